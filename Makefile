@@ -1,7 +1,7 @@
 # Targets for daily work. `make` without a target lists them.
 PRESET ?= release
 BUILD := build/$(PRESET)
-# A compiler needs about 1.5 GB for a file that includes LibTorch. JOBS=n overrides.
+# A compiler that reads LibTorch's headers needs about 1.5 GB. JOBS=n overrides this estimate.
 JOBS ?= $(shell awk -v cpus=$$(nproc) '/MemAvailable/ { jobs = int($$2 / 1572864); if (jobs < 1) jobs = 1; \
                 print (jobs < cpus ? jobs : cpus) }' /proc/meminfo 2>/dev/null || echo 2)
 PREFIX ?= $(HOME)/.local
@@ -9,7 +9,7 @@ DEMO_OUT ?= demo-out
 PROMPT ?= /// Returns true if
 CONFIGURE = cmake --preset $(PRESET) -DTorch_DIR="$$(cat .cache/setup/torch_dir)" --log-level=NOTICE
 BUILD_TARGETS = tools/build $(BUILD) --jobs $(JOBS)
-# Their help is a page of the site.
+# The documentation site contains the help of these programs.
 DOCS_TARGETS = anyaccel_program anyaccel_cli anyaccel_cli_conformance
 MAKEFLAGS += --no-print-directory
 
@@ -54,7 +54,7 @@ bench:  ## Build and run the benchmarks; write docs/benchmarks.md
 	@$(BUILD_TARGETS)
 	@benchmarks/run --all --build $(BUILD) --out docs/benchmarks.md
 
-hardware-report:  ## Build, judge and measure on this machine's accelerator, offline; resumable; BACKEND=name
+hardware-report:  ## Build, test and measure on this machine's accelerator, without network; can be resumed; BACKEND=name
 	@tools/hardware_report $(if $(BACKEND),--backend $(BACKEND))
 
 install: build  ## Install to PREFIX

@@ -21,10 +21,10 @@ def side(name, word, ours=False, needs=True):
 benchmark = Benchmark(
     title="All-reduce over shared memory",
     about="""Microseconds per in-place sum over two processes, called repeatedly on the same memory.
-        "anyaccel", oneCCL and Intel MPI are called from C++ with pointers. oneCCL runs twice: without
-        a launcher (ofi) and under Intel MPI's launcher. "tensors" (AnyAccel's op), gloo and
-        DeepSpeed's shared-memory op are called from Python. The sums of every side are checked at
-        each size before timing. Targets are the speedup over the fastest installed peer.""",
+        "anyaccel", oneCCL and Intel MPI are called from C++ with pointers. oneCCL runs twice:
+        without a launcher (ofi) and under Intel MPI's launcher. "tensors" (AnyAccel's op), gloo and
+        DeepSpeed's shared-memory op are called from Python. All sums are checked at each size
+        before timing. Targets are the speedup over the fastest installed peer.""",
     sides=[side("anyaccel", "anyaccel", ours=True, needs=False), side("tensors", "tensors", ours=True, needs=False), side("gloo", "gloo", needs=False),
            side("oneCCL, ofi", "ccl_ofi"), side("oneCCL, MPI", "ccl_mpi"), side("Intel MPI", "mpi"), side("DeepSpeed", "deepspeed")],
     targets=[Target(f"{size}iB, {dtype}: speedup over the best peer", over_best(f"{dtype}_{size}_us"), at_least=1.0, unit="x")

@@ -1,4 +1,4 @@
-// AnyAccel's side of all_reduce.bench.py, called with pointers.
+// AnyAccel's program for all_reduce.bench.py. It reduces memory through pointers, without tensors.
 // usage: bench_all_reduce RANK SIZE STORE_FILE
 #include "all_reduce.h"
 

@@ -1,5 +1,5 @@
-// The timing loop for every library that reduces with pointers. Includes only the standard library,
-// so that it compiles next to any of them.
+// Timing loop for all libraries that reduce memory through pointers. Includes only the standard
+// library, so that it compiles together with each of them.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline constexpr Size kSizes[] = {{"1K", 1 << 10},  {"4K", 1 << 12},   {"16K", 1
                                   {"64K", 1 << 16}, {"256K", 1 << 18}, {"1M", 1 << 20},
                                   {"4M", 1 << 22},  {"16M", 1 << 24},  {"64M", 1 << 26}};
 
-/// Writes a small number that both types represent exactly.
+/// Writes a small number, which both dtypes represent exactly.
 inline void put(void* data, std::size_t place, bool bf16, float number) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &number, sizeof bits);
@@ -33,7 +33,7 @@ inline void put(void* data, std::size_t place, bool bf16, float number) {
     std::memcpy(static_cast<char*>(data) + place * 4, &bits, sizeof bits);
 }
 
-/// Exits with an error if a sum is wrong, because a side that skips work must not be timed.
+/// Exits with an error if a sum is wrong, because a library that skips work must not be timed.
 template <typename Reduce>
 void check(int rank, int size, void* data, std::size_t count, bool bf16, Reduce reduce) {
   const auto number = [](std::size_t place) { return static_cast<float>(place % 13); };
@@ -51,7 +51,7 @@ void check(int rank, int size, void* data, std::size_t count, bool bf16, Reduce 
 }
 
 /// Times reduce(data, count, is_bf16) in place at each size, after checking its sums. Rank 0 prints
-/// the median over batches, in microseconds per call.
+/// the median over batches in microseconds per call.
 template <typename Reduce, typename Barrier>
 void measure(int rank, int size_of_group, Reduce reduce, Barrier barrier) {
   using Clock = std::chrono::steady_clock;
@@ -68,7 +68,8 @@ void measure(int rank, int size_of_group, Reduce reduce, Barrier barrier) {
         for (int i = 0; i < calls; ++i) reduce(data, count, bf16);
         return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
       };
-      // Every rank must make the same number of calls, so the ranks agree on how many take 10 ms.
+      // Every rank must make the same number of calls, so the ranks agree on a number that takes 10
+      // ms.
       batch(1);
       alignas(64) float took[16] = {static_cast<float>(batch(3))};
       reduce(took, 16, false);

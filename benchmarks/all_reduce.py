@@ -1,12 +1,12 @@
-"""One side of all_reduce.bench.py: starts two ranks and prints the microseconds that rank 0
+"""Runs one library of all_reduce.bench.py: starts two ranks and prints the microseconds that rank 0
 measured.
 
-usage: all_reduce.py SIDE BUILD [needs]
+usage: all_reduce.py LIBRARY BUILD [needs]
 
-SIDE is anyaccel (called from C++ with pointers), tensors (AnyAccel called from Python), gloo,
-deepspeed, mpi, ccl_ofi or ccl_mpi. `needs` compiles what the side needs and exits with 0 if the
-side can run on this machine. Intel MPI and oneCCL are searched for in I_MPI_ROOT and CCL_ROOT, or
-else in the interpreter's prefix.
+LIBRARY is anyaccel (called from C++ with pointers), tensors (AnyAccel called from Python), gloo,
+deepspeed, mpi, ccl_ofi or ccl_mpi. `needs` compiles the program for the library if there is one,
+and exits with 0 if the library works on this machine. Intel MPI and oneCCL are searched for in
+I_MPI_ROOT and CCL_ROOT, or else in the interpreter's prefix.
 """
 import datetime
 import json
@@ -92,7 +92,9 @@ def python_rank(side, rank, store):
 
 
 def commands(side, build, folder):
-    """Return (commands, environment variables): one command per rank, or only the launcher's."""
+    """Return (commands, environment variables): one command per rank, or only the launcher's
+    command.
+    """
     store = f"{folder}/store"
     mpi, ccl = prefix("I_MPI_ROOT"), prefix("CCL_ROOT")
     launcher = [f"{mpi}/bin/mpiexec.hydra", "-n", str(RANKS)]
@@ -112,7 +114,7 @@ def commands(side, build, folder):
         "DS_ACCELERATOR": "cpu", "LOCAL_SIZE": str(RANKS), "MASTER_ADDR": "localhost", "MASTER_PORT": str(20000 + os.getpid() % 20000)}
 
 
-# Name prefixes of the files that each side leaves in /dev/shm.
+# Name prefixes of the files that each library leaves in /dev/shm.
 LEFT_BY = {"deepspeed": ("deepspeed",), "mpi": ("Intel_MPI", "shm-col"), "ccl_mpi": ("Intel_MPI", "shm-col", "ccl"), "ccl_ofi": ("ccl",)}
 
 

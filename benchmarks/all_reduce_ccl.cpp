@@ -1,4 +1,4 @@
-// oneCCL's side of all_reduce.bench.py. all_reduce.py compiles it if oneCCL is installed.
+// oneCCL's program for all_reduce.bench.py. all_reduce.py compiles it if oneCCL is installed.
 // usage: ADDRESS_FILE (started by mpiexec) | ADDRESS_FILE RANK SIZE
 #include <mpi.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Intel MPI's side of all_reduce.bench.py. all_reduce.py compiles it if Intel MPI is installed.
+// Intel MPI's program for all_reduce.bench.py. all_reduce.py compiles it if Intel MPI is installed.
 #include <mpi.h>
 
 #include "all_reduce.h"

@@ -1,5 +1,5 @@
-"""Writes and reads 1 GiB three times with a library's aio_handle or with fio, and prints the
-best of each in GB/s.
+"""Writes and reads 1 GiB three times with a library's aio_handle or with fio, and prints the best
+rate of each in GB/s.
 
 usage: async_io.py anyaccel|deepspeed|io_uring|libaio FOLDER
 """
@@ -10,7 +10,8 @@ import sys
 import time
 
 SIZE, BLOCK, DEPTH = 1 << 30, 1 << 20, 32
-# Other users of a shared disk disturb almost every second, so a single pass would measure them.
+# On a shared disk, other users disturb almost every measurement, so the best of several passes
+# counts.
 PASSES = 3
 
 
@@ -23,7 +24,7 @@ def with_handle(builder, path):
     import torch
     handle = builder.load().aio_handle(BLOCK, DEPTH, False, True, 1)
     buffer = handle.new_cpu_locked_tensor(SIZE, torch.empty(0, dtype=torch.uint8))
-    # fio's buffers have random content, too.
+    # Random content, as in fio's buffers.
     buffer.view(-1, 32 * BLOCK).copy_(torch.randint(256, (32 * BLOCK,), dtype=torch.uint8))
     def timed(call):
         start = time.perf_counter()
@@ -52,8 +53,8 @@ def best(write, read):
 
 side, folder = sys.argv[1:]
 os.makedirs(folder, exist_ok=True)
-# All sides share one file, because a file's place on the disk matters more than the library. It has
-# its full size before the first side runs, so that every write overwrites existing blocks.
+# All libraries use the same file, because its location on the disk matters more than the library.
+# It has its full size before the first run, so that every write overwrites existing blocks.
 file_path = os.path.join(folder, "async_io.data")
 if not os.path.exists(file_path) or os.path.getsize(file_path) != SIZE:
     with open(file_path, "wb") as made:

@@ -1,4 +1,4 @@
-"""Times calls of several sides on the same arrays in one process, alternating between the sides."""
+"""Times several implementations on the same arrays in one process, alternating between them."""
 import os
 import statistics
 import time
@@ -8,7 +8,7 @@ LONG_S = 0.05
 
 
 def wanted(sides):
-    """Return the sides to measure: all, or those whose numbers begin with a prefix in
+    """Return the implementations to measure: all, or those whose numbers begin with a prefix in
     BENCHMARK_ONLY.
 
     `benchmarks/run --compare` sets that variable to leave out the peers.
@@ -18,7 +18,8 @@ def wanted(sides):
 
 
 def by_turns(sides, turns=9):
-    """Return {side: microseconds per call}, medians over batches that alternate between the sides.
+    """Return {implementation: microseconds per call}: medians over batches that alternate between
+    the implementations.
 
     Long calls get fewer batches, because the benchmark repeats everything in each round anyway.
     """
@@ -37,7 +38,7 @@ def by_turns(sides, turns=9):
         for name in list(sides) if turn % 2 else reversed(sides):
             call, count = sides[name], calls[name]
             if longest < LONG_S:
-                call()  # refills the caches after the other side; the data of long calls does not fit there
+                call()  # refills the caches; the data of long calls does not fit into them
             start = time.perf_counter()
             for _ in range(count):
                 call()

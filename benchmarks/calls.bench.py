@@ -7,13 +7,13 @@ def ours(numbers):
 
 benchmark = Benchmark(
     title="Calls",
-    about="""Nanoseconds per call on the CPU, in a tight loop on one thread: C++ for AnyAccel, `timeit`
-        for DeepSpeed's Python accelerator. DeepSpeed has no event record, because its CPU accelerator
-        has no events. "bare current device" is c10's `VirtualGuardImpl::getDevice()`. "bare clock" is
-        a reading of the steady clock, which accounts for most of an event record. Each round takes the
-        median of five C++ processes, because a process's placement in memory alone can make reading
-        the clock twice as slow. DeepSpeed's `memory_allocated` reads the size of the process;
-        AnyAccel's counts tensor bytes.""",
+    about="""Nanoseconds per call on the CPU, in a tight loop on one thread: C++ for AnyAccel,
+        `timeit` for DeepSpeed's Python accelerator. DeepSpeed has no event record, because its CPU
+        accelerator has no events. "bare current device" is c10's `VirtualGuardImpl::getDevice()`.
+        "bare clock" is a reading of the steady clock, which takes most of the time of an event
+        record. Each round takes the median of five C++ processes, because a process's placement in
+        memory alone can make reading the clock twice as slow. DeepSpeed's `memory_allocated` reads
+        the size of the process; AnyAccel's counts tensor bytes.""",
     sides=[
         Side("AnyAccel", ["{build}/bin/bench_calls"], repeat=5, env={"DS_ACCELERATOR": "cpu"}),
         Side("DeepSpeed 0.19.8", ["{python}", "{here}/calls_deepspeed.py"], env={"DS_ACCELERATOR": "cpu"},

@@ -1,4 +1,4 @@
-// Times the calls that programs make in inner loops, and the bare c10 calls under them.
+// Times the calls that programs make in inner loops, and the c10 calls on which they are based.
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "anyaccel/anyaccel.h"

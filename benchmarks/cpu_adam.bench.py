@@ -9,8 +9,9 @@ def faster(peer, key, ours="anyaccel"):
 
 
 def best(key):
-    """Return at least 1 if we reach 1.15 times DeepSpeed's speed or 0.95 times the plain
-    kernel's."""
+    """Return at least 1 if CPUAdam has 1.15 times DeepSpeed's speed or 0.95 times the plain
+    kernel's.
+    """
     return lambda n: max(faster("deepspeed", key)(n) / 1.15, faster("plain", key)(n) / 0.95)
 
 
@@ -31,11 +32,12 @@ for dtype in ("fp32", "bf16"):
 
 benchmark = Benchmark(
     title="CPUAdam",
-    about="""Microseconds per AdamW step on one tensor of 0.1 to 100 million parameters. All sides
-        alternate on the same arrays in one process. "anyaccel" and "deepspeed" call adam_update() from
-        Python with float32 state. "torch" is step() of torch.optim.AdamW(fused=True), whose state has
-        the parameters' dtype, and "own_state" is AnyAccel with such a state. "plain" only reads and
-        writes the bytes that a step must read and write.""",
+    about="""Microseconds per AdamW step on one tensor of 0.1 to 100 million parameters. All
+        implementations alternate on the same arrays in one process. "anyaccel" and "deepspeed" call
+        adam_update() from Python with float32 state. "torch" is step() of
+        torch.optim.AdamW(fused=True), whose state has the parameters' dtype, and "own_state" is
+        AnyAccel with such a state. "plain" only reads and writes the bytes that a step must read
+        and write.""",
     sides=[Side("one process", ["{python}", "{here}/cpu_adam.py", "{build}/lib/libbench_cpu_adam_plain.so"],
                 env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, needs=["{python}", "-c", "import deepspeed"],
                 ours=("anyaccel_", "own_state_"))],

@@ -1,5 +1,5 @@
 // The memory traffic of an Adam step without its arithmetic: reads four arrays, writes three, and
-// leaves values on which a real step can work. cpu_adam.py loads it.
+// leaves values with which a real step can continue. cpu_adam.py loads it.
 #include <cstdint>
 
 #include "ops/shared/parallel.h"
@@ -31,7 +31,7 @@ WIDEST void narrow(std::uint16_t* p, const std::uint16_t* g, float* m, float* v,
 
 }  // namespace
 
-/// `bytes` is the size of a parameter and of a gradient, 4 or 2; the states are float32.
+/// `bytes` is the size of a parameter and of a gradient: 4 or 2. The states are float32.
 extern "C" __attribute__((visibility("default"))) void plain(void* p, const void* g, float* m,
                                                              float* v, std::int64_t n, int bytes) {
   anyaccel::ops::parallel_elements(

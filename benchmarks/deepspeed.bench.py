@@ -1,20 +1,21 @@
 from runner.declare import Benchmark, Side, Target
 
 DEEPSPEED = ["{python}", "-c", "import deepspeed"]
-# oneCCL is off even if it is installed, because stock DeepSpeed uses gloo only.
+# oneCCL is off even if it is installed, because unmodified DeepSpeed uses only gloo.
 HERE = {"PYTHONPATH": "{build}/python", "DS_ACCELERATOR": "cpu", "LOCAL_RANK": "0", "ANYACCEL_CCL": "off"}
 STOCK, OURS = "stock DeepSpeed", "DeepSpeed on AnyAccel"
 
 WORK = ("device_count()", "memory_allocated()", "max_memory_allocated()", "memory_reserved()", "memory_stats()", "reset_peak_memory_stats()",
         "available_memory()", "total_memory()", "create_op_builder('CPUAdamBuilder')")
-# current_device_name() is among them because DeepSpeed's returns a constant on the CPU.
+# current_device_name() is included because DeepSpeed's returns a constant on the CPU.
 CONSTANTS = ("device_name()", "current_device_name()", "communication_backend_name()", "is_available()", "is_bf16_supported()", "is_triton_supported()",
              "is_synchronized_device()", "use_host_timers()", "resolves_data_dependency()", "handles_memory_backpressure()")
 
 
 def sides(*command):
-    """Return the sides that run one program on DeepSpeed's accelerator and ops, and on
-    AnyAccel's."""
+    """Return the two configurations that run one program: on DeepSpeed's accelerator and ops, and
+    on AnyAccel's.
+    """
     return [Side(name, ["{python}", *command, side], env=HERE, needs=DEEPSPEED, ours=ours)
             for name, side, ours in ((STOCK, "stock", ()), (OURS, "ours", ("",)))]
 
@@ -42,9 +43,9 @@ WORDS = {"package": "anyaccel.get_accelerator()", "bridge": "the object that Dee
 benchmarks = {
     "deepspeed_import": Benchmark(
         title="DeepSpeed's import",
-        about="""Milliseconds of `import deepspeed` in a process that has imported torch: stock, and after
-            `import anyaccel.deepspeed`, which also loads AnyAccel's library and creates the
-            accelerator. "Start" shows what `import anyaccel` alone adds.""",
+        about="""Milliseconds of `import deepspeed` in a process that has imported torch: by itself,
+            and after `import anyaccel.deepspeed`, which also loads AnyAccel's library and creates
+            the accelerator. "Start" shows what `import anyaccel` alone adds.""",
         sides=sides("-c", IMPORT),
         targets=[Target("added to DeepSpeed's import", lambda n: n[OURS]["import_ms"] - n[STOCK]["import_ms"], at_most=50, unit="ms")]),
     "deepspeed_calls": Benchmark(
@@ -65,10 +66,10 @@ benchmarks = {
                    for side, words in WORDS.items() for name in CONSTANTS)]),
     "deepspeed_zero1": Benchmark(
         title="A ZeRO-1 training step on the CPU",
-        about="""Milliseconds per step (forward, backward, optimizer; median of 30) of a small transformer
-            with 2 layers of width 256 on 256 tokens, under DeepSpeed's ZeRO stage 1 with
-            DeepSpeedCPUAdam. One side uses DeepSpeed's accelerator and CPUAdam, the other AnyAccel's
-            behind the same classes. Ops are built beforehand.""",
+        about="""Milliseconds per step (forward, backward, optimizer; median of 30) of a small
+            transformer with 2 layers of width 256 on 256 tokens, under DeepSpeed's ZeRO stage 1
+            with DeepSpeedCPUAdam. Stock DeepSpeed uses its own accelerator and CPUAdam; DeepSpeed on
+            AnyAccel uses AnyAccel's behind the same classes. Ops are built beforehand.""",
         prepare=["{python}", "{here}/deepspeed_steps.py", "build"],
         sides=sides("{here}/deepspeed_steps.py", "train"),
         targets=[Target("speedup over stock", of_stock("step_ms"), at_least=1.0, unit="times")]),

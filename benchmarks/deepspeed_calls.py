@@ -1,7 +1,9 @@
-"""Times calls of DeepSpeed's accelerator and of AnyAccel's in one process, alternating.
+"""Times calls of DeepSpeed's accelerator and of AnyAccel's in one process, alternating between
+them.
 
-Prints {"<side>_<call>_ns": nanoseconds}. The sides are stock, package (anyaccel.get_accelerator())
-and bridge (the object that DeepSpeed gets from `import anyaccel.deepspeed`).
+Prints {"<accelerator>_<call>_ns": nanoseconds}. The accelerators are stock (DeepSpeed's), package
+(anyaccel.get_accelerator()) and bridge (the object that DeepSpeed gets from `import
+anyaccel.deepspeed`).
 
 usage: deepspeed_calls.py CALL...    (CALL is a Python expression such as "device_count()")
 """
@@ -16,7 +18,8 @@ TURN_S = 0.004
 
 
 def by_turns(sides, statement):
-    """Return {side: median nanoseconds} of a statement about `a`, alternating between the sides.
+    """Return {accelerator: median nanoseconds} of a statement that uses the accelerator `a`,
+    alternating between accelerators.
 
     The statement looks up the method in each call, as programs do.
     """

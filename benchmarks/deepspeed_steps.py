@@ -1,7 +1,7 @@
-"""Trains with DeepSpeed, stock or on AnyAccel.
+"""Trains with DeepSpeed, either unmodified ("stock") or on AnyAccel ("ours").
 
 usage: deepspeed_steps.py train|first stock|ours
-       deepspeed_steps.py build    build stock's ops if DeepSpeed is installed
+       deepspeed_steps.py build    build DeepSpeed's own ops if DeepSpeed is installed
 """
 import contextlib
 import importlib.util

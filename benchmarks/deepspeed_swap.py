@@ -48,7 +48,7 @@ def measure(folder):
                 optimizer.state[parameter] = {"exp_avg": torch.randn(COUNT), "exp_avg_sq": torch.randn(COUNT)}
             out_begin = time.perf_counter()
             swapper.swap_out_optimizer_state(parameter)
-            if turn > 0:  # the first turn creates the files
+            if turn > 0:  # the first pass creates the files
                 times["in"].append(middle - begin)
                 times["out"].append(time.perf_counter() - out_begin)
     size = COUNT * 4 * (1 + STATES)

@@ -1,6 +1,6 @@
 // Times embedding one text and 32 texts: `bench_embed MODEL FILE`, with one text per line in FILE.
 // Prints milliseconds per call, including tokenization. Writes the vectors to FILE.ours.npy, with
-// which embed.py compares the other sides' vectors.
+// which embed.py compares the vectors of other libraries.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Returns the median of 21 calls after 3 warm-up calls, as embed.py does for the other sides.
+// Returns the median of 21 calls after 3 warm-up calls, as embed.py does for the other libraries.
 template <typename Call>
 double milliseconds(const Call& call) {
   std::vector<double> times;

@@ -1,4 +1,5 @@
-"""One side of the embedding benchmark: times embedding the file's first text and all 32 texts.
+"""Runs one library of the embedding benchmark: times embedding the file's first text and all 32
+texts.
 
 usage: embed.py transformers|sentence-transformers|onnxruntime FILE
        embed.py BENCH_EMBED FILE    run that program
@@ -99,8 +100,9 @@ SIDES = {"transformers": of_transformers, "sentence-transformers": of_sentence_t
 
 
 def check(embed, texts):
-    """Exit with an error if the vectors differ from bench_embed's: all sides must do the same
-    work."""
+    """Exit with an error if the vectors differ from bench_embed's, because all libraries must do
+    the same work.
+    """
     import numpy
     found, path = numpy.asarray(embed(texts)), sys.argv[2] + ".ours.npy"
     worst = (found * numpy.load(path)).sum(1).min() if os.path.exists(path) else 1

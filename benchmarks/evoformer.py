@@ -1,5 +1,5 @@
-"""Times attention with an Evoformer block's biases, both sides alternating in one process, in
-milliseconds per call.
+"""Times attention with an Evoformer block's biases, with AnyAccel and torch alternating in one
+process, in milliseconds per call.
 
 usage: evoformer.py SECONDS [fp32|bf16] [SHAPES]
 
@@ -38,7 +38,7 @@ def inputs_of(entries, length, heads, dim):
 
 
 def compare(sides, inputs, grad):
-    """Raise AssertionError if the sides' results or gradients differ."""
+    """Raise AssertionError if the implementations' results or gradients differ."""
     outs, grads = [], []
     for call in sides.values():
         leaves = [x.detach().requires_grad_() for x in inputs]

@@ -13,7 +13,7 @@ DEEPSPEED = ["{python}", "-c", "import deepspeed, transformers"]
 
 
 def of_ranks(command):
-    """Start two ranks with one core each. Both sides use the same launcher and cores."""
+    """Start two ranks with one core each. Both programs use the same launcher and cores."""
     return ["{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--bind_cores_to_rank", "--bind_core_list", ",".join(CORES), *command]
 
 
@@ -26,8 +26,9 @@ def over_better(number, ours, *theirs):
 
 
 def over_llama_or_reader(n):
-    """Return at least 1 if we are as fast as llama.cpp or reach 0.95 times the speed of only
-    reading the weights."""
+    """Return at least 1 if AnyAccel is as fast as llama.cpp or has 0.95 times the speed of a
+    program that only reads the weights.
+    """
     ours, reader = n["anyaccel bf16"]["decode_tokens_s"], max(n[f"reader, {count} threads"]["passes_s"] for count in (1, 2))
     return max(ours / n["llama.cpp bf16"]["decode_tokens_s"], ours / (0.95 * reader))
 
@@ -59,8 +60,8 @@ def all_targets(model):
 
 def benchmark_of(model, **more):
     folder = "{build}/benchmarks/models/" + model
-    # Sides that are compared run one after the other, because a virtual machine's memory can run at
-    # half its speed for minutes.
+    # Programs that are compared are adjacent in this list, because the memory of a virtual machine
+    # can run at half its usual speed for minutes.
     sides = [
         Side("DeepSpeed AutoTP bf16, 2 ranks", of_ranks([*PEER, "deepspeed", folder]), env=ENV | {"OMP_NUM_THREADS": "1"}, needs=DEEPSPEED,
              ours=()),
@@ -75,15 +76,16 @@ def benchmark_of(model, **more):
     sides.append(Side("transformers bf16", [*PEER, "transformers", folder], env=ENV, needs=TRANSFORMERS, ours=()))
     return Benchmark(
         title=f"Generating with {model}",
-        about=f"""Tokens per second for a prompt of 256 tokens (prefill) and for the next 32 tokens one by
-            one (decode), on two cores, with random weights in the public shape of {model}.
-            transformers: a plain loop over the model and a DynamicCache, with SDPA. llama.cpp: its C
-            interface, built for this processor, with the same weights as GGUF, quantized by its own
-            quantizer. DeepSpeed: AutoTP through init_inference(). reader: a program that only reads
-            the file's bytes from large pages, once per pass. The page cache holds no weights at the
-            start, so each program reads its own. logits_off is the distance between the logits after
-            the prompt and transformers' in float32, divided by the norm of transformers'. It shows that
-            all sides do the same work, and how much precision integers cost.""",
+        about=f"""Tokens per second for a prompt of 256 tokens (prefill) and for the next 32 tokens
+            one by one (decode), on two cores, with random weights in the public shape of {model}.
+            transformers: a plain loop over the model and a DynamicCache, with SDPA. llama.cpp: its
+            C interface, built for this processor, with the same weights as GGUF, quantized by its
+            own quantizer. DeepSpeed: AutoTP through init_inference(). reader: a program that only
+            reads the file's bytes from large pages, once per pass. The page cache holds no weights
+            at the start, so each program reads its own. logits_off is the distance between the
+            logits after the prompt and transformers' in float32, divided by the norm of
+            transformers'. It shows that all programs do the same work, and how much precision
+            quantization costs.""",
         prepare=[*PEER, "prepare", folder], sides=sides, targets=list(all_targets(model)), **more)
 
 

@@ -1,4 +1,4 @@
-// AnyAccel's side of the generation benchmark.
+// AnyAccel's program for the generation benchmark.
 // usage: bench_generate MODEL bf16|int8|int4 [parallel|first]
 //
 // Continues generate.py's prompt and prints tokens/s of prefill and decode, and the relative

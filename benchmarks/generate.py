@@ -1,4 +1,4 @@
-"""One side of the generation benchmark: continues a prompt of 256 fixed ids greedily.
+"""Runs one library of the generation benchmark: greedily continues a prompt of 256 fixed ids.
 
 usage: generate.py transformers|deepspeed MODEL
        generate.py llama MODEL bf16|Q8_0|Q4_0 [first]
@@ -37,8 +37,9 @@ def off(folder, logits):
 
 
 def timed(start, step):
-    """Time start(), which computes the prompt and returns the next token, and step(token), which
-    returns the one after."""
+    """Time start(), which processes the prompt and returns the next token, and step(token), which
+    returns the token after it.
+    """
     prefill, decode = [], []
     for i in range(4):
         begin = time.perf_counter()
@@ -126,7 +127,7 @@ def make_gguf(folder):
 def drop_from_memory(folder):
     """Drop the weights from the page cache.
 
-    The kind of pages that hold the file decides much of the speed, also for every later reader. So
+    The size of the pages that hold the file strongly affects the speed of all later readers, so
     each program must read the weights itself.
     """
     for path in (*folder.glob("*.safetensors"), *folder.glob("*.gguf")):
@@ -157,9 +158,8 @@ def make_all(folder):
 
 
 def hugging_face(folder, wrap):
-    """Time a plain loop over the model and its cache.
-
-    It is faster than generate(), which does more for each token.
+    """Time a plain loop over the model and its cache, which is faster than generate() because it
+    does less work per token.
     """
     import torch
     import transformers
@@ -197,8 +197,9 @@ def of_deepspeed(folder):
 
 
 class Llama:
-    """llama.cpp through its C interface, with only the calls that its own programs make for a
-    token."""
+    """Runs llama.cpp through its C interface. Makes only the calls per token that llama.cpp's own
+    programs make.
+    """
 
     def __init__(self, path):
         import ctypes

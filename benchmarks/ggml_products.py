@@ -47,8 +47,8 @@ def library():
     declare(cpu, "ggml_backend_cpu_init", pointer)
     declare(cpu, "ggml_backend_cpu_set_n_threads", None, pointer, number)
     base.ggml_log_set(SILENT, None)
-    # A mangled C++ name, because ggml exports no C function for it. llama.cpp gets the buffer type
-    # from a list of the device.
+    # This is a mangled C++ name, because ggml does not export a C function for it. llama.cpp gets
+    # the buffer type from a list of the device.
     repack = getattr(cpu, "_Z35ggml_backend_cpu_repack_buffer_typev", None)
     if repack:
         repack.restype, repack.argtypes = pointer, []
@@ -69,7 +69,8 @@ def sides(weight, name, threads):
 
     def matrix(kind):
         """Return a matrix in this kind of buffer and the graph that multiplies by it, or None if
-        unsupported."""
+        the buffer does not support it.
+        """
         weights, others = context(), context()
         w = base.ggml_new_tensor_2d(weights, FORMATS[name], inputs, outputs)
         buffer = base.ggml_backend_alloc_ctx_tensors_from_buft(weights, kind)

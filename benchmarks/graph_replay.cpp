@@ -1,4 +1,4 @@
-// Times work run eagerly or replayed from a graph: `bench_graph_replay eager|replay`. Prints
+// Times work that runs eagerly or as a graph replay: `bench_graph_replay eager|replay`. Prints
 // microseconds of a chain of 20 elementwise ops on n elements (eager with and without autograd's
 // recording) and of a training step (two linear layers, GELU, squared error, backward, clipping,
 // AdamW) with n activations.

@@ -1,11 +1,11 @@
-"""Times products of few rows and a layer's pass over a long KV cache on a GPU, and the same with
-torch.
+"""Times matrix products with few rows, and a layer's pass over a long KV cache, on a GPU with
+AnyAccel and with torch.
 
 usage: inference_cuda.py [needs]
 
-Prints one JSON object with microseconds. `needs` exits with 0 if there is such a device. The
-products cycle through matrices that together exceed the L2 cache, so that each is read from memory
-as in a model.
+Prints one JSON object with microseconds. `needs` exits with 0 if such a device exists. The products
+cycle through matrices that together exceed the L2 cache, so that each is read from memory as in a
+model.
 """
 import json
 

@@ -1,4 +1,4 @@
-"""Times the launcher from a rank's failure until no process of any rank is left.
+"""Times the launcher from the failure of a rank until no process of any rank is left.
 
 Prints milliseconds as JSON.
 

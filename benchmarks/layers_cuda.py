@@ -1,10 +1,10 @@
-"""Times a transformer layer and block-sparse attention, forward and backward, on a GPU, and the
-same with torch.
+"""Times a transformer layer and block-sparse attention, forward and backward, on a GPU with
+AnyAccel and with torch.
 
 usage: layers_cuda.py [needs|small]
 
-Prints one JSON object with milliseconds. `needs` exits with 0 if there is such a device. `small`
-uses small sizes and compiles nothing, so that it runs on any device.
+Prints one JSON object with milliseconds. `needs` exits with 0 if such a device exists. `small` uses
+small sizes and compiles nothing, so that it runs on any device.
 """
 import json
 import sys
@@ -33,7 +33,7 @@ def compare(name, ours, theirs):
 
 
 def layers(device, small):
-    """Return (our function, {side: torch's function}, leaves, output gradient)."""
+    """Return (our function, {name: torch's function}, leaves, output gradient)."""
     batch, length, hidden, heads = (2, 40, 64, 4) if small else (16, 512, 1024, 16)
 
     def drawn(*shape, scale=0.02):
@@ -59,8 +59,8 @@ def sparse(device, small, length):
     batch, heads, dim, block = (1, 2, 32, 16) if small else (4, 16, 64, 64)
     blocks = length // block
     place = torch.arange(blocks, device=device)
-    # A window of three blocks, and one global block that attends to all blocks and that all attend
-    # to.
+    # A sliding window of three blocks, and a global block that attends to all blocks and to which
+    # all blocks attend.
     there = ((place[:, None] - place).abs() <= 1) | (place[:, None] == 0) | (place == 0)
     layout = there[None].long()
 

@@ -1,10 +1,10 @@
-"""Times one row times an integer matrix with AnyAccel, LibTorch's packed kernels and ggml
-(llama.cpp's library).
+"""Times a product of one row and an integer matrix with AnyAccel, LibTorch's packed kernels and
+ggml (llama.cpp's library).
 
 usage: matvec.py SECONDS [BITS] [SHAPES]
 
 SHAPES are outputs x inputs, for example 2048x2048,4096x4096. Prints median microseconds per
-product; each product is one call. The sides alternate in one process, all with 2 threads. Each
+product; each product is one call. The libraries alternate in one process, all with 2 threads. Each
 cycles through copies of its matrix that together fill 128 MiB, so that weights are read from memory
 as in decoding. ggml runs with both layouts of llama.cpp, plain and repacked for this processor;
 LibTorch runs with float32 and bfloat16 rows.
@@ -21,7 +21,7 @@ import anyaccel
 import ggml_products
 
 THREADS = 2
-GROUP = 128  # for ours and LibTorch's int4; LibTorch's int8 has a scale per output, ggml's formats one per 32 inputs
+GROUP = 128  # of AnyAccel and LibTorch's int4; LibTorch's int8 has one scale per output, ggml one per 32 inputs
 WORKING_SET = 128 << 20
 LARGEST_ERROR = {8: 0.02, 4: 0.15}
 
@@ -52,7 +52,7 @@ def libtorch_int8(weight, dtype):
 
 
 def sides_of(weight, bits):
-    """Return {side: (bytes per matrix, copy function, product function, dtype of the row)}."""
+    """Return {library: (bytes per matrix, copy function, product function, dtype of the row)}."""
     libtorch = libtorch_int4 if bits == 4 else libtorch_int8
     out = {"anyaccel": (*ours(weight, bits), torch.float32),
            "libtorch_fp32": (*libtorch(weight, torch.float32), torch.float32),
@@ -79,7 +79,7 @@ def measure(outputs, inputs, bits, seconds):
     while time.perf_counter() < end or len(times["anyaccel"]) < 3:
         for name in next(orders):
             product, x, matrices = rounds[name]
-            product(x, matrices[-1])  # gives the previous side's threads time to stop spinning
+            product(x, matrices[-1])  # gives the previous library's threads time to stop spinning
             begin = time.perf_counter()
             for matrix in matrices:
                 product(x, matrix)

@@ -1,4 +1,4 @@
-"""Setup and timing for benchmarks on a GPU."""
+"""Setup and timing of benchmarks on a GPU."""
 import math
 import os
 import sys
@@ -10,7 +10,7 @@ import anyaccel
 
 
 def with_builders(*names):
-    """Return the accelerator and its device after loading these ops.
+    """Load these ops and return the accelerator and its device.
 
     Exit the program if the accelerator is unavailable, or if the only argument is `needs`.
     """
@@ -27,7 +27,7 @@ def with_builders(*names):
 
 
 def seconds(calls, synchronize):
-    """Return the seconds per call of back-to-back calls, the best of five rounds."""
+    """Return the seconds per call of back-to-back calls: the best of five rounds."""
     for call in calls[:3]:
         call()
     synchronize()

@@ -1,7 +1,8 @@
 from runner.declare import Benchmark, Side, Target
 
-# Ops that both can build, by DeepSpeed's builder. OURS lists our ops for one of DeepSpeed's,
-# because its async_io includes pinned memory. DeepSpeed's async_io requires libaio's header.
+# Ops that both AnyAccel and DeepSpeed can build, by DeepSpeed's builder. OURS lists two of our ops
+# for async_io, because DeepSpeed's async_io includes pinned memory. DeepSpeed's async_io requires
+# libaio's header.
 BUILDERS = {"utils": "deepspeed.ops.op_builder.utils.UtilsBuilder", "cpu_adam": "CPUAdamBuilder", "cpu_adagrad": "CPUAdagradBuilder",
             "cpu_lion": "CPULionBuilder", "fused_adam": "deepspeed.ops.op_builder.cpu.FusedAdamBuilder",
             "deepspeed_shm_comm": "ShareMemCommBuilder", "async_io": "AsyncIOBuilder"}
@@ -33,5 +34,5 @@ benchmarks = {
     "op_build_others": compare(
         "First build of the other ops", "With async_io, both also build pin_memory.",
         [op for op in BUILDERS if op not in ("cpu_adam", "deepspeed_shm_comm")], 1,
-        "it takes about eight minutes."),
+        "a round takes about eight minutes."),
 }

@@ -53,8 +53,9 @@ def deepspeed(builder):
 
 
 def warm():
-    """Read the compiler and torch's headers into the page cache, so that the first side does not
-    pay for the disk."""
+    """Read the compiler and torch's headers into the page cache, so that disk access does not slow
+    down the first build.
+    """
     with contextlib.suppress(ImportError):
         importlib.import_module("deepspeed")
     torch = pathlib.Path(importlib.import_module("torch").__file__).parent / "include"

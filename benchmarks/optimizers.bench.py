@@ -1,7 +1,7 @@
 from runner.declare import Benchmark, Side, Target
 
-# Peers, and which of our two sides has states of the same dtype: "anyaccel" has float32 states,
-# "own_state" states of the parameters' dtype.
+# Peers of each optimizer, and which of our two variants has states of the same dtype: "anyaccel"
+# has float32 states, "own_state" states of the parameters' dtype.
 PEERS = {"cpu_adagrad": {"deepspeed": "anyaccel", "torch_fused": "own_state", "torch_foreach": "own_state"},
          "cpu_lion": {"deepspeed": "anyaccel", "torch_foreach": "own_state"},
          "fused_adam": {"deepspeed": "own_state", "torch_fused": "own_state", "torch_foreach": "own_state"},
@@ -18,12 +18,12 @@ def faster(peer, ours, key):
 
 benchmark = Benchmark(
     title="CPUAdagrad, CPULion, FusedAdam, FusedLamb and FusedLion on the processor",
-    about="""Microseconds per step on 1 or 10 million parameters. All sides alternate on the same arrays in
-        one process. `cpu_` ops work on one tensor, `fused_` ops on 20 large and 20 small tensors.
-        "anyaccel" and "deepspeed" (for `cpu_` ops) have float32 states; all others have states of the
-        parameters' dtype. "torch_fused" and "torch_foreach" are step() of torch's optimizer. Torch has
-        neither Lion nor LAMB, so for these "torch_foreach" is a step written with torch._foreach_
-        calls over all tensors.""",
+    about="""Microseconds per step on 1 or 10 million parameters. All implementations alternate on
+        the same arrays in one process. `cpu_` ops work on one tensor, `fused_` ops on 20 large and
+        20 small tensors. "anyaccel" and "deepspeed" (for `cpu_` ops) have float32 states; all
+        others have states of the parameters' dtype. "torch_fused" and "torch_foreach" are step() of
+        torch's optimizer. Torch has neither Lion nor LAMB, so for these "torch_foreach" is a step
+        written with torch._foreach_ calls over all tensors.""",
     sides=[Side("one process", ["{python}", "{here}/optimizers.py"],
                 env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, needs=["{python}", "-c", "import deepspeed"],
                 ours=("anyaccel_", "own_state_"))],

@@ -1,6 +1,5 @@
-"""Times a step of each optimizer except CPUAdam, and of its peers, on the same arrays,
-alternating between them.
-
+"""Times a step of each optimizer except CPUAdam, and of its peers, on the same arrays, alternating
+between them.
 
 usage: optimizers.py [MILLIONS_OF_PARAMETERS...]
 

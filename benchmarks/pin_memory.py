@@ -1,5 +1,5 @@
-"""One side of the pinned-memory benchmark: times allocating locked memory for the first time and
-again.
+"""Runs one library of the pinned-memory benchmark: times the first and the repeated allocation of
+locked memory.
 
 usage: pin_memory.py anyaccel|deepspeed|mlock
 """

@@ -1,6 +1,6 @@
-// An upper bound for decoding: `bench_read_memory FILE THREADS` repeatedly reads a file's bytes
-// from its own memory and does nothing else. Prints GB/s and passes per second. No decoder that
-// reads all weights for each token is faster.
+// An upper bound for decoding: `bench_read_memory FILE THREADS` only reads a file's bytes from
+// memory, repeatedly. Prints GB/s and passes per second. No decoder that reads all weights for each
+// token is faster.
 
 #include <sys/mman.h>
 

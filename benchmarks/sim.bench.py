@@ -1,11 +1,11 @@
 from runner.declare import Benchmark, Side, Target
 
 ONE = {"OMP_NUM_THREADS": "1"}
-# The demo's sizes (src/llm/train/options.cpp).
+# The sizes of the demo's model (src/llm/train/options.cpp).
 TRAIN = ["{build}/bin/anyaccel", "train", "--json", "--steps", "40", "--data", "{repo}/src", "--batch-size", "1", "--context",
          "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5", "--head-dim", "64", "--intermediate",
          "864", "--held-out-tokens", "0"]
-# Fails if the build has no simulator.
+# This command fails if the build has no simulator.
 NEEDS = ["env", "DS_ACCELERATOR=sim", "{build}/bin/anyaccel", "report"]
 CHECKED = "train on sim, checked"
 OPS = ("add_", "add", "mm", "gelu", "layer_norm")
@@ -35,8 +35,8 @@ targets.append(Target("the same with SIM_CHECK=report", step_over_cpu(CHECKED), 
 
 benchmark = Benchmark(
     title="The simulated accelerator",
-    about="""Microseconds of single ops on n float32 elements on the CPU and on the simulated accelerator,
-        until the call returns (submit) and until the result is complete, and tokens per second of
-        training the demo's model. One thread on each side.""",
+    about="""Microseconds of single ops on n float32 elements on the CPU and on the simulated
+        accelerator, until the call returns (submit) and until the result is complete, and tokens
+        per second of training the demo's model. All programs use one thread.""",
     sides=[ops("cpu"), ops("sim"), train("cpu"), train("sim"), train("sim", CHECKED, SIM_CHECK="report")],
     targets=targets)

@@ -17,8 +17,8 @@
 
 namespace {
 
-/// Returns the median over single calls. The queue is empty before each, because a full queue would
-/// block.
+/// Returns the median over single calls. The queue is empty before each call, because a full queue
+/// would block.
 double submit_us(const std::function<void()>& work) {
   auto& accelerator = anyaccel::get_accelerator();
   std::vector<double> times;

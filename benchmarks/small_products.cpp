@@ -1,5 +1,6 @@
-// Times the ways in which src/kernels multiplies few rows and attends, one thread, float32. Each
-// way is timed for the same shapes, so that the figures say which of them could replace another.
+// Times the implementations in src/kernels of products with few rows and of attention, in float32
+// with one thread. All run the same shapes, so that the figures show which of them could replace
+// another.
 #include <algorithm>
 #include <new>
 #include <random>
@@ -19,7 +20,7 @@ namespace {
 using namespace anyaccel::ops;
 using Size = std::int64_t;
 
-/// Floats from a normal distribution, aligned to a page.
+/// Normally distributed floats in page-aligned memory.
 class Floats {
  public:
   explicit Floats(Size size)
@@ -36,12 +37,12 @@ class Floats {
   float* at_;
 };
 
-constexpr Size width = 768;  // inputs and outputs of a weight
-constexpr Size copies =
-    24;  // of the weight, 54 MiB in all: each call reads another one from memory
+constexpr Size width = 768;  // number of inputs and number of outputs of a weight matrix
+// Number of copies of the weight, 54 MiB in total, so that each call reads a copy from memory.
+constexpr Size copies = 24;
 constexpr Size positions = 1024, dim = 64;
 
-/// Microseconds of function(copy of the weight).
+/// Returns the microseconds per call of `function` with a copy of the weight.
 template <typename Function>
 double with_weights(const std::vector<Floats>& weights, const Function& function) {
   std::size_t next = 0;
@@ -66,13 +67,13 @@ void few_rows(Isa isa, Size rows, const std::vector<Floats>& weights,
                 for (Size output = 0; output < width; output += skinny_gemm_outputs)
                   skinny_gemm_forward(isa, product, packed, nullptr, output, to);
               }));
-  // Weights count as packed panels.
+  // The weights are interpreted as packed panels.
   numbers.add("panels" + tail, with_weights(weights, [&](const float* weight) {
                 for (Size output = 0; output < width; output += panel_outputs)
                   multiply_panel(isa, Wide::f32, weight + output * width, width, from, width * 4,
                                  rows, to + output, width);
               }));
-  // Weights [inputs][outputs].
+  // The weights are stored as [inputs][outputs].
   numbers.add("skinny_turned" + tail, with_weights(weights, [&](const float* weight) {
                 skinny_gemm_backward(isa, {rows, width, width, weight}, from, false, 0, width, to);
               }));
@@ -107,7 +108,7 @@ void one_query(Isa isa, benchmarks::Numbers& numbers) {
       }) / 1e3);
 }
 
-/// Attention of 256 queries to 256 keys, with a bias [query][key], by all kernels that take one.
+/// Attention of 256 queries to 256 keys with a bias [query][key], by all kernels that accept one.
 void biased(Isa isa, benchmarks::Numbers& numbers) {
   constexpr Size length = 256, head_dim = 32;
   const Floats q(length * head_dim), k(length * head_dim), v(length * head_dim),

@@ -1,9 +1,9 @@
-"""One side of the sparse-attention benchmark: prints milliseconds per call.
+"""Runs one implementation of the sparse-attention benchmark and prints milliseconds per call.
 
 usage: sparse_attn.py anyaccel|dense|flex|check
 
-`check` compares the sides' results with each other instead. It prints nothing and fails if they
-differ.
+`check` compares the implementations' results with each other instead. It prints nothing and fails
+if they differ.
 """
 import json
 import shutil
@@ -14,13 +14,14 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 HEADS, DIM, BLOCK = 8, 64, 64
-CALLS = {2048: (12, 5), 4096: (4, 2), 8192: (2, 1)}  # length: calls of (forward, forward and backward); the best counts
+CALLS = {2048: (12, 5), 4096: (4, 2), 8192: (2, 1)}  # length: number of calls of (forward, forward and backward); the best call counts
 DENSITIES = (10, 25)
 
 
 def layout_of(length, density):
     """Return a random layout with the same number of blocks in each row and different blocks for
-    each head."""
+    each head.
+    """
     torch.manual_seed(0)
     blocks = length // BLOCK
     there = torch.rand(HEADS, blocks, blocks).topk(round(blocks * density / 100)).indices
@@ -33,7 +34,7 @@ def inputs_of(length, heads=HEADS):
 
 
 def attention(side, layout):
-    """Return the side's attention as a function of query, key and value."""
+    """Return the implementation's attention as a function of query, key and value."""
     if side == "dense":
         return scaled_dot_product_attention
     if side == "anyaccel":
@@ -92,8 +93,9 @@ def measure(side):
 
 
 def check():
-    """Compare outputs, and AnyAccel's gradients, with dense attention that has the layout as its
-    mask."""
+    """Compare outputs, and AnyAccel's gradients, with dense attention that uses the layout as its
+    mask.
+    """
     length = min(CALLS)
     inputs = inputs_of(length)
     for density in DENSITIES:

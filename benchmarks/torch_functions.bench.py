@@ -10,11 +10,11 @@ def share(number):
 
 
 benchmark = Benchmark(
-    title="Functions that LibTorch has too",
-    about="""Microseconds of AnyAccel's RMSNorm and GradScaler::unscale_(), compared with at::rms_norm and
-        at::_amp_foreach_non_finite_check_and_unscale_. "train" is forward and backward. The gradients
-        are 48 tensors with the given total number of elements. Both sides read the result on the
-        host.""",
+    title="Functions that LibTorch also has",
+    about="""Microseconds of AnyAccel's RMSNorm and GradScaler::unscale_(), compared with
+        at::rms_norm and at::_amp_foreach_non_finite_check_and_unscale_. "train" is forward and
+        backward. The gradients are 48 tensors with the given total number of elements. Both read
+        the result on the host.""",
     sides=[
         Side("ours", ["{build}/bin/bench_torch_functions", "ours"], env={"DS_ACCELERATOR": "cpu"}),
         Side("torch", ["{build}/bin/bench_torch_functions", "torch"], env={"DS_ACCELERATOR": "cpu"}, ours=()),

@@ -3,8 +3,8 @@ import os
 from runner.declare import Benchmark, Side, Target
 
 CORES = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2]]
-# DEMO has the demo's widths (src/llm/train/options.cpp). LARGE is deeper and has eight times the
-# parameters. Both train on bytes.
+# DEMO has the widths of the demo's model (src/llm/train/options.cpp). LARGE is deeper and has eight
+# times as many parameters. Both train on bytes.
 DEMO = ["--context", "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5", "--head-dim", "64",
         "--intermediate", "864"]
 LARGE = ["--context", "256", "--hidden", "512", "--layers", "6", "--heads", "8", "--kv-heads", "8", "--head-dim", "64",

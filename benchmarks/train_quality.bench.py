@@ -18,11 +18,11 @@ def less(n, ours, theirs):
 
 
 benchmark = Benchmark(
-    title="What a minute of training gives",
-    about="""Bits per byte on held-out, hand-written C++ headers of LibTorch after one minute of `anyaccel
-        train`, computed with transformers. No side trains on these headers. "all headers" also trains
-        on generated headers. `total s` includes reading the data, learning the vocabulary and the
-        program's own evaluation.""",
+    title="Model quality after a minute of training",
+    about="""Bits per byte on held-out, hand-written C++ headers of LibTorch after one minute of
+        `anyaccel train`, computed with transformers. No program trains on these headers. "all
+        headers" also trains on generated headers. `total s` includes reading the data, learning the
+        vocabulary and the program's own evaluation.""",
     sides=[
         train("defaults", "written"),
         train("defaults, random start", "written", "--random-start"),

@@ -17,8 +17,10 @@ HELD_OUT_BYTES = 300_000
 
 
 def headers():
-    """Return each header's path and whether it is hand-written, by the rule of
-    src/llm/data/corpus.cpp."""
+    """Yield (path, name, text, whether it is hand-written) of each header.
+
+    src/llm/data/corpus.cpp decides in the same way which headers are hand-written.
+    """
     folder = pathlib.Path(torch.__file__).parent / "include"
     for path in sorted(path for path in folder.rglob("*") if path.suffix in EXTENSIONS):
         text = path.read_bytes()
@@ -29,7 +31,7 @@ def headers():
 
 
 def make_texts(folder):
-    """Return the folders `written` and `all` to train on, and the held-out texts."""
+    """Create the folders `written` and `all` to train on, and return the held-out texts."""
     held_out, seen = [], set()
     shutil.rmtree(folder, ignore_errors=True)
     for i, (path, name, text, written) in enumerate(headers()):
@@ -46,7 +48,9 @@ def make_texts(folder):
 
 
 def stretches(texts):
-    """Yield the middle of each text, from the start of a line, about HELD_OUT_BYTES in total."""
+    """Yield the middle of each text, starting at the beginning of a line, with about HELD_OUT_BYTES
+    in total.
+    """
     length = HELD_OUT_BYTES // len(texts) + 1
     for text in texts:
         begin = text.find(b"\n", max(0, (len(text) - length) // 2)) + 1
@@ -59,7 +63,7 @@ def stretches(texts):
 def bits_per_byte(out, texts):
     """Return the bits per byte of the texts.
 
-    Windows of a stretch overlap by half. In all windows except the first, only the second half
+    Windows of a passage overlap by half. In all windows except the first, only the second half
     counts.
     """
     model = transformers.AutoModelForCausalLM.from_pretrained(out).eval()

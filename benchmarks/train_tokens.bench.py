@@ -3,7 +3,8 @@ import os
 from runner.declare import Benchmark, Side, Target
 
 THREADS = str(len(os.sched_getaffinity(0)))
-# The demo's widths (src/llm/train/options.cpp) on byte tokens, which both sides support.
+# The widths of the demo's model (src/llm/train/options.cpp) with byte tokens, which both programs
+# support.
 SIZES = ["--batch-size", "1", "--context", "256", "--hidden", "320", "--layers", "2", "--heads", "5", "--kv-heads", "5",
          "--head-dim", "64", "--intermediate", "864"]
 OUT = ["--held-out-tokens", "0", "--out", "{build}/benchmarks/train_tokens"]
@@ -25,9 +26,9 @@ def over(n, ours, theirs):
 
 benchmark = Benchmark(
     title="Training tokens",
-    about="""Tokens per second over 60 training steps of a model with the demo's widths on byte tokens. Both
-        sides have the same sizes and threads and use AdamW with gradient clipping; transformers uses
-        torch's fused AdamW.""",
+    about="""Tokens per second over 60 training steps of a model with the demo's widths on byte
+        tokens. Both programs have the same sizes and threads and use AdamW with gradient clipping;
+        transformers uses torch's fused AdamW.""",
     sides=[
         anyaccel("anyaccel train"),
         anyaccel("anyaccel train --graph", "--graph"),

@@ -1,5 +1,6 @@
 """Trains the demo's model with transformers and torch's AdamW, and prints tokens per second like
-`anyaccel train --json`."""
+`anyaccel train --json`.
+"""
 import argparse
 import json
 import time

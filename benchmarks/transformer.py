@@ -1,9 +1,10 @@
-"""Times the transformer layer, all sides alternating in one process, in milliseconds per call.
+"""Times the transformer layer, with all implementations alternating in one process, in milliseconds
+per call.
 
 usage: transformer.py SECONDS [fp32|bf16] [SHAPES]
 
 SHAPES are batch x length, for example 8x128,4x512 (default: all). `products` is the layer's matrix
-products alone (three times as many with the backward pass), which no layer can avoid.
+products alone (three times as many with the backward pass), which every layer must compute.
 """
 import json
 import sys
@@ -47,7 +48,8 @@ def products(batch, length, hidden, heads, intermediate, training):
 
 
 def compare(sides, hidden):
-    """Give all sides the same weights, and raise AssertionError if their results differ."""
+    """Give all implementations the same weights, and raise AssertionError if their results differ.
+    """
     bert, encoder = sides["bert"].state_dict(), sides["encoder"]
     with torch.no_grad():
         for kind in ("weight", "bias"):

@@ -4,8 +4,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-# Libraries export what ANYACCEL_API marks (include/anyaccel/export.h); tools/exports compares them
-# with lists.
+# Libraries export only the symbols that ANYACCEL_API marks (include/anyaccel/export.h).
+# tools/exports compares the exports with lists.
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
@@ -21,7 +21,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 find_program(ANYACCEL_CCACHE ccache)
 if(ANYACCEL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # With paths relative to the tree, other build folders and clones share cached results.
+  # With paths relative to the tree, other build folders and clones can use the cached results.
   set(launcher ${ANYACCEL_CCACHE})
   if(NOT DEFINED ENV{CCACHE_BASEDIR})
     set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
@@ -51,10 +51,10 @@ target_compile_options(anyaccel_flags INTERFACE
   # include torch.
   $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
 if(ANYACCEL_SANITIZE)
-  # Undefined behavior aborts the test, like the errors of the other sanitizers.
+  # Undefined behavior aborts the test, as errors of the other sanitizers do.
   add_compile_options(-fsanitize=${ANYACCEL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
-  # With the large sections of sanitizers, mold 1.10 does not align the start of the RELRO segment
-  # to a page, and the program does not start.
+  # The sanitizers enlarge sections. mold 1.10 then does not align the start of the RELRO segment to
+  # a page, and the program does not start.
   add_link_options(-fsanitize=${ANYACCEL_SANITIZE} -Wl,-z,norelro)
   # Sanitizers cause false warnings of this kind in g++. The release build keeps the warning.
   add_compile_options(-Wno-maybe-uninitialized)
@@ -76,18 +76,18 @@ function(anyaccel_library name)
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   if(NOT ANYACCEL_SANITIZE)
-    # Calls of functions that another library hides fail at link time, not when they run. The
-    # program links the sanitizers' runtime.
+    # Calls of functions that another library hides fail at link time instead of run time. Sanitizer
+    # builds are an exception, because the program links the sanitizers' runtime.
     target_link_options(${name} PRIVATE LINKER:-z,defs)
   endif()
 endfunction()
 
-option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: each with its own command" ON)
+option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: compile each separately" ON)
 # anyaccel_together(target group a.cpp ...): compile sources of this folder as one, because reading
 # the same headers takes most of the time. Later calls, also from other folders, add to the group.
-# The sources of a group must not define the same name in one namespace. Sources without a group are
-# compiled alone. CMake's unity builds use absolute paths, which prevent ccache from sharing results
-# between clones. These paths are relative.
+# Two sources of a group must not define the same name in one namespace. Sources without a group are
+# compiled separately. CMake's unity builds use absolute paths, which prevent ccache from sharing
+# results between clones, so this function uses relative paths.
 function(anyaccel_together target group)
   if(NOT ANYACCEL_TOGETHER)
     return()
@@ -114,7 +114,7 @@ endfunction()
 
 # Precompiled headers, because reading torch's headers takes longer than compiling most of our
 # sources. All names are in <>, so that the result does not depend on the folder. The default is OFF
-# with ANYACCEL_TOGETHER=OFF, because clang-tidy reads those commands.
+# with ANYACCEL_TOGETHER=OFF, because clang-tidy reads the compile commands of such builds.
 option(ANYACCEL_PCH "Precompile the headers of torch and the standard library" ${ANYACCEL_TOGETHER})
 set(anyaccel_pch_std <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <filesystem> <functional> <map> <memory> <mutex> <optional>
     <set> <span> <sstream> <string> <string_view> <unordered_map> <utility> <vector>)

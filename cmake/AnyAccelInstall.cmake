@@ -2,8 +2,8 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/anyaccel)
 
-# Collects all libraries and programs in a folder, so that new ones are installed without listing
-# them.
+# Collects all libraries and programs in a folder, so that the install rules include new ones
+# automatically.
 function(anyaccel_targets_under dir result)
   get_property(found DIRECTORY ${dir} PROPERTY BUILDSYSTEM_TARGETS)
   get_property(folders DIRECTORY ${dir} PROPERTY SUBDIRECTORIES)

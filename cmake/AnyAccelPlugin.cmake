@@ -5,8 +5,8 @@
 # libanyaccel_NAME.so, and next to it the text file NAME.plugin, which is generated from TRAITS and
 # from the versions recorded in the library. Both are in the build's folder `plugins`, to which
 # ANYACCEL_PLUGIN_PATH can point. If the install prefix is AnyAccel's, AnyAccel finds the installed
-# plugin by itself. FILES are folders to place next to the library in both locations, for example
-# sources of ops that are built when they are loaded.
+# plugin automatically. FILES are folders to place next to the library in both locations, for
+# example sources of ops that are built when they are loaded.
 set(ANYACCEL_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
 function(anyaccel_add_plugin name)
@@ -38,7 +38,7 @@ function(anyaccel_add_plugin name)
     get_filename_component(source "${files}" ABSOLUTE)
     get_filename_component(files "${source}" NAME)
     install(DIRECTORY "${source}/" DESTINATION "${destination}/${name}/${files}")
-    # A link, so that edits of the sources take effect.
+    # A symbolic link, so that edits of the sources take effect.
     add_custom_command(TARGET ${target} POST_BUILD VERBATIM
       COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}/${name}"
       COMMAND "${CMAKE_COMMAND}" -E create_symlink "${source}" "${folder}/${name}/${files}")

@@ -1,7 +1,7 @@
-# Finds the Python for which the package is built: the one whose torch is the LibTorch of this
-# build, because torch's Python library works with one version of Python only. Sets
+# Finds the Python for which the package is built: the Python whose torch is this build's LibTorch,
+# because torch's Python library works with only one version of Python. Sets
 # ANYACCEL_PYTHON_EXECUTABLE, ANYACCEL_PYTHON_INCLUDE, ANYACCEL_PYTHON_SUFFIX (of extension modules)
-# and ANYACCEL_PYTHON_VERSION, or else ANYACCEL_PYTHON_ERROR.
+# and ANYACCEL_PYTHON_VERSION, or ANYACCEL_PYTHON_ERROR on failure.
 set(ANYACCEL_PYTHON_ERROR "LibTorch in ${ANYACCEL_TORCH_PREFIX} has no Python library")
 if(EXISTS ${ANYACCEL_TORCH_PREFIX}/lib/libtorch_python.so)
   set(ANYACCEL_PYTHON_ERROR "cannot find Python")

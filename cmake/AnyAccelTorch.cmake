@@ -1,6 +1,6 @@
 # Finds LibTorch and creates the target anyaccel_torch. Used by AnyAccel's build and by the
-# installed anyaccelConfig.cmake. LibTorch's own package file is not used, because it fails if the
-# CUDA toolkit is missing or has another version, and AnyAccel does not compile CUDA through it.
+# installed anyaccelConfig.cmake. Does not use LibTorch's own package file, which fails if the CUDA
+# toolkit is missing or has another version. AnyAccel does not compile CUDA through it.
 #
 # The first of these that exists is used:
 # - -DTorch_DIR (LibTorch's folder or its share/cmake/Torch), or the environment variable Torch_DIR
@@ -8,7 +8,7 @@
 # - the torch of -DANYACCEL_PYTHON or else of an active virtual environment, of .venv in the source
 #   tree, or of python3
 #
-# Sets ANYACCEL_TORCH_PREFIX and ANYACCEL_TORCH_VERSION, or else ANYACCEL_TORCH_ERROR.
+# Sets ANYACCEL_TORCH_PREFIX and ANYACCEL_TORCH_VERSION, or ANYACCEL_TORCH_ERROR on failure.
 set(ANYACCEL_TORCH_ERROR "")
 set(ANYACCEL_TORCH_PREFIX "")
 set(ANYACCEL_TORCH_VERSION "")
@@ -82,13 +82,13 @@ if(NOT ANYACCEL_TORCH_ERROR AND NOT TARGET anyaccel_torch)
   set(anyaccel_lib ${ANYACCEL_TORCH_PREFIX}/lib)
   add_library(anyaccel_torch INTERFACE)
   # These paths are valid only on this machine, so they are not exported. The installed package file
-  # searches again.
+  # searches for them again.
   target_include_directories(anyaccel_torch SYSTEM INTERFACE
     $<BUILD_INTERFACE:${ANYACCEL_TORCH_PREFIX}/include>
     $<BUILD_INTERFACE:${ANYACCEL_TORCH_PREFIX}/include/torch/csrc/api/include>)
   # libtorch.so loads the libraries of the devices for which LibTorch was built. We use none of its
-  # symbols, so without no-as-needed the linker would drop it and GPUs would not be found. The C++
-  # library comes first, because libtorch.so of CUDA builds exports parts of an old std::filesystem,
+  # symbols, so without no-as-needed the linker would drop it, and GPUs would not be found. The C++
+  # library precedes it, because libtorch.so of CUDA builds exports parts of an old std::filesystem,
   # which crash.
   target_link_options(anyaccel_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${anyaccel_lib}>
     $<BUILD_INTERFACE:-Wl,--push-state,--no-as-needed,-lstdc++,${anyaccel_lib}/libtorch.so,--pop-state>)

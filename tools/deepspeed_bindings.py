@@ -1,8 +1,9 @@
-"""Extracts the signatures of DeepSpeed's op bindings from its C++ sources, and reads and writes
-the file that stores them.
+"""Extracts the signatures of DeepSpeed's op bindings from its C++ sources. Reads and writes the
+file that stores them.
 
 A signature is one line: `name(parameters) -> result`. A parameter that can be passed by keyword is
-`name: kind`, with ` = default` if it has one. A positional-only parameter is just its kind.
+`name: kind`, followed by ` = default` if it has a default. A positional-only parameter is just its
+kind.
 """
 import ast
 import pathlib
@@ -35,7 +36,7 @@ SOURCES = {
     "utils": ["ops/csrc/utils/py_ds_utils.cpp"],
 }
 # Binding sources of ops that we do not implement, and of vendor-specific builders that bind the
-# same functions as those above.
+# same functions as the sources above.
 LEFT_OUT = {
     "inference/v2/kernels/cutlass_ops/cutlass_ops.cpp": "InferenceCutlassBuilder requires CUTLASS",
     "ops/csrc/compile/init.cpp": "DeepCompileBuilder requires a CUDA toolkit and NCCL",
@@ -52,7 +53,7 @@ KINDS = {"Tensor": "Tensor", "bool": "bool", "float": "float", "double": "float"
 
 
 class Unreadable(Exception):
-    """The sources contain a construct that this reader does not support."""
+    """The sources contain a construct that this parser does not support."""
 
 
 def without_comments(text):
@@ -116,8 +117,9 @@ def expand_macros(body):
 
 
 def kind_of(type_text):
-    """Return the kind of a C++ type: Tensor, int, float, bool, str, object, dtype, None; X? is
-    optional; X[] is a list."""
+    """Return the kind of a C++ type: Tensor, int, float, bool, str, object, dtype or None; X? if
+    optional; X[] for a list.
+    """
     text = re.sub(r"\b(const|at::|torch::|std::|c10::|inline|static)(?=\W|\w)", lambda found: "" if "::" in found.group() else " ", type_text)
     text = re.sub(r"\s+", " ", text.replace("&", " ")).replace(" *", "*").strip()
     text = re.sub(r"\b(at|torch|std|c10)::", "", text)
@@ -161,8 +163,9 @@ class Sources:
         return self._texts[path]
 
     def near(self, source):
-        """Return the source, then its includes, then the other files in its folder and in the
-        header folders."""
+        """Return the source, its includes, and the other files in its folder and in the header
+        folders, in this order.
+        """
         folders = [source.parent, self.package / "ops/csrc/includes", source.parent.parent / "includes", source.parent.parent]
         yield source
         for folder in folders:
@@ -171,8 +174,9 @@ class Sources:
             yield path
 
     def function(self, source, name, wanted=None):
-        """Return (result, parameters) of the function `name`, which may be Class::method, from
-        its definition or declaration. `wanted` selects an overload by its parameters."""
+        """Return (result, parameters) of the function `name`, which may be Class::method, from its
+        definition or declaration. `wanted` selects an overload by its parameters.
+        """
         owner, _, last = name.rpartition("::")
         reason = ""
         for path in self.near(source):
@@ -214,25 +218,26 @@ class Sources:
 
 
 def literal(text):
-    """Return the value of adjacent string literals."""
+    """Return the combined value of adjacent string literals."""
     return "".join(re.findall(r'"((?:\\.|[^"\\])*)"', text))
 
 
 def keyword_of(argument):
-    """Return (name, default or None) of `"name"_a = default` or py::arg("name") = default, else
-    None."""
+    """Return (name, default or None) for `"name"_a = default` or py::arg("name") = default,
+    otherwise None.
+    """
     found = re.fullmatch(r'(?:"(\w+)"_a|py(?:bind11)?::arg\("(\w+)"\))\s*(?:=\s*(.*))?', argument, re.S)
     if not found:
         return None
     default = found.group(3)
     if default is not None:
         default = {"true": True, "false": False}.get(default.strip(), default)
-        default = repr(eval(default, {"__builtins__": {}}) if isinstance(default, str) else default)  # an arithmetic constant in DeepSpeed's source
+        default = repr(eval(default, {"__builtins__": {}}) if isinstance(default, str) else default)  # an arithmetic constant
     return found.group(1) or found.group(2), default
 
 
 def definitions(body):
-    """Return (class or None, method name, arguments) of each def in a module's body, in order."""
+    """Return (class or None, method name, arguments) of each def() in a module's body, in order."""
     owner_name, owner_type = None, None
     i = 0
     pattern = re.compile(r'py::class_<(\w+)[^>]*>\(m, "(\w+)"\)|(?:pybind11|py)::enum_<[^>]*>\(m, "(\w+)"\)|\.value\("(\w+)"|(\bm)?\.def\(')
@@ -289,7 +294,7 @@ def read_source(sources, path):
         for owner, owner_type, value, arguments in definitions(body):
             if value is not None:
                 found.append(f"{owner}.{value}")
-                found.append(value)  # export_values() puts them into the module
+                found.append(value)  # export_values() adds the enumeration's values to the module
             elif block.group(1) == "TORCH_LIBRARY":
                 found.append(f"torch.ops.{block.group(2).split(',')[0]}.{literal(arguments[0])}")
             else:
@@ -300,7 +305,7 @@ def read_source(sources, path):
 def extract(package):
     """Return {op: signatures} of an installed DeepSpeed.
 
-    Raises Unreadable if a binding source is in neither table.
+    Raise Unreadable if a binding source is in neither table.
     """
     package = pathlib.Path(package)
     sources = Sources(package)
@@ -334,7 +339,7 @@ def from_text(text):
 def parse(signature):
     """Return (name, [(keyword or None, kind, default or None)], result) of a line.
 
-    For an enumeration's value, the parameters are None.
+    For a value of an enumeration, the parameters are None.
     """
     found = re.fullmatch(r"([\w.]+)(?:\((.*)\) -> (.*))?", signature)
     name, inside, result = found.groups()

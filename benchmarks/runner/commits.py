@@ -8,8 +8,7 @@ import re
 import subprocess
 import sys
 
-# Runs in a process of its own, because a commit's *.bench.py files import the `runner` of that
-# commit.
+# Runs in a separate process, because a commit's *.bench.py files import that commit's `runner`.
 DESCRIBE = """
 import dataclasses, json, pathlib, sys
 here = pathlib.Path(sys.argv[1])
@@ -26,7 +25,8 @@ class CannotCompare(Exception):
 
 @dataclasses.dataclass
 class Build:
-    """A commit's checkout and its build tree. `places` fills in the commands of its benchmarks."""
+    """A commit's checkout and its build tree. `places` has the paths for its benchmarks' commands.
+    """
     word: str  # old or new
     commit: str
     subject: str
@@ -70,8 +70,9 @@ def resolve(root, name):
 
 
 def check_clean(root):
-    """Raise CannotCompare if there are uncommitted changes, which a build of HEAD would silently
-    leave out."""
+    """Raise CannotCompare if there are uncommitted changes, because a build of HEAD would silently
+    ignore them.
+    """
     status, changed, errors = git(root, "status", "--porcelain", "--untracked-files=no")
     if status != 0:
         raise CannotCompare(f"{quoted(str(root))} is not a git checkout: {quoted(errors)}. Run this command in a clone.")
@@ -83,11 +84,12 @@ def check_clean(root):
 
 
 def check_out(root, cache, commit):
-    """Return the folder of a git worktree at this commit; an earlier one is used again."""
+    """Return the folder of a git worktree at this commit. An earlier worktree is reused."""
     source = cache / commit[:12]
     if not source.exists():
         source.parent.mkdir(parents=True, exist_ok=True)
-        # --force: git still lists a worktree whose folder was deleted, and refuses to add it again.
+        # --force, because git still lists a worktree whose folder was deleted and refuses to add it
+        # again.
         status, _, errors = git(root, "worktree", "add", "--force", "--detach", str(source), commit)
         if status != 0:
             raise CannotCompare(f"{commit[:12]} cannot be checked out: {quoted(errors)}. Delete {quoted(str(source))} and try again.")
@@ -99,7 +101,7 @@ def check_out(root, cache, commit):
 
 
 def describe(source):
-    """Return the benchmarks of a checkout as its own runner declares them, by name."""
+    """Return a checkout's benchmarks by name, as the checkout's own runner declares them."""
     done = subprocess.run([sys.executable, "-B", "-c", DESCRIBE, str(source / "benchmarks")], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -108,23 +110,24 @@ def describe(source):
 
 
 def words_of(benchmark):
-    """Yield all words of a benchmark's commands and environment variables."""
+    """Yield all arguments of a benchmark's commands, and the values of its environment variables.
+    """
     yield from benchmark["prepare"]
     for side in benchmark["sides"]:
         yield from (*side["command"], *side.get("needs", ()), *side.get("env", {}).values())
 
 
 def scripts(words, here):
-    """Return the Python files among the words of a command."""
+    """Return the Python files among a command's arguments."""
     return [path for path in dict.fromkeys(here / word.removeprefix("{here}/") for word in words if word.startswith("{here}/"))
             if path.suffix == ".py" and path.is_file()]
 
 
 def data_folder(benchmark, build, cache):
-    """Return where a benchmark keeps its models and other files.
+    """Return the folder in which a benchmark keeps its models and other files.
 
-    Builds share it if the scripts that write there are the same, because the pages in which a file
-    happens to be cached can decide how fast it is read.
+    Builds share the folder if the scripts that write to it are the same, because a file's pages in
+    the page cache can determine how fast it is read.
     """
     digest = hashlib.sha256()
     for path in scripts(benchmark["prepare"], build.here) or scripts(words_of(benchmark), build.here):
@@ -133,10 +136,11 @@ def data_folder(benchmark, build, cache):
 
 
 def targets(benchmarks, source):
-    """Return the build targets that these benchmarks use: the programs and libraries that they
-    name, and the ops that those load.
+    """Return the build targets that these benchmarks use: the programs and libraries in their
+    commands, and the ops that these load.
 
-    An op that is missed here is compiled when the benchmark loads it, before anything is timed.
+    An op that this function misses is compiled when the benchmark loads it, before anything is
+    timed.
     """
     here = source / "benchmarks"
     words = [word for benchmark in benchmarks for word in words_of(benchmark)]
@@ -158,7 +162,9 @@ def targets(benchmarks, source):
 
 
 def jobs_that_fit():
-    """Return how many compilers fit into memory. One that includes LibTorch takes about 1.5 GiB."""
+    """Return how many compilers fit into memory. A compiler that reads LibTorch's headers takes
+    about 1.5 GiB.
+    """
     with open("/proc/meminfo", encoding="ascii") as file:
         available = next((int(line.split()[1]) for line in file if line.startswith("MemAvailable")), 0)
     return max(1, min(os.cpu_count() or 1, available // 1572864))

@@ -9,21 +9,23 @@ from . import commits, declare, intervals, load, measure, verdicts
 
 DEFAULT = ("cpu_adam", "all_reduce", "generate_135m", "generate_1b", "embed", "transformer", "sparse_attn")
 ROUNDS, MINUTES, RESOLUTION = 8, 60.0, 3.0
-EXTRA_ROUNDS = 2  # rounds between two checks of the resolution: ABBA
+EXTRA_ROUNDS = 2  # ABBA, so rounds are added in pairs before the resolution is checked again
 
 
 class Pair:
-    """A side that both commits have. `ours` are the prefixes of the numbers to compare."""
+    """A program of the benchmark in both commits. `ours` are the prefixes of the numbers to
+    compare.
+    """
 
     def __init__(self, name, sides, ours, only_ours):
         self.name, self.sides, self.ours = name, sides, ours
-        self.only_ours = only_ours  # both programs can leave out the peers
+        self.only_ours = only_ours  # both versions can leave out the peers
 
 
 def own_prefixes(benchmark, side, reference):
-    """Return the prefixes of a side's numbers that measure AnyAccel.
+    """Return the prefixes of a program's numbers that measure AnyAccel.
 
-    Commits that do not declare them get this tree's.
+    For commits that do not declare them, return those of this tree.
     """
     if "ours" in side:
         return tuple(side["ours"])
@@ -32,8 +34,9 @@ def own_prefixes(benchmark, side, reference):
 
 
 def pair_up(found, reference):
-    """Return the pairs of a benchmark's sides, and {"old": [side], "new": [side]} of those that
-    only one commit has."""
+    """Return the programs that both commits have, as pairs, and {"old": [name], "new": [name]} of
+    the programs that only one commit has.
+    """
     pairs, only = [], {"old": [], "new": []}
     sides = {word: {side["name"]: side for side in benchmark["sides"] if own_prefixes(benchmark, side, reference)}
              for word, benchmark in found.items()}
@@ -66,10 +69,7 @@ def move_data(words, data):
 
 
 class Measured:
-    """One benchmark of both commits.
-
-    `figures` are {(side, number): {"old": [values], "new": [values]}} of all rounds.
-    """
+    """One benchmark in both commits."""
 
     def __init__(self, found, builds, cache, reference):
         self.found, self.builds = found, builds
@@ -101,8 +101,9 @@ class Measured:
                     self.call(pair, word)
 
     def one_round(self, index):
-        """Run each side on both builds, one right after the other, so that slow phases of the
-        machine affect both."""
+        """Run each program on both builds, one right after the other, so that slow phases of the
+        machine affect both.
+        """
         numbers = {}
         for pair in self.pairs:
             for word in intervals.order(index):
@@ -112,7 +113,7 @@ class Measured:
 
 
 def take_rounds(one_round, rounds, enough, deadline, max_load, clock=time.monotonic):
-    """Take `rounds` rounds, then more until enough(taken) or the deadline.
+    """Run `rounds` rounds, and then more until enough(taken) or the deadline.
 
     Rounds that other programs disturb are repeated.
     """
@@ -139,8 +140,8 @@ def take_rounds(one_round, rounds, enough, deadline, max_load, clock=time.monoto
 def compare(measured, rounds, limit, deadline, max_load, clock=time.monotonic):
     """Return the verdicts.Row of each figure.
 
-    A figure that differs is judged by fresh rounds: among a hundred figures of two equal programs,
-    a few differ by chance, but hardly one does so twice in the same direction.
+    A figure that differs is measured again in new rounds, which decide. With a hundred figures of
+    two equal programs, a few differ by chance, but hardly any differs twice in the same direction.
     """
     def resolved(taken):
         return all(row.interval.resolution <= limit for row in verdicts.rows(taken) if row.interval)
@@ -157,8 +158,9 @@ def compare(measured, rounds, limit, deadline, max_load, clock=time.monotonic):
 
 
 def choose(options, builds):
-    """Return the names of the benchmarks to compare and, for each commit, of those that only it
-    has."""
+    """Return the names of the benchmarks to compare and, for each commit, of the benchmarks that
+    only this commit has.
+    """
     known = {word: build.benchmarks for word, build in builds.items()}
     everything = list(dict.fromkeys([*known["old"], *known["new"]]))
     unknown = [name for name in options.names if name not in everything]
@@ -171,8 +173,10 @@ def choose(options, builds):
 
 
 def set_up(options, root, cache, python):
-    """Check out and build both commits; return the builds, the names to compare, and what only
-    one commit has."""
+    """Check out and build both commits.
+
+    Return the builds, the names to compare, and the benchmarks that only one commit has.
+    """
     names = {"old": options.compare, "new": options.with_commit or "HEAD"}
     resolved = {word: commits.resolve(root, name) for word, name in names.items()}
     if not options.with_commit:
@@ -191,8 +195,11 @@ def set_up(options, root, cache, python):
 
 
 def run(options, root, python):
-    """Exit status: 0 nothing is slower, 1 something is, 2 the comparison cannot start, 3 some
-    benchmark gave no figures."""
+    """Compare the commits and return the exit status.
+
+    0: nothing is slower. 1: something is slower. 2: the comparison cannot start. 3: a benchmark
+    gave no figures.
+    """
     cache = root / "build" / "compare"
     try:
         reference = commits.describe(root)
@@ -208,7 +215,7 @@ def run(options, root, python):
         print(f"== {name}: {found['new']['title']}", file=sys.stderr)
         measured = Measured(found, builds, cache, reference)
         begin = time.monotonic()
-        deadline = begin + max(0.0, end - begin) / (len(chosen) - place)  # each gets its share of what is left
+        deadline = begin + max(0.0, end - begin) / (len(chosen) - place)  # divides the remaining time equally
         try:
             measured.prepare()
             rows = compare(measured, options.rounds or ROUNDS, options.resolution, deadline, options.max_load) if measured.pairs else []

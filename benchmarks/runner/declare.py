@@ -1,5 +1,6 @@
-"""Declarations for a benchmark file (benchmarks/*.bench.py): the sides to compare and the
-targets to meet."""
+"""Declarations for a benchmark file (benchmarks/*.bench.py): the programs to compare and the
+targets to meet.
+"""
 import dataclasses
 import pathlib
 import runpy
@@ -8,18 +9,19 @@ from typing import Callable
 
 @dataclasses.dataclass
 class Side:
-    """One of the programs that a benchmark compares.
+    """A program that a benchmark compares with others.
 
-    command: program and arguments; {build}, {python}, {here} and {repo} are replaced. Its last line of output is a
-        JSON object of numbers, for example {"get_accelerator_ns": 1.2}.
-    timed: time the whole run instead of reading numbers: {"wall_ms": ...}.
-    repeat: number of runs per round, whose median counts.
-    env: environment variables to add.
-    keep: names of the numbers to keep (default: all).
-    needs: command that must exit with 0 for the side to take part, for example a check that a peer is installed. If
-        it fails, the page reports that the side was left out.
-    ours: prefixes of the numbers that measure AnyAccel; () for a peer. `benchmarks/run --compare` compares only
-        these, and passes the prefixes in BENCHMARK_ONLY so that the program can skip the rest (by_turns.wanted()).
+    - command: program and arguments; {build}, {python}, {here} and {repo} are replaced. Its last
+      line of output is a JSON object of numbers, for example {"get_accelerator_ns": 1.2}.
+    - timed: time the whole run instead of reading numbers: {"wall_ms": ...}.
+    - repeat: number of runs per round, whose median counts.
+    - env: environment variables to add.
+    - keep: names of the numbers to keep (default: all).
+    - needs: command that must exit with 0, for example a check that a peer is installed. If it
+      fails, the program is left out, and the page reports this.
+    - ours: prefixes of the numbers that measure AnyAccel; () for a peer. `benchmarks/run --compare`
+      compares only these, and passes the prefixes in BENCHMARK_ONLY so that the program can skip
+      all other work (by_turns.wanted()).
     """
     name: str
     command: list
@@ -33,10 +35,10 @@ class Side:
 
 @dataclasses.dataclass
 class Target:
-    """A figure with a limit, exactly one of at_most and at_least.
+    """A figure with a limit, which is either at_most or at_least.
 
-    `value` computes the figure from the numbers of one round, {side: {number: value}}. The median
-    over the rounds is judged.
+    `value` computes the figure from the numbers of one round, {program: {number: value}}. The
+    median over the rounds is compared with the limit.
     """
     text: str
     value: Callable
@@ -47,13 +49,14 @@ class Target:
 
 @dataclasses.dataclass
 class Benchmark:
-    """A comparison of sides, and a section of the page.
+    """A comparison of programs, and a section of the page.
 
-    about: description of the measurement, for the page.
-    prepare: command to run once before the rounds.
-    few_rounds: reason for fewer than 7 rounds, which the page prints. Required for fewer than 7, and an error if a
-        round is shorter than measure.LONG_ROUND_S.
-    warm_up: run each side once, uncounted, before the rounds. If a side takes a minute, warm up in `prepare` instead.
+    - about: description of the measurement, for the page.
+    - prepare: command to run once before the rounds.
+    - few_rounds: reason for fewer than 7 rounds, which the page prints. Required for fewer than 7,
+      and an error if a round is shorter than measure.LONG_ROUND_S.
+    - warm_up: run each program once before the rounds, without counting it. If a run takes a
+      minute, warm up in `prepare` instead.
     """
     title: str
     about: str
@@ -69,8 +72,8 @@ class Benchmark:
 def find(folder: pathlib.Path):
     """Return all benchmarks of a folder, each with its name.
 
-    A file defines one as `benchmark`, which has the name of the file, or several as `benchmarks`,
-    {name: Benchmark}.
+    A file defines one benchmark as `benchmark`, which has the name of the file, or several as
+    `benchmarks`, {name: Benchmark}.
     """
     out = []
     for file in sorted(folder.glob("*.bench.py")):

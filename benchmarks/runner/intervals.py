@@ -1,5 +1,6 @@
-"""Statistics of a comparison: the order of runs, ratios of paired figures, confidence intervals
-and verdicts."""
+"""Statistics of a comparison: order of runs, ratios of paired figures, confidence intervals and
+verdicts.
+"""
 import dataclasses
 import math
 import random
@@ -7,13 +8,13 @@ import statistics
 
 LEVEL = 0.95
 RESAMPLES = 2000
-FEWEST = 6  # with fewer rounds, 95 % intervals contain the true ratio in less than 95 % of comparisons
+FEWEST = 6  # with fewer rounds, a 95 % interval contains the true ratio less often than in 95 % of comparisons
 RATES = ("tokens_s", "passes_s", "gb_s", "per_second")
 TIMES = ("_ns", "_us", "_ms", "build_s")
 
 
 def order(index):
-    """Return which build runs first and which second in round `index`.
+    """Return the build that runs first and the one that runs second in round `index`.
 
     Two rounds are ABBA, so steady drift cancels out.
     """
@@ -21,30 +22,32 @@ def order(index):
 
 
 def kind(number):
-    """Return "time" or "rate" by the unit that ends the number's name, or None if the number is
-    not a speed."""
+    """Return "time" or "rate", according to the unit at the end of the number's name, or None if
+    the number is not a speed.
+    """
     if number.endswith(RATES):
         return "rate"
     return "time" if number.endswith(TIMES) else None
 
 
 def time_ratio(number, old, new):
-    """Return new time / old time. For a rate that is old / new, so above 1 always means slower."""
+    """Return new time / old time. For a rate, return old / new, so above 1 always means slower."""
     return old / new if kind(number) == "rate" else new / old
 
 
 def middle_mean(values):
-    """Return the mean without the lowest and the highest quarter, because other programs disturb
-    single runs."""
+    """Return the interquartile mean, which omits the lowest and the highest quarter, because other
+    programs disturb single runs.
+    """
     cut = len(values) // 4
     middle = sorted(values)[cut:len(values) - cut]
     return sum(middle) / len(middle)
 
 
 def student(level, freedom):
-    """Two-sided quantile of Student's t distribution.
+    """Return the two-sided quantile of Student's t distribution.
 
-    Abramowitz and Stegun 26.7.5; the error is below 1 % from 5 degrees of freedom.
+    Uses Abramowitz and Stegun 26.7.5, with an error below 1 % from 5 degrees of freedom.
     """
     z = statistics.NormalDist().inv_cdf(0.5 + level / 2)
     terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
@@ -60,7 +63,7 @@ class Interval:
 
     @property
     def resolution(self):
-        """Half the width of the interval, in percent of the ratio."""
+        """Return half the width of the interval, in percent of the ratio."""
         return 50 * (self.high - self.low) / self.ratio
 
     def verdict(self, limit):
@@ -72,12 +75,12 @@ class Interval:
 
 
 def bootstrap(ratios, level=LEVEL, resamples=RESAMPLES, seed=0):
-    """Return the Interval of ratios, one per round: their middle mean on a logarithmic scale,
-    and a percentile bootstrap.
+    """Return the Interval of ratios, one per round: their interquartile mean on a logarithmic
+    scale, and a percentile bootstrap.
 
-    With few rounds plain percentiles are too narrow. They are expanded by the ratio of
-    Student's t to the normal distribution (the expanded percentile interval of Hesterberg,
-    "What Teachers Should Know About the Bootstrap").
+    With few rounds, plain percentiles are too narrow. They are expanded by the ratio of Student's t
+    to the normal distribution (the expanded percentile interval of Hesterberg, "What Teachers
+    Should Know About the Bootstrap").
     """
     logs = [math.log(ratio) for ratio in ratios]
     count = len(logs)

@@ -1,6 +1,6 @@
 """Measures how busy other programs keep the machine.
 
-Figures taken on a busy machine are not reported.
+Figures measured on a busy machine are not reported.
 """
 import os
 import time
@@ -13,8 +13,9 @@ class TooBusy(Exception):
 
 
 def busy_seconds():
-    """Return the CPU seconds that all processes of the machine have used, including steal time
-    of the hypervisor."""
+    """Return the CPU seconds that all processes of the machine have used, including steal time of
+    the hypervisor.
+    """
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICK
@@ -41,12 +42,12 @@ class Watch:
 
 
 def wait_until_quiet(max_load, patience=60.0):
-    """Wait until others use at most `max_load` cores for half a second.
+    """Wait until other programs use at most `max_load` cores for half a second.
 
     Raise TooBusy after `patience` seconds.
     """
     if max_load >= (os.cpu_count() or 1):
-        return 0.0  # others cannot use more
+        return 0.0  # other programs cannot use more
     deadline = time.monotonic() + patience
     while True:
         with Watch() as watch:

@@ -1,4 +1,4 @@
-"""Runs the sides of a benchmark in turn and condenses the rounds."""
+"""Runs the programs of a benchmark alternately and summarizes the rounds."""
 import datetime
 import json
 import os
@@ -10,8 +10,8 @@ import time
 
 from . import load
 
-LONG_ROUND_S = 60  # benchmarks with rounds this long may declare fewer than 7
-EXTRA_ROUNDS = 2  # give up after this many times as many disturbed rounds as requested ones
+LONG_ROUND_S = 60  # a benchmark with rounds this long may declare fewer than 7
+EXTRA_ROUNDS = 2  # fail when the disturbed rounds exceed this multiple of the requested rounds
 
 
 class SideFailed(Exception):
@@ -19,14 +19,14 @@ class SideFailed(Exception):
 
 
 def fill(words, places):
-    """Replace {name} by its path. Other braces stay, because commands may contain code."""
+    """Replace {name} with its path. Other braces remain, because commands may contain code."""
     for name, path in places.items():
         words = [word.replace("{" + name + "}", path) for word in words]
     return words
 
 
 def call(side, places):
-    """Run a side once and return its numbers."""
+    """Run a program once and return its numbers."""
     command = fill(side.command, places)
     environment = os.environ | dict(zip(side.env, fill(side.env.values(), places)))
     start = time.perf_counter()
@@ -87,8 +87,9 @@ def answer(places, *command):
 
 
 def versions(places):
-    """Return the measured commit and both LibTorch versions, because peers on another LibTorch
-    are not comparable."""
+    """Return the measured commit and both LibTorch versions, because peers with another LibTorch
+    are not comparable.
+    """
     report = answer(places, "{build}/bin/anyaccel", "report", "--json")
     return {"commit": answer(places, "git", "-C", "{repo}", "describe", "--always", "--dirty"),
             "libtorch": json.loads(report)["versions"]["libtorch"] if report else "",
@@ -104,7 +105,7 @@ def taking_part(benchmark, places):
 
 
 def judged(benchmark, rounds, absent):
-    """Return the judged targets, and the texts of those whose sides were left out."""
+    """Return the results of the targets, and the texts of targets whose programs were left out."""
     met, left_out = [], []
     for target in benchmark.targets:
         try:
@@ -129,7 +130,7 @@ def run(benchmark, places, count, max_load):
         load.wait_until_quiet(max_load)
         numbers = {}
         begin = time.monotonic()
-        # Forward and backward in turn, so that no side always runs after the same other side.
+        # The order alternates, so that no program always runs after the same other program.
         with load.Watch() as watch:
             for side in sides if len(rounds) % 2 == 0 else reversed(sides):
                 numbers[side.name] = one_turn(side, places)

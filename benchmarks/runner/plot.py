@@ -1,7 +1,7 @@
 """Draws a benchmark's targets as an SVG picture that is legible on light and dark pages.
 
-Each row is a target: the median as a dot, the quartiles as a bar, on a logarithmic scale on which
-1 is the limit and figures to the right of it meet the target.
+Each row is a target: the median is a dot, and the quartiles are a bar. The scale is logarithmic.
+The limit is at 1, and figures to the right of it meet the target.
 """
 import math
 from xml.sax.saxutils import escape
@@ -12,7 +12,7 @@ MET, MISSED, GRAY = "#3f8f5f", "#c2553b", "#8792a4"
 
 
 def reserve(target, value):
-    """A figure relative to its limit: at least 1 if it meets the target."""
+    """Return a figure relative to its limit: at least 1 if it meets the target."""
     if target["kind"] == "at least":
         return value / target["limit"] if target["limit"] else 1
     return target["limit"] / value if value else 1

@@ -6,7 +6,7 @@ import statistics
 
 from . import intervals, measure, write
 
-HOW = """Each figure is taken from both commits in turn, in ABBA order. "time, new / old" is the middle mean of its ratio over the rounds; rates are
+HOW = """Each figure is taken from both commits in turn, in ABBA order. "time, new / old" is the interquartile mean of its ratio over the rounds; rates are
 inverted, so above 1 the new commit is slower. Intervals are bootstrap 95 % intervals, and the resolution is half their width. A figure is
 slower or faster if its interval does not contain 1, in the first rounds and again in fresh ones, whose values are shown."""
 
@@ -15,8 +15,8 @@ slower or faster if its interval does not contain 1, in the first rounds and aga
 class Row:
     """A figure.
 
-    Without an interval, `only` is the commit that has the figure, or "" if the figure is not a
-    speed.
+    If only one commit has the figure, `only` is "old" or "new". Otherwise, a figure without an
+    interval is not a speed.
     """
     key: tuple
     medians: dict
@@ -39,7 +39,8 @@ class Row:
 
 
 def rows(taken):
-    """Return a Row for each figure in the rounds {(side, number): {"old": value, "new": value}}."""
+    """Return a Row for each figure in the rounds {(program, number): {"old": value, "new": value}}.
+    """
     out = []
     for key in dict.fromkeys(key for numbers in taken for key in numbers):
         found = [numbers[key] for numbers in taken if key in numbers]

@@ -13,15 +13,15 @@ import importlib.machinery
 import sys
 
 MODULE = "deepspeed.accelerator.real_accelerator"
-# DeepSpeed's modules, and the function to call after each is executed: (module of
-# anyaccel.deepspeed, function).
+# Functions to call after DeepSpeed's modules are executed: {module: (module of anyaccel.deepspeed,
+# function)}.
 _AFTER = {
     MODULE: ("adapter", "give"),
     "deepspeed.comm.ccl": ("comm", "mend"),
     "deepspeed.model_implementations.transformers.ds_transformer": ("injection", "mend"),
     "deepspeed.module_inject.containers.base": ("injection", "mend_containers"),
 }
-# The same for all modules of a package.
+# Like _AFTER, for all modules whose names begin with a prefix.
 _AFTER_BELOW = {"deepspeed.inference.v2.": ("inference_v2", "mend")}
 
 
@@ -35,8 +35,9 @@ def _call(name, module):
 
 
 class _Loader(importlib.abc.Loader):
-    """Runs the module's own loader and then our function, before any part of DeepSpeed can get
-    an accelerator."""
+    """Loader that runs a module's original loader and then our function, before any part of
+    DeepSpeed can get an accelerator.
+    """
 
     def __init__(self, loader, name):
         self._loader = loader

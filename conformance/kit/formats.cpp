@@ -1,4 +1,5 @@
-// The report as JSON and JUnit XML. Written by hand, so that the kit depends only on LibTorch.
+// Writes the report as JSON and JUnit XML, without a library, so that the kit depends only on
+// LibTorch.
 #include <cstdio>
 #include <ostream>
 
@@ -8,7 +9,8 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Returns a JSON string. Bytes that are not UTF-8, which device names may contain, become '?'.
+/// Returns `text` as a JSON string. Bytes that are not UTF-8, which device names may contain,
+/// become '?'.
 std::string json(const std::string& text) {
   std::string out = "\"";
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -45,8 +47,8 @@ std::string xml(const std::string& text) {
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
       case '\n': out += "&#10;"; break;
-      // XML 1.0 does not allow other control characters. Bytes of unknown encoding are replaced
-      // too.
+      // XML 1.0 does not allow other control characters. Bytes that are not ASCII are replaced too,
+      // because their encoding is unknown.
       default:
         out +=
             static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E ? '?' : c;

@@ -1,4 +1,4 @@
-// The command line of the kit.
+// The command line of the conformance kit.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -19,10 +19,10 @@ constexpr std::array kOptions{
     OptionInfo{"case", "PATTERN", "Run only matching cases, for example 'memory.peak_*'"},
     OptionInfo{"list", nullptr, "List the cases with their grades and exit"},
     OptionInfo{"json", "FILE",
-               "Write the results as JSON; -: to standard output, instead of the text"},
+               "Write the results as JSON; - replaces the text report on standard output"},
     OptionInfo{"junit", "FILE", "Write the results as JUnit XML"},
     OptionInfo{"markdown", "FILE", "Write the results as a Markdown page"},
-    OptionInfo{"note", "TEXT", "Note on that page, for example the hardware"},
+    OptionInfo{"note", "TEXT", "Note for the Markdown page, for example the hardware"},
     OptionInfo{"plugin", "FILE",
                "Library of a plugin to load; its backend is tested unless --backend names another"},
     OptionInfo{"skips", "FILE",

@@ -82,7 +82,7 @@ Peers::~Peers() {
 }
 
 Result Peers::merged(Result mine) {
-  // The parent kills all processes of the case on a timeout.
+  // No limit is needed here: on a timeout, the parent kills all processes of the case.
   constexpr double kForever = 1e6;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     Receiver receiver(peers_[i].pipe);

@@ -1,4 +1,4 @@
-// The other processes of a case that runs in several processes.
+// The additional processes of a case that runs in several processes.
 #pragma once
 
 #include <sys/types.h>
@@ -15,14 +15,16 @@ using RunAlone = std::function<Result(const Case&)>;
 
 class Peers {
  public:
-  /// Forks processes 1, 2, ... of the case. Each runs the case with `run` and exits. The calling
-  /// process is number 0 and must not have started a device. No-op for a case of one process.
+  /// Forks processes 1, 2, ... of the case. Each of them runs the case with `run` and exits. The
+  /// calling process is process 0 and must not have started a device. No-op if the case needs only
+  /// one process.
   Peers(const Case& item, const RunAlone& run);
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  /// Waits for the others. The case passes if it passes in all processes.
+  /// Waits for the other processes and merges their results into `mine`. The case fails if it fails
+  /// in any process.
   Result merged(Result mine);
 
  private:

@@ -1,4 +1,4 @@
-// Messages between a worker and its parent: a letter, a length and the text.
+// Messages from a worker to its parent. Each consists of a letter, a length and a text.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct Message {
   std::string text;
 };
 
-/// Writes a whole message. Returns false if the reading end is closed.
+/// Writes a message. Returns false if the other end of the pipe is closed.
 bool send(int file, char kind, const std::string& text) noexcept;
 
 /// Reads messages from a pipe.
@@ -29,13 +29,13 @@ class Receiver {
   std::string buffer_;
 };
 
-/// Joins and splits texts with a separator that does not occur in them.
+/// Joins texts into one and splits it again. The separator must not occur in the texts.
 class Fields {
  public:
   Fields() = default;
   explicit Fields(const std::string& text);
   Fields& add(const std::string& field);
-  /// Returns the next field, or an empty one at the end.
+  /// Returns the next field, or an empty text after the last one.
   std::string next();
   const std::string& text() const noexcept { return text_; }
 

@@ -8,7 +8,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-// Suites keep the order in which they were registered, and cases keep theirs within a suite.
+// Suites are kept in the order of registration, and so are the cases of a suite.
 struct Cases {
   std::vector<Case> list;
   std::map<std::string, int> suites;
@@ -66,7 +66,7 @@ void expect_error(ErrorCode code, const std::function<void()>& body, const std::
     const auto end = text.find("] ");
     expect(text.size() > 4 && text[0] == '[' && end != std::string::npos && end > 1 &&
                end + 2 < text.size(),
-           what + " is rejected with a message that lacks a component or a text: '" + text + "'");
+           what + " is rejected with an error that lacks a component or a message: '" + text + "'");
     return;
   }
   fail(what + " is not rejected");

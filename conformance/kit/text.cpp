@@ -1,4 +1,4 @@
-// The report as text, and as a Markdown page that a vendor may publish.
+// Writes the report as text, and as a Markdown page for publication.
 #include <algorithm>
 #include <iomanip>
 #include <map>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr Grade kGrades[] = {Grade::required, Grade::recommended, Grade::optional};
 
-/// Failures and listed cases are printed first.
+/// True for failures, expected failures and unexpected passes, which the report prints
+/// individually.
 bool worth_a_line(const Result& result) {
   return result.outcome != Outcome::passed && result.outcome != Outcome::skipped;
 }
@@ -32,7 +33,7 @@ int count(const Report& report, const std::string& suite, Grade grade, Outcome o
       }));
 }
 
-/// Skip reasons, each with the names of its cases.
+/// Returns the names of the skipped cases by skip reason.
 std::map<std::string, std::vector<std::string>> skips(const Report& report) {
   std::map<std::string, std::vector<std::string>> reasons;
   for (const auto& result : report.results)
@@ -48,7 +49,7 @@ std::string upper(const char* text) {
   return out;
 }
 
-/// "a.b, a.c and 3 more"
+/// Returns, for example, "a.b, a.c and 3 more".
 std::string some_of(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + names[i];
@@ -101,8 +102,8 @@ void write_text(std::ostream& out, const Report& report) {
 
 void write_markdown(std::ostream& out, const Report& report) {
   out << "# Conformance of `" << report.backend << "`\n\n"
-      << (report.conforms() ? "Conforms: every required case passed or does not apply.\n\n"
-                            : "Does not conform: a required case failed.\n\n")
+      << (report.conforms() ? "Conforms: every required case passed or was skipped.\n\n"
+                            : "Does not conform.\n\n")
       << "| | |\n| --- | --- |\n"
       << "| device | " << cell(report.device) << "; " << report.device_count
       << (report.device_count == 1 ? " device" : " devices") << " |\n"
@@ -132,14 +133,14 @@ void write_markdown(std::ostream& out, const Report& report) {
   for (const auto& result : report.results) {
     if (!worth_a_line(result)) continue;
     if (!any)
-      out << "\n## What did not pass\n\n| case | grade | outcome | why |\n| --- | --- | --- | --- "
-             "|\n";
+      out << "\n## Failed cases\n\n| case | grade | outcome | message |\n"
+             "| --- | --- | --- | --- |\n";
     any = true;
     out << "| " << result.suite << '.' << result.name << " | " << to_string(result.grade) << " | "
         << to_string(result.outcome) << " | " << cell(result.message) << " |\n";
   }
   const auto reasons = skips(report);
-  if (!reasons.empty()) out << "\n## What does not apply\n\n| cases | why |\n| --- | --- |\n";
+  if (!reasons.empty()) out << "\n## Skipped cases\n\n| cases | reason |\n| --- | --- |\n";
   for (const auto& [reason, names] : reasons)
     out << "| " << some_of(names) << " | " << cell(reason) << " |\n";
 }

@@ -24,7 +24,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Starting a device may load a vendor's software stack.
+/// Limit for starting the accelerator, which may load a vendor's software stack.
 constexpr double kStartSeconds = 120;
 
 bool same_file(const std::string& a, const std::filesystem::path& b) {
@@ -32,7 +32,8 @@ bool same_file(const std::string& a, const std::filesystem::path& b) {
   return !a.empty() && std::filesystem::equivalent(a, b, no_such_file);
 }
 
-/// Searches the folder of a plugin's library or text file and returns the name of its backend.
+/// Registers the plugins in the folder of `path`, a plugin's library or text file, and returns the
+/// name of its backend.
 std::string find_plugin(const std::string& path) {
   const auto file = std::filesystem::absolute(path).lexically_normal();
   add_plugin_folder(file.parent_path());
@@ -57,14 +58,14 @@ Accelerator& start(const Options& options) {
   return get_accelerator();
 }
 
-/// Restores the current devices and streams, so that a case cannot affect the next one.
+/// Restores the current device and streams, so that a case cannot affect the next one.
 void tidy(Accelerator& accelerator) noexcept try {
   accelerator.synchronize();
   for (DeviceIndex i = accelerator.device_count() - 1; i >= 0; --i) {
     accelerator.set_device(i);
     accelerator.set_stream(accelerator.default_stream(i));
   }
-} catch (const std::exception&) {  // the next case reports it
+} catch (const std::exception&) {  // the next case reports the error
 }
 
 std::string& notes() {
@@ -96,7 +97,7 @@ Result run_one(const Case& item, Accelerator& accelerator, const RunCase& run_ca
   } catch (const std::exception& error) {
     failed(std::string("exception of a type other than anyaccel::Error: ") + error.what());
   } catch (...) {
-    failed("threw something other than a std::exception");
+    failed("exception of a type other than std::exception");
   }
   return result;
 }
@@ -105,12 +106,12 @@ Subject look_at(Accelerator& accelerator) {
   Subject subject{accelerator.name(), {}, accelerator.device_count()};
   try {
     subject.device = accelerator.device_properties(0).name;
-  } catch (const std::exception&) {  // a case reports it
+  } catch (const std::exception&) {  // a case reports the error
   }
   return subject;
 }
 
-/// Runs one process of a case, from its start.
+/// Runs a case in one of its additional processes, which has not started the accelerator yet.
 Result run_alone(const Case& item, const Options& options, const RunCase& run_case) {
   try {
     if (item.before_start) item.before_start();
@@ -123,9 +124,10 @@ Result run_alone(const Case& item, const Options& options, const RunCase& run_ca
 void run_cases(int out, const std::vector<const Case*>& cases, const Options& options,
                const RunCase& run_case) {
   Accelerator* accelerator = nullptr;
-  std::unique_ptr<Peers> peers;  // the peers of the first case: a case with peers runs alone
+  // Only the first case can have peers, because a case with peers runs alone.
+  std::unique_ptr<Peers> peers;
   try {
-    // Fork before the device starts: a running device may not survive it.
+    // Fork before the accelerator starts, because a running one may not survive a fork.
     peers = std::make_unique<Peers>(
         *cases[0], [&](const Case& item) { return run_alone(item, options, run_case); });
     if (cases[0]->processes > 1 && cases[0]->before_start) cases[0]->before_start();
@@ -154,7 +156,8 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
     fields.add(std::to_string(static_cast<int>(result.outcome)))
         .add(std::to_string(seconds.count()));
     send(out, Message::end, fields.add(result.message).text());
-    // A failed case may have left the process in any state.
+    // A failed case may have left the process in any state, so the other cases run in a new
+    // process.
     if (result.outcome == Outcome::failed) return;
     tidy(*accelerator);
   }
@@ -167,10 +170,10 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
   if (::getppid() != parent) ::_exit(1);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  // Standard output is reserved for results.
+  // Standard output is reserved for the report.
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   run_cases(out, cases, options, run_case);
-  // Skip destructors: a backend's behavior at exit is not tested here.
+  // Skip destructors, because a backend's behavior at exit is not tested.
   ::_exit(0);
 }
 
@@ -247,7 +250,7 @@ WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& optio
   ::close(ends[0]);
   if (!broken.empty()) ::kill(-pid, SIGKILL);
   const int status = wait_for(pid);
-  ::kill(-pid, SIGKILL);  // processes that a case started and left running
+  ::kill(-pid, SIGKILL);  // kills processes that a case left running
   if (broken.empty() && (running || !started)) broken = words_of(status);
   if (!started && end.refused.empty()) end.refused = "cannot start the accelerator: " + broken;
   if (running) {

@@ -1,4 +1,4 @@
-// A child process that runs cases and reports their results over a pipe.
+// A worker is a child process that runs cases and reports their results through a pipe.
 #pragma once
 
 #include <sys/types.h>
@@ -19,17 +19,17 @@ struct Subject {
 
 /// How a worker ended.
 struct WorkerEnd {
-  std::size_t done = 0;  ///< cases that have a result, counted from the first
-  std::string refused;   ///< why the accelerator could not start; empty if it started
+  std::size_t done = 0;  ///< number of cases that have a result, starting with the first
+  std::string refused;   ///< why the accelerator could not start, or empty
   ErrorCode refused_code = ErrorCode::unavailable;
 };
 
-/// Runs the body of one case. Throws as cases do.
+/// Runs the body of a case. Throws what the case throws.
 using RunCase = std::function<void(const Case&, Accelerator&)>;
 
-/// Forks a worker that runs `cases` in order until one fails. A crash or timeout fails the running
-/// case. Appends to `results`, and stores in `subject` what the worker reports about the
-/// accelerator.
+/// Forks a worker that runs `cases` in order until one fails. A crash or a timeout is a failure of
+/// the running case. Appends to `results`, and stores in `subject` what the worker reports about
+/// the accelerator.
 WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& options,
                      const RunCase& run_case, Subject& subject, std::vector<Result>& results);
 

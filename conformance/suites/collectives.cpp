@@ -1,4 +1,5 @@
-// Collectives between two processes with a device each, and between two devices of one process.
+// Suite "collectives": collectives between two processes with one device each, and between two
+// devices of one process.
 #include <ATen/ops/full.h>
 #include <ATen/ops/real.h>
 #include <c10/util/Exception.h>
@@ -36,7 +37,7 @@ struct Rank {
   bool knows(const std::string& key) const { return store->check({key}); }
 };
 
-/// Runs `body` as one rank of a group of the accelerator's own communication backend.
+/// Runs `body` as one rank of a process group with the accelerator's communication backend.
 void as_rank(Accelerator& accelerator, int number, const StorePtr& store,
              const std::function<void(const Rank&)>& body) {
   const DeviceScope scope(accelerator);
@@ -52,12 +53,13 @@ void as_rank(Accelerator& accelerator, int number, const StorePtr& store,
     rank.tell(end);
     throw;
   }
-  // The rank that leaves first would break a collective that the other one still waits for.
+  // Wait until both ranks are done: a rank that leaves early would break collectives for which the
+  // other one waits.
   rank.tell(end);
   rank.await("end of " + std::to_string(rank.other()));
 }
 
-/// Runs `body` as this process's rank.
+/// Runs `body` as the rank of this process.
 void in_both_processes(Accelerator& accelerator, const std::function<void(const Rank&)>& body) {
   as_rank(accelerator, process_number(),
           c10::make_intrusive<c10d::FileStore>(meeting_file(), kRanks), body);
@@ -94,8 +96,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, all_reduce_takes_the_operation_asked_for,
     all_reduce(rank, largest, c10d::ReduceOp::MAX);
     all_reduce(rank, least, c10d::ReduceOp::MIN);
     all_reduce(rank, product, c10d::ReduceOp::PRODUCT);
-    expect_all(largest, 3, "the larger of 2 and 3");
-    expect_all(least, 2, "the smaller of 2 and 3");
+    expect_all(largest, 3, "the maximum of 2 and 3");
+    expect_all(least, 2, "the minimum of 2 and 3");
     expect_all(product, 6, "2 * 3");
   });
 }
@@ -112,9 +114,9 @@ ANYACCEL_CONFORMANCE_CASE(collectives, reducible_types_reduce, required, false, 
         const auto host = x.to(c10::kCPU);
         expect_all(c10::isComplexType(type) ? at::real(host) : host, 3, what);
       } catch (const Error& error) {
-        fail(what + " is declared but rejected: " + error.what());
+        fail(what + " is declared as supported but rejected: " + error.what());
       } catch (const c10::Error& error) {
-        fail(what + " is declared but rejected: " + error.what_without_backtrace());
+        fail(what + " is declared as supported but rejected: " + error.what_without_backtrace());
       }
     }
   });
@@ -170,7 +172,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, reduce_scatter_gives_each_rank_its_part, 
     std::vector<Tensors> inputs{{rank.tensor(1 + rank.number), rank.tensor(100 + rank.number)}};
     rank.group->reduce_scatter(outputs, inputs)->wait();
     expect_all(outputs[0], rank.number == 0 ? 3 : 201,
-               "the sum of part " + std::to_string(rank.number));
+               "the sum of chunk " + std::to_string(rank.number));
   });
 }
 
@@ -211,7 +213,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, work_before_and_after_is_in_stream_order,
     x.fill_(rank.number + 1);
     all_reduce(rank, x);
     y.copy_(x);
-    expect_all(y, 3, "a sum of values computed just before");
+    expect_all(y, 3, "the sum of values computed immediately before");
   });
 }
 
@@ -220,7 +222,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, missing_rank_is_an_error_and_no_hang, req
   in_both_processes(accelerator, [](const Rank& rank) {
     rank.group->barrier()->wait();
     if (rank.number == 1) return rank.await("rank 0 gave up");
-    // Set only now: creating the group and its connections may take longer on a busy machine.
+    // The timeout is reduced only here, because creating the group and its connections may take
+    // longer.
     rank.group->getBackend(rank.accelerator.device_type())->setTimeout(std::chrono::seconds(1));
     bool failed = false;
     try {

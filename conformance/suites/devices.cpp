@@ -1,4 +1,4 @@
-// Devices: count, current device, properties, synchronization and copies.
+// Suite "devices": count, current device, properties, synchronization and copies.
 #include <ATen/Context.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -10,14 +10,15 @@
 namespace anyaccel::conformance {
 
 ANYACCEL_CONFORMANCE_CASE(devices, there_is_at_least_one, required) {
-  expect(accelerator.device_count() > 0, "device_count() is 0 although the accelerator was chosen");
+  expect(accelerator.device_count() > 0,
+         "device_count() is 0 although the accelerator was selected");
   expect(accelerator.is_available(), "is_available() is false");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, count_is_stable, required) {
   const auto count = accelerator.device_count();
   for (int i = 0; i < 5; ++i)
-    expect_equal(accelerator.device_count(), count, "device_count() at a later call");
+    expect_equal(accelerator.device_count(), count, "device_count() in a later call");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, a_thread_starts_on_a_device_that_exists, required) {
@@ -83,9 +84,10 @@ ANYACCEL_CONFORMANCE_CASE(devices, index_out_of_range_is_refused, required) {
   }
 }
 
-// Programs pass their local rank, which may exceed the devices; DeepSpeed's accelerators accept it.
+// Programs pass their local rank, which may be larger than the number of devices. DeepSpeed's
+// accelerators accept that.
 ANYACCEL_CONFORMANCE_CASE(devices, any_index_is_accepted_if_names_carry_none, required) {
-  if (accelerator.backend().traits().indexed_names) skip("its device names include an index");
+  if (accelerator.backend().traits().indexed_names) skip("the device names include an index");
   const DeviceScope scope(accelerator);
   for (const DeviceIndex wrong : {-1, accelerator.device_count(), 256, 1 << 20}) {
     accelerator.set_device(accelerator.device_count() - 1);
@@ -108,11 +110,11 @@ ANYACCEL_CONFORMANCE_CASE(devices, refused_set_device_changes_nothing, required)
       ErrorCode::invalid_argument, [&] { accelerator.set_device(accelerator.device_count()); },
       "set_device");
   expect_equal(accelerator.current_device(), before,
-               "current_device() after a refused set_device()");
+               "current_device() after a rejected set_device()");
 }
 
-// torch.accelerator calls these: `with torch.accelerator.device_index(1):` is exchangeDevice(1),
-// then maybeExchangeDevice() with the previous device.
+// torch.accelerator calls these functions: `with torch.accelerator.device_index(1):` calls
+// exchangeDevice(1) and then maybeExchangeDevice() with the previous device.
 ANYACCEL_CONFORMANCE_CASE(devices, torch_changes_the_device_and_back, required) {
   need_own_memory(accelerator);
   const DeviceScope scope(accelerator);
@@ -121,7 +123,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, torch_changes_the_device_and_back, required) 
   try {
     static_cast<void>(hooks.maybeExchangeDevice(hooks.exchangeDevice(0)));
   } catch (const c10::Error& error) {
-    skip(std::string("torch.accelerator cannot change its device: ") +
+    skip(std::string("torch.accelerator cannot change the device: ") +
          error.what_without_backtrace());
   }
   const DeviceIndex last = accelerator.device_count() - 1;
@@ -241,9 +243,9 @@ ANYACCEL_CONFORMANCE_CASE(devices, properties_are_in_range, required) {
 
 ANYACCEL_CONFORMANCE_CASE(devices, properties_are_stable, required) {
   const auto a = accelerator.device_properties(), b = accelerator.device_properties();
-  expect_equal(b.name, a.name, "the name at a later call");
-  expect_equal(b.uuid, a.uuid, "the uuid at a later call");
-  expect_equal(b.total_memory, a.total_memory, "total_memory at a later call");
+  expect_equal(b.name, a.name, "the name in a later call");
+  expect_equal(b.uuid, a.uuid, "the UUID in a later call");
+  expect_equal(b.total_memory, a.total_memory, "total_memory in a later call");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, properties_agree_with_the_traits, required) {
@@ -261,7 +263,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, compute_capability_is_a_pair, required) {
     expect_error(
         ErrorCode::unsupported, [&] { accelerator.compute_capability(); },
         "compute_capability() without a compute capability");
-    skip("its devices have no compute capability");
+    skip("the devices have no compute capability");
   }
   expect(pair->first >= 0 && pair->second >= 0, "a part of the compute capability is negative: (" +
                                                     std::to_string(pair->first) + ", " +
@@ -274,8 +276,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, uuids_differ, recommended) {
   std::set<std::string> seen;
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto uuid = accelerator.device_properties(i).uuid;
-    if (uuid.empty()) skip("its devices have no uuid");
-    expect(seen.insert(uuid).second, "two devices have the uuid " + uuid);
+    if (uuid.empty()) skip("the devices have no UUID");
+    expect(seen.insert(uuid).second, "two devices have the UUID " + uuid);
   }
 }
 
@@ -298,7 +300,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, copies_to_and_from_the_host_keep_every_bit, r
     const auto host = host_sequence(100'003).mul(1.7);
     const auto back = to_device(accelerator, host).to(c10::kCPU);
     expect(back.equal(host),
-           "values changed on the way to device " + std::to_string(i) + " and back");
+           "values changed in a copy to device " + std::to_string(i) + " and back");
   }
 }
 
@@ -307,7 +309,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, copies_between_devices_keep_every_bit, requir
   const auto host = host_sequence(50'021).mul(0.3);
   const auto there = host.to(accelerator.torch_device(0)).to(accelerator.torch_device(1));
   expect_equal(there.device(), accelerator.torch_device(1), "the device of the copy");
-  expect(there.to(c10::kCPU).equal(host), "values changed on the way between devices");
+  expect(there.to(c10::kCPU).equal(host), "values changed in a copy between devices");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, strided_copies_keep_every_bit, required) {

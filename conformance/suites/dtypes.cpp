@@ -1,4 +1,4 @@
-// Data types: declared types work. Also covers mixed precision.
+// Suite "dtypes": declared types work. Also covers mixed precision.
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/real.h>
@@ -16,15 +16,15 @@ using c10::ScalarType;
 
 std::string name_of(ScalarType type) { return dtype_name(type); }
 
-/// Small integers, which are exact in every type. For bool only 0 and 1.
+/// Returns small integers, which every type represents exactly. For bool, they are 0 and 1.
 at::Tensor small_numbers(ScalarType type) {
   const auto numbers = host_sequence(16).remainder(type == c10::kBool ? 2 : 3);
-  // float8_e8m0fnu has neither zero nor sign, so powers of two are used.
+  // float8_e8m0fnu has neither zero nor a sign, so powers of two are used.
   if (type == ScalarType::Float8_e8m0fnu) return numbers.exp2();
   return numbers;
 }
 
-/// Types whose arithmetic a case can check by value.
+/// True for types whose arithmetic results the cases can check.
 bool complex_or_float_or_int(ScalarType type) {
   return c10::isFloatingType(type) || c10::isIntegralType(type, /*includeBool=*/false) ||
          c10::isComplexType(type);
@@ -107,7 +107,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, storable_types_store, required) {
       expect_stored(accelerator, type);
     } catch (const c10::Error& error) {
       fail("storing " + name_of(type) +
-           " is declared but rejected: " + error.what_without_backtrace());
+           " is declared as supported but rejected: " + error.what_without_backtrace());
     }
   }
 }
@@ -116,19 +116,19 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, computable_types_compute, required) {
   for (const auto& [type, support] : accelerator.dtype_table()) {
     if (!support.computable) continue;
     expect(complex_or_float_or_int(type),
-           name_of(type) + " is declared computable but has no arithmetic");
+           name_of(type) + " is declared computable but is not an arithmetic type");
     try {
       expect_computed(accelerator, type);
     } catch (const c10::Error& error) {
       fail("computing in " + name_of(type) +
-           " is declared but rejected: " + error.what_without_backtrace());
+           " is declared as supported but rejected: " + error.what_without_backtrace());
     }
   }
 }
 
-// A program that reads the table would choose a different type or refuse to run. Complex, narrow
-// and half-precision types are left out: a device may decline them although tensors of them can be
-// created.
+// If a type that works is not declared, a program that reads the table selects a different type or
+// refuses to run. Complex, narrow and half-precision types are omitted, because a device may
+// decline them although tensors of these types can be created.
 ANYACCEL_CONFORMANCE_CASE(dtypes, types_that_work_are_declared, required) {
   for (const auto type : {c10::kBFloat16, c10::kInt, c10::kLong}) {
     const auto support = accelerator.dtype_support(type);
@@ -169,7 +169,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, factories_make_the_type_they_name, required) {
   const auto check = [&](ScalarType type, const std::function<at::Tensor()>& make) {
     if (!accelerator.dtype_support(type).storable) return;
     const auto tensor = make();
-    expect_equal(tensor.scalar_type(), type, "the type of a factory's tensor");
+    expect_equal(tensor.scalar_type(), type, "the dtype of a factory's tensor");
     expect(accelerator.on_accelerator(tensor),
            "the tensor made by the factory of " + name_of(type) + " is not on the accelerator");
     expect(tensor.dim() == 1 && tensor.numel() == 2 && values(tensor) == std::vector<double>{1, 2},
@@ -192,7 +192,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, factories_make_the_type_they_name, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, conversions_round_as_the_hosts_do, required) {
-  // Around the midpoints of bf16 and fp16, where rounding shows.
+  // These values include midpoints between neighboring values of bf16 and fp16, where rounding
+  // matters.
   const auto host = host_sequence(4096).mul(0.000244140625).add(1);
   for (const auto type : {c10::kBFloat16, c10::kHalf}) {
     if (!accelerator.dtype_support(type).storable) continue;

@@ -1,4 +1,4 @@
-// Lists of environment variables, and ranges in the profiler.
+// Suite "environment": lists of environment variables, and ranges in the profiler.
 #include <ATen/record_function.h>
 
 #include <cctype>
@@ -22,7 +22,8 @@ bool is_variable(const std::string& name) {
 void expect_names(const std::vector<std::string>& names, const std::string& what) {
   std::set<std::string> seen;
   for (const auto& name : names) {
-    expect(is_variable(name), what + " has '" + name + "', which is not a valid variable name");
+    expect(is_variable(name),
+           what + " contains '" + name + "', which is not a valid variable name");
     expect(seen.insert(name).second, what + " lists " + name + " twice");
   }
 }
@@ -34,7 +35,7 @@ std::unique_ptr<at::ObserverContext> hear(const at::RecordFunction& function) {
   return nullptr;
 }
 
-/// Names of the scopes that `body` opens, as recorded by torch's profiler.
+/// Returns the names of the scopes that `body` opens, as recorded by torch's profiler.
 std::vector<std::string> scopes_of(const std::function<void()>& body) {
   std::vector<std::string> names;
   const auto handle = at::addThreadLocalCallback(
@@ -46,7 +47,7 @@ std::vector<std::string> scopes_of(const std::function<void()>& body) {
   return names;
 }
 
-/// Process 0 writes this line for process 1 instead of variables if process 1 is to skip.
+/// If process 1 must skip the case, process 0 writes this line instead of names of variables.
 constexpr const char* kNothingToChoose = "-";
 
 std::vector<std::string> told_by_process_0() {
@@ -67,7 +68,7 @@ void tell_process_1(const std::vector<std::string>& lines) {
   out << "end\n";
 }
 
-/// Limits process 1 to one visible device: the first that process 0 sees.
+/// Limits process 1 to one visible device, the first of process 0.
 void make_one_device_visible() {
   if (process_number() == 0) return;
   for (const auto& name : told_by_process_0()) {
@@ -89,12 +90,12 @@ ANYACCEL_CONFORMANCE_CASE(environment, visible_devices_variables_choose_devices,
     for (const auto& name : accelerator.visible_devices_envs())
       names += (names.empty() ? "" : ", ") + name;
     expect_equal(accelerator.device_count(), 1,
-                 "device_count() with one device chosen by " + names);
+                 "device_count() with one device selected by " + names);
     return;
   }
   auto names = accelerator.visible_devices_envs();
-  const char* reason = names.empty()                    ? "no variable selects its devices"
-                       : standing_in()                  ? kNotImitated
+  const char* reason = names.empty()   ? "no environment variable selects the devices"
+                       : standing_in() ? kNotImitated
                        : accelerator.device_count() < 2 ? "needs 2 devices"
                                                         : nullptr;
   if (reason != nullptr) names = {kNothingToChoose};
@@ -113,7 +114,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, exported_prefixes_are_names, required) {
 ANYACCEL_CONFORMANCE_CASE(environment, start_settings_have_reasons, required) {
   for (const auto& setting : accelerator.backend().traits().start_environment) {
     expect(is_variable(setting.name),
-           "a start setting has the invalid name '" + setting.name + "'");
+           "a start setting has an invalid name: '" + setting.name + "'");
     expect(!setting.reason.empty(), "the start setting " + setting.name + " has no reason");
   }
 }
@@ -130,7 +131,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, chosen_devices_are_written_to_every_varia
   expect_equal(variables.at("KEPT"), std::string("yes"), "the value of an unrelated variable");
   for (const auto& name : accelerator.visible_devices_envs())
     expect_equal(variables[name], std::string("3,1"),
-                 "the value that set_visible_devices_envs() wrote to " + name);
+                 "the value that set_visible_devices_envs() assigned to " + name);
   expect_equal(variables.size(), accelerator.visible_devices_envs().size() + 1,
                "the number of variables");
 }
@@ -165,7 +166,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, ranges_are_each_threads_own, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(environment, domains_are_accepted, required) {
-  // Vendors without domains ignore them silently.
+  // Vendors without domains silently ignore them.
   accelerator.range_push("range", "domain", "category");
   accelerator.range_pop("domain");
 }

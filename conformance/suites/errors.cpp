@@ -1,4 +1,5 @@
-// Errors: a refusal is an Error with a code and a message, and the device stays usable.
+// Suite "errors": a rejected call throws an Error with a code and a message, and the device remains
+// usable.
 #include <c10/util/Exception.h>
 
 #include "support.h"
@@ -7,7 +8,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Expects `body` to work, or to throw an Error with code `unsupported` and a message.
+/// Expects that `body` works, or that it throws an Error with code `unsupported` and a message.
 void works_or_refuses(const std::string& what, const std::function<void()>& body) {
   try {
     body();
@@ -46,7 +47,7 @@ ANYACCEL_CONFORMANCE_CASE(errors, messages_say_what_was_wanted, required) {
   } catch (const Error& error) {
     const std::string text = error.what();
     expect(text.find("; got ") != std::string::npos && text.find("want ") != std::string::npos,
-           "the message has no `got X, want Y`: " + text);
+           "the message lacks `got X, want Y`: " + text);
   }
 }
 
@@ -79,13 +80,13 @@ ANYACCEL_CONFORMANCE_CASE(errors, index_out_of_range_is_an_error, optional, true
 ANYACCEL_CONFORMANCE_CASE(errors, synchronize_reports_failed_work, optional, true) {
   const auto good = to_device(accelerator, host_sequence(1).to(c10::kLong));
   const auto index = good.add(1000), x = filled(accelerator, 1, 10);
-  // The first run of an op may synchronize, and would report the error itself.
+  // The first run of an op may synchronize and thereby report the error itself.
   auto chosen = x.index_select(0, good);
   accelerator.synchronize();
   try {
     chosen = x.index_select(0, index);
   } catch (const c10::Error&) {
-    return;  // reported before anything was queued
+    return;  // the error was reported before any work was queued
   }
   expect_error(
       ErrorCode::device_error, [&] { accelerator.synchronize(); },

@@ -1,4 +1,4 @@
-// Events, in the suite "streams": completion, order and time.
+// Events, a part of the suite "streams": completion, order and elapsed time.
 #include <chrono>
 
 #include "support.h"
@@ -36,9 +36,10 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_is_pending_while_work_runs, required) {
   event.record();
   const bool done = event.query(), stream_done = accelerator.current_stream().query();
   accelerator.synchronize();
-  // If the host is slower than the device, the work may have finished; then the stream is idle too.
+  // If the host was delayed, the work may have finished already. In that case, the stream is idle
+  // too.
   expect(!done || stream_done, "query() of an event is true while the work before it runs");
-  if (stream_done) skip("the work finished before it could be checked");
+  if (stream_done) skip("the work finished before the event could be checked");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, event_orders_streams, required) {
@@ -89,7 +90,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_event_records_on_its_stream, required)
   const auto event = stream.record_event(true);
   event.synchronize();
   expect(event.query(), "query() of an event made by Stream::record_event() is false");
-  expect_equal(event.elapsed_time(event), 0.0, "its elapsed_time() to itself");
+  expect_equal(event.elapsed_time(event), 0.0,
+               "elapsed_time() of an event of Stream::record_event() to itself");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, event_can_be_recorded_again, required) {
@@ -103,7 +105,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_can_be_recorded_again, required) {
   first_event.record();
   first_event.synchronize();
   expect(second.elapsed_time(first_event) > 0,
-         "recording an event again does not move it; got " +
+         "elapsed_time() to an event that was recorded again is not positive; got " +
              std::to_string(second.elapsed_time(first_event)) + " ms");
 }
 
@@ -119,7 +121,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_is_in_milliseconds, required) {
   end.synchronize();
   const double host = std::chrono::duration<double, std::milli>(Clock::now() - outer).count();
   const double device = begin.elapsed_time(end);
-  // The host's clock bounds the time between the events, however busy the machine is.
+  // The host measures an interval that includes both events, so it is an upper bound even on a busy
+  // machine.
   expect(device >= kSleep * 0.9 && device <= host * 1.1 + 1,
          "elapsed_time() over " + std::to_string(kSleep) + " to " + std::to_string(host) +
              " ms of host time; got " + std::to_string(device));
@@ -130,8 +133,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_measures_work, recommended) {
   auto begin = new_event(accelerator, true), end = new_event(accelerator, true);
   queue_work(accelerator, 1);
   accelerator.synchronize();
-  // On a busy machine the calibration may overestimate the work tenfold. A device that records the
-  // launch fails with more work too.
+  // On a busy machine, the calibration may overestimate the work tenfold, so the work is increased
+  // if necessary. A device whose events measure only the launch fails with more work too.
   double work = 40, elapsed = 0;
   for (int i = 0; i < 4 && elapsed <= 4; ++i, work *= 2) {
     begin.record();

@@ -1,5 +1,5 @@
-// Fork: getters work in a forked child of a process that uses the device. Torch itself does not
-// support computing there.
+// Suite "fork": getters work in a forked child of a process that uses the device. torch itself does
+// not support computing there.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,8 +14,8 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Runs `body` in a forked child. Fails with the exception of `body`, or if the child crashes or
-/// hangs.
+/// Runs `body` in a forked child. Fails if `body` throws, with the message of its exception, or if
+/// the child crashes or hangs.
 void in_child(const std::function<void()>& body) {
   int ends[2];
   expect(::pipe(ends) == 0, "cannot create a pipe");
@@ -30,7 +30,7 @@ void in_child(const std::function<void()>& body) {
       good = true;
     } catch (const std::exception& error) {
       said = error.what();
-    } catch (...) {  // the message is set above
+    } catch (...) {  // `said` is already set
     }
     if (!good && ::write(ends[1], said.data(), said.size()) < 0) ::_exit(2);
     ::_exit(good ? 0 : 1);
@@ -56,7 +56,7 @@ void in_child(const std::function<void()>& body) {
   expect(WEXITSTATUS(status) == 0, std::string("in a forked child: ") + said);
 }
 
-/// Starts the device before the fork; otherwise the case would test nothing.
+/// Starts the device before the fork. Otherwise the case would not test anything.
 void use(Accelerator& accelerator) {
   filled(accelerator, 1).add_(1);
   accelerator.synchronize();

@@ -1,4 +1,4 @@
-// Graphs: each replay runs the captured work once, and nothing else.
+// Suite "graphs": each replay runs the captured work exactly once.
 #include <cmath>
 
 #include "support.h"
@@ -11,7 +11,7 @@ Graph new_graph(Accelerator& accelerator) {
   return feature([&] { return accelerator.create_graph(); });
 }
 
-/// Captures the work of `body`.
+/// Captures the work of `body` into `graph`.
 void capture(Accelerator& accelerator, const Graph& graph, const std::function<void()>& body,
              std::optional<GraphPool> pool = std::nullopt) {
   auto scope = accelerator.capture_to_graph(graph, pool);
@@ -19,7 +19,7 @@ void capture(Accelerator& accelerator, const Graph& graph, const std::function<v
   scope.end();
 }
 
-/// A number to which a graph adds 1.
+/// A number on the device. A graph adds 1 to it, so it counts replays.
 struct Counter {
   explicit Counter(Accelerator& accelerator) : value(filled(accelerator, 0)) {}
   void start_anew() { value.zero_(); }
@@ -284,7 +284,8 @@ ANYACCEL_CONFORMANCE_CASE(graphs, backward_passes_are_captured, recommended) {
   const auto graph = new_graph(accelerator);
   auto weight = filled(accelerator, 2, 8).set_requires_grad(true);
   auto x = filled(accelerator, 3, 8);
-  weight.mul(x).sum().backward();  // a first pass outside the capture allocates the gradient
+  // The first backward pass, which allocates the gradient, must be outside the capture.
+  weight.mul(x).sum().backward();
   capture(accelerator, graph, [&] {
     weight.mutable_grad().zero_();
     weight.mul(x).sum().backward();

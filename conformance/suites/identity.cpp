@@ -1,4 +1,4 @@
-// The accelerator's names, execution model and self-description.
+// Suite "identity": the accelerator's names, execution model and description of itself.
 #include <algorithm>
 #include <cctype>
 
@@ -36,9 +36,11 @@ ANYACCEL_CONFORMANCE_CASE(identity, device_name_with_index_is_a_torch_device, re
     const c10::Device device(accelerator.device_name(i));
     const auto tensor = filled(accelerator, 2).to(device).add(1);
     expect_equal(first(tensor), 3.0, "arithmetic on '" + accelerator.device_name(i) + "'");
-    expect_equal(tensor.device().type(), accelerator.device_type(), "the type of a tensor there");
+    expect_equal(tensor.device().type(), accelerator.device_type(),
+                 "the device type of a tensor on '" + accelerator.device_name(i) + "'");
     if (indexed)
-      expect_equal(static_cast<int>(tensor.device().index()), i, "the index of a tensor there");
+      expect_equal(static_cast<int>(tensor.device().index()), i,
+                   "the device index of a tensor on '" + accelerator.device_name(i) + "'");
   }
 }
 
@@ -97,7 +99,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, empty_lazy_call_is_refused, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, synchronized_work_is_done_at_return, required) {
-  if (!accelerator.is_synchronized_device()) skip("work continues after the call returns");
+  if (!accelerator.is_synchronized_device()) skip("the accelerator is asynchronous");
   if (standing_in()) skip(kNotImitated);
   queue_work(accelerator, 30);
   expect(accelerator.current_stream().query(),
@@ -113,7 +115,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, asynchronous_work_runs_beside_the_host, reco
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, timers_work, required) {
-  if (accelerator.use_host_timers()) skip("timers read the host's clock");
+  if (accelerator.use_host_timers()) skip("the accelerator uses host timers");
   auto begin = accelerator.Event(true), end = accelerator.Event(true);
   begin.record();
   begin.synchronize();
@@ -148,20 +150,21 @@ ANYACCEL_CONFORMANCE_CASE(identity, compile_backends_can_be_chosen, required) {
 
 ANYACCEL_CONFORMANCE_CASE(identity, probe_agrees_with_device_count, required) {
   const auto& traits = accelerator.backend().traits();
-  if (traits.probe == nullptr) skip("its traits have no probe");
-  if (standing_in()) skip("the probe looks for hardware, but a simulated device stands in");
+  if (traits.probe == nullptr) skip("the traits have no probe");
+  if (standing_in()) skip("the probe looks for hardware, but the device is simulated");
   const auto probe = traits.probe();
-  // A probe may count boards of which torch counts the parts.
+  // A probe may count boards, each of which torch counts as several devices.
   expect_equal(probe.device_count > 0, accelerator.device_count() > 0,
                "whether the probe finds devices");
   expect(!probe.reason.empty(), "the probe gives no reason");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, host_is_asked_after_devices, required) {
-  if (!on_host(accelerator)) skip("only the host's priority is checked");
+  if (!on_host(accelerator)) skip("the case applies only to the host");
   const auto priority = accelerator.backend().traits().priority;
-  expect(priority <= -1000, "the host would hide devices in detection: its priority is " +
-                                std::to_string(priority) + ", devices have 0 or above");
+  expect(priority <= -1000,
+         "the host would take precedence over devices in detection: its priority is " +
+             std::to_string(priority) + ", devices have 0 or above");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, detection_says_why, required) {

@@ -1,4 +1,4 @@
-// Memory: counters, peaks, free and total memory, the cache, and running out of memory.
+// Suite "memory": counters, peaks, free and total memory, the cache, and running out of memory.
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace anyaccel::conformance {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-/// Allocators round up, but by no more than this.
+/// Allocators may round up a size, but not by more than this.
 constexpr std::int64_t kRounding = 2 * kMiB;
 
 MemoryInfo info_of(const Accelerator& accelerator) {
@@ -23,8 +23,7 @@ void reset_peaks(Accelerator& accelerator) {
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
-/// Requests more memory than any device has. Returns true if that fails with an out-of-memory
-/// error.
+/// Requests more memory than any device has. Returns true if that throws an out-of-memory error.
 bool fails_for_lack_of_memory(const Accelerator& accelerator) {
   try {
     const auto tensor = bytes_on(accelerator, std::int64_t{1} << 50);
@@ -62,8 +61,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, views_are_counted_once, required) {
 ANYACCEL_CONFORMANCE_CASE(memory, empty_tensors_take_nothing, required) {
   const auto before = allocated(accelerator);
   const auto tensor = bytes_on(accelerator, 0);
-  expect_equal(allocated(accelerator), before,
-               "memory_allocated() after a tensor without elements");
+  expect_equal(allocated(accelerator), before, "memory_allocated() after creating an empty tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, peak_outlives_a_temporary, required) {
@@ -83,7 +81,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, peak_starts_anew_at_reset, required) {
   accelerator.synchronize();
   reset_peaks(accelerator);
   expect_equal(accelerator.max_memory_allocated(), accelerator.memory_allocated(),
-               "the peak right after a reset");
+               "the peak immediately after a reset");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, peak_is_never_below_current, required) {
@@ -91,7 +89,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, peak_is_never_below_current, required) {
   const auto tensor = bytes_on(accelerator, 4 * kMiB);
   reset_peaks(accelerator);
   const auto peak = accelerator.max_memory_allocated(), now = accelerator.memory_allocated();
-  expect(peak >= now, "the peak " + text(peak) + " is below the current " + text(now));
+  expect(peak >= now, "the peak " + text(peak) + " is below the current value " + text(now));
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, reset_keeps_the_current_value, required) {
@@ -173,9 +171,9 @@ ANYACCEL_CONFORMANCE_CASE(memory, devices_count_apart, required) {
   const auto guard = accelerator.device(1);
   const auto tensor = bytes_on(accelerator, 8 * kMiB);
   expect_equal(allocated(accelerator, 0), first_before,
-               "device 0's bytes after a tensor on device 1");
+               "memory_allocated(0) after allocating on device 1");
   expect(allocated(accelerator, 1) - second_before >= 8 * kMiB,
-         "device 1's bytes did not grow with a tensor on it");
+         "memory_allocated(1) did not grow after allocating on device 1");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, reset_of_one_device_leaves_another, required) {
@@ -222,9 +220,9 @@ ANYACCEL_CONFORMANCE_CASE(memory, total_agrees_with_properties, required) {
   const auto total = info_of(accelerator).total,
              said = accelerator.device_properties().total_memory;
   if (said == -1) skip("the properties do not report total memory");
-  // Drivers reserve a part, and may report the number with or without it.
+  // Drivers reserve some memory, and the reported total may or may not include it.
   expect(said >= total - total / 8 && said <= total + total / 8,
-         "properties say " + text(said) + " bytes, memory_info() " + text(total));
+         "the properties report " + text(said) + " bytes, memory_info() " + text(total));
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, free_falls_when_memory_is_taken, required) {
@@ -253,7 +251,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, empty_cache_gives_memory_back, recommended) {
   { const auto tensor = bytes_on(accelerator, 64 * kMiB); }
   accelerator.synchronize();
   const auto held = accelerator.memory_reserved() - accelerator.memory_allocated();
-  if (held < 32 * kMiB) skip("its allocator caches nothing");
+  if (held < 32 * kMiB) skip("the allocator does not cache memory");
   accelerator.empty_cache();
   const auto left = accelerator.memory_reserved() - accelerator.memory_allocated();
   expect(left <= held / 2,
@@ -265,14 +263,14 @@ ANYACCEL_CONFORMANCE_CASE(memory, lack_of_memory_is_an_out_of_memory_error, requ
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, required, true) {
-  if (!accelerator.handles_memory_backpressure())
-    skip("it does not promise to wait until memory in use is freed");
+  if (!accelerator.handles_memory_backpressure()) skip("allocations do not wait for memory in use");
   need_own_memory(accelerator);
   const auto side = feature([&] { return accelerator.Stream(); });
   queue_work(accelerator, 1);
   accelerator.synchronize();
   accelerator.empty_cache();
-  // Memory for only one of these is free, and each is in use when the next one is requested.
+  // Each tensor needs more than half of the free memory, and work still uses it when the next one
+  // is allocated.
   const auto bytes = info_of(accelerator).free / 10 * 6;
   for (int round = 0; round < 16; ++round) {
     try {

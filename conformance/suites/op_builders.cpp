@@ -1,4 +1,4 @@
-// Op builders: registered ones are found, unknown ones give a reason.
+// Suite "op_builders": registered builders are found, and unknown ones give a reason.
 #include <filesystem>
 
 #include "support.h"

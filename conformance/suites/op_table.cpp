@@ -57,12 +57,12 @@ namespace anyaccel::conformance {
 
 namespace {
 
-// Functions, because the table may be built before other constants are initialized. Odd sizes, so
-// that vectorized loops have remainders.
+// These are functions, because the table may be built before constants of other files are
+// initialized. Sizes are odd, so that vectorized loops have remainders.
 Input plain() { return {{37, 53}}; }
 Input row() { return {{53}}; }
 Input positive() { return {{37, 53}, 0.1, 4}; }
-// Bounded away from zero, where a quotient or its gradient would grow without bound.
+// Bounded away from zero, because a quotient or its gradient would become very large.
 Input divisor() { return {{37, 53}, 0.5, 2}; }
 
 Op elementwise(const char* name, at::Tensor (*run)(const at::Tensor&), const Input& input,

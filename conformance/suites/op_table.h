@@ -1,4 +1,4 @@
-// The tensor ops that the kit compares with the host, as data.
+// A table of the tensor ops that the kit compares with the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace anyaccel::conformance {
 
-/// How an input is generated: uniform numbers, or int64 indices in [low, high).
+/// Describes how to generate an input: uniform random numbers, or int64 indices, in [low, high).
 struct Input {
   std::vector<std::int64_t> shape;
   double low = -2, high = 2;
@@ -22,12 +22,12 @@ struct Op {
   std::string name;
   std::vector<Input> inputs;
   std::function<at::Tensor(const Inputs&)> run;
-  /// Tolerance in units of the type's epsilon. It is relative to each element or, for `summed` ops,
-  /// to the largest element of the result, because terms of a sum may cancel.
+  /// Tolerance in units of the dtype's epsilon. It is relative to each element. For `summed` ops,
+  /// it is relative to the largest element of the result, because the terms of a sum may cancel.
   double factor = 1;
   bool summed = false;
   bool backward = false;  ///< also compare the gradients of all inputs except indices
-  bool whole = false;     ///< also test int64, exactly
+  bool whole = false;     ///< also test int64, with exact results
 };
 
 const std::vector<Op>& op_table();

@@ -1,4 +1,5 @@
-// Tensor ops compared with the host in double precision, within a tolerance; and their speed.
+// Suite "ops": tensor ops compared, within a tolerance, with the host in double precision; and
+// their speed.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/layer_norm.h>
@@ -28,7 +29,7 @@ double epsilon(ScalarType type) {
   }
 }
 
-/// Smaller numbers are equally spaced, so an error relative to the number is meaningless.
+/// Below this value, floating-point numbers are equally spaced, so a relative error is meaningless.
 double smallest_normal(ScalarType type) {
   switch (type) {
     case c10::kHalf: return 0x1p-14;
@@ -37,7 +38,7 @@ double smallest_normal(ScalarType type) {
   }
 }
 
-/// Generates the same numbers on every machine.
+/// Generates an input, with the same numbers on every machine.
 at::Tensor made(const Input& input, std::uint64_t seed) {
   auto tensor = at::empty(input.shape, at::TensorOptions().dtype(c10::kDouble));
   auto* data = tensor.mutable_data_ptr<double>();
@@ -51,7 +52,7 @@ at::Tensor made(const Input& input, std::uint64_t seed) {
   return input.index ? tensor.to(c10::kLong) : tensor;
 }
 
-/// Host inputs, rounded to the type that the device uses.
+/// Returns the inputs on the host, rounded to `type`.
 Inputs host_inputs(const Op& op, ScalarType type) {
   Inputs inputs;
   for (const auto& input : op.inputs) {
@@ -62,7 +63,7 @@ Inputs host_inputs(const Op& op, ScalarType type) {
   return inputs;
 }
 
-/// The op's result, or the gradients of its inputs in one tensor.
+/// Returns the op's result, or the gradients of its inputs as one tensor.
 at::Tensor evaluate(const Op& op, const Inputs& inputs, bool backward) {
   if (!backward) return op.run(inputs);
   Inputs leaves;
@@ -70,7 +71,7 @@ at::Tensor evaluate(const Op& op, const Inputs& inputs, bool backward) {
     leaves.push_back(input.is_floating_point() ? input.detach().clone().set_requires_grad(true)
                                                : input);
   const auto result = op.run(leaves);
-  // Not all ones: the gradient of a sum over a softmax is zero.
+  // The weights must differ, because the gradient of the plain sum of a softmax is zero.
   const auto weights = made({result.sizes().vec(), 0.5, 1.5}, 99).to(result.options());
   result.backward(weights);
   Inputs gradients;
@@ -134,7 +135,7 @@ bool add_cases() {
   return true;
 }
 
-/// Microseconds per call, the minimum of several rounds.
+/// Returns the microseconds per call, as the minimum of several rounds.
 double microseconds(const std::function<void()>& call, const std::function<void()>& finish) {
   using Clock = std::chrono::steady_clock;
   call();

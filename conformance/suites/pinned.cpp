@@ -1,4 +1,4 @@
-// Pinned and registered host memory.
+// Suite "pinned": pinned and registered host memory.
 #include <ATen/ops/from_blob.h>
 
 #include <cstdlib>
@@ -15,10 +15,10 @@ bool pins(const Accelerator& accelerator) {
 }
 
 void need_pinning(const Accelerator& accelerator) {
-  if (!pins(accelerator)) skip("host memory needs no pinning");
+  if (!pins(accelerator)) skip("host memory does not need pinning");
 }
 
-/// Page-aligned memory owned by the caller.
+/// Page-aligned memory that the case owns.
 struct Pages {
   static constexpr std::size_t kBytes = 1 << 20;
   Pages() : memory(std::aligned_alloc(4096, kBytes), &std::free) {}
@@ -47,17 +47,18 @@ ANYACCEL_CONFORMANCE_CASE(pinned, pinned_tensor_is_pinned, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, where_nothing_needs_pinning_the_tensor_stays, required) {
-  if (pins(accelerator)) skip("it pins host memory");
+  if (pins(accelerator)) skip("the accelerator pins host memory");
   const auto plain = host_sequence(10);
   expect(accelerator.pin_memory(plain).is_same(plain),
          "pin_memory() copies although nothing needs pinning");
   expect(!accelerator.is_pinned(plain), "is_pinned() is true although nothing can be pinned");
 }
 
-// If pageable memory passed for pinned, an asynchronous copy would read it after the program may
-// have changed it.
+// If pageable memory were mistaken for pinned memory, an asynchronous copy could read it after the
+// program has changed it.
 ANYACCEL_CONFORMANCE_CASE(pinned, pageable_memory_is_not_pinned, required) {
-  const auto pinned = accelerator.pin_memory(host_sequence(1000));  // to be mistaken for
+  // A backend must not mistake pageable memory for this allocation.
+  const auto pinned = accelerator.pin_memory(host_sequence(1000));
   const Pages pages;
   float on_the_stack[16] = {};
   const std::pair<const char*, at::Tensor> pageable[] = {
@@ -173,7 +174,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, memory_in_use_by_a_copy_is_not_reused, require
   accelerator.synchronize();
   queue_work(accelerator, 60);
   target.copy_(accelerator.pin_memory(plain), /*non_blocking=*/true);
-  // This would get the copy's memory if the allocator considered it free.
+  // The allocator would give this tensor the memory of the copy if it considered that memory free.
   accelerator.pin_empty_like(plain).fill_(-1);
   accelerator.synchronize();
   expect(target.to(c10::kCPU).equal(plain),
@@ -205,7 +206,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, nothing_cannot_be_registered, required) {
 
 ANYACCEL_CONFORMANCE_CASE(pinned, registered_memory_is_pinned, recommended) {
   const Pages pages;
-  if (!registered(accelerator, pages)) skip("it cannot register host memory");
+  if (!registered(accelerator, pages)) skip("the accelerator cannot register host memory");
   const bool pinned = accelerator.is_pinned(pages.tensor());
   accelerator.unregister_host_memory(pages.memory.get());
   expect(pinned, "register_host_memory() returned true, but is_pinned() is false");
@@ -213,7 +214,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, registered_memory_is_pinned, recommended) {
 
 ANYACCEL_CONFORMANCE_CASE(pinned, memory_can_be_unregistered, required) {
   const Pages pages;
-  if (!registered(accelerator, pages)) skip("it cannot register host memory");
+  if (!registered(accelerator, pages)) skip("the accelerator cannot register host memory");
   accelerator.unregister_host_memory(pages.memory.get());
   expect(!accelerator.is_pinned(pages.tensor()),
          "is_pinned() is true after unregister_host_memory()");

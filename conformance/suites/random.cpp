@@ -1,4 +1,4 @@
-// Random numbers: seeds, states, and the generators of several devices.
+// Suite "random": seeds, states, and the generators of several devices.
 #include "support.h"
 
 namespace anyaccel::conformance {
@@ -33,10 +33,11 @@ ANYACCEL_CONFORMANCE_CASE(random, seed_decides_what_ops_draw, required) {
   accelerator.manual_seed(7);
   const auto a = drawn(accelerator), b = drawn(accelerator);
   accelerator.manual_seed(7);
-  expect(drawn(accelerator) == a && drawn(accelerator) == b, "the same seed gives other numbers");
+  expect(drawn(accelerator) == a && drawn(accelerator) == b,
+         "the same seed gives different numbers");
   expect(a != b, "two draws give the same numbers");
   accelerator.manual_seed(8);
-  expect(drawn(accelerator) != a, "another seed gives the same numbers");
+  expect(drawn(accelerator) != a, "a different seed gives the same numbers");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, initial_seed_is_the_seed_given, required) {
@@ -85,7 +86,7 @@ ANYACCEL_CONFORMANCE_CASE(random, offset_restores_the_sequence, recommended) {
   try {
     offset = generator.get_offset();
   } catch (const c10::Error& error) {
-    skip(std::string("its generator has no offset: ") + error.what_without_backtrace());
+    skip(std::string("the generator has no offset: ") + error.what_without_backtrace());
   }
   const auto wanted = drawn(accelerator);
   generator.set_offset(offset);
@@ -123,7 +124,7 @@ ANYACCEL_CONFORMANCE_CASE(random, state_does_not_follow_the_generator, required)
   unchanged("when it is set and numbers are drawn");
 }
 
-// torch's DTensor changes the offset in the state that it reads.
+// torch's DTensor reads a state and changes the offset in it.
 ANYACCEL_CONFORMANCE_CASE(random, writing_to_a_state_leaves_the_generator_alone, required) {
   const Restored restored(accelerator);
   const auto state = accelerator.get_rng_state();
@@ -254,7 +255,7 @@ ANYACCEL_CONFORMANCE_CASE(random, numbers_are_uniform, required) {
     squares += x * x;
   }
   const double mean = sum / kCount, variance = squares / kCount - mean * mean;
-  // Six standard deviations of these estimates.
+  // The estimates may deviate from the exact values by six standard deviations.
   expect(mean > 0.4945 && mean < 0.5055, "the mean of rand() is " + std::to_string(mean));
   expect(variance > 0.0819 && variance < 0.0848,
          "the variance of rand() is " + std::to_string(variance));

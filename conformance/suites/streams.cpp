@@ -1,4 +1,4 @@
-// Streams: the current one, new ones, and the order of work.
+// Suite "streams": the current stream, new streams, and the order of work.
 #include "support.h"
 
 namespace anyaccel::conformance {
@@ -12,7 +12,7 @@ class StreamScope {
   ~StreamScope() {
     try {
       accelerator_.set_stream(stream_);
-    } catch (...) {  // the case has already failed for that reason
+    } catch (...) {  // the case has already failed for this reason
     }
   }
   StreamScope(const StreamScope&) = delete;
@@ -70,7 +70,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, new_stream_is_on_its_device, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto stream = new_stream(accelerator, i);
     expect_equal(stream.device_index(), i, "the device of Stream(" + std::to_string(i) + ")");
-    expect_equal(stream.unwrap().device_type(), accelerator.device_type(), "its device type");
+    expect_equal(stream.unwrap().device_type(), accelerator.device_type(),
+                 "the device type of a new stream");
     expect_equal(accelerator.current_device(), before, "the current device after Stream()");
   }
 }
@@ -120,14 +121,14 @@ ANYACCEL_CONFORMANCE_CASE(streams, each_device_has_its_own_current_stream, requi
   {
     const auto guard = accelerator.stream(new_stream(accelerator, 1));
     expect(accelerator.current_stream(0) == first_before,
-           "a stream of device 1 changes device 0's current stream");
+           "setting a stream of device 1 changes device 0's current stream");
   }
   const DeviceScope scope(accelerator);
   const auto side = new_stream(accelerator, 0);
   const auto guard = accelerator.stream(side);
   const auto inner = accelerator.stream(new_stream(accelerator, 1));
   expect(accelerator.current_stream(0) == side,
-         "a stream of device 1 replaces the side stream current on device 0");
+         "setting a stream of device 1 replaces device 0's side stream");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, priorities_are_accepted, optional) {
@@ -197,7 +198,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, wait_stream_orders_streams, required) {
 
 ANYACCEL_CONFORMANCE_CASE(streams, dependencies_are_resolved_where_claimed, required) {
   need_asynchronous(accelerator);
-  if (!accelerator.resolves_data_dependency()) skip("streams need explicit waits");
+  if (!accelerator.resolves_data_dependency()) skip("streams require explicit waits");
   if (standing_in()) skip(kNotImitated);
   const double got = copied_in_another_stream(accelerator, [](const Stream&, const Stream&) {});
   expect_equal(
@@ -219,7 +220,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
     sum.add_(x);
     x.record_stream(side.unwrap());
   }
-  // This would get x's memory if the allocator considered it free.
+  // The allocator would give this tensor the memory of x if it considered that memory free.
   const auto other = filled(accelerator, 1000, 1 << 16);
   accelerator.synchronize();
   const auto sums = values(sum);
@@ -228,7 +229,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, native_handle_or_a_refusal, optional) {
-  // Success and an unsupported error are both fine; a crash or a different exception is not.
+  // The call may succeed or be unsupported. It must not crash or throw another exception.
   feature([&] { return accelerator.current_stream().native_handle(); });
 }
 

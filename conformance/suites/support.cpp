@@ -30,25 +30,26 @@ at::TensorOptions options(const Accelerator& accelerator, c10::ScalarType dtype)
   return at::TensorOptions().device(accelerator.torch_device()).dtype(dtype);
 }
 
-/// A product of square matrices that takes milliseconds, calibrated once per process.
+/// A product of square matrices. Its size is calibrated once per process, so that it takes
+/// milliseconds.
 struct Work {
   std::int64_t size = 256;
   double ms = 0;
 };
 
 Work measured_work(const Accelerator& accelerator) {
-  // Several products at a time: on a busy machine a wait may take milliseconds longer than the
-  // work, so work queued by a single measurement would finish at once.
+  // Measure several products together: on a busy machine, a wait may take milliseconds longer than
+  // the work. A single product would then seem too long, and too little work would be queued.
   constexpr int kTogether = 8;
   Work work;
   for (;; work.size *= 2) {
     const auto a = at::full({work.size, work.size}, 0.5, options(accelerator, c10::kFloat));
     auto product = at::empty_like(a);
-    // Reading a value waits even if synchronize() is defective.
+    // Reading a value waits for it even if synchronize() is defective.
     const auto wait = [&] { first(product.reshape({-1}).narrow(0, 0, 1)); };
     at::mm_out(product, a, a);  // the first product may initialize something
     wait();
-    // The minimum, for the same reason.
+    // Take the minimum, for the same reason.
     work.ms = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 3; ++i) {
       const auto begin = Clock::now();
@@ -104,7 +105,7 @@ void need_devices(const Accelerator& accelerator, int count) {
 
 void need_indexed_names(const Accelerator& accelerator) {
   if (!accelerator.backend().traits().indexed_names)
-    skip("its devices have no index of their own in torch");
+    skip("torch does not distinguish the devices by index");
 }
 
 void need_separate_devices(const Accelerator& accelerator, int count) {
@@ -113,11 +114,11 @@ void need_separate_devices(const Accelerator& accelerator, int count) {
 }
 
 void need_asynchronous(const Accelerator& accelerator) {
-  if (accelerator.is_synchronized_device()) skip("work is done when the call returns");
+  if (accelerator.is_synchronized_device()) skip("the accelerator is synchronous");
 }
 
 void need_own_memory(const Accelerator& accelerator) {
-  if (on_host(accelerator)) skip("its memory is host memory");
+  if (on_host(accelerator)) skip("the accelerator uses host memory");
 }
 
 std::int64_t allocated(const Accelerator& accelerator, std::optional<DeviceIndex> index) {

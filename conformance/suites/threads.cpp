@@ -1,4 +1,4 @@
-// Threads: per-thread state, and concurrent use.
+// Suite "threads": per-thread state, and concurrent use.
 #include <atomic>
 
 #include "support.h"
@@ -20,7 +20,7 @@ ANYACCEL_CONFORMANCE_CASE(threads, device_is_each_threads_own, required) {
     expect_equal(accelerator.current_device(), 1, "the thread's own device");
   });
   expect_equal(accelerator.current_device(), 0,
-               "the device of this thread after another thread chose device 1");
+               "the device of this thread after another thread selected device 1");
 }
 
 ANYACCEL_CONFORMANCE_CASE(threads, stream_is_each_threads_own, required) {
@@ -67,7 +67,7 @@ ANYACCEL_CONFORMANCE_CASE(threads, each_computes_its_own_result, required) {
     auto x = filled(accelerator, number, 5000);
     for (int i = 0; i < 30; ++i) x = x.mul(2).sub(number);
     for (const double value : values(x))
-      expect_equal(value, double(number), "2x - x thirty times over");
+      expect_equal(value, double(number), "2x - x, computed thirty times");
   });
 }
 
@@ -80,7 +80,7 @@ ANYACCEL_CONFORMANCE_CASE(threads, each_computes_in_its_own_stream, required) {
     for (int i = 0; i < 20; ++i) x.add_(number);
     stream.synchronize();
     for (const double value : values(x))
-      expect_equal(value, 1.0 + 20 * number, "sums in a thread's stream");
+      expect_equal(value, 1.0 + 20 * number, "a sum computed in a thread's stream");
   });
 }
 
@@ -94,7 +94,7 @@ ANYACCEL_CONFORMANCE_CASE(threads, event_of_one_can_be_waited_for_on_another, re
     event.synchronize();
     expect(event.query(), "query() is false on another thread after synchronize()");
   });
-  expect_equal(first(x), 2.0, "what was computed before the event");
+  expect_equal(first(x), 2.0, "the value computed before the event");
 }
 
 ANYACCEL_CONFORMANCE_CASE(threads, random_numbers_can_be_drawn_on_many, required) {

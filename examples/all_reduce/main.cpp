@@ -1,5 +1,4 @@
-// A job of several processes: each adds its number to everybody's. Start it with a launcher, for
-// example
+// A job of several processes that sums one number per rank. Start it with a launcher, for example
 //   torchrun --no-python --nproc-per-node=2 build/all_reduce
 #include <ATen/ops/full.h>
 #include <anyaccel/anyaccel.h>

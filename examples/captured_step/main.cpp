@@ -1,4 +1,5 @@
-// A training step, captured once and replayed: the same code on every accelerator that has graphs.
+// Captures a training step once and replays it. The same code runs on every accelerator with
+// graphs.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mse_loss.h>
@@ -12,8 +13,8 @@
 
 namespace {
 
-// All that changes between steps is a tensor that keeps its place: data, learning rate, weights,
-// loss.
+// The state that changes between steps: data, learning rate, weights and loss. Each tensor keeps
+// its address, because a replay uses the captured addresses.
 struct Step {
   at::Tensor x, y, learning_rate, weight, loss;
 
@@ -24,8 +25,8 @@ struct Step {
         weight(at::zeros({64, 1}, options).requires_grad_(true)) {}
 
   void compute() {
-    weight.mutable_grad()
-        .reset();  // so that the step makes its gradient anew, in the graph's memory
+    // The step then creates a new gradient, in the graph's memory.
+    weight.mutable_grad().reset();
     const at::Tensor error = at::mse_loss(x.mm(weight), y);
     error.backward();
     loss = error.detach();
@@ -46,18 +47,19 @@ int run() {
     const at::Tensor x = at::randn({32, 64}, options), y = x.mm(truth);
     int side = 0;
     for (Step* step : {&eager, &captured}) {
-      // Inputs are copied into the tensors that the graph knows, never assigned.
+      // Copy inputs into the tensors that the graph uses. Assigning new tensors would have no
+      // effect on it.
       step->x.copy_(x);
       step->y.copy_(y);
       step->learning_rate.fill_(0.5 * (1 - i / 200.0));
       const auto begin = std::chrono::steady_clock::now();
-      if (step == &eager ||
-          i < 3) {  // a few steps as they are, so that kernels have chosen their algorithms
+      // Kernels select their algorithms in a few eager steps before the capture.
+      if (step == &eager || i < 3) {
         step->compute();
       } else {
         if (i == 3) {
-          // Capturing may run the work or only note it: the weights are put back, so that step 3
-          // happens once.
+          // On some accelerators, capturing also runs the work. Restoring the weights ensures that
+          // step 3 happens only once.
           const at::Tensor before = step->weight.detach().clone();
           {
             auto scope = accelerator.capture_to_graph(graph);
@@ -87,8 +89,8 @@ int run() {
 int main() {
   try {
     return run();
-  } catch (const anyaccel::Error&
-               error) {  // for example where the accelerator has no graphs: the message says why
+  } catch (const anyaccel::Error& error) {
+    // For example, the accelerator has no graphs. The message contains the reason.
     std::cerr << error.what() << '\n';
     return 1;
   }

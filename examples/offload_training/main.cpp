@@ -1,6 +1,6 @@
-// Training as ZeRO-Offload does it: the model is on the accelerator in bfloat16; its float32
-// weights and both of Adam's states are in pinned host memory, where CPUAdam takes the step. The
-// device then holds 2 bytes a weight and its gradient, the host 16.
+// Trains like ZeRO-Offload: the model is on the accelerator in bfloat16. Its float32 weights and
+// both of Adam's states are in pinned host memory, where CPUAdam performs the step. For each
+// parameter, the device holds a 2-byte weight and its gradient, and the host holds 16 bytes.
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -21,7 +21,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The lists that CPUAdam works on, and the copy of the weights that the model computes with.
+// The float32 tensors that CPUAdam updates, and the bfloat16 weights with which the model computes.
 class Weights {
  public:
   explicit Weights(anyaccel::Accelerator& accelerator) : accelerator_(accelerator) {}
@@ -39,12 +39,12 @@ class Weights {
       grads[i].copy_(on_device[i].grad(), /*non_blocking=*/true);
       on_device[i].mutable_grad().reset();
     }
-    accelerator_.synchronize();  // the host reads them now
+    accelerator_.synchronize();  // the host reads the gradients next
   }
   void weights_to_device() {
     const c10::AutoGradMode no_grad(false);
-    // In the stream's order: the next forward comes after it. No step changes the masters before
-    // the next synchronize().
+    // The copies run in stream order, so the next forward pass uses the new weights. The next step
+    // changes `masters` only after synchronize().
     for (std::size_t i = 0; i < masters.size(); ++i)
       on_device[i].copy_(masters[i], /*non_blocking=*/true);
   }

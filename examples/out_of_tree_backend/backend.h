@@ -1,20 +1,21 @@
-// The hostcard backend: the parts that AnyAccel's generic backend cannot know.
+// The hostcard backend: functions that AnyAccel's generic backend cannot provide.
 #pragma once
 
 #include <anyaccel/sdk/torch_backend.h>
 
 namespace hostcard_backend {
 
-/// Everything else (devices, streams, events, memory, generators) goes through torch's interfaces,
-/// which device/ has.
+/// The generic backend implements everything else (devices, streams, events, memory, generators)
+/// with the torch interfaces in device/.
 class HostcardBackend final : public anyaccel::sdk::TorchBackend {
  public:
   using TorchBackend::TorchBackend;
   anyaccel::DeviceProperties properties(anyaccel::DeviceIndex index) const override;
   anyaccel::DtypeSupport dtype_support(anyaccel::DeviceIndex index,
                                        c10::ScalarType dtype) const override;
-  /// None: host memory is the device's memory. A real device leaves this out and gives torch its
-  /// pinned memory by getPinnedMemoryAllocator() of the hooks.
+  /// Null, because host memory is the device's memory. A backend for a real device does not
+  /// override this function and provides pinned memory to torch through getPinnedMemoryAllocator()
+  /// of its hooks.
   c10::Allocator* host_allocator() const override { return nullptr; }
 };
 

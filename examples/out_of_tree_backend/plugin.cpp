@@ -9,12 +9,12 @@ namespace {
 
 void register_plugin(anyaccel::sdk::Plugin& plugin) {
   const auto traits = plugin.traits();
-  // The device is added to torch when it is chosen and not before: a process has one PrivateUse1.
+  // Changes torch only when the device is chosen, because a process has only one PrivateUse1.
   plugin.add_backend([traits] {
     install_device(traits.device_type);
     return std::make_shared<HostcardBackend>(traits);
   });
-  // Its sources lie where the plugin lies, not where AnyAccel lies.
+  // The op's sources are next to the plugin, not in AnyAccel's installation.
   const auto axpy = plugin.folder() + "/hostcard/kernels/axpy.op";
   plugin.add_op_builder("AxpyBuilder", [axpy] { return anyaccel::sdk::make_op_builder(axpy); });
 }

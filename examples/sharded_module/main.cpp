@@ -1,4 +1,4 @@
-// A torch::nn::Module of one's own, held by several ranks together: its forward stays as it is.
+// Splits a program's own torch::nn::Module among several ranks, without changes to its forward.
 // Start it with a launcher, for example
 //   anyaccel launch --num_accelerators 2 build/sharded_module
 #include <ATen/ops/cross_entropy_loss.h>
@@ -44,7 +44,7 @@ struct Net : torch::nn::Module {
 int main() try {
   auto group = std::make_shared<anyaccel::comm::ProcessGroup>(anyaccel::comm::init_process_group());
   auto& accelerator = anyaccel::get_accelerator();
-  torch::manual_seed(1);  // equal modules on all ranks, then each keeps its part
+  torch::manual_seed(1);  // all ranks start with equal modules, then each keeps its part
   Net net;
   net.to(accelerator.torch_device());
   const auto plan = anyaccel::llm::tensor_parallel(net, group);

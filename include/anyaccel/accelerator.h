@@ -53,9 +53,9 @@ struct BuildExtension {
 
 /// The accelerator of a process, with all its devices. Obtain it from `get_accelerator()`.
 ///
-/// Device index: methods that take an optional index default to the current device. An index
-/// outside 0 to device_count() - 1 throws `invalid_argument` with the valid range. If device names
-/// carry no index (cpu, hpu), such an index selects device 0 instead.
+/// Device index: methods with an optional index default to the current device. An index outside 0
+/// to device_count() - 1 throws `invalid_argument` with the valid range. If device names have no
+/// index (cpu, hpu), such an index selects device 0 instead.
 ///
 /// Thread safety: all methods are thread-safe. The current device and the current stream are per
 /// thread.
@@ -107,9 +107,9 @@ class ANYACCEL_API Accelerator {
   [[nodiscard]] bool is_available() const noexcept;
 
   /// Return torch's name for the accelerator's devices, for example "cuda", valid as a
-  /// torch::Device. With an index, return for example "cuda:1", or the plain name if names carry no
-  /// index (cpu, hpu). Without an index, the call does not touch the device. An index out of range
-  /// is handled as in set_device().
+  /// torch::Device. With an index, return for example "cuda:1", or the plain name if device names
+  /// have no index (cpu, hpu). Without an index, the call does not touch the device. An index out
+  /// of range is handled as in set_device().
   /// torch.cuda: -. DeepSpeed: device_name.
   std::string device_name(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -123,7 +123,7 @@ class ANYACCEL_API Accelerator {
   c10::Device torch_device(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
   /// Make a device current on this thread. An index out of range throws `invalid_argument`, or
-  /// selects device 0 if names carry no index (cpu, hpu).
+  /// selects device 0 if device names have no index (cpu, hpu).
   /// torch.cuda: set_device. DeepSpeed: set_device.
   void set_device(DeviceIndex device_index);
 
@@ -273,7 +273,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: reset_peak_memory_stats. DeepSpeed: reset_peak_memory_stats.
   void reset_peak_memory_stats(std::optional<DeviceIndex> device_index = std::nullopt);
 
-  /// Bytes that the allocator holds from the driver, in use or cached.
+  /// Bytes that the allocator has reserved from the driver, in use or cached.
   /// torch.cuda: memory_reserved. DeepSpeed: memory_reserved.
   std::int64_t memory_reserved(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -343,8 +343,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: cudart().cudaHostUnregister. DeepSpeed: unregister_host_memory.
   void unregister_host_memory(void* address);
 
-  /// Return the pinned bytes in use and held. All values are 0 if the accelerator does not pin
-  /// memory.
+  /// Return the bytes of pinned memory in use and reserved. All values are 0 if the accelerator
+  /// does not pin memory.
   /// torch.cuda: host_memory_stats. DeepSpeed: -.
   HostMemoryStats host_memory_stats() const;
 
@@ -410,9 +410,9 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: supports_nvtx_domain.
   bool supports_nvtx_domain() const noexcept;
 
-  /// Call `callback` when the device runs: at once if it is initialized, otherwise when it is first
-  /// used. Runs all queued callbacks, then rethrows the first error.
-  /// torch.cuda: _lazy_call. DeepSpeed: lazy_call.
+  /// Call `callback` once the device is initialized: at once if it already is, otherwise when the
+  /// device is first used. If callbacks throw, the remaining ones still run, and the first error is
+  /// rethrown. torch.cuda: _lazy_call. DeepSpeed: lazy_call.
   void lazy_call(std::function<void()> callback);
 
   /// Return the default backend for torch.distributed, for example "nccl". On cpu, the first call
@@ -450,10 +450,10 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: CUDAGraph. DeepSpeed: create_graph.
   [[nodiscard]] Graph create_graph();
 
-  /// Capture this thread's work until the returned object ends: `{ auto c =
+  /// Capture this thread's work until end() or the destructor of the returned object: `{ auto c =
   /// accelerator.capture_to_graph(g); ...; c.end(); }`. `pool`: memory pool of another graph to
-  /// share. `stream`: stream on which to capture (default: a side stream).
-  /// torch.cuda: graph. DeepSpeed: capture_to_graph.
+  /// share. `stream`: stream on which to capture (default: a side stream). torch.cuda: graph.
+  /// DeepSpeed: capture_to_graph.
   [[nodiscard]] GraphCapture capture_to_graph(
       const Graph& graph, std::optional<GraphPool> pool = std::nullopt,
       std::optional<::anyaccel::Stream> stream = std::nullopt);
@@ -498,8 +498,8 @@ class ANYACCEL_API Accelerator {
   std::string op_builder_dir() const;
 
   /// Return a factory of op builders (in DeepSpeed, the builder's class). Never empty: if this
-  /// backend lacks the op, load() of its builders throws `unsupported`, naming op and backend.
-  /// torch.cuda: -. DeepSpeed: get_op_builder.
+  /// backend lacks the op, load() of its builders throws `unsupported`, naming the op and the
+  /// backend. torch.cuda: -. DeepSpeed: get_op_builder.
   OpBuilderFactory get_op_builder(const std::string& class_name) const;
 
   /// Create an op builder. Never null: if this backend lacks the op, load() throws `unsupported`.
@@ -522,9 +522,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: visible_devices_envs.
   std::vector<std::string> visible_devices_envs() const;
 
-  /// Select a local rank's devices in an environment: set each of visible_devices_envs() to the
-  /// ids, joined by commas.
-  /// torch.cuda: -. DeepSpeed: set_visible_devices_envs.
+  /// Select a local rank's devices in an environment: set each variable in visible_devices_envs()
+  /// to the comma-separated ids. torch.cuda: -. DeepSpeed: set_visible_devices_envs.
   void set_visible_devices_envs(std::map<std::string, std::string>& current_env,
                                 const std::vector<std::string>& local_accelerator_ids) const;
 
@@ -536,8 +535,9 @@ class ANYACCEL_API Accelerator {
   sdk::Backend& backend() const noexcept { return *backend_; }
 
  private:
-  /// Return the index, or the current device's if it is empty. For an index out of range, returns 0
-  /// if names carry no index, otherwise throws `invalid_argument` on behalf of `where`.
+  /// Return the index, or the current device's index if it is empty. For an index out of range,
+  /// return 0 if device names have no index, otherwise throw `invalid_argument`. `where`: the
+  /// function that the error message names.
   DeviceIndex checked(std::optional<DeviceIndex> index, const char* where) const;
   /// Run the callbacks that lazy_call() queued, if the device is initialized.
   void run_lazy_calls() const;

@@ -61,7 +61,7 @@ class ANYACCEL_API GradScaler {
     double backoff_factor = 0.5;
     /// Finite steps before the scale grows. At least 1.
     int growth_interval = 2000;
-    /// False: the scale stays 1 and all methods are no-ops.
+    /// False disables scaling: the scale stays 1 and all methods are no-ops.
     bool enabled = true;
   };
   GradScaler() : GradScaler(Options{}) {}
@@ -70,8 +70,8 @@ class ANYACCEL_API GradScaler {
 
   /// Return `loss * scale`, or `loss` itself if scaling is disabled.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
-  /// Divide the gradients by the scale, in place. Returns false if any value is infinite or NaN;
-  /// the step must then be skipped. Waits for the device.
+  /// Divide the gradients by the scale, in place. Returns false if any gradient contains an
+  /// infinity or NaN; the step must then be skipped. Waits for the device.
   [[nodiscard]] bool unscale_(const std::vector<at::Tensor>& gradients);
   /// Adapt the scale. Call it once per step with the result of unscale_(): the scale is multiplied
   /// by `backoff_factor` after an overflow and by `growth_factor` after `growth_interval` finite

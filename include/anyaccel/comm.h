@@ -51,17 +51,17 @@ struct InitOptions {
 ///     work.wait();  // gradient may be read from here on
 class [[nodiscard]] Work {
  public:
-  /// Create a work object without an operation. It is done.
+  /// Create an empty work object. done() returns true, and wait() is a no-op.
   Work() = default;
   /// Return whether the operation has ended on this rank, successfully or not. On an accelerator
-  /// with streams: whether its result is queued.
+  /// with streams, return whether its result is queued.
   [[nodiscard]] ANYACCEL_API bool done() const;
   /// Wait until the result may be used, as the function without `_async` does, and throw the errors
   /// that it would throw. May be called repeatedly. For a device tensor, call it on the thread
   /// whose current stream uses the result.
   ANYACCEL_API void wait() const;
 
-  /// Used by AnyAccel's own sources, like the constructor below.
+  /// Internal, like the constructor below.
   class State;
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -69,7 +69,7 @@ class [[nodiscard]] Work {
   std::shared_ptr<State> state_;
 };
 
-/// Ranks that communicate, and their collectives, for tensors of the accelerator and of the host.
+/// A group of ranks, with collectives for tensors on the accelerator and on the host.
 ///
 /// Every rank calls the same functions in the same order, with tensors of the same size, dtype and
 /// device type. Ranks are numbered from 0 to size() - 1 within the group.
@@ -95,7 +95,7 @@ class [[nodiscard]] Work {
 /// concurrently with them.
 ///
 /// Destruction: the destructor waits for operations of all_reduce_async() but not for other ranks.
-/// End a program with barrier(), and let rank 0 exit last if it serves the store.
+/// Call barrier() at the end of a program. If rank 0 serves the store, it must exit last.
 ///
 ///     auto group = comm::init_process_group();
 ///     at::Tensor x = at::ones({4}, get_accelerator().torch_device());
@@ -125,19 +125,19 @@ class ANYACCEL_API ProcessGroup {
   /// this group. Empty if host tensors do not use shared memory. Waits for pending operations of
   /// all_reduce_async(). A collective call: all ranks call it.
   std::string shared_memory_name();
-  /// The underlying group of c10d, for operations that this class lacks. Call it from the thread
-  /// that calls this object's collectives.
+  /// The underlying process group of c10d, for operations that this class lacks. Call it from the
+  /// thread that calls this object's collectives.
   const c10::intrusive_ptr<c10d::ProcessGroup>& c10d_group() const noexcept;
 
-  /// Create a group of some ranks of this one, with the same options. Only those ranks call it;
-  /// others get `invalid_argument`. Repeated ranks throw `invalid_argument`. The order of `ranks`
-  /// does not matter.
+  /// Create a subgroup with the same options. Only the ranks in `ranks` call it; others get
+  /// `invalid_argument`. Repeated ranks throw `invalid_argument`. The order of `ranks` does not
+  /// matter.
   ProcessGroup new_group(const std::vector<int>& ranks);
 
   /// Reduce a tensor in place on all ranks. `avg` requires a floating-point or complex dtype.
   void all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
-  /// Start an all_reduce() and return without waiting. In shared memory, a thread of the group runs
-  /// it while the caller continues. Do not read or write the tensor before Work::wait(). Later
+  /// Start an all_reduce() and return without waiting. With shared memory, a thread of the group
+  /// runs it while the caller continues. Do not read or write the tensor before Work::wait(). Later
   /// calls run after it.
   [[nodiscard]] Work all_reduce_async(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
   /// Reduce a tensor in place on rank `destination`. On the other ranks, it does not change.
@@ -147,20 +147,20 @@ class ANYACCEL_API ProcessGroup {
   /// Return the tensors of all ranks, concatenated along the first dimension in the order of the
   /// ranks.
   [[nodiscard]] at::Tensor all_gather(const at::Tensor& input);
-  /// Write the result of all_gather() to `output`, which is contiguous and size() times as large as
-  /// `input`.
+  /// Write the result of all_gather() to `output`, which must be contiguous and size() times as
+  /// large as `input`.
   void all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input);
   /// Reduce a tensor and return this rank's part along the first dimension. The size of that
   /// dimension must be a multiple of size().
   [[nodiscard]] at::Tensor reduce_scatter(const at::Tensor& input, ReduceOp op = ReduceOp::sum);
-  /// Write the result of reduce_scatter() to `output`. `input` is size() times as large.
+  /// Write the result of reduce_scatter() to `output`. `input` must be size() times as large.
   void reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                              ReduceOp op = ReduceOp::sum);
   /// Return the tensors of all ranks, in their order, on rank `destination`, and an empty list on
   /// the others.
   std::vector<at::Tensor> gather(const at::Tensor& input, int destination);
-  /// Write this rank's part to `output`. On rank `source`, `parts` has one tensor per rank; on the
-  /// others it is empty.
+  /// Distribute the tensors of rank `source`: rank i receives `parts[i]` in `output`. On rank
+  /// `source`, `parts` has one tensor per rank; on other ranks it must be empty.
   void scatter(const at::Tensor& output, const std::vector<at::Tensor>& parts, int source);
   /// Exchange rows of the first dimension: `input_splits[i]` rows go to rank i and
   /// `output_splits[i]` rows come from it. Empty splits: the same number for each rank.
@@ -173,7 +173,7 @@ class ANYACCEL_API ProcessGroup {
   void send(const at::Tensor& tensor, int destination, int tag = 0);
   /// Receive a tensor of the same size and dtype from rank `source`.
   void recv(const at::Tensor& tensor, int source, int tag = 0);
-  /// Wait until all ranks have called it.
+  /// Wait until all ranks have called barrier().
   void barrier();
 
  private:
@@ -187,8 +187,8 @@ class ANYACCEL_API ProcessGroup {
 /// launcher's environment variables gets a group with one rank.
 ///
 /// If LOCAL_RANK names a device of the accelerator, that device becomes the calling thread's
-/// current one. From then on, the process ignores SIGPIPE if the signal had its default action, so
-/// that a lost connection is an error instead of the end of the process.
+/// current device. The process then ignores SIGPIPE if the signal had its default action, so a lost
+/// connection causes an error instead of terminating the process.
 ///
 /// Throws `invalid_argument` for missing or invalid settings, `timeout` if other ranks do not
 /// arrive, and `unavailable` if they cannot be reached.
@@ -205,7 +205,7 @@ inline constexpr const char* kStaged = "staged";
 /// the vendor's backend.
 inline constexpr const char* kCcl = "ccl";
 
-/// Options of a backend. All ranks pass the same store and size, and their own rank.
+/// Options of a backend. All ranks pass the same store and size. Each passes its own rank.
 struct GroupOptions {
   int rank = 0;
   int size = 1;
@@ -217,13 +217,12 @@ struct GroupOptions {
 using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>&, const GroupOptions&)>;
 
-/// Create the staging backend. It copies a device tensor to pinned host memory in the order of the
-/// tensor's stream, lets gloo move or reduce it there, and copies the result back on a side stream.
+/// Create the staging backend. It copies a device tensor to pinned host memory in stream order,
+/// uses gloo to move or reduce it there, and copies the result back on a side stream.
 /// `Work::wait()` makes the current stream wait for that copy. Host tensors go to gloo directly.
 ///
 /// Operations: all of c10d's except sparse ones. Collectives of a group run one after the other in
-/// the order of their calls; sends and receives run concurrently with them. Call one group from one
-/// thread.
+/// call order; sends and receives run concurrently with them. Use each group from one thread only.
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support float16, bfloat16,
 /// float32, float64, int8, uint8, int32, int64 and bool, and sums of complex64 and complex128. AVG
@@ -235,8 +234,8 @@ using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(
 ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_staged_backend(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options);
 
-/// Register a backend under a torch.distributed name ("nccl", ...). The last registration of a name
-/// is used. Throws `invalid_argument` for an empty name or factory. Thread-safe.
+/// Register a backend under a torch.distributed name ("nccl", ...), replacing an earlier one of
+/// that name. Throws `invalid_argument` for an empty name or factory. Thread-safe.
 ANYACCEL_API void register_backend(const std::string& name, BackendFactory factory);
 
 /// Return the sorted names that make_backend() accepts: the registered ones, "staged", the
@@ -250,11 +249,11 @@ ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_backend(
     const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
     const GroupOptions& options);
 
-/// Create a process group of c10d over make_backend(name), for tensors of the accelerator and of
+/// Create a process group of c10d over make_backend(name), for tensors on the accelerator and on
 /// the host. An empty name selects the accelerator's communication_backend_name(). If a vendor's
-/// backend serves only the device, host tensors use the staging backend.
+/// backend supports only device tensors, host tensors use the staging backend.
 ///
-/// init_process_group() adds the rendezvous, shared memory and groups of some ranks.
+/// init_process_group() adds rendezvous, shared memory and subgroups.
 ANYACCEL_API c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
     const GroupOptions& options);

@@ -7,8 +7,8 @@
 
 namespace anyaccel {
 
-/// Explain the value of get_accelerator().communication_backend_name() in one sentence: which
-/// backends were found and tested. The CPU uses oneCCL if it starts, otherwise gloo. Empty if the
+/// Explain get_accelerator().communication_backend_name() in one sentence, which names the backends
+/// that were found and tested. The CPU uses oneCCL if it starts, otherwise gloo. Empty if the
 /// accelerator has only one backend.
 ///
 /// The first call of either function makes the choice, which can take a second and start a process;

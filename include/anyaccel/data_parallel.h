@@ -36,11 +36,11 @@ struct DataParallelOptions {
 /// gradients may be zeroed or reset (`mutable_grad().reset()`); resetting is faster. For gradient
 /// accumulation, run all backward passes except the last in the scope of no_sync().
 ///
-/// Gradients are averaged over ranks. If batches have different sizes, each rank scales its loss by
-/// its share of the whole batch times the number of ranks.
+/// Gradients are averaged over ranks. If batches have different sizes, each rank multiplies its
+/// loss by the number of ranks and by its fraction of the whole batch.
 ///
-/// Gradients are grouped into buckets, from the last parameter to the first, because backward
-/// computes them in about that order. Pass the parameters in the order in which the model uses
+/// Gradients are grouped into buckets, from the last parameter to the first, because the backward
+/// pass computes them in about that order. Pass the parameters in the order in which the model uses
 /// them. After a backward pass, the parameters' gradients are views of the buckets' memory. A
 /// bucket is reduced as soon as all its gradients exist, in the same order on all ranks.
 ///
@@ -50,9 +50,9 @@ struct DataParallelOptions {
 /// `unsupported` for sparse gradients. If a rank dies or does not arrive, finish() or backward()
 /// throws `unavailable` or `timeout`, and the object and its group are then unusable.
 ///
-/// Not thread-safe, but backward may use its own threads. The group must outlive this object. Do
-/// not call other collectives of the group between the start of backward and the end of finish().
-/// Create at most one DataParallel per parameter.
+/// Not thread-safe, but the backward pass may use torch's threads. The group must outlive this
+/// object. Do not call other collectives of the group between the start of the backward pass and
+/// the end of finish(). Create at most one DataParallel per parameter.
 class ANYACCEL_API DataParallel {
  public:
   /// Install hooks on the parameters and set their values to those of rank 0. All ranks pass
@@ -66,8 +66,8 @@ class ANYACCEL_API DataParallel {
   DataParallel& operator=(const DataParallel&) = delete;
 
   /// Reduce the remaining buckets and wait until all gradients are averages (on an accelerator with
-  /// streams: until they are queued). A parameter without a gradient on this rank counts as zero. A
-  /// parameter without a gradient on all ranks still has none afterwards.
+  /// streams: until they are queued). If a parameter has no gradient on this rank, zeros are
+  /// averaged instead. A parameter without a gradient on any rank still has none afterwards.
   void finish();
 
   /// While an object of this class exists, backward passes accumulate gradients without
@@ -94,8 +94,8 @@ class ANYACCEL_API DataParallel {
   /// The buckets in the order in which they are reduced.
   const std::vector<Bucket>& buckets() const noexcept;
 
-  /// Number of buckets of this step that are already reduced. 0 after finish(). Call it from the
-  /// thread that runs backward, or from its hooks.
+  /// Return the number of buckets of this step that are already reduced. 0 after finish(). Call it
+  /// from the thread that runs the backward pass, or from its hooks.
   std::size_t reduced() const;
 
  private:

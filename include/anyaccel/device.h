@@ -22,13 +22,13 @@ struct DeviceProperties {
   std::string vendor;          ///< vendor, for example "NVIDIA"
   std::string uuid;            ///< unique id from the driver, for example "GPU-..." or "MIG-..."
   std::string driver_version;  ///< version of the driver or runtime
-  std::int64_t total_memory = -1;  ///< in bytes
+  std::int64_t total_memory = -1;  ///< total memory in bytes
   int multi_processor_count = -1;  ///< number of SMs, or of cores of the CPU device
   int numa_node = -1;              ///< the operating system's index of the nearest NUMA node
   /// (major, minor), if the vendor defines it
   std::optional<std::pair<int, int>> compute_capability;
-  bool triton = false;                     ///< is_triton_supported()
-  bool prefers_triton_grouped_mm = false;  ///< prefer_triton_grouped_mm()
+  bool triton = false;                     ///< see is_triton_supported()
+  bool prefers_triton_grouped_mm = false;  ///< see prefer_triton_grouped_mm()
 };
 
 /// Makes a device current on this thread and restores the previous one on destruction. The
@@ -40,7 +40,7 @@ class ANYACCEL_API DeviceGuard {
   ~DeviceGuard();
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
-  /// Index of the device that was current before.
+  /// Index of the device that was current before the guard was created.
   DeviceIndex original_device() const noexcept { return previous_; }
 
  private:

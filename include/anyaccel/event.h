@@ -29,17 +29,19 @@ class ANYACCEL_API Event {
   /// For backends. Programs call `Accelerator::Event()`.
   explicit Event(std::shared_ptr<sdk::EventImpl> impl) : impl_(std::move(impl)) {}
 
-  /// Mark the end of the work that is queued on `stream` now.
+  /// Mark the end of the work queued on `stream` so far.
   void record(const Stream& stream);
-  /// Mark the end of the work that is queued on the accelerator's current stream now.
+  /// Mark the end of the work queued on the accelerator's current stream so far.
   void record();
-  /// Make work that is queued on `stream` from now on wait for this event. Does not block the host.
+  /// Make work that is queued on `stream` after this call wait for this event. Does not block the
+  /// host.
   void wait(const Stream& stream) const;
-  /// Make later work on the accelerator's current stream wait for this event.
+  /// Make work that is queued on the accelerator's current stream after this call wait for this
+  /// event.
   void wait() const;
-  /// Return whether the marked work is complete.
+  /// Return whether the work before the event is complete.
   [[nodiscard]] bool query() const;
-  /// Block the host until the marked work is complete.
+  /// Block the host until the work before the event is complete.
   void synchronize() const;
   /// Return the milliseconds from this event to `end`. Throws `invalid_state` unless both events
   /// have timing, were recorded and are complete.

@@ -32,10 +32,10 @@ using GraphPool = std::pair<std::uint64_t, std::uint64_t>;
 ///       capture.end();
 ///     }
 ///     x.copy_(next_input);
-///     graph.replay();  // y now has the result for next_input
+///     graph.replay();  // y is now the result for next_input
 class ANYACCEL_API Graph {
  public:
-  /// Whether the graph holds captured work.
+  /// State of the graph.
   enum class State { empty, capturing, captured };
 
   /// For backends. Programs call `Accelerator::create_graph()`.

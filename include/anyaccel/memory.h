@@ -22,7 +22,7 @@ struct MemoryStat {
 /// Counters of one device's allocator.
 struct MemoryStats {
   MemoryStat allocated_bytes;  ///< bytes of live tensors
-  /// bytes held from the driver; equal to `allocated_bytes` if nothing is cached
+  /// bytes reserved from the driver; equal to `allocated_bytes` without a cache
   MemoryStat reserved_bytes;
   MemoryStat allocation_count;  ///< number of live allocations
   /// allocations that succeeded only after the cache was freed
@@ -36,8 +36,8 @@ using MemoryStatsMap = std::map<std::string, std::int64_t>;
 
 /// Counters of pinned host memory.
 struct HostMemoryStats {
-  MemoryStat allocated_bytes;       ///< pinned bytes in use
-  MemoryStat reserved_bytes;        ///< pinned bytes held, including cached blocks
+  MemoryStat allocated_bytes;       ///< bytes of pinned memory in use
+  MemoryStat reserved_bytes;        ///< reserved pinned bytes, including cached blocks
   std::int64_t num_host_alloc = 0;  ///< number of requests to the system for memory
   std::int64_t num_host_free = 0;   ///< number of times that memory was returned to the system
 };

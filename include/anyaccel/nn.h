@@ -1,4 +1,4 @@
-// Layers of the ops as `torch::nn::Module`. They can be registered in other modules, moved, cloned,
+// The ops' layers as `torch::nn::Module`. They can be registered in other modules, moved, cloned,
 // saved and loaded. Link `anyaccel::ops`. They have their own header because LibTorch's module
 // headers are slow to compile.
 //
@@ -34,7 +34,7 @@ class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<Transforme
     create();
   }
 
-  /// Initialize the parameters again.
+  /// Reinitialize the parameters.
   void reset() override { create(); }
 
   /// Apply the layer; see ops::TransformerLayer::forward(). Input and result are [batch, length,

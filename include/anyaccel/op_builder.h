@@ -1,5 +1,5 @@
-// Op builders for programs: they find or build the library of an op and load it. Their names are
-// DeepSpeed's. sdk/op_builder.h is for authors of ops.
+// Op builders for programs: they find or build the library of an op and load it. They have
+// DeepSpeed's names. sdk/op_builder.h is for authors of ops.
 //
 //     get_accelerator().create_op_builder("CPUAdamBuilder")->load();
 #pragma once

@@ -1,4 +1,4 @@
-// Optimizers of the ops as `torch::optim::Optimizer`. They support parameter groups, torch::save(),
+// The ops' optimizers as `torch::optim::Optimizer`. They support parameter groups, torch::save(),
 // torch::load() and LibTorch's learning-rate schedulers. Link `anyaccel::ops`. They have their own
 // header because LibTorch's optimizer headers are slow to compile.
 //

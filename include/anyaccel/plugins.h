@@ -10,7 +10,7 @@ namespace anyaccel {
 
 /// State of a plugin.
 enum class PluginState {
-  found,    ///< the text file is valid; the library has not been needed so far
+  found,    ///< the text file is valid; the library is not loaded yet
   loaded,   ///< the library is open and its backend is registered
   refused,  ///< the plugin is not used; `reason` explains why
 };

@@ -1,4 +1,4 @@
-// The registry: which backends exist, and which one was chosen and why. sdk/registration.h
+// The registry of backends, and the accelerator that detection chooses. sdk/registration.h
 // registers backends.
 #pragma once
 
@@ -19,17 +19,17 @@ class Backend;
 struct BackendVerdict {
   /// Name in the registry.
   std::string name;
-  /// Whether it has at least one device.
+  /// Whether the backend has at least one device.
   bool available = false;
   int device_count = 0;
-  /// Origin of the count, or the reason for 0 devices.
+  /// Source of the device count, or the reason why it is 0.
   std::string reason;
 };
 
 /// The accelerator that detection chose, with the reason.
 struct Detection {
-  std::string accelerator;               ///< name of the chosen backend; empty if none was chosen
-  std::string reason;                    ///< why it was chosen, or why none was, in one sentence
+  std::string accelerator;  ///< name of the chosen backend; empty if none was chosen
+  std::string reason;       ///< reason for the choice, or why there is none, in one sentence
   std::vector<BackendVerdict> backends;  ///< results in probing order
 };
 

@@ -16,15 +16,15 @@ namespace anyaccel::sim {
 struct Options {
   int devices = 2;                  ///< SIM_DEVICES: number of devices, 1 to 16
   std::int64_t memory = 8LL << 30;  ///< SIM_MEMORY: bytes of each device
-  /// SIM_DTYPES: names of the dtypes that tensors may have. Empty: all.
+  /// SIM_DTYPES: names of the supported dtypes. Empty: all.
   std::vector<std::string> dtypes = {};
   double latency_us = 0;  ///< SIM_LATENCY: minimum launch time of a kernel in microseconds
   /// SIM_STANDS_IN_FOR: backend or device type that the simulator replaces. Empty: none.
   std::string stands_in_for = {};
-  std::uint64_t seed = 0;   ///< SIM_SEED: seed for faults with a probability
+  std::uint64_t seed = 0;   ///< SIM_SEED: seed for faults that occur with a probability
   std::string faults = {};  ///< SIM_FAULTS: which faults to inject, and when
-  /// SIM_CHECK: "report" or "abort" enables the checker, which detects misuse of devices. Empty:
-  /// the value of the environment variable, otherwise off.
+  /// SIM_CHECK: "report" or "abort" enables the checker, which detects incorrect use of devices.
+  /// Empty: the value of the environment variable, otherwise off.
   std::string check = {};
   /// SIM_CHECK_JSON: file for the problems that the checker finds. `%p` becomes the process id.
   std::string check_json = {};
@@ -44,7 +44,7 @@ ANYACCEL_API Options options_from_environment();
 /// memory. Thread-safe.
 ANYACCEL_API void install(const Options& options);
 
-/// A misuse of a device that the checker found. docs/reference/checking.md explains each kind.
+/// Incorrect use of a device that the checker found. docs/reference/checking.md explains each kind.
 struct Problem {
   /// One of "host_access", "wrong_device", "not_synchronized", "unordered_streams", "freed_in_use",
   /// "memory_limit" and "other_accelerator".
@@ -55,11 +55,10 @@ struct Problem {
   std::string message;  ///< the complete message, as printed
 };
 
-/// Return the problems found so far, each once. Empty without the checker. Thread-safe.
+/// Return the problems found so far, without repetitions. Empty without the checker. Thread-safe.
 ANYACCEL_API std::vector<Problem> problems();
 
-/// Return the out-of-memory errors that the program has handled so far, after which it continued.
-/// Thread-safe.
+/// Return the out-of-memory errors from which the program has recovered so far. Thread-safe.
 ANYACCEL_API std::vector<Problem> notes();
 
 /// Return whether install() has succeeded in this process. Thread-safe.

@@ -1,4 +1,5 @@
-// Streams: queues of work that runs in order. A synchronous device has streams only formally.
+// Streams: queues of work that runs in order. On a synchronous device, a stream is only an id,
+// because work is complete when a call returns.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -10,8 +11,8 @@ namespace anyaccel {
 
 class Event;
 
-/// A stream of the accelerator. A value that is cheap to copy and comparable. It names a queue that
-/// the backend owns and that exists until the process ends. As thread-safe as torch's streams.
+/// A stream of the accelerator: a comparable value that is cheap to copy. It names a queue that the
+/// backend owns and that exists until the process ends. As thread-safe as torch's streams.
 ///
 ///     auto side = accelerator.Stream();
 ///     side.wait_stream(accelerator.current_stream());
@@ -22,8 +23,8 @@ class Event;
 ///     accelerator.current_stream().wait_stream(side);
 class ANYACCEL_API Stream {
  public:
-  /// Wrap torch's stream. `index`: device index, which torch's object lacks if device names carry
-  /// no index.
+  /// Wrap torch's stream. `index`: device index, because torch's object has none if device names
+  /// have no index.
   Stream(c10::Stream stream, DeviceIndex index) : stream_(stream), index_(index) {}
 
   /// Id of the stream on its device, as in torch.
@@ -38,10 +39,11 @@ class ANYACCEL_API Stream {
   /// Block the host until the work queued so far is complete. Throws `device_error` if that work
   /// failed.
   void synchronize() const;
-  /// Make work that is queued on this stream from now on wait for `event`. Does not block the host.
+  /// Make work that is queued on this stream after this call wait for `event`. Does not block the
+  /// host.
   void wait_event(const Event& event) const;
-  /// Make work that is queued on this stream from now on wait for the work that is queued on
-  /// `other` now. Does not block the host.
+  /// Make work that is queued on this stream after this call wait for the work queued on `other` so
+  /// far. Does not block the host.
   void wait_stream(const Stream& other) const;
   /// Create an event and record it on this stream. `enable_timing`: see `Accelerator::Event()`.
   Event record_event(bool enable_timing = false) const;

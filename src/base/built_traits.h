@@ -1,4 +1,4 @@
-// The traits of all backends in this build, without torch.
+// The traits of all backends in this build. They are available without torch.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace anyaccel {
 
-/// Traits in the order of ANYACCEL_BACKENDS. Thread-safe.
+/// Returns the traits in the order of ANYACCEL_BACKENDS. Thread-safe.
 ANYACCEL_API const std::vector<const sdk::Traits*>& built_traits();
 
-/// The backend whose devices are parts of the host, so that ranks compute on the host's cores; null
-/// if this build does not have one.
+/// The traits of the backend that computes on the host's cores and whose devices are parts of the
+/// host; null if this build does not have such a backend.
 const sdk::Traits* host_traits();
 
 }  // namespace anyaccel

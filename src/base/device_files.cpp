@@ -46,7 +46,7 @@ sdk::Probe probe(const DeviceFiles& files) {
   const std::string maker = files.attribute == nullptr ? std::string()
                                                        : std::string(" whose ") + files.attribute +
                                                              " is " + files.attribute_value;
-  if (present == 0) return {.device_count = 0, .reason = "there is no " + pattern + maker};
+  if (present == 0) return {.device_count = 0, .reason = "no file matches " + pattern + maker};
   const auto found = pattern + maker;
   const auto list = files.visible == nullptr ? std::nullopt : env(files.visible);
   if (!list) return {.device_count = present, .reason = found};

@@ -17,27 +17,30 @@ enum class VisibleIds {
   opaque,   ///< the vendor's own identifiers; only their number is used
 };
 
-/// Where a kernel driver lists its devices: `folder`/`prefix`N. The strings must outlive the
+/// Location of a kernel driver's device entries, `folder`/`prefix`N. The strings must outlive the
 /// object.
 struct DeviceFiles {
   const char* folder;  ///< relative to the root, for example "dev"
-  const char* prefix;  ///< followed by the device's number and nothing else
+  const char* prefix;  ///< name of an entry without the device number at its end
   const char* attribute =
-      nullptr;  ///< file below the device that identifies the vendor, for example "device/vendor"
-  const char* attribute_value = nullptr;  ///< its content for this vendor, for example "0x8086"
-  const char* visible = nullptr;          ///< variable that selects devices, if there is one
+      nullptr;  ///< file in the device's folder that names the vendor, for example "device/vendor"
+  const char* attribute_value =
+      nullptr;  ///< content of `attribute` for this vendor, for example "0x8086"
+  const char* visible =
+      nullptr;  ///< environment variable that selects devices; null if there is none
   VisibleIds visible_ids = VisibleIds::indices;
 };
 
-/// Numbers of the entries named `prefix`N in a folder, sorted; empty when it cannot be read.
+/// Returns the sorted numbers of the entries named `prefix`N in a folder; empty if the folder
+/// cannot be read.
 std::vector<int> numbered_files(const std::filesystem::path& folder,
                                 std::string_view prefix) noexcept;
 
-/// Number of `present` devices that a list such as "0,2" leaves visible.
+/// Returns how many of `present` devices remain visible with a list such as "0,2".
 int count_visible(std::string_view list, int present, VisibleIds ids) noexcept;
 
-/// Counts devices by their files and gives the reason. The root is "/" unless ANYACCEL_DEVICE_ROOT
-/// names another folder, which is meant for tests and for debugging detection. Never throws;
+/// Counts devices by their files and explains the result. The root is "/" unless
+/// ANYACCEL_DEVICE_ROOT names another folder, for tests or to debug detection. Never throws;
 /// thread-safe.
 sdk::Probe probe_device_files(const DeviceFiles& files) noexcept;
 

@@ -38,7 +38,7 @@ std::optional<long> env_int(const char* name, long low, long high) {
   const auto [stop, error] = std::from_chars(value->data(), end, number);
   if (error != std::errc() || stop != end || number < low || number > high)
     throw Error(ErrorCode::invalid_argument, name,
-                {.what = "not a number in range",
+                {.what = "invalid number",
                  .got = *value,
                  .want = std::to_string(low) + " to " + std::to_string(high)});
   return number;
@@ -58,7 +58,7 @@ std::optional<std::int64_t> env_bytes(const char* name) {
                                       : 0;
   if (end == text->c_str() || errno != 0 || factor == 0 || !(number >= 0) || number * factor > 9e18)
     throw Error(ErrorCode::invalid_argument, name,
-                {.what = "not a size",
+                {.what = "invalid size",
                  .got = quoted_text(*text),
                  .want = "bytes, or a number with K, M or G"});
   return static_cast<std::int64_t>(number * factor);

@@ -9,18 +9,19 @@
 
 namespace anyaccel {
 
-/// The value of a variable; nullopt if it is unset or empty.
+/// Returns the value of a variable; nullopt if it is unset or empty.
 ANYACCEL_API std::optional<std::string> env(const char* name);
-/// True for "1", "true", "yes" and "on"; false for "0", "false", "no", "off" and an unset variable.
-/// Ignores case. Any other value throws `invalid_argument` naming the variable.
+/// Returns true for "1", "true", "yes" and "on", and false for "0", "false", "no", "off" and an
+/// unset variable. Ignores case. Any other value throws `invalid_argument`, naming the variable.
 ANYACCEL_API bool env_flag(const char* name);
-/// A whole number within [low, high]; nullopt if unset. Any other value throws `invalid_argument`.
+/// Returns an integer within [low, high]; nullopt if the variable is unset. Any other value throws
+/// `invalid_argument`.
 ANYACCEL_API std::optional<long> env_int(const char* name, long low, long high);
-/// A number of bytes, with an optional suffix K, M or G (powers of 1024); nullopt if unset. Any
-/// other value throws `invalid_argument`.
+/// Returns a number of bytes, with an optional suffix K, M or G (powers of 1024); nullopt if the
+/// variable is unset. Any other value throws `invalid_argument`.
 ANYACCEL_API std::optional<std::int64_t> env_bytes(const char* name);
-/// Number of ranks that a launcher started: WORLD_SIZE, or 1 if unset. Throws `invalid_argument` if
-/// it is not a positive number.
+/// Returns the number of ranks that a launcher started: WORLD_SIZE, or 1 if unset. Throws
+/// `invalid_argument` if WORLD_SIZE is not a positive number.
 ANYACCEL_API int started_ranks();
 
 }  // namespace anyaccel

@@ -25,8 +25,8 @@ const char* to_string(ErrorCode code) noexcept {
   return "unknown";
 }
 
-// Callers quote and truncate untrusted parts; printable_text() is a safety net for those that
-// forget.
+// Callers must quote and truncate untrusted parts. printable_text() protects against callers that
+// forget to.
 Error::Error(ErrorCode code, std::string_view where, const ErrorText& text)
     : std::runtime_error(printable_text(sdk::error_message(where, text))), code_(code) {}
 

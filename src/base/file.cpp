@@ -53,16 +53,16 @@ bool is_input(const struct stat& info, int descriptor) {
          (S_ISCHR(info.st_mode) && (info.st_rdev == ::makedev(1, 3) || ::isatty(descriptor)));
 }
 
-/// Returns a descriptor, or a negative number if the file cannot be opened. Then `info.st_mode` is
-/// the rejected mode, or 0 with the reason in errno.
+/// Returns a descriptor, or a negative number if the file cannot be opened. On failure,
+/// `info.st_mode` is the mode that was rejected, or 0 if errno has the reason.
 int open_file(const std::filesystem::path& path, Accept accept, struct stat& info) {
   info = {};
-  // stat() before open(), because opening a device may have side effects.
+  // Call stat() before open(), because opening a device may have side effects.
   if (::stat(path.c_str(), &info) != 0) return info.st_mode = 0, -1;
   const bool wait = accept == Accept::input && !S_ISREG(info.st_mode);
   if (!S_ISREG(info.st_mode) && !(wait && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))))
     return -1;
-  // Without O_NONBLOCK, a FIFO that replaces the file now would block us.
+  // Without O_NONBLOCK, open() would block if the file has just been replaced by a FIFO.
   const int descriptor =
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | (wait ? 0 : O_NONBLOCK));
   if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
@@ -90,7 +90,7 @@ int open_or_fail(const std::filesystem::path& path, Accept accept, const char* w
 
 enum class Read { done, too_large, failed };
 
-/// Reads to the end and closes. If it returns `failed`, errno has the reason.
+/// Reads `descriptor` to the end and closes it. If the result is `failed`, errno has the reason.
 Read read_all(int descriptor, std::size_t limit, std::string& out) {
   struct stat info {};
   // Files under /proc report size 0, so the loop below reads until read() returns 0.
@@ -172,7 +172,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code ignored;
   if (std::filesystem::is_symlink(path_, ignored))
     path_ = std::filesystem::weakly_canonical(path_, ignored);
-  // O_EXCL: neither another writer's file nor one left by a killed process is reused.
+  // O_EXCL prevents reuse of a file of another writer or one left behind by a killed process.
   static std::atomic<unsigned> counter{0};
   do {
     aside_ =
@@ -180,8 +180,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail("write_file", "cannot write", path_, errno);
-  // The lock marks the file as being written, see FileGroup. On file systems without locks,
-  // FileGroup keeps such files.
+  // The lock marks the file as being written; see FileGroup. On file systems without locks,
+  // FileGroup never removes such files.
   static_cast<void>(::flock(descriptor_, LOCK_EX | LOCK_NB));
   struct stat old {};
   if (::stat(path_.c_str(), &old) == 0)
@@ -212,24 +212,23 @@ void AtomicFile::flush() {
 }
 
 void AtomicFile::commit() {
-  // The data must be on the disk before the name points to it, otherwise a crash could leave an
-  // empty file.
+  // The data must be on disk before the name points to it. Otherwise a crash could leave an empty
+  // file.
   flush();
   const int renamed = ::rename(aside_.c_str(), path_.c_str());
   const int error = errno;
   struct stat now {
   }, mine{};
-  // finish_file_group() of another process may have renamed it already.
+  // Another process may already have renamed the file in finish_file_group().
   const bool in_place =
       renamed == 0 || (::stat(path_.c_str(), &now) == 0 && ::fstat(descriptor_, &mine) == 0 &&
                        now.st_ino == mine.st_ino && now.st_dev == mine.st_dev);
   ::close(std::exchange(descriptor_, -1));
   if (!in_place) {
     ::unlink(aside_.c_str());
-    fail("write_file", "cannot put in place", path_, error);
+    fail("write_file", "cannot replace", path_, error);
   }
-  // Some file systems cannot flush a folder. This is not an error, because the new content is in
-  // place.
+  // Some file systems cannot flush a folder. Ignore that, because the new content is in place.
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {
     static_cast<void>(::fsync(folder));

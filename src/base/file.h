@@ -1,4 +1,5 @@
-// Reading whole files, and atomic writes that leave either the old or the new content.
+// Reads whole files, and writes files atomically, so that a file has either the old or the new
+// content.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace anyaccel {
 
-/// Default limit of read_file() in bytes, larger than any text file that we know of.
+/// Default limit of read_file() in bytes, larger than any known text file.
 inline constexpr std::size_t kMaxTextFile = std::size_t{64} << 20;
 /// Limit for programs and shared libraries.
 inline constexpr std::size_t kMaxLibrary = std::size_t{4} << 30;
@@ -28,7 +29,7 @@ ANYACCEL_API int open_regular_file(const std::filesystem::path& path,
 ANYACCEL_API std::string read_file(const std::filesystem::path& path,
                                    std::size_t limit = kMaxTextFile);
 
-/// Like read_file(), but returns nothing instead of throwing.
+/// Like read_file(), but returns nullopt instead of throwing.
 ANYACCEL_API std::optional<std::string> try_read_file(const std::filesystem::path& path,
                                                       std::size_t limit = kMaxTextFile) noexcept;
 
@@ -40,8 +41,8 @@ ANYACCEL_API int open_input(const std::filesystem::path& path, const char* where
 ANYACCEL_API std::string read_input(const std::filesystem::path& path,
                                     std::size_t limit = kMaxTextFile);
 
-/// Like try_read_file(), for small files under /proc and /sys whose content the kernel returns in
-/// one read(). Takes half the time.
+/// Like try_read_file(), but twice as fast. For small files under /proc and /sys whose content the
+/// kernel returns in one read().
 std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept;
 
 /// A file that replaces `path` only when it is complete: it is written to a temporary file in the
@@ -64,13 +65,13 @@ class ANYACCEL_API AtomicFile {
   /// Flushes file and folder and renames the file to `path`. At most once.
   void commit();
 
-  /// Final path (with links resolved), and temporary path.
+  /// The final path (with links resolved) and the path of the temporary file.
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::filesystem::path& aside() const noexcept { return aside_; }
 
  private:
   std::filesystem::path path_;
-  std::filesystem::path aside_;  ///< locked while this object writes it
+  std::filesystem::path aside_;  ///< temporary file, locked while this object writes it
   int descriptor_ = -1;
   bool flushed_ = false;
 };

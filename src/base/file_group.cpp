@@ -39,8 +39,8 @@ void remove_abandoned(const fs::path& folder, const std::string& name) {
   }
 }
 
-/// The note may come from an untrusted folder. It may rename only files of this folder, and each
-/// file only to the name with which its own name begins.
+/// Accepts a rename only within the folder, and only from a temporary name that begins with the
+/// final name. The note may come from an untrusted folder.
 bool plausible(const std::string& aside, const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos &&
          aside.find('/') == std::string::npos && aside.starts_with(name + kPart);
@@ -81,14 +81,14 @@ void finish_file_group(const fs::path& folder) {
   for (std::string aside, name; std::getline(lines, aside) && std::getline(lines, name);) {
     if (!plausible(aside, name)) {
       throw Error(ErrorCode::corrupt, "finish_save",
-                  {.what = path.string() + " is not the note of an unfinished save",
+                  {.what = path.string() + " is not a valid record of an unfinished save",
                    .got = quoted_text(aside),
                    .hint = "remove the file"});
     }
     moves.emplace_back(folder / aside, folder / name);
   }
   for (const auto& [aside, name] : moves) {
-    // ENOENT: the writer or another reader has already renamed it.
+    // ENOENT means that the writer or another reader has already renamed the file.
     if (::rename(aside.c_str(), name.c_str()) != 0 && errno != ENOENT) {
       throw Error(ErrorCode::io, "finish_save",
                   {.what = "the last save into " + folder.string() +

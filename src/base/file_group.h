@@ -1,5 +1,5 @@
-// Replaces several files of one folder together: a process killed at any time leaves either all old
-// files or all new ones.
+// Replaces several files in one folder together: even if the process is killed, the folder contains
+// either all old files or all new ones.
 #pragma once
 
 #include <filesystem>
@@ -15,14 +15,14 @@ namespace anyaccel {
 /// Files that are replaced together. `commit()` flushes all of them, writes a note that lists the
 /// renames, renames the files and removes the note. `finish_file_group()` completes the renames of
 /// a killed process. Files that are links into other folders are replaced one by one. Not
-/// thread-safe; one writer per folder at a time.
+/// thread-safe. Only one writer may use a folder at a time.
 class ANYACCEL_API FileGroup {
  public:
   /// Throws as finish_file_group() does.
   explicit FileGroup(std::filesystem::path folder);
 
-  /// Adds a file to the group and removes temporary files that dead writers of this file left. The
-  /// reference is valid as long as the group exists.
+  /// Adds a file to the group and removes temporary files that killed writers of this file left
+  /// behind. The reference is valid as long as the group exists.
   AtomicFile& add(const std::string& name);
 
   /// Call at most once. Throws `io` if a file cannot be flushed or renamed. A failed flush leaves
@@ -35,8 +35,8 @@ class ANYACCEL_API FileGroup {
 };
 
 /// Completes an interrupted `commit()`. Call it before reading files that a FileGroup wrote;
-/// usually it only checks whether a note exists. Throws `io` if the folder cannot be written, and
-/// `corrupt` if a FileGroup did not write the note.
+/// usually it only checks whether a note exists. Throws `io` if the folder is not writable, and
+/// `corrupt` if the note was not written by a FileGroup.
 ANYACCEL_API void finish_file_group(const std::filesystem::path& folder);
 
 }  // namespace anyaccel

@@ -10,11 +10,11 @@ namespace anyaccel {
 
 namespace {
 
-// Entries are never removed. fork() reads them in any thread.
+// Entries are never removed. The fork() handlers read them in any thread.
 constexpr int kMaxMutexes = 32;
 std::array<std::atomic<ForkSafeMutex*>, kMaxMutexes> mutexes{};
-// Lock-free, because the child must not wait for locks. 0 marks a free entry, because standard
-// input is never registered.
+// Atomic, because the child must not wait for locks. 0 marks a free entry: standard input is never
+// registered.
 constexpr int kMaxDescriptors = 256;
 std::array<std::atomic<int>, kMaxDescriptors> descriptors{};
 

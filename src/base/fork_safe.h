@@ -1,5 +1,5 @@
-// Handlers for fork(): locks that another thread holds are free in the child, and descriptors that
-// signal that the parent is alive are closed there.
+// Handlers for fork(). In the child, they release locks that another thread held, and close
+// descriptors whose closing signals the end of the parent.
 #pragma once
 
 #include <mutex>
@@ -9,8 +9,8 @@
 namespace anyaccel {
 
 /// A mutex for short critical sections: do not wait, start programs or take other locks inside.
-/// fork() acquires it first, so in the child it is free and the data that it guards is consistent.
-/// Only for objects that live as long as the process.
+/// fork() acquires it first, so in the child it is free and the data that it protects is
+/// consistent. Only for objects that live as long as the process.
 class ANYACCEL_API ForkSafeMutex {
  public:
   ForkSafeMutex();
@@ -23,9 +23,9 @@ class ANYACCEL_API ForkSafeMutex {
   std::mutex mutex_;
 };
 
-/// Closes the descriptor in children at fork(). A process that waits for the end of a pipe, or for
-/// a file lock, then waits only for this process. Returns false if the table is full; children then
-/// inherit the descriptor. Thread-safe.
+/// Closes the descriptor in children at fork(), so that a process waiting for end of file on a
+/// pipe, or for a file lock, does not also wait for the children. Returns false if the table is
+/// full; children then inherit the descriptor. Thread-safe.
 ANYACCEL_API bool close_in_children(int descriptor) noexcept;
 /// Unregisters the descriptor. Call it before closing the descriptor in this process.
 ANYACCEL_API void forget_in_children(int descriptor) noexcept;

@@ -1,4 +1,4 @@
-// Folders of libraries in this process.
+// Finds the folders of the libraries in this process.
 #pragma once
 
 #include <dlfcn.h>
@@ -10,8 +10,8 @@
 
 namespace anyaccel {
 
-/// The folder of the library that contains a function. Throws `unavailable` if the loader does not
-/// report it.
+/// Returns the folder of the library that contains a function. Throws `unavailable` if the loader
+/// does not report it.
 template <typename Function>
 std::filesystem::path library_folder(const char* where, Function* function) {
   Dl_info info{};
@@ -23,9 +23,9 @@ std::filesystem::path library_folder(const char* where, Function* function) {
               {.what = "the loader does not report the path of a library"});
 }
 
-/// The folder of AnyAccel's libraries. For a program that contains their code, such as a unit test,
-/// the folder `lib` next to the program's folder. Throws `unavailable` if the loader does not
-/// report it.
+/// Returns the folder of AnyAccel's libraries. If the program itself contains their code, as unit
+/// tests do, returns the folder `lib` next to the program's folder. Throws `unavailable` if the
+/// loader does not report the folder.
 ANYACCEL_API std::filesystem::path own_library_folder(const char* where);
 
 }  // namespace anyaccel

@@ -9,17 +9,17 @@ namespace anyaccel {
 
 enum class LogLevel { error, warning, info, debug };
 
-/// The level from ANYACCEL_LOG_LEVEL ("error", "warning" (default), "info", "debug") or
-/// set_log_level. Thread-safe.
+/// Returns the level from ANYACCEL_LOG_LEVEL ("error", "warning" (default), "info", "debug") or
+/// set_log_level(). Thread-safe.
 LogLevel log_level() noexcept;
 ANYACCEL_API void set_log_level(LogLevel level) noexcept;
-/// Throws `invalid_argument` with the known names.
+/// Parses the name of a level. Throws `invalid_argument`, listing the known names.
 ANYACCEL_API LogLevel parse_log_level(std::string_view text);
 
-/// Writes one line "anyaccel: <level>: <message>" to standard error when `level` is enabled.
+/// Writes the line "anyaccel: <level>: <message>" to standard error if `level` is enabled.
 /// Thread-safe.
 ANYACCEL_API void log(LogLevel level, std::string_view message);
-/// The same, at most once per process for each `key`.
+/// Like log(), but at most once per process for each `key`.
 ANYACCEL_API void log_once(LogLevel level, std::string_view key, std::string_view message);
 
 }  // namespace anyaccel

@@ -34,8 +34,8 @@ std::int64_t bytes_after(const std::string& status, const char* key) {
 }  // namespace
 
 std::int64_t resident_bytes() {
-  // The content is "size resident shared ...", in pages. It is cheaper than /proc/self/status, and
-  // this function is called often.
+  // The content is "size resident shared ...", in pages. This file is cheaper to read than
+  // /proc/self/status, and this function is called often.
   std::array<char, 128> text{};
   const int descriptor = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   const ssize_t count = descriptor < 0 ? -1 : ::read(descriptor, text.data(), text.size() - 1);
@@ -54,7 +54,7 @@ std::int64_t resident_bytes() {
 std::int64_t peak_resident_bytes() { return resident_memory().peak_bytes; }
 
 ResidentMemory resident_memory() {
-  // Not getrusage(), because its peak cannot be reset and includes the program before exec.
+  // getrusage() is unsuitable: its peak cannot be reset and includes the program before exec.
   const auto status = try_read_kernel_file("/proc/self/status").value_or("");
   return {bytes_after(status, "VmRSS:"), bytes_after(status, "VmHWM:")};
 }

@@ -7,20 +7,20 @@
 
 namespace anyaccel {
 
-/// Resident set size of this process in bytes. Throws `unavailable` if the system does not report
-/// it.
+/// Returns the resident set size of this process in bytes. Throws `unavailable` if the system does
+/// not report it.
 ANYACCEL_API std::int64_t resident_bytes();
-/// Highest resident set size since the start of the process or the last reset, in bytes.
+/// Returns the peak resident set size since the start of the process or the last reset, in bytes.
 std::int64_t peak_resident_bytes();
 
 struct ResidentMemory {
   std::int64_t bytes = 0;
   std::int64_t peak_bytes = 0;
 };
-/// Both values at the same moment, at little more than the cost of one.
+/// Returns both sizes, measured at the same time, at little more than the cost of one.
 ANYACCEL_API ResidentMemory resident_memory();
 
-/// Resets the peak to the current value. Returns false if the system cannot.
+/// Resets the peak to the current size. Returns false if the system does not support this.
 ANYACCEL_API bool reset_peak_resident_bytes() noexcept;
 
 }  // namespace anyaccel

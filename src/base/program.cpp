@@ -20,7 +20,8 @@ std::optional<std::string> find_program(
   if (name.empty()) return std::nullopt;
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
-  const std::string_view folders = path != nullptr ? path : "/bin:/usr/bin";  // execvp's default
+  const std::string_view folders =
+      path != nullptr ? path : "/bin:/usr/bin";  // the default of execvp()
   for (std::size_t begin = 0; begin <= folders.size();) {
     const auto end = std::min(folders.find(':', begin), folders.size());
     auto file = std::string(end == begin ? "." : folders.substr(begin, end - begin)) + "/";

@@ -25,14 +25,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The kernel's limit on the symbolic links in a path.
+/// The kernel's limit on the number of symbolic links in a path.
 constexpr int kMaxLinks = 40;
 
 /// True if the group is another user's primary group, which the group's member list does not show.
 bool is_primary_group_of_others(gid_t group, const std::string& owner) {
   std::istringstream users(try_read_file("/etc/passwd").value_or(""));
   for (std::string line; std::getline(users, line);) {
-    std::istringstream fields(line);  // name:password:uid:gid:...
+    std::istringstream fields(line);  // The format is name:password:uid:gid:...
     std::string name, ignored, gid;
     std::getline(fields, name, ':');
     for (auto* field : {&ignored, &ignored, &gid}) std::getline(fields, *field, ':');
@@ -42,9 +42,9 @@ bool is_primary_group_of_others(gid_t group, const std::string& owner) {
 }
 
 /// True if the group is the owner's private group: it has the owner's name and no other member.
-/// Debian, Ubuntu and Fedora create such a group for each user, with a umask that lets it write, so
-/// its write permission is harmless. Root's group is not private, because containers run processes
-/// of any user in it.
+/// Debian, Ubuntu and Fedora create such a group for each user and set a umask that gives it write
+/// permission, which is harmless. Root's group is not private, because containers run processes of
+/// any user in it.
 bool is_private_group(gid_t group, uid_t owner) {
   if (group == 0 || owner == 0) return false;
   std::vector<char> memory(1 << 14), more(1 << 14);
@@ -64,8 +64,8 @@ bool is_private_group(gid_t group, uid_t owner) {
   return !is_primary_group_of_others(group, name);
 }
 
-/// True if an access list may give rights to other users; the group's mode bits are then only an
-/// upper bound.
+/// True if an access control list may give rights to other users; the group's mode bits are then
+/// only an upper bound.
 bool has_access_list(const fs::path& path) {
   return ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
 }
@@ -78,8 +78,8 @@ std::set<uid_t> find_trusted_users() {
   if (::dladdr(reinterpret_cast<void*>(&trust_problem), &info) != 0 && info.dli_fname != nullptr)
     own = fs::canonical(info.dli_fname, error);
   struct stat about {};
-  // Includes the root folder even if the library is unknown, because in a user namespace its owner
-  // may have any number.
+  // Include the root folder's owner even if the library is unknown: in a user namespace, the root
+  // folder may belong to any user id.
   for (auto path = own.empty() ? fs::path("/") : own;; path = path.parent_path()) {
     if (::stat(path.c_str(), &about) == 0) out.insert(about.st_uid);
     if (path == path.parent_path()) return out;
@@ -97,8 +97,8 @@ std::string foreign_owner(const fs::path& path, uid_t owner, const char* what) {
          " of your own, or change its owner (chown)";
 }
 
-/// Returns the problem with one file or folder. `last`: it is the end of the path, so its content
-/// is used.
+/// Returns the problem with one file or folder, or an empty string. `last` marks the last component
+/// of the path, whose content is used.
 std::string component_problem(const fs::path& path, const struct stat& about, bool last) {
   const bool folder = S_ISDIR(about.st_mode);
   if (!is_trusted_user(about.st_uid))
@@ -141,8 +141,8 @@ std::string walk(const fs::path& path, TrustedKind kind) {
       for (const auto& part : target.relative_path())
         if (!part.empty()) place = std::next(left.insert(place, part));
       at = target.is_absolute() ? fs::path("/") : at.parent_path();
-      // Components that were checked need not be checked again, but a target may have no
-      // components.
+      // A relative target starts in a folder that has already been checked, so skip the check. The
+      // target may have no components at all.
       if (target.is_absolute()) continue;
     } else {
       if (auto problem =
@@ -176,11 +176,11 @@ std::string trust_problem(const fs::path& path, TrustedKind kind) noexcept try {
 
 std::optional<std::string> env_library(const char* variable) {
   auto value = env(variable);
-  // The loader searches for a name without a slash in the system's folders.
+  // A name without a slash is searched for in the system's folders by the loader.
   if (!value || value->find('/') == std::string::npos) return value;
   std::error_code ignored;
   const auto path = fs::absolute(*value, ignored);
-  // The loader reports missing files.
+  // If the file is missing, the loader reports it.
   if (!fs::exists(path, ignored)) return value;
   if (const auto problem = trust_problem(path, TrustedKind::file); !problem.empty())
     throw Error(ErrorCode::unavailable, variable, {.what = problem});

@@ -12,12 +12,12 @@ namespace anyaccel {
 enum class TrustedKind {
   file,
   folder,
-  future_folder  ///< a folder that may not exist yet: the existing part of its path is checked as
-                 ///< folders above it
+  /// A folder that may not exist yet. The existing part of its path is checked like parent folders.
+  future_folder
 };
 
-/// Returns why code must not be loaded from `path`, naming the offending file or folder and the
-/// remedy; empty if it may.
+/// Returns why code must not be loaded from `path`, naming the file or folder that causes the
+/// problem and the remedy; empty if loading is allowed.
 ///
 /// The path, each folder above it and each symbolic link on the way must belong to a trusted user
 /// and must not be writable by others or by a group, except a group whose only member is the owner.
@@ -30,8 +30,8 @@ enum class TrustedKind {
 ANYACCEL_API std::string trust_problem(const std::filesystem::path& path,
                                        TrustedKind kind) noexcept;
 
-/// Returns the library that a variable names, or nothing if it is unset. Throws `unavailable` if
-/// code must not be loaded from that path.
+/// Returns the library that a variable names; nullopt if the variable is unset. Throws
+/// `unavailable` if code must not be loaded from that path.
 ANYACCEL_API std::optional<std::string> env_library(const char* variable);
 
 }  // namespace anyaccel

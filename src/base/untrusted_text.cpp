@@ -50,7 +50,8 @@ struct Character {
   bool valid;
 };
 
-/// Returns the first character, or the first byte if it does not begin valid UTF-8.
+/// Returns the first character of the text, or its first byte if the text does not begin with valid
+/// UTF-8.
 Character first_character(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return {lead, 1, true};
@@ -105,7 +106,8 @@ std::string quoted_text(std::string_view text, std::size_t limit) {
 }
 
 std::string printable_text(std::string_view text, std::size_t limit) {
-  // Keep the end too: it has the hint of our messages and the last output of a program.
+  // Also keep the end, because it contains the hint of AnyAccel's messages and the last output of a
+  // program.
   std::size_t head = text.size();
   std::size_t tail = text.size();
   if (text.size() > limit) {
@@ -121,7 +123,7 @@ std::string printable_text(std::string_view text, std::size_t limit) {
       at = tail;
       continue;
     }
-    // Do not cut within a character.
+    // Do not cut inside a character.
     const auto c = first_character(
         text.substr(at, std::min<std::size_t>(4, (at < head ? head : text.size()) - at)));
     if (c.valid && (c.code == '\n' || c.code == '\t' || !is_invisible(c.code)))

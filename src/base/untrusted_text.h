@@ -12,24 +12,25 @@
 
 namespace anyaccel {
 
-/// `text` in double quotes, for an error message or a log line. Quotes, backslashes, control
-/// characters, invalid UTF-8, bidirectional controls and other invisible format characters become
-/// escapes such as `\n`, `\x1b` and `\u202e`. Text beyond `limit` printed characters is truncated,
-/// never within a character or an escape, and its length follows:
-/// `"aaaa..." (5000 bytes)`. The time depends on `limit`, not on the text's length.
+/// Returns `text` in double quotes, for an error message or a log line. Quotes, backslashes,
+/// control characters, invalid UTF-8, bidirectional controls and other invisible format characters
+/// become escapes such as `\n`, `\x1b` and `\u202e`. Text beyond `limit` printed characters is cut
+/// off, never inside a character or an escape, and replaced by the total length: `"aaaa..." (5000
+/// bytes)`. The time depends on `limit`, not on the length of the text.
 ANYACCEL_API std::string quoted_text(std::string_view text, std::size_t limit = 200);
 
-/// `text` without quotes, for output of other programs and for whole messages. Escapes everything
-/// that quoted_text() escapes, except newlines, tabs, quotes and backslashes. The middle of a text
-/// with more than `limit` bytes is omitted: `the beginning ... (5000 bytes left out) ... the end`.
+/// Returns `text` without quotes, for output of other programs and for whole messages. Escapes
+/// everything that quoted_text() escapes, except newlines, tabs, quotes and backslashes. The middle
+/// of a text with more than `limit` bytes is omitted: `the beginning ... (5000 bytes left out) ...
+/// the end`.
 ANYACCEL_API std::string printable_text(std::string_view text, std::size_t limit = 8000);
 
-/// `text` for a terminal: escapes control characters except newlines, tabs and carriage returns.
-/// Unlike printable_text(), it keeps format characters, which Arabic, Indic scripts and emoji need,
-/// and does not truncate.
+/// Returns `text` for a terminal: escapes control characters except newlines, tabs and carriage
+/// returns. Unlike printable_text(), it keeps format characters, which Arabic, Indic scripts and
+/// emoji need, and does not truncate.
 ANYACCEL_API std::string terminal_text(std::string_view text);
 
-/// A list of untrusted length, such as a shape, as text: `[2, 3]`, `[1, 1, 1, ... (100000
+/// Formats a list of untrusted length, such as a shape: `[2, 3]`, `[1, 1, 1, ... (100000
 /// numbers)]`.
 ANYACCEL_API std::string shortened_list(std::span<const std::int64_t> numbers,
                                         std::size_t limit = 16);

@@ -1,5 +1,5 @@
-// Builds the prebuilt ops of AnyAccel's own build, with the same build service, descriptions and
-// keys that users have.
+// Builds the prebuilt ops during AnyAccel's own build, with the same build service, descriptions
+// and keys as on a user's machine.
 //
 // anyaccel_build_ops --out FOLDER [--compiler CXX] [--skip] [--machine] [--fatal-warnings]
 //     [--depfile FILE TARGET] DESCRIPTION...
@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
       depfile = argv[++i];
       target = argv[++i];
     } else if (word == "--skip") {
-      skip = true;  // ops that cannot be built on this machine are not an error
+      skip = true;  // skip ops that cannot be built on this machine
     } else if (word == "--fatal-warnings") {
       fatal_warnings = true;
     } else if (word == "--machine") {
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     auto settings = default_settings(recorded_libtorch());
     settings.compiler = compiler;
     settings.compile_only = !settings.target.cuda_archs.empty();
-    // Code that sanitizers insert causes false warnings in g++, as in the rest of our build.
+    // Code inserted by sanitizers causes false warnings in g++, as in the rest of AnyAccel's build.
     settings.fatal_warnings = fatal_warnings && sanitizer_flags().empty();
     std::optional<Depfile> dependencies;
     if (!depfile.empty()) dependencies.emplace(depfile, target);

@@ -60,11 +60,12 @@ void flush(const fs::path& path, const fs::path& cache) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const int failed = descriptor < 0 ? errno : (::fsync(descriptor) == 0 ? 0 : errno);
   if (descriptor >= 0) ::close(descriptor);
-  // Some file systems cannot flush a folder.
+  // Ignore these errors, because some file systems cannot flush a folder.
   if (failed != 0 && failed != EINVAL && failed != EROFS) fail(cache, "cannot be written", failed);
 }
 
-/// How long entries that another machine may use are kept.
+/// Time since the last use after which an entry may be removed from a cache that other machines may
+/// use.
 constexpr std::chrono::hours kOthersKeep{30 * 24};
 
 std::int64_t since_1970(std::chrono::system_clock::time_point time) {
@@ -103,7 +104,7 @@ void Cache::prepare() const {
     if (const auto problem = trust_problem(folder_, kind); !problem.empty())
       fail(folder_, "cannot be trusted: " + problem);
   };
-  // Create nothing in folders where others can place links.
+  // Do not create anything in folders where other users can place links.
   require_trust(TrustedKind::future_folder);
   make_parents(folder_.parent_path(), folder_);
   make_folder(folder_, folder_);
@@ -135,8 +136,9 @@ bool Cache::is_shared() const {
   if (env("ANYACCEL_OP_CACHE_SHARED")) return env_flag("ANYACCEL_OP_CACHE_SHARED");
   struct statfs info {};
   if (::statfs(folder_.c_str(), &info) != 0) return false;
-  // nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs, 9p, ocfs2, gfs2, coda, fuse (sshfs,
-  // glusterfs and others). The magic numbers are from linux/magic.h and the file systems' sources.
+  // The types of nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs, 9p, ocfs2, gfs2, coda and
+  // fuse (sshfs, glusterfs and others). The magic numbers are from linux/magic.h and the sources of
+  // the file systems.
   constexpr std::array<std::uint32_t, 14> kShared{
       0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0, 0x47504653, 0x00c36400,
       0x19830326, 0x5346414f, 0x01021997, 0x7461636f, 0x01161970, 0x73757245, 0x65735546};
@@ -197,13 +199,13 @@ void Cache::publish(const fs::path& from, const std::string& name, bool replace)
   }
   flush(from, folder_);
   const auto to = entry(name);
-  // Move an old entry to a name that no process looks up.
+  // Move the old entry to a name that no process looks up.
   std::error_code ignored;
   if (fs::exists(to, ignored) && (replace || manifests(to).empty())) {
     if (!is_shared()) {
       remove_entry(to);
     } else {
-      // Another machine may have the library open, and an open file survives a rename.
+      // Another machine may have the library open. An open file remains valid after a rename.
       const auto aside =
           folder_ / (kAside + std::to_string(::getpid()) + "-" +
                      std::to_string(since_1970(std::chrono::system_clock::now())) + "-" + name);
@@ -248,12 +250,13 @@ bool Cache::try_remove(const Entry& entry, bool others_too) const {
   const auto recent = since_1970(std::chrono::system_clock::now() - kOthersKeep);
   if (!others_too && entry.used > recent && is_shared()) return false;
   const auto builder = lock_file(entry.folder.filename().string());
-  // Hold the lock during the removal, so that other processes find either the whole entry or none.
+  // Hold the lock during the removal, so that other processes find either the complete entry or
+  // none.
   const auto lock = FileLock::try_exclusive(builder);
   if (!lock && fs::exists(builder, ignored)) return false;
   const auto files = manifests(entry.folder);
   const auto use = files.empty() ? FileLock() : FileLock::try_exclusive(files.front());
-  // An entry without a manifest cannot be in use.
+  // An entry without a manifest cannot be in use, so it needs no lock.
   if ((!use && !files.empty()) || !remove_entry(entry.folder)) return false;
   fs::remove(builder, ignored);
   return true;
@@ -281,10 +284,11 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
     const auto name = item.path().filename().string();
     const auto age = fs::file_time_type::clock::now() - fs::last_write_time(item.path(), ignored);
     if (ignored) continue;
-    // If the owner file is missing after an hour, the builder was killed before it took the lock.
+    // If there is no owner file after an hour, the builder was killed before it took the lock.
     const bool ownerless =
         !fs::exists(item.path() / kOwner, ignored) && age > std::chrono::hours(1);
-    // On a shared file system, locks of other machines may be invisible. No build takes a day.
+    // On a shared file system, locks held by other machines may be invisible. Wait for a day, which
+    // is longer than any build takes.
     const bool left = name.starts_with(kPrivate) && (!shared || age > std::chrono::hours(24)) &&
                       (ownerless || FileLock::try_exclusive(item.path() / kOwner));
     const bool old = name.starts_with(kAside) && (!shared || age > kOthersKeep);

@@ -24,19 +24,19 @@ struct Manifest {
   std::string op;
   std::string content;  ///< Key::content
   std::string key;      ///< Key::key
-  std::string sha256;   ///< of the library
+  std::string sha256;   ///< digest of the library
   std::vector<ExternalFile> external = {};
   std::vector<std::pair<std::string, std::string>>
       parts;  ///< Key::content_parts and tool_parts, for messages
 
   std::string text() const;
 };
-/// Returns nothing if the text is not a complete manifest.
+/// Returns nullopt if the text is not a complete manifest.
 std::optional<Manifest> parse_manifest(const std::string& text);
 inline constexpr const char* kManifestSuffix = ".manifest";
 
-/// A library that may be opened. The lock on its manifest prevents other processes from removing
-/// it.
+/// A library that is ready to be opened. The lock on its manifest prevents other processes from
+/// removing it.
 struct Held {
   std::filesystem::path library;
   Manifest manifest;
@@ -44,7 +44,7 @@ struct Held {
 };
 
 /// Locks `library` for use if its manifest is complete and its checksum matches. Otherwise returns
-/// nothing, and sets `problem` if the library exists but is defective. Used for both prebuilt and
+/// nullopt, and sets `problem` if the library exists but is defective. Used for both prebuilt and
 /// cached libraries.
 std::optional<Held> hold(const std::filesystem::path& library, std::string& problem);
 
@@ -52,7 +52,7 @@ std::optional<Held> hold(const std::filesystem::path& library, std::string& prob
 struct Entry {
   std::filesystem::path folder;
   std::int64_t bytes = 0;
-  std::int64_t used = 0;  ///< nanoseconds since 1970 of the last load
+  std::int64_t used = 0;  ///< time of the last load, in nanoseconds since 1970
 };
 
 class Cache {
@@ -68,44 +68,43 @@ class Cache {
   /// be created or written, belongs to another user, or has an untrusted path
   /// (base/trusted_path.h).
   ANYACCEL_API void prepare() const;
-  /// Whether libraries of the folder may be opened (base/trusted_path.h).
+  /// True if libraries in the folder may be opened (base/trusted_path.h).
   bool is_trusted() const noexcept;
-  /// Folder for small files that may be deleted at any time. Empty if other users can write the
-  /// cache folder, because files and links that others may have placed there must be neither read
-  /// nor written.
+  /// Returns the folder for small files that may be deleted at any time. Empty if other users can
+  /// write to the cache folder, because they may have placed files or links there.
   ANYACCEL_API std::filesystem::path memo_folder() const noexcept;
   std::filesystem::path entry(const std::string& name) const { return folder_ / name; }
   std::filesystem::path lock_file(const std::string& name) const {
     return folder_ / "locks" / name;
   }
 
-  /// True if other machines may use the cache, whose locks may be invisible here. Decided by
-  /// ANYACCEL_OP_CACHE_SHARED, else by the type of the file system. Entries of a shared cache are
-  /// kept if they were used in the last 30 days, and replaced entries are set aside for 30 days.
+  /// True if other machines may use the cache, so that their locks may be invisible here. Decided
+  /// by ANYACCEL_OP_CACHE_SHARED, else by the type of the file system. In a shared cache, entries
+  /// used in the last 30 days are kept, and replaced entries are set aside for 30 days.
   ANYACCEL_API bool is_shared() const;
-  /// Throws `io` if the folder cannot be written or has no space for a small build. Tests this with
-  /// a temporary file.
+  /// Throws `io` if the folder is not writable or has too little space for a small build. Writes a
+  /// temporary file to find out.
   void require_room() const;
 
-  /// Atomically moves the folder `from` to the entry `name`; only this user gets access. An
-  /// existing entry is kept, unless `replace` is true or it has no manifest. The caller holds the
-  /// lock file of `name`.
+  /// Atomically moves the folder `from` to the entry `name`; only this user can access it. An
+  /// existing entry is kept unless `replace` is true or the entry has no manifest. The caller must
+  /// hold the lock file of `name`.
   void publish(const std::filesystem::path& from, const std::string& name, bool replace) const;
 
   std::vector<Entry> entries() const;
-  /// Removes the least recently used entries until at most `limit` bytes are left, and the
-  /// leftovers of killed builders. Keeps the entry `keep` and entries that are in use or being
-  /// built. Returns the number of removed entries. Errors are ignored, because the cache is usable
-  /// even if it cannot be cleaned.
+  /// Removes leftovers of killed builders, and the least recently used entries until at most
+  /// `limit` bytes remain. Keeps the entry `keep`, and entries that are in use or being built.
+  /// Returns the number of removed entries. Errors are ignored, because the cache is usable even if
+  /// it cannot be cleaned.
   ANYACCEL_API int evict(std::int64_t limit, const std::string& keep = {}) const noexcept;
 
   /// Removes the entries of one op, or of all ops if `op` is empty, and the preferences set by
-  /// prefer(). Returns the numbers of removed entries and of entries kept because they are, or may
-  /// be, in use. With `others_too`, entries that another machine may use are removed, too.
+  /// prefer(). Returns the numbers of removed and of kept entries; an entry is kept if it is, or
+  /// may be, in use. With `others_too`, entries that another machine may use are also removed.
   ANYACCEL_API std::pair<int, int> clean(const std::string& op, bool others_too = false) const;
 
   /// Makes the entry `name` take precedence over a prebuilt library with this content, because the
-  /// prebuilt one is unwanted or could not be opened. Throws `io`.
+  /// prebuilt library is not wanted or could not be opened. Throws `io`.
   void prefer(const std::string& op, const std::string& content, const std::string& name) const;
   /// Returns the entry set by prefer(); empty if there is none.
   std::string preferred(const std::string& op, const std::string& content) const;

@@ -6,10 +6,12 @@
 
 namespace anyaccel::build {
 
-inline constexpr const char* kPrivate = ".anyaccel-build-";  ///< a running or killed build
-inline constexpr const char* kTrash = ".anyaccel-gone-";     ///< being removed
+inline constexpr const char* kPrivate =
+    ".anyaccel-build-";  ///< prefix for running or killed builds
+inline constexpr const char* kTrash =
+    ".anyaccel-gone-";  ///< prefix for entries that are being removed
 inline constexpr const char* kAside =
-    ".anyaccel-old-";  ///< replaced, but another machine may use it
+    ".anyaccel-old-";  ///< prefix for replaced entries that another machine may still use
 inline constexpr const char* kPreferred =
     "preferred";                                ///< folder with the preferences set by prefer()
 inline constexpr const char* kOwner = "owner";  ///< file in a private folder that the owner locks

@@ -55,7 +55,8 @@ std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& fla
   constexpr std::array<std::string_view, 4> kBoth{"-D", "-U", "-O", "-std="};
   std::vector<std::string> out;
   for (const auto& flag : flags) {
-    if (is_linker_flag(flag)) continue;  // it has no effect, and nvcc would split it at commas
+    if (is_linker_flag(flag))
+      continue;  // linker flags have no effect, and nvcc would split them at commas
     const bool both = std::any_of(kBoth.begin(), kBoth.end(),
                                   [&](auto begin) { return flag.starts_with(begin); });
     out.push_back(both ? flag : "-Xcompiler=" + flag);

@@ -63,7 +63,7 @@ std::vector<Line> read_lines(std::string_view text) {
   return out;
 }
 
-/// Parses a relative path that does not leave its base folder.
+/// Parses a relative path that must not leave its base folder.
 std::string path_of(const Line& line, std::string_view value) {
   const std::filesystem::path path{std::string(value)};
   const bool outside =

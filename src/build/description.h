@@ -14,14 +14,16 @@
 
 namespace anyaccel::build {
 
-/// One compilation: a source, or several that are compiled as one translation unit, and its flags.
+/// One compilation: a source file, or several that are compiled as one translation unit, with
+/// flags.
 struct Source {
-  /// At least one; relative to the op's source folder or, if `shared`, to the parent of ops/.
+  /// At least one file; paths are relative to the op's source folder or, if `shared`, to the parent
+  /// of ops/.
   std::vector<std::string> files;
   std::vector<std::string> flags = {};
   bool shared = false;  ///< from `shared_source`: used by several ops
   bool is_cuda() const { return files.back().ends_with(".cu"); }
-  std::string name() const;  ///< all files, separated by spaces
+  std::string name() const;  ///< all file names, separated by spaces
 };
 
 /// A header that must be installed.
@@ -31,42 +33,43 @@ struct NeededHeader {
 };
 
 struct ANYACCEL_API Description {
-  std::string class_name;             ///< "CPUAdamBuilder"
-  std::string name;                   ///< "cpu_adam"
+  std::string class_name;             ///< for example "CPUAdamBuilder"
+  std::string name;                   ///< for example "cpu_adam"
   std::vector<std::string> backends;  ///< names of backends; "*" means all
-  std::vector<Source> sources;  ///< in the order of the file; .cu files are compiled with nvcc
-  std::vector<NeededHeader> headers;  ///< checked before compiling
+  std::vector<Source> sources;  ///< in the order of the text; .cu files are compiled with nvcc
+  std::vector<NeededHeader> headers;  ///< presence is checked before compiling
   std::vector<std::string> links;     ///< library names without lib and .so
-  std::vector<std::string> flags;     ///< for all sources
+  std::vector<std::string> flags;     ///< compiler flags for all sources
   std::vector<std::string> includes;  ///< include folders, relative to the op's folder
-  std::string
-      kernel_path;  ///< folder of the sources, relative to the op's folder; empty: that folder
-  std::string prefix_variable;  ///< environment variable with a prefix of include/ and lib/, such
-                                ///< as CCL_ROOT
-  std::vector<std::string> prefixes;  ///< the vendor's default prefixes; absolute
-  std::string compiler;               ///< program or path; empty: CXX or the system's compiler
-  std::string python;  ///< absolute folder of Python's headers; if set, the library is a Python
-                       ///< extension module
-  bool torch = true;   ///< uses LibTorch's headers and libraries
+  /// Folder of the sources, relative to the op's folder; empty means the op's folder.
+  std::string kernel_path;
+  /// Environment variable with a prefix that contains include/ and lib/, such as CCL_ROOT.
+  std::string prefix_variable;
+  std::vector<std::string> prefixes;  ///< absolute default prefixes of the vendor
+  std::string compiler;               ///< name or path; empty means CXX or the system's compiler
+  /// Absolute folder of Python's headers. If set, the library is a Python extension module.
+  std::string python;
+  bool torch = true;  ///< whether the op uses LibTorch's headers and libraries
 
   bool serves(std::string_view backend) const;
-  /// Like serves(), but ignores `*`.
+  /// Like serves(), but a `*` does not count.
   bool names(std::string_view backend) const;
   bool needs_nvcc() const;
 };
 
-/// Throws `corrupt`, naming the line, or `version_mismatch` if the format has another version.
+/// Parses a description. Throws `corrupt`, naming the line, or `version_mismatch` if the format has
+/// another version.
 ANYACCEL_API Description parse_description(std::string_view text);
 
 /// A description and its file.
 struct Op {
   Description description;
-  std::filesystem::path file;  ///< the description; absolute
+  std::filesystem::path file;  ///< absolute path of the description
   std::filesystem::path folder() const { return file.parent_path(); }
   std::filesystem::path source_folder() const { return folder() / description.kernel_path; }
 };
 
-/// Throws the errors of parse_description(), naming the file, and `not_found`.
+/// Reads a description. Throws `not_found`, and the errors of parse_description(), naming the file.
 ANYACCEL_API Op read_op(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build

@@ -16,7 +16,7 @@ namespace anyaccel::build {
 
 namespace {
 
-/// Larger than any real table. The limit prevents a damaged file from causing reads of gigabytes.
+/// Larger than any real table. The limit prevents a damaged file from causing huge reads.
 constexpr std::uint64_t kMaxTable = 1 << 18;
 constexpr std::size_t kMaxName = 512;
 
@@ -79,7 +79,7 @@ std::string build_id_in(const std::vector<char>& notes) {
   return {};
 }
 
-/// Converts an address of the loaded library to an offset in the file.
+/// Converts an address in the loaded library to an offset in the file.
 std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr>& segments,
                                        std::uint64_t address) {
   for (const auto& one : segments)

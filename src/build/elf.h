@@ -16,14 +16,14 @@ struct ElfFacts {
   std::string run_path;  ///< RPATH or RUNPATH: folders separated by `:`; empty if there is none
 };
 
-/// Reads only a few kilobytes, regardless of the size of the file. Returns nothing if the file is
+/// Reads only a few kilobytes, regardless of the size of the file. Returns nullopt if the file is
 /// not a 64-bit ELF file with this machine's byte order, or if its tables are invalid.
 ANYACCEL_API std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept;
 
 /// Returns a text that distinguishes this build of a library from others: the linker's build id or,
-/// if there is none, the size and a digest of pages spread over the file. The whole file is not
-/// read, because hashing hundreds of megabytes would take longer than loading an op. Empty if the
-/// file cannot be read.
+/// if there is none, the size and a digest of pages from all parts of the file. Hashing a library
+/// of hundreds of megabytes completely would take longer than loading an op. Empty if the file
+/// cannot be read.
 ANYACCEL_API std::string library_identity(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build

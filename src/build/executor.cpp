@@ -32,7 +32,7 @@ struct Job {
   std::unique_ptr<ProgramOutput> output = std::make_unique<ProgramOutput>();
 };
 
-/// The command, without references to the private folder, which is deleted.
+/// Returns the command without references to the private folder, because that folder is deleted.
 std::string to_repeat(const Job& job) {
   auto command = job.command;
   for (auto& word : command)
@@ -40,7 +40,7 @@ std::string to_repeat(const Job& job) {
   return shell_quoted(command);
 }
 
-/// Linking needs the objects, so this returns all commands, run in a new folder.
+/// Returns all commands, to be run in a new folder, because linking needs the object files.
 std::string to_repeat(const Plan& plan) {
   const auto below = plan.library.parent_path().string() + "/";
   std::string out = "cd \"$(mktemp -d)\"";
@@ -54,7 +54,7 @@ std::string to_repeat(const Plan& plan) {
   return out;
 }
 
-/// Returns the evidence that the disk is full, or an empty string.
+/// Returns evidence that the disk is full, or an empty string.
 std::string full_disk(const fs::path& folder, int status, const std::string& said) {
   if (const auto line = full_disk_line(said); !line.empty())
     return "the compiler printed " + quoted_text(line, 500);
@@ -65,7 +65,7 @@ std::string full_disk(const fs::path& folder, int status, const std::string& sai
   // A linker that maps its output is killed silently by SIGBUS if the disk is full.
   const bool silent = said.empty() || status > 128 || said.find("Bus error") != said.npos;
   if (silent && !ignored && room.available < kLittleRoom)
-    return "there is little space, and no other cause was reported";
+    return "little space is left, and no other cause was reported";
   return {};
 }
 
@@ -74,7 +74,7 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
   const bool made = fs::exists(job.made, error);
   const auto said = job.output->text();
   if (made && status == 0 && (said.empty() || !options.fatal_warnings)) {
-    // Users cannot fix another compiler's warnings.
+    // Hide warnings by default, because users cannot fix those of another compiler.
     if (options.verbose) std::fputs(said.c_str(), stderr);
     return;
   }
@@ -102,11 +102,12 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
 }  // namespace
 
 std::string full_disk_line(const std::string& text) {
-  // Compilers run with LC_ALL=C and use these messages; strerror() may return another language.
+  // Compilers run with LC_ALL=C and print these messages. strerror() may return a translation.
   for (const std::string_view message :
        {"No space left on device", "Disk quota exceeded", "Quota exceeded"})
     if (const auto at = text.find(message); at != std::string::npos) {
-      const auto begin = text.rfind('\n', at) + 1;  // 0 in the first line
+      const auto begin =
+          text.rfind('\n', at) + 1;  // 0 for the first line, where rfind() returns npos
       return text.substr(begin, text.find('\n', at) - begin);
     }
   return {};
@@ -120,13 +121,13 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
   Progress progress(name);
   ProcessGroup group;
   auto environment = build_environment();
-  // Killed compilers leave their temporary files behind. In the private folder, they are deleted
-  // together with it.
+  // Killed compilers leave their temporary files behind. In the private folder, these files are
+  // deleted with the folder.
   std::erase_if(environment, [](const auto& entry) { return entry.starts_with("TMPDIR="); });
   environment.push_back("TMPDIR=" + plan.library.parent_path().string());
   const auto start = [&](const Job& job) {
     auto own = environment;
-    // ccache's configuration may select a compiler other than the one in the key.
+    // The configuration of ccache may select a compiler other than the one in the key.
     if (job.command.size() > 1 && fs::path(job.command[0]).filename() == "ccache")
       own.push_back("CCACHE_COMPILER=" + job.command[1]);
     if (options.verbose) std::fprintf(stderr, "%s\n", shell_quoted(job.command).c_str());

@@ -7,7 +7,7 @@ namespace anyaccel::build {
 
 struct ExecuteOptions {
   int jobs = 1;
-  bool verbose = false;         ///< print each command on standard error before it runs
+  bool verbose = false;         ///< print each command on standard error before running it
   bool fatal_warnings = false;  ///< treat any compiler output as a failure
 };
 

@@ -33,7 +33,8 @@ bool is_library(const fs::path& path) {
   return path.filename().string().find(".so") != std::string::npos;
 }
 
-/// Returns size and time, without a digest; nothing if the file does not exist.
+/// Returns the file's size and modification time, without a digest; nullopt if the file does not
+/// exist.
 std::optional<ExternalFile> look_at(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
@@ -55,7 +56,7 @@ std::vector<std::string> dependencies_in(const std::string& text) {
   std::vector<std::string> out;
   std::string word;
   const auto take = [&] {
-    // The object's own name ends with a colon.
+    // Skip the target, whose name ends with a colon.
     if (!word.empty() && word.back() != ':') out.push_back(word);
     word.clear();
   };
@@ -96,7 +97,7 @@ std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const
   for (const auto& path : files) {
     const auto in_line = std::none_of(path.native().begin(), path.native().end(),
                                       [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-    // Compilers resolve links if that makes a path shorter.
+    // Compilers resolve links if this makes a path shorter.
     const auto target = real(path);
     const bool has_key = std::any_of(covered.begin(), covered.end(),
                                      [&](const auto& folder) { return is_below(target, folder); });
@@ -117,7 +118,7 @@ std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const
 
 std::string external_change(const std::vector<ExternalFile>& files, const Description& op,
                             bool prebuilt) {
-  // A prebuilt library brings its own prefix; only the user's variable overrides it.
+  // A prebuilt library contains its own prefix, which only the user's variable overrides.
   const auto prefix = !prebuilt                    ? prefix_of(op)
                       : op.prefix_variable.empty() ? std::string()
                                                    : env(op.prefix_variable.c_str()).value_or("");

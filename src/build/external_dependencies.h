@@ -14,23 +14,23 @@
 namespace anyaccel::build {
 
 struct ExternalFile {
-  std::string path;  ///< below a prefix: "$CCL_ROOT/include/x.h"
+  std::string path;  ///< absolute, or below a prefix: "$CCL_ROOT/include/x.h"
   std::int64_t bytes = 0;
-  std::int64_t time = 0;  ///< of the last modification, nanoseconds since 1970
-  std::string digest;     ///< of the content; for a library, of library_identity()
+  std::int64_t time = 0;  ///< time of the last modification, in nanoseconds since 1970
+  std::string digest;     ///< digest of the content; for a library, of library_identity()
 };
 
 /// Parses the file names in a compiler's dependency file (-MD).
 std::vector<std::string> dependencies_in(const std::string& text);
 
-/// Returns the sorted dependencies of a build that no key covers: all except the files of the op,
-/// AnyAccel and LibTorch. `lists`: the dependency files (-MD); missing ones are skipped.
+/// Returns the sorted dependencies of a build that are not part of the key: all except the files of
+/// the op, AnyAccel and LibTorch. `lists` are dependency files (-MD); missing ones are skipped.
 std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const LibTorch* torch,
                                          const std::vector<std::filesystem::path>& lists);
 
 /// Describes the first file that has changed since the build; empty if none has. Files with the
 /// same size and time are not read. For a prebuilt library, only files below the prefix are
-/// checked, and only if the prefix variable is set, because the library must work on machines
+/// checked, and only if the prefix variable is set, because the library must also work on machines
 /// without the headers.
 std::string external_change(const std::vector<ExternalFile>& files, const Description& op,
                             bool prebuilt);

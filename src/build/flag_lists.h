@@ -8,19 +8,20 @@ namespace anyaccel::build {
 /// True if the flag is accepted for g++, clang++ and icpx.
 bool is_host_flag(std::string_view flag);
 
-/// `-DNAME`, `-DNAME=value` and `-UNAME`. Any value is accepted.
+/// True for `-DNAME`, `-DNAME=value` and `-UNAME`, with any value.
 bool is_macro(std::string_view flag);
 
 /// True for linker flags that builders pass to the compiler, where they have no effect.
 bool is_harmless_for_linker(std::string_view flag);
 
-/// True if the flag is accepted for nvcc. For flags without a value in the next word or after `=`.
+/// True if a flag without a separate value is accepted for nvcc. Options with a value in the next
+/// word or after `=` are in nvcc_option().
 bool is_nvcc_flag(std::string_view flag);
 
-/// An nvcc option with a value, in the next word or after `=`.
+/// An nvcc option whose value is the next word or follows `=`.
 struct NvccOption {
   std::string_view name;
-  bool (*good)(std::string_view);  ///< whether the value is accepted
+  bool (*good)(std::string_view);  ///< returns true if the value is accepted
 };
 
 /// Returns the accepted option with this name; null if there is none.

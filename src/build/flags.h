@@ -13,23 +13,23 @@ namespace anyaccel::build {
 enum class FlagsOf { host, nvcc };
 
 struct FlagProblem {
-  std::string what;  ///< "\"-x\" is not ..."
-  std::string want;  ///< what to write instead; may be empty
+  std::string what;  ///< for example "\"-x\" is not ..."
+  std::string want;  ///< suggested replacement; may be empty
 };
 
-/// Checks the words of one line of flags. Returns the first problem, or nothing if all of them are
+/// Checks the words of one line of flags. Returns the first problem, or nullopt if all of them are
 /// accepted.
 ///
 /// Accepted flags do not run programs, do not read or write files, do not depend on the build
 /// machine, and do not relax floating-point arithmetic beyond the compiler's default. Linker flags
-/// are accepted but have no effect, because these flags are only used to compile.
+/// are accepted but have no effect, because these flags are only used for compiling.
 std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& flags,
                                              FlagsOf compiler);
 
 /// True for `-l`, `-L` and `-Wl,`.
 bool is_linker_flag(std::string_view flag);
 
-/// True if nvcc can pass the word on unchanged. nvcc starts its tools through a shell, which
+/// True if nvcc passes the argument on unchanged. nvcc starts its tools through a shell, which
 /// expands `$` and backquotes.
 bool is_safe_for_nvcc(std::string_view word);
 

@@ -12,7 +12,8 @@ bool is_level(std::string_view flag) {
   return contains(kLevels, flag) || (skip(flag, "-gdwarf-") && is_number(flag));
 }
 
-/// `-W...` without a comma, because `-Wl,`, `-Wa,` and `-Wp,` pass flags to other programs.
+/// True for `-W...` without a comma, because `-Wl,`, `-Wa,` and `-Wp,` pass flags to other
+/// programs.
 bool is_warning(std::string_view flag) {
   return flag == "-w" || (skip(flag, "-W") && is_word(flag, "_-+.="));
 }
@@ -125,7 +126,7 @@ bool is_code_generation(std::string_view flag) {
   return false;
 }
 
-/// Flags that name an instruction set.
+/// True for flags that select an instruction set.
 bool is_instruction_set(std::string_view flag) {
   if (!skip(flag, "-m")) return false;
   for (const std::string_view start : {"arch=", "tune=", "cpu="})

@@ -18,12 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Incremented when a change of the build service itself changes the binaries.
+/// Incremented when a change of the build service itself changes the resulting binaries.
 constexpr const char* kFormat = "4";
 
 /// Returns the names in `#include "x"` and `#include <x>`, and in `#define NAME "x"`, which
-/// `#include NAME` may use. Conditionals are ignored: an extra name only costs a rebuild, but a
-/// missing one would give a wrong binary.
+/// `#include NAME` may use. Conditionals are ignored: an extra name only causes a rebuild, but a
+/// missing name could lead to a wrong binary.
 std::vector<std::string> included(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#', at + 1)) {
@@ -89,13 +89,14 @@ class Scanner {
   }
 
  private:
-  /// Resolves links, because the folder of ops in a build tree is a link.
+  /// Resolves links, because in a build tree the folder of ops is a link.
   static fs::path real(const fs::path& path) {
     std::error_code error;
     auto out = fs::canonical(path, error);
     return error ? path.lexically_normal() : out;
   }
-  /// Name in the key. It is the same in a build tree, an installation and a moved installation.
+  /// Returns the file's name in the key. It is the same in a build tree, an installation and a
+  /// moved installation.
   std::string name_of(const fs::path& path) const {
     for (const auto& [name, root] : roots_)
       if (is_below(path, root)) return name + path.lexically_relative(root).string();
@@ -157,7 +158,7 @@ std::vector<std::string> parse_cuda_archs(const std::string& text) {
     if (word.empty()) continue;
     const bool ptx = word.ends_with("+PTX");
     std::string number = word.substr(0, word.size() - (ptx ? 4 : 0));
-    std::erase(number, '.');  // torch writes 8.0, nvcc 80
+    std::erase(number, '.');  // torch writes 8.0, nvcc expects 80
     const auto digits = number.find_first_not_of("0123456789");
     const bool good =
         number.size() >= 2 && number.size() <= 4 && digits != 0 &&

@@ -1,4 +1,4 @@
-// The key of a binary of an op: everything that changes the binary, as text and as a digest.
+// The key of an op's binary: everything that affects the binary, as text and as a digest.
 #pragma once
 
 #include <filesystem>
@@ -15,13 +15,15 @@ namespace anyaccel::build {
 
 /// The architectures that a build targets.
 struct Target {
-  std::string arch;  ///< -march, for example "x86-64-v3"; empty: the compiler's default
-  std::vector<std::string> cuda_archs;  ///< "80", "90+PTX"; empty: kDefaultCudaArchs
+  std::string
+      arch;  ///< value of -march, for example "x86-64-v3"; empty means the compiler's default
+  std::vector<std::string>
+      cuda_archs;  ///< for example "80" and "90+PTX"; empty means kDefaultCudaArchs
 };
 
 /// Two digests. `content` determines whether a library can be used; it is computed without a
 /// compiler, so that prebuilt libraries do not need one. `key` also covers the compiler and its
-/// search paths, and identifies the entry of the cache.
+/// search paths, and identifies the cache entry.
 struct Key {
   std::vector<std::pair<std::string, std::string>> content_parts;
   std::vector<std::pair<std::string, std::string>> tool_parts;
@@ -33,13 +35,13 @@ struct Key {
 /// `invalid_argument` for invalid values and for "native", because the user's other machines may
 /// share the cache.
 Target target_from_environment();
-/// Check the value of one of these variables. Throw like target_from_environment().
+/// Parse the values of these variables. Both functions throw like target_from_environment().
 ANYACCEL_API std::vector<std::string> parse_cuda_archs(const std::string& text);
 ANYACCEL_API std::string checked_arch(const std::string& text);
 
-/// The files that an op is built from: its sources, and the headers that they include, directly or
-/// indirectly, from the op's folder, source_folders() and include/anyaccel. Returns sorted pairs
-/// (name in the key, path). Throws `not_found` if a source is missing.
+/// Returns the files from which an op is built: its sources, and the headers that they include,
+/// directly or indirectly, from the op's folder, source_folders() and include/anyaccel. The result
+/// is sorted and has pairs (name in the key, path). Throws `not_found` if a source is missing.
 ANYACCEL_API std::vector<std::pair<std::string, std::filesystem::path>> key_files(
     const Op& op, const Paths& paths);
 
@@ -47,7 +49,8 @@ ANYACCEL_API std::vector<std::pair<std::string, std::filesystem::path>> key_file
 /// for ops without LibTorch.
 Key content_key(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target);
 
-/// Computes `key.key`. `tools`: (name, identity) of the compilers; `search`: search_environment().
+/// Computes `key.key`. `tools` contains (name, identity) of the compilers; `search` is
+/// search_environment().
 void add_tools(Key& key, const std::vector<std::pair<std::string, std::string>>& tools,
                const std::vector<std::string>& search);
 

@@ -10,9 +10,10 @@ namespace anyaccel::build {
 
 struct LibTorch {
   std::filesystem::path prefix;
-  std::string version;      ///< "2.13.0"
-  std::string fingerprint;  ///< of its libraries' builds; independent of their path and time
-  std::string cuda;         ///< "13.0", or "13" if the minor version is unknown; empty: no CUDA
+  std::string version;  ///< for example "2.13.0"
+  std::string
+      fingerprint;  ///< identifies the libraries' builds, independent of path and modification time
+  std::string cuda;  ///< "13.0", or "13" if the minor version is unknown; empty without CUDA
 
   std::vector<std::filesystem::path> includes() const;
   std::filesystem::path libraries() const { return prefix / "lib"; }

@@ -50,7 +50,7 @@ FileLock::Holder holder_of(int descriptor) {
 
 void write_own_id(int descriptor) {
   const auto text = std::to_string(::getpid()) + " " + own_host() + "\n";
-  // Errors are ignored, because the text is only used in log messages of waiting processes.
+  // Ignore errors, because this text is only used in log messages of waiting processes.
   if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, text.data(), text.size(), 0) < 0)
     return;
 }
@@ -98,7 +98,8 @@ FileLock FileLock::exclusive(const std::filesystem::path& path,
       const timespec time{.tv_sec = 0, .tv_nsec = 100'000'000};
       ::nanosleep(&time, nullptr);
     }
-    if (!lock.is_at(path)) continue;  // `ops clean` has deleted the file in the meantime
+    if (!lock.is_at(path))
+      continue;  // `ops clean` has deleted the file in the meantime, so try again
     write_own_id(lock.descriptor_);
     return lock;
   }

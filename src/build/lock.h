@@ -1,6 +1,6 @@
 // File locks (flock). The kernel releases them when their process ends, for whatever reason. On
-// NFS, they are byte-range locks of the server, and exclusive ones require a file that is open for
-// writing.
+// NFS, they are byte-range locks on the server, and an exclusive lock requires a file that is open
+// for writing.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace anyaccel::build {
 /// An open, locked file. The destructor releases the lock. Move-only. Not thread-safe.
 class ANYACCEL_API FileLock {
  public:
-  /// The process that holds a lock; 0 and "" if unknown.
+  /// The process that holds a lock; 0 and "" if it is unknown.
   struct Holder {
     long process = 0;
     std::string host;

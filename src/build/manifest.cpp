@@ -32,7 +32,7 @@ std::string Manifest::text() const {
 }
 
 std::optional<Manifest> parse_manifest(const std::string& text) {
-  // The last line shows that the file is complete.
+  // The last line marks the file as complete.
   if (!text.starts_with(std::string(kFirstLine) + "\n") || !text.ends_with("\nend\n"))
     return std::nullopt;
   Manifest out;
@@ -76,7 +76,7 @@ std::optional<Manifest> parse_manifest(const std::string& text) {
 std::optional<Held> hold(const fs::path& library, std::string& problem) {
   const fs::path file = library.string() + kManifestSuffix;
   Held out{.library = library};
-  // Lock before reading, so that no other process removes the library from here on.
+  // Lock before reading, so that no other process can remove the library afterwards.
   out.use = FileLock::try_shared(file);
   if (!out.use || !out.use.is_at(file)) return std::nullopt;
   const auto text = try_read_file(file);

@@ -6,7 +6,7 @@ namespace anyaccel::build {
 
 namespace {
 
-/// True if all parts of a comma-separated list are good.
+/// True if all parts of a comma-separated list are accepted by `good`.
 template <typename Good>
 bool all_parts(std::string_view text, Good&& good) {
   for (;;) {
@@ -22,7 +22,7 @@ bool is_architecture(std::string_view text) {
     return is_word(part, "_") && (part.starts_with("sm_") || part.starts_with("compute_"));
   };
   if (!text.starts_with("arch=")) return all_parts(text, name);
-  // arch=compute_80,code=sm_80 or code=[sm_80,sm_86,compute_80]
+  // The text is arch=compute_80,code=sm_80 or has code=[sm_80,sm_86,compute_80].
   const auto code = text.find(",code=");
   if (code == text.npos || !name(text.substr(5, code - 5))) return false;
   auto codes = text.substr(code + 6);
@@ -67,7 +67,7 @@ bool is_gpu(std::string_view text) {
   return is_architecture(text) || text == "all" || text == "all-major";
 }
 bool are_host_flags(std::string_view text) {
-  // nvcc splits at commas, so linker flags would become other flags.
+  // nvcc splits values at commas, so linker flags would become other flags.
   return all_parts(text, [](auto flag) { return !is_linker_flag(flag) && is_host_flag(flag); });
 }
 bool are_ptxas_flags(std::string_view text) { return all_parts(text, is_ptxas_flag); }
@@ -155,7 +155,7 @@ bool is_nvcc_flag(std::string_view flag) {
                                                 "-shared",
                                                 "--shared"};
   if (contains(kPlain, flag)) return true;
-  // nvcc would treat a comma as the beginning of another macro.
+  // nvcc would treat the text after a comma as another macro.
   if (is_macro(flag)) return flag.find(',') == flag.npos;
   return is_linker_flag(flag) && !flag.starts_with("-Wl,") && is_harmless_for_linker(flag);
 }

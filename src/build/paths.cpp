@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 Paths find_paths() {
   Paths out{.libraries = own_library_folder("op builders")};
   out.prebuilt = {out.libraries / "anyaccel" / "ops", out.libraries / "ops"};
-  // The libraries are in lib or lib/<machine> of the prefix.
+  // The libraries are in lib or lib/<machine> below the prefix.
   for (auto prefix = out.libraries.parent_path(); prefix != prefix.parent_path();
        prefix = prefix.parent_path()) {
     const auto share = prefix / ANYACCEL_DATADIR / "anyaccel";

@@ -12,10 +12,11 @@
 namespace anyaccel::build {
 
 struct Paths {
-  std::filesystem::path
-      ops;  ///< descriptions and sources, one folder per op; kernels/, io/ and comm/ are next to it
+  /// Descriptions and sources of ops, one folder per op. The folders kernels/, io/ and comm/ are
+  /// next to it.
+  std::filesystem::path ops;
   std::vector<std::filesystem::path>
-      includes;  ///< search path of headers: for anyaccel/ and for the sources of ops
+      includes;  ///< search path for AnyAccel's headers and for headers of the ops' sources
   std::vector<std::filesystem::path>
       prebuilt;                     ///< folders with prebuilt libraries; the first match is used
   std::filesystem::path libraries;  ///< folder of AnyAccel's libraries
@@ -25,19 +26,20 @@ struct Paths {
 /// missing.
 ANYACCEL_API const Paths& own_paths();
 
-/// The folders with sources of ops: `ops` and, next to it, kernels/, io/, comm/shm/ and comm/ccl/.
+/// Returns the folders with sources of ops: `ops`, and kernels/, io/, comm/shm/ and comm/ccl/ next
+/// to it.
 ANYACCEL_API std::vector<std::filesystem::path> source_folders(const Paths& paths);
 
-/// The folder to which the files of `source` are relative.
+/// Returns the folder to which the files of `source` are relative.
 ANYACCEL_API std::filesystem::path folder_of(const Source& source, const Op& op,
                                              const Paths& paths);
 
-/// The paths of all descriptions (`<op>.op`) in the folders of `ops`, sorted. Folders that cannot
-/// be read are skipped.
+/// Returns the sorted paths of all descriptions (`<op>.op`) in the folders below `ops`. Folders
+/// that cannot be read are skipped.
 ANYACCEL_API std::vector<std::filesystem::path> op_files(const std::filesystem::path& ops);
 
-/// Prefix of the LibTorch with which AnyAccel was built. ANYACCEL_TORCH_DIR overrides it, for
-/// example if LibTorch was moved.
+/// Returns the prefix of the LibTorch with which AnyAccel was built. ANYACCEL_TORCH_DIR overrides
+/// it, for example if LibTorch was moved.
 ANYACCEL_API std::filesystem::path recorded_libtorch();
 
 }  // namespace anyaccel::build

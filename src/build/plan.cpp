@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// nvcc starts the host compiler through a shell, which would run commands in folder names.
+/// nvcc starts the host compiler through a shell, which would execute commands in folder names.
 void require_safe_for_nvcc(const std::vector<std::string>& command) {
   for (const auto& word : command)
     if (!is_safe_for_nvcc(word))
@@ -43,33 +43,35 @@ std::vector<std::string> include_flags(const Op& op, const Paths& paths, const L
   return out;
 }
 
-/// The number makes names unique, because all objects are in one folder.
+/// The number makes names unique, because all object files are in one folder.
 std::string object_name(const Source& source, std::size_t number) {
   return std::to_string(number) + "-" + fs::path(source.files.back()).filename().string() + ".o";
 }
 
-/// Flags that make GCC faster without changing its output. The first line of GCC's --version is
-/// "<program> (<package>) <version>"; Clang's has no parentheses.
+/// Returns flags that make GCC faster without changing its output. The first line of GCC's
+/// --version is "<program> (<package>) <version>"; that of Clang has no parentheses.
 std::vector<std::string> haste_flags(const Tools& tools) {
   if (!tools.compiler_identity.substr(tools.compiler_identity.find(' ') + 1).starts_with('('))
     return {};
-  // Disable garbage collection below 1 GB of heap. It takes about 10% of the compile time of
-  // sources with torch's headers.
+  // Disable GCC's garbage collection below 1 GB of heap. It takes about 10% of the compile time of
+  // sources that include torch's headers.
   return {"--param=ggc-min-heapsize=1000000"};
 }
 
 std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
   std::vector<std::string> out;
   if (const auto prefix = prefix_of(op.description); !prefix.empty())
-    // Unlike RUNPATH, RPATH also applies to the dependencies of that library.
+    // Use RPATH, because RUNPATH would not apply to the dependencies of the libraries in the
+    // prefix.
     append(out, {"-L" + prefix + "/lib", "-Wl,--disable-new-dtags,-rpath," + prefix + "/lib"});
   for (const auto& name : op.description.links) out.push_back("-l" + name);
-  // No run path for LibTorch: the process has already loaded it, possibly from another folder.
+  // Do not add a run path for LibTorch: the process has already loaded it, possibly from another
+  // folder.
   if (torch == nullptr) return out;
   append(out, {"-L" + torch->libraries().string(), "-ltorch_cpu", "-lc10"});
   if (!op.description.python.empty()) out.push_back("-ltorch_python");
-  // The CUDA runtime comes with libtorch_cuda, so that the op uses the same runtime as LibTorch and
-  // not a second one. A LibTorch without CUDA can still compile the op for another machine.
+  // Use the CUDA runtime that comes with libtorch_cuda, so that the op and LibTorch have the same
+  // one. A LibTorch without CUDA can still compile the op for another machine.
   if (op.description.needs_nvcc() && !torch->cuda.empty())
     append(out, {"-Wl,--no-as-needed", "-l:" ANYACCEL_TORCH_CUDA});
   return out;
@@ -78,7 +80,8 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
 }  // namespace
 
 std::string library_name(const Description& description) {
-  // An op may have one description for the host and one for CUDA, and both can be prebuilt.
+  // The suffix is needed because an op may have one description for the host and one for CUDA, and
+  // both can be prebuilt.
   return "libanyaccel_op_" + description.name + (description.needs_nvcc() ? "_cuda" : "") + ".so";
 }
 
@@ -114,13 +117,13 @@ std::vector<std::string> source_flags(const Op& op, const Source& source, const 
     for (const auto& flag : host) append(out, {"-Xcompiler", flag});
     append(out, cuda_flags(target));
   } else {
-    // The description's flags are appended after these, so that it can override -O2.
+    // The description's flags come after these, so that it can override -O2.
     if (!source.files.back().ends_with(".c")) out = {"-std=c++20", "-fvisibility-inlines-hidden"};
     append(out, {"-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Wno-missing-field-initializers"});
     append(out, host);
     append(out, sanitizer_flags());
   }
-  // torch's own extension builds define the same macros.
+  // torch's own builds of extensions define the same macros.
   if (!op.description.python.empty())
     append(out,
            {"-DTORCH_EXTENSION_NAME=" + op.description.name, "-DTORCH_API_INCLUDE_EXTENSION_H"});

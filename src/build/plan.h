@@ -13,19 +13,18 @@
 
 namespace anyaccel::build {
 
-/// GPUs from 2020 on. GPUs newer than compute capability 9.0 use the PTX.
+/// Architectures of GPUs since 2020. GPUs newer than compute capability 9.0 use the PTX.
 inline constexpr const char* kDefaultCudaArchs[] = {"80", "90+PTX"};
 
-/// One compilation.
 struct Step {
-  std::string source;  ///< as in the description
+  std::string source;  ///< name in the description
   std::filesystem::path object;
   std::filesystem::path list() const { return object.string() + ".d"; }  ///< dependency file (-MD)
-  std::vector<std::string> command;  ///< command[0] is the program
+  std::vector<std::string> command;  ///< the first word is the program
 };
 
 struct Plan {
-  std::vector<Step> steps;  ///< can run in any order and in parallel
+  std::vector<Step> steps;  ///< may run in any order and in parallel
   std::vector<std::string> link;
   std::filesystem::path library;
 };
@@ -34,7 +33,7 @@ struct Plan {
 struct Tools {
   std::string compiler;
   std::string nvcc;    ///< empty if the op has no CUDA sources
-  std::string ccache;  ///< empty: do not use ccache
+  std::string ccache;  ///< empty if ccache is not used
   std::string compiler_identity = {};
   std::string nvcc_identity = {};
 };
@@ -42,23 +41,22 @@ struct Tools {
 /// Returns "libanyaccel_op_<name>.so", or "libanyaccel_op_<name>_cuda.so" for CUDA sources.
 ANYACCEL_API std::string library_name(const Description& description);
 
-/// Compiler flags of a source that affect the binary, without include folders.
+/// Returns a source's compiler flags that affect the binary, without include folders.
 std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target);
-/// The -gencode flags for the architectures.
+/// Returns the -gencode flags for the architectures.
 std::vector<std::string> cuda_flags(const Target& target);
-/// Flags of the sanitizer with which AnyAccel was built; empty in normal builds.
+/// Returns the flags of the sanitizer with which AnyAccel was built; empty in normal builds.
 ANYACCEL_API std::vector<std::string> sanitizer_flags();
 
-/// Makes all commands. They write only to `folder`.
+/// Makes all commands of a build. They write only to `folder`.
 Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target,
                const Tools& tools, const std::filesystem::path& folder);
 
-/// A check whether one requirement of the description is installed. The command discards its
-/// output.
+/// Checks whether one requirement of the description is installed. The command discards its output.
 struct Question {
-  std::string what;                  ///< "the header hwy/highway.h"
-  std::string hint;                  ///< "install libhwy-dev"
-  std::vector<std::string> command;  ///< exits with 0 if it is installed
+  std::string what;                  ///< for example "the header hwy/highway.h"
+  std::string hint;                  ///< for example "install libhwy-dev"
+  std::vector<std::string> command;  ///< exits with 0 if the requirement is met
 };
 std::vector<Question> make_questions(const Op& op, const Paths& paths, const Tools& tools);
 

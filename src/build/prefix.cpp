@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Returns the path of the LibTorch that this process has loaded, or else the folder of the one
-/// that AnyAccel was built with.
+/// with which AnyAccel was built.
 fs::path torch_folder() {
   std::string out;
   ::dl_iterate_phdr(
@@ -38,14 +38,14 @@ fs::path above_site_packages(const fs::path& path) {
   return {};
 }
 
-/// Returns the virtual environment whose Python runs this process; empty if there is none. It is
-/// detected by the name in the command line, because the Python of a virtual environment is a link.
+/// Returns the virtual environment whose Python runs this process; empty if there is none. The
+/// command line is checked, because the Python of a virtual environment is a link.
 fs::path environment_of_this_process() {
   const auto command = try_read_file("/proc/self/cmdline").value_or("");
   fs::path program = command.substr(0, command.find('\0'));
   if (program.has_parent_path() && program.is_relative()) {
-    // Relative to the working directory at the start. If the program has changed it since, the
-    // virtual environment is not found.
+    // The path is relative to the working directory at startup. If the program has changed that
+    // directory, the virtual environment is not found.
     std::error_code error;
     program = fs::absolute(program, error);
   }
@@ -79,9 +79,9 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
     add(above_site_packages(torch_folder()));
     add(above_site_packages(own_paths().libraries));
   } catch (const std::exception&) {
-    // own_paths() failed. Loading an op reports the error.
+    // Ignore the failure of own_paths(), because loading an op reports it.
   }
-  // Code is loaded from these folders without being configured by the user, so they must be
+  // These folders are not configured by the user, but code is loaded from them, so they must be
   // trusted.
   for (const auto& folder : op.prefixes)
     if (trust_problem(folder, TrustedKind::folder).empty()) add(folder);
@@ -91,7 +91,7 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
 std::string prefix_of(const Description& op) {
   if (op.prefix_variable.empty()) return {};
   if (const auto given = env(op.prefix_variable.c_str())) return *given;
-  // Candidates are recognized by the description's headers.
+  // A candidate is recognized by the headers in the description.
   if (op.headers.empty()) return {};
   for (const auto& candidate : prefix_candidates(op))
     if (has_all(candidate, op)) return candidate.string();

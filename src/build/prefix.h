@@ -15,9 +15,9 @@ namespace anyaccel::build {
 /// description. Empty if there is none.
 ANYACCEL_API std::string prefix_of(const Description& op);
 
-/// Returns the prefixes of Python's and vendors' packages: the active virtual environment
-/// (VIRTUAL_ENV), the one of the Python that runs this process, those that contain LibTorch and
-/// this library, and the `prefix` lines of the description. Does not run programs.
+/// Returns candidates for the prefix of a Python package or a vendor's package: the active virtual
+/// environment (VIRTUAL_ENV), the one of the Python that runs this process, those that contain
+/// LibTorch and this library, and the `prefix` lines of the description. Does not run programs.
 std::vector<std::filesystem::path> prefix_candidates(const Description& op);
 
 }  // namespace anyaccel::build

@@ -32,15 +32,17 @@ namespace {
 constexpr off_t kMaxOutput = 16 << 20;
 constexpr std::size_t kMaxAnswer = 1 << 20;
 constexpr const char* kShell = "/bin/sh";
-/// Kills its process group at the end of its input. Only this process holds the other end.
+/// Shell script that kills its process group when its input ends. Only this process holds the other
+/// end of the pipe.
 constexpr const char* kGuard = "read _; kill -s KILL 0";
-/// Runs the program and reports its status on descriptor 3. Exits if our process has already ended,
-/// that is, if the parent has changed. A parent of 0 is outside the PID namespace.
+/// Shell script that runs the program and reports its status on descriptor 3. Exits if the parent
+/// has changed, because this process has then already ended. A parent id of 0 means that the parent
+/// is outside the PID namespace.
 constexpr const char* kRunner =
     "case $PPID in \"$1\"|0) ;; *) exit 125;; esac; shift; \"$@\" 3>&-; echo $? >&3";
 
-/// Both ends are closed on exec. Their numbers are at least 10, so that they do not collide with
-/// the descriptors that a child gets.
+/// A pipe whose ends are closed on exec. The descriptors are at least 10, so that they do not
+/// collide with those that a child gets.
 struct Pipe {
   int from = -1;
   int to = -1;
@@ -67,13 +69,13 @@ struct Pipe {
   }
 };
 
-/// Parses the status that a runner reported; nothing if it is not complete yet.
+/// Parses the status that a runner reported; nullopt if the text is not complete yet.
 std::optional<int> status_in(const std::string& text) {
   if (!text.ends_with('\n')) return std::nullopt;
   return std::atoi(text.c_str());
 }
 
-/// Appends available data to `text`; returns false at the end of the file or after an error.
+/// Appends available data to `text`. Returns false at end of file or after an error.
 bool read_some(int from, std::string& text) {
   char buffer[4096];
   for (;;) {
@@ -90,15 +92,15 @@ bool is_gone(pid_t process) {
   return ended == process || (ended < 0 && errno == ECHILD && ::kill(process, 0) != 0);
 }
 
-/// Reads what was written before the process ended.
+/// Reads the rest that was written before the process ended.
 void read_rest(int from, std::string& text) {
   pollfd one{from, POLLIN, 0};
   if (::poll(&one, 1, 0) > 0) read_some(from, text);
 }
 
 /// Reaps a process that has ended or was killed. Gives up after a few seconds, because a process
-/// that waits for a network disk may be unkillable. If SIGCHLD is ignored, there is nothing to
-/// reap.
+/// that waits for a network file system may be unkillable. If SIGCHLD is ignored, there is nothing
+/// to reap.
 void reap(pid_t process) {
   for (int i = 0; i < 500; ++i) {
     const pid_t ended = ::waitpid(process, nullptr, WNOHANG);
@@ -114,7 +116,7 @@ struct SpawnSettings {
   SpawnSettings() {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawnattr_init(&attributes);
-    // The child does not inherit blocked and ignored signals.
+    // The child must not inherit blocked and ignored signals.
     sigset_t none, all;
     ::sigemptyset(&none);
     ::sigfillset(&all);
@@ -166,12 +168,12 @@ pid_t spawn_runner(SpawnSettings& settings, pid_t group, const std::vector<std::
 
 ProgramOutput::ProgramOutput() {
   const int made = ::memfd_create("anyaccel-build-output", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  // A number of at least 10 does not collide with the descriptors that a child gets.
+  // Numbers from 10 on do not collide with the descriptors that a child gets.
   descriptor_ = made < 0 ? -1 : ::fcntl(made, F_DUPFD_CLOEXEC, 10);
   const int error = errno;
   if (made >= 0) ::close(made);
   if (descriptor_ < 0) fail("cannot allocate memory for the compiler's output", error);
-  // Sealed at its full size, so that endless writes fail.
+  // Seal the file at its full size, so that endless output fails.
   if (::ftruncate(descriptor_, kMaxOutput) == 0)
     ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 }
@@ -209,8 +211,8 @@ Outcome run_program(const std::vector<std::string>& command,
   bool open = true, reported = false;
   try {
     while (open || !reported) {
-      // Processes that the program left behind may keep its output open forever, so the loop also
-      // ends when the status is known and no output is available.
+      // Processes that the program left running may keep its output open forever. The loop
+      // therefore also ends when the status is known and no output is available.
       pollfd both[] = {{open ? output.from : -1, POLLIN, 0},
                        {reported ? -1 : report.from, POLLIN, 0}};
       const int ready = ::poll(both, 2, 100);
@@ -303,8 +305,8 @@ ProcessGroup::Ended ProcessGroup::wait(int milliseconds) {
       if (reports[i].revents != 0) {
         lost = !read_some(one->report, one->text);
       } else if (ready == 0) {
-        // A forked child of this process may hold the other end of the pipe. The pipe of a killed
-        // runner then never reports the end of the file.
+        // A forked child of this process may hold the write end of the pipe. If the runner was
+        // killed, the pipe then never reports end of file.
         lost = is_gone(one->process);
         if (lost) read_rest(one->report, one->text);
       }

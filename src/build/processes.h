@@ -17,22 +17,22 @@ struct Outcome {
   std::string output;  ///< standard output and error
 };
 
-/// Runs a program and waits for its end. `command[0]` is its path. Throws `unavailable` if it
-/// cannot be started, and `interrupted`.
+/// Runs a program and waits for it to end. `command[0]` is its path. Throws `unavailable` if the
+/// program cannot be started, and `interrupted`.
 ///
-/// Programs are children of a shell that runs a fixed script with the program as arguments and
-/// records the exit status. The status therefore survives this process's SIGCHLD settings, and
-/// threads that wait for all children. `waiting` is called about ten times a second while the
-/// program runs. If it throws, the program is killed. Only the first MiB of output is kept.
+/// The parent of the program is a shell, which runs a fixed script and records the exit status. The
+/// status is therefore available regardless of this process's SIGCHLD settings, and even if another
+/// thread waits for all children. `waiting` is called about ten times a second while the program
+/// runs. If it throws, the program is killed. Only the first MiB of output is kept.
 Outcome run_program(const std::vector<std::string>& command,
                     const std::vector<std::string>& environment,
                     const std::function<void()>& waiting = {});
 
-/// Output of a program, up to 16 MiB. It is kept in memory, because on a full disk the message
-/// about the full disk would be lost. Not thread-safe.
+/// Output of a program, up to 16 MiB. It is kept in memory: on a full disk, a file would lose the
+/// message that the disk is full. Not thread-safe.
 class ProgramOutput {
  public:
-  /// Throws `unavailable`.
+  /// Throws `unavailable` if the memory cannot be created.
   ProgramOutput();
   ~ProgramOutput();
   ProgramOutput(const ProgramOutput&) = delete;
@@ -44,9 +44,9 @@ class ProgramOutput {
   int descriptor_;
 };
 
-/// Programs that run in parallel, in a process group whose first member kills the group when our
-/// process ends, for whatever reason. The group includes the compilers' own children. This process
-/// is never forked, so a large process starts compilers as fast as a small one, whatever locks its
+/// Programs that run in parallel in one process group. The group's first member kills the group
+/// when this process ends, for whatever reason. The group includes the children of compilers. This
+/// process is never forked, so even a large process starts compilers quickly, whatever locks its
 /// threads hold. Not thread-safe; use it only from the thread that created it.
 class ProcessGroup {
  public:
@@ -56,16 +56,16 @@ class ProcessGroup {
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  /// Standard output and error go to `output`. Throws `unavailable`.
+  /// Starts a program whose standard output and error go to `output`. Throws `unavailable`.
   pid_t start(const std::vector<std::string>& command, const std::vector<std::string>& environment,
               const ProgramOutput& output);
 
   struct Ended {
-    pid_t process = 0;  ///< 0: none ended before the timeout
+    pid_t process = 0;  ///< 0 if no program ended before the timeout
     int status = 0;
   };
-  /// Waits up to `milliseconds` for a program to end. Throws `interrupted`, also if the runner of a
-  /// program was killed.
+  /// Waits up to `milliseconds` for a program to end. Throws `interrupted`, and also does so if the
+  /// runner of a program was killed.
   Ended wait(int milliseconds);
 
  private:
@@ -76,7 +76,7 @@ class ProcessGroup {
   };
   Ended end(std::vector<Running>::iterator one, bool lost);
   pid_t guard_ = 0;
-  int alive_ = -1;  ///< the guard's input, which is closed when this process ends
+  int alive_ = -1;  ///< write end of the guard's input, which closes when this process ends
   std::vector<Running> running_;
 };
 

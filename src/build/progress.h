@@ -19,14 +19,14 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Shows `text`. May be called often; it writes rarely.
+  /// Shows `text`. May be called often; most calls write nothing.
   void show(const std::string& text);
-  /// Like show(), while running programs that may hang. Without a terminal, logs a warning after
+  /// Like show(), but for programs that may hang. Without a terminal, logs a warning after
   /// `report_after` and then every minute. Throws `timeout` after ANYACCEL_OP_BUILD_TIMEOUT
   /// seconds.
   void work_on(const std::string& text);
-  /// Like show(), while waiting for a lock. Logs a warning that names the holder after 2 seconds
-  /// and then every minute. Throws `timeout` after ANYACCEL_OP_WAIT seconds.
+  /// Like show(), but while waiting for a lock. Logs a warning that names the holder after 2
+  /// seconds and then every minute. Throws `timeout` after ANYACCEL_OP_WAIT seconds.
   void wait_for(const FileLock::Holder& holder);
 
  private:
@@ -38,11 +38,11 @@ class Progress {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Number of compilers to run in parallel: ANYACCEL_OP_JOBS, else what cores and memory allow, at
-/// most `steps`.
+/// Returns the number of compilers to run in parallel: ANYACCEL_OP_JOBS, or else as many as the
+/// cores and memory allow, but at most `steps`.
 int job_count(int steps);
-/// The same for given resources. `memory`: free bytes; compiling LibTorch's headers takes about 1.5
-/// GiB.
+/// Like the overload above, but for given resources. `memory` is the number of free bytes;
+/// compiling LibTorch's headers takes about 1.5 GiB.
 int job_count(int steps, double cores, long long memory);
 
 }  // namespace anyaccel::build

@@ -35,8 +35,8 @@ namespace fs = std::filesystem;
 std::optional<LibTorch> torch_of(const Op& op, const Settings& settings) {
   if (!op.description.torch) return std::nullopt;
   auto torch = read_libtorch(settings.torch_prefix);
-  // Check before looking for a library, because the cache may have one that was compiled for
-  // another machine.
+  // Check this before looking for a library, because the cache may contain one that was compiled
+  // for another machine.
   if (op.description.needs_nvcc() && !settings.compile_only)
     if (const auto problem = no_cuda_in(torch); !problem.empty())
       throw Error(ErrorCode::unavailable, "OpBuilder::load",
@@ -49,7 +49,7 @@ Tools find_tools(const Op& op, const Settings& settings) {
   auto wanted = settings.compiler;
   if (wanted.empty()) {
     wanted = op.description.compiler;
-    // The compiler may be part of the op's folder.
+    // The compiler may be located in the op's folder.
     if (wanted.find('/') != std::string::npos && fs::path(wanted).is_relative())
       wanted = (op.folder() / wanted).string();
   }
@@ -60,7 +60,8 @@ Tools find_tools(const Op& op, const Settings& settings) {
   try {
     cache.prepare();
   } catch (const Error&) {
-    // Ignored, because an existing library can be used without the folder. A build reports it.
+    // Ignore the error, because an existing library can be used without the folder. A build reports
+    // it.
   }
   const auto memo = cache.memo_folder();
   out.compiler_identity = compiler_identity(out.compiler, memo);
@@ -76,8 +77,8 @@ Key full_key(Key key, const Op& op, const Tools& tools) {
   if (!op.description.prefix_variable.empty())
     search.push_back(op.description.prefix_variable + "=" + prefix_of(op.description));
 #ifdef __GLIBC__
-  // Machines with an older glibc may share the cache, but cannot load libraries built for a newer
-  // one.
+  // Machines with an older glibc may share the cache, but cannot load libraries that were built
+  // with a newer one.
   identities.emplace_back("glibc", ::gnu_get_libc_version());
 #endif
   add_tools(key, identities, search);
@@ -103,8 +104,8 @@ std::string difference(const Manifest& manifest, const Key& key) {
   return out.empty() ? "a file that it was built from is missing" : out;
 }
 
-/// Holds `library` if it is complete and its external files are unchanged. Otherwise returns
-/// nothing, and sets `problem` if the library exists.
+/// Locks `library` for use if it is complete and its external files are unchanged. Otherwise
+/// returns nullopt, and sets `problem` if the library exists.
 std::optional<Held> hold_right(const Op& op, const fs::path& library, const std::string& content,
                                bool prebuilt, std::string& problem) {
   auto held = hold(library, problem);
@@ -116,7 +117,7 @@ std::optional<Held> hold_right(const Op& op, const fs::path& library, const std:
 }
 
 void count_use(const Held& held) {
-  // Errors are ignored: entries of a read-only cache are not evicted either.
+  // Ignore errors: a read-only cache does not need the time, because no entry is evicted from it.
   static_cast<void>(
       ::utimensat(AT_FDCWD, (held.library.string() + kManifestSuffix).c_str(), nullptr, 0));
 }
@@ -126,7 +127,7 @@ enum class Use { counts, does_not };
 std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const Key& key,
                                    std::string* why_not, Use use) {
   const Cache cache(settings.cache);
-  // A library that was built because the prebuilt one was unwanted or could not be opened.
+  // Prefer a library that was built because the prebuilt one was not wanted or could not be opened.
   if (const auto name = cache.preferred(op.description.name, key.content); !name.empty()) {
     std::string ignored;
     auto held = hold_right(op, cache.entry(name) / library_name(op.description), key.content, false,
@@ -160,8 +161,7 @@ std::optional<Found> find_cached(const Op& op, const Settings& settings, const K
   auto held = hold_right(op, folder / library_name(op.description), key.content, false, problem);
   if (held && held->manifest.key != key.key) problem = "its manifest belongs to another library";
   if (!problem.empty()) {
-    log_once(LogLevel::warning, folder.string(),
-             op.description.name + " is built again: " + problem);
+    log_once(LogLevel::warning, folder.string(), op.description.name + " is rebuilt: " + problem);
     defective = true;
     return std::nullopt;
   }
@@ -175,8 +175,8 @@ std::string questions_failed(const Op& op, const Settings& settings,
   if (torch && !tools.nvcc.empty())
     if (auto problem = toolkit_mismatch(*torch, tools.nvcc_identity); !problem.empty())
       return problem;
-  // Each question runs the compiler, so positive answers are cached for the life of the process.
-  // Negative answers are not, because the user may install the missing package. The lock is not
+  // Each check runs the compiler, so successful checks are remembered until the process ends.
+  // Failed checks are repeated, because the user may install the missing package. The lock is not
   // held while a program runs.
   Progress progress(op.description.name);
   static auto* mutex = new ForkSafeMutex;
@@ -188,7 +188,7 @@ std::string questions_failed(const Op& op, const Settings& settings,
     }
     const auto answer = run_program(question.command, build_environment(),
                                     [&] { progress.work_on("looking for " + question.what); });
-    // The compiler writes its temporary files to TMPDIR.
+    // Name TMPDIR in the message, because the compiler writes its temporary files there.
     if (const auto full = full_disk_line(answer.output); !full.empty())
       return "the disk that holds " + env("TMPDIR").value_or("/tmp") +
              " is full: the compiler printed " + quoted_text(full);
@@ -207,7 +207,7 @@ void require_needs(const Op& op, const Settings& settings, const std::optional<L
                 {.what = op.description.name + " cannot be built: " + problem});
 }
 
-/// Compiles into a private folder and leaves library and manifest in `<folder>/out`.
+/// Compiles in a private folder and leaves the library and its manifest in `<folder>/out`.
 void build_in(const fs::path& folder, const Op& op, const Settings& settings,
               const std::optional<LibTorch>& torch, const Tools& tools, const Key& key) {
   const auto out = folder / "out";
@@ -295,7 +295,7 @@ Found find_or_build(const Op& op, const Settings& settings) try {
   const auto tools = find_tools(op, settings);
   key = full_key(std::move(key), op, tools);
   bool unused = false;
-  // Look without the lock first, so that a read-only cache can be used.
+  // Look without the lock first, so that a read-only cache is usable.
   if (!settings.force)
     if (auto found = find_cached(op, settings, key, unused, Use::counts)) return std::move(*found);
   return build_locked(op, settings, torch, tools, key);
@@ -364,12 +364,13 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
       return Origin::prebuilt;
   require_needs(op, settings, torch, tools);
   fs::create_directories(folder);
-  Cache(folder).evict(std::numeric_limits<std::int64_t>::max());  // only leftovers of killed builds
+  Cache(folder).evict(
+      std::numeric_limits<std::int64_t>::max());  // remove only leftovers of killed builds
   const PrivateFolder work(folder);
   build_in(work.path(), op, settings, torch, tools, key);
   const auto made = work.path() / "out" / library.filename();
-  // If the process ends between the two renames, the old manifest's checksum rejects the new
-  // library.
+  // If the process ends between the two renames, the checksum in the old manifest does not match
+  // the new library, which is then rejected.
   fs::rename(made, library);
   fs::rename(made.string() + kManifestSuffix, library.string() + kManifestSuffix);
   return Origin::built;

@@ -15,19 +15,20 @@ struct Settings {
   Paths paths;
   std::filesystem::path torch_prefix;
   Target target;
-  std::string
-      compiler;  ///< overrides the description's; empty: the description's, CXX, or the system's
+  /// Overrides the compiler in the description. If empty, the build uses that compiler, else CXX,
+  /// else the system's compiler.
+  std::string compiler;
   std::filesystem::path cache;
   bool verbose = false;
   bool force =
       false;  ///< build even if a library exists; the result takes precedence over prebuilt ones
-  bool fatal_warnings = false;  ///< for AnyAccel's own build
-  bool prebuilt = true;         ///< look for prebuilt libraries
+  bool fatal_warnings = false;  ///< treat compiler output as a failure, for AnyAccel's own build
+  bool prebuilt = true;         ///< whether to look for prebuilt libraries
   bool compile_only =
-      false;  ///< for another machine; allows CUDA ops although this LibTorch has no CUDA
+      false;  ///< build for another machine; allows CUDA ops even if this LibTorch has no CUDA
 };
 
-/// Returns settings from the environment variables and the location of AnyAccel's libraries.
+/// Returns the settings given by environment variables and by the location of AnyAccel's libraries.
 ANYACCEL_API Settings default_settings(std::filesystem::path torch_prefix);
 
 enum class Origin { prebuilt, cached, built };
@@ -39,20 +40,20 @@ struct Found {
 };
 
 /// Finds the library of an op, or builds it if there is none. Thread-safe and process-safe: one
-/// caller builds, and the others wait for its result. Throws `build_failed`, `unavailable`, `io`
-/// and `not_found`.
+/// caller builds the library, and the others wait for it. Throws `build_failed`, `unavailable`,
+/// `io` and `not_found`.
 ANYACCEL_API Found find_or_build(const Op& op, const Settings& settings);
-/// Like find_or_build(), but returns nothing instead of building. `why_not` receives the reason why
-/// a prebuilt library was rejected. Does not count as a use of the cache entry.
+/// Like find_or_build(), but returns nullopt instead of building. If a prebuilt library was
+/// rejected, `why_not` receives the reason. Does not count as a use of the cache entry.
 ANYACCEL_API std::optional<Found> find(const Op& op, const Settings& settings,
                                        std::string* why_not = nullptr);
 
 /// Checks whether find_or_build() would find the library or could build it. Never throws. May run
-/// the compiler to look for headers and libraries; does not initialize devices.
+/// the compiler to check headers and libraries; does not initialize devices.
 ANYACCEL_API Compatibility check(const Op& op, const Settings& settings) noexcept;
 
-/// Returns the inputs of the key as (name, value), without the compiler's. Does not run programs.
-/// Throws `not_found` and `unavailable`.
+/// Returns the inputs of the key as (name, value), except those of the compiler. Does not run
+/// programs. Throws `not_found` and `unavailable`.
 ANYACCEL_API Key key_of(const Op& op, const Settings& settings);
 
 /// The steps of a build, without running them.
@@ -64,7 +65,7 @@ struct DryRun {
 };
 ANYACCEL_API DryRun dry_run(const Op& op, const Settings& settings);
 
-/// Builds a prebuilt library into `folder`. Does nothing if the one there is up to date.
+/// Builds a prebuilt library in `folder`. Does nothing if the existing one is up to date.
 ANYACCEL_API Origin build_prebuilt(const Op& op, const Settings& settings,
                                    const std::filesystem::path& folder);
 

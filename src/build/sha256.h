@@ -11,7 +11,7 @@
 
 namespace anyaccel::build {
 
-/// Incremental hash: hex() returns the digest of all added bytes. Not thread-safe.
+/// Incremental hash: hex() returns the digest of all bytes passed to add(). Not thread-safe.
 class Sha256 {
  public:
   void add(std::string_view bytes);

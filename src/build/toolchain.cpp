@@ -36,8 +36,8 @@ bool names_compiler(std::string_view entry) {
 
 std::optional<std::string> find_tool(const std::string& name) {
   auto found = find_program(name, [&](const std::string& file) {
-    // Ignore relative entries of PATH: anybody who can write to the current folder could replace
-    // the compiler.
+    // Ignore relative entries of PATH: anyone who can write to the current folder could replace the
+    // compiler.
     return file.starts_with('/') && (name == "ccache" || !is_ccache(file));
   });
   return found && is_program(*found) ? found : std::nullopt;
@@ -46,7 +46,7 @@ std::optional<std::string> find_tool(const std::string& name) {
 std::string find_compiler(const std::string& wanted) {
   auto named = wanted.empty() ? env("CXX").value_or("") : wanted;
   const std::string from = wanted.empty() ? "CXX" : "the compiler of the op";
-  // CMake and make accept "ccache g++". Drop the ccache, because it is used anyway.
+  // CMake and make accept "ccache g++". Remove the ccache here; the build service adds it itself.
   if (const auto space = named.find(' '); space != std::string::npos && !find_tool(named)) {
     auto rest = named.substr(std::min(named.find_first_not_of(' ', space), named.size()));
     if (fs::path(named.substr(0, space)).filename() == "ccache" &&
@@ -54,14 +54,15 @@ std::string find_compiler(const std::string& wanted) {
       named = rest;
     else
       throw Error(ErrorCode::unavailable, "op builders",
-                  {.what = from + " has more than one word",
+                  {.what = from + " is not a single program",
                    .got = "'" + named + "'",
                    .want = "the name or path of a program, optionally after `ccache`",
                    .hint = "put flags into a wrapper script"});
   }
   if (!named.empty()) {
     auto found = find_tool(named);
-    // A link to ccache with the name of a compiler stands for the compiler later in PATH.
+    // If this is a link to ccache with the name of a compiler, use the compiler itself, which is
+    // later in PATH.
     if (found && is_ccache(*found)) found = find_tool(fs::path(*found).filename().string());
     if (found && !is_ccache(*found)) return *found;
     throw Error(ErrorCode::unavailable, "op builders",
@@ -106,7 +107,7 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
                      std::to_string(info.st_mtim.tv_nsec);
   const bool has_memo = !memo_folder.empty();
   const auto memo = memo_folder / ("tool-" + sha256(stamp).substr(0, 16));
-  // The file contains the whole stamp, because its name has only a part of the digest.
+  // The file contains the whole stamp, because its name contains only part of the digest.
   if (const auto kept = has_memo ? try_read_file(memo) : std::nullopt;
       kept && kept->starts_with(stamp + "\n\n"))
     return kept->substr(stamp.size() + 2);
@@ -117,7 +118,7 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
     throw Error(ErrorCode::unavailable, "op builders",
                 {.what = "the compiler " + path + " does not run",
                  .got = printable_text(said.output, 1000)});
-  // nvcc prints its version in the fourth line.
+  // nvcc prints its version on the fourth line.
   const auto release = said.output.find("Cuda compilation tools");
   const auto begin = release == std::string::npos ? 0 : release;
   auto identity = said.output.substr(begin, said.output.find('\n', begin) - begin) + " size " +
@@ -125,7 +126,7 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
   try {
     if (has_memo) write_file_atomically(memo, stamp + "\n\n" + identity);
   } catch (const Error&) {
-    // Without the memo, each load takes a few milliseconds longer.
+    // Without the cached file, each load takes a few milliseconds longer.
   }
   return identity;
 }

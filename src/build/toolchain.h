@@ -8,17 +8,17 @@
 
 namespace anyaccel::build {
 
-/// Returns the path of a program. `name` is a path, or a name to look up in PATH. Returns nothing
-/// if it does not exist or is not executable. Links to ccache with the name of a compiler are
-/// skipped, so that the compiler itself is found.
+/// Returns the path of a program. `name` is a path, or a name to look up in PATH. Returns nullopt
+/// if the program does not exist or is not executable. Links to ccache with the name of a compiler
+/// are skipped, so that the compiler itself is found.
 std::optional<std::string> find_tool(const std::string& name);
 
-/// Returns the C++ compiler: `wanted` (the description's), else CXX, else c++, g++ or clang++.
+/// Returns the C++ compiler: `wanted` (from the description), else CXX, else c++, g++ or clang++.
 /// Throws `unavailable`, naming the missing program.
 std::string find_compiler(const std::string& wanted);
 
-/// Returns nvcc: NVCC, else bin/nvcc in CUDA_HOME or CUDA_PATH, else from PATH, else in
-/// /usr/local/cuda. Throws `unavailable`.
+/// Returns the path of nvcc: NVCC, else bin/nvcc in CUDA_HOME or CUDA_PATH, else the one in PATH,
+/// else the one in /usr/local/cuda. Throws `unavailable`.
 std::string find_nvcc();
 
 /// Returns the identity of a compiler: the version line of `--version` and the size of the file. It
@@ -26,11 +26,11 @@ std::string find_nvcc();
 /// Throws `unavailable` if the compiler does not run.
 std::string compiler_identity(const std::string& path, const std::filesystem::path& memo_folder);
 
-/// Returns the environment of compilers: the variables of this process that locate programs and
-/// files, but none that change the compiler's behavior.
+/// Returns the environment for compilers: the variables of this process that determine which
+/// programs and files are found, without those that change the compiler's behavior.
 std::vector<std::string> build_environment();
-/// Returns the variables that change which headers and libraries are found, as NAME=value. They are
-/// part of the key.
+/// Returns the variables that determine which headers and libraries are found, as NAME=value. They
+/// are part of the key.
 std::vector<std::string> search_environment();
 
 }  // namespace anyaccel::build

@@ -1,4 +1,4 @@
-// Agreement on one backend for all ranks of a group.
+// Makes all ranks of a group agree on one backend.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -15,9 +15,9 @@ struct BackendPreference {
 };
 
 /// Returns the backend that all ranks use. All ranks must call it, with a store that nothing else
-/// uses. Hosts may have different software installed, and ranks with different backends would wait
-/// for each other forever. If all preferences are automatic and some ranks lack oneCCL, all ranks
-/// use gloo. Any other mismatch throws `invalid_argument` on all ranks and names two of them.
+/// uses. The software on the hosts may differ, and ranks with different backends would wait for
+/// each other forever. If all preferences are automatic and some ranks lack oneCCL, all ranks use
+/// gloo. Any other mismatch throws `invalid_argument` on all ranks and names two of them.
 /// Exceptions of the store are passed on.
 std::string agree_on_backend(c10d::Store& store, int rank, int size,
                              const BackendPreference& preference);

@@ -8,16 +8,16 @@
 
 namespace anyaccel::comm {
 
-/// A gradient's size, and its kind: only gradients of one kind share a bucket.
+/// Size and kind of a gradient. Gradients share a bucket only if they have the same kind.
 struct Sized {
   std::int64_t bytes = 0;
   int kind = 0;
 };
 
-/// Groups `items`, which become ready in this order, into buckets of one kind. A kind's first
-/// bucket has at most `first` bytes and the others at most `most`; a larger item gets a bucket of
-/// its own. Buckets are sorted by the order in which they become complete. Every item is in exactly
-/// one bucket.
+/// Groups `items`, which become ready in this order, into buckets of one kind each. The first
+/// bucket of a kind has at most `first` bytes and the others at most `most`; a larger item gets its
+/// own bucket. Buckets are sorted by the order in which they become complete. Every item is in
+/// exactly one bucket.
 std::vector<std::vector<std::size_t>> plan_buckets(std::span<const Sized> items, std::int64_t first,
                                                    std::int64_t most);
 

@@ -20,8 +20,8 @@ using Lists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
-/// Runs its operation in wait(). The executor of StagedBackend waits immediately and does not hold
-/// a lock meanwhile.
+/// Runs its operation in wait(). StagedBackend's executor calls wait() immediately, without holding
+/// a lock.
 class LazyWork final : public c10d::Work {
  public:
   LazyWork(int rank, OpType type, std::function<void()> operation)
@@ -35,7 +35,7 @@ class LazyWork final : public c10d::Work {
   std::function<void()> operation_;
 };
 
-/// Returns nothing for reductions that oneCCL does not support.
+/// Returns nullopt for reductions that oneCCL does not support.
 std::optional<ReduceOp> reduction(c10d::ReduceOp::RedOpType kind) {
   switch (kind) {
     case c10d::ReduceOp::SUM: return ReduceOp::sum;

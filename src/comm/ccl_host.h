@@ -9,8 +9,8 @@
 namespace anyaccel::comm {
 
 /// Takes contiguous host tensors, as StagedBackend passes them. Operations run in wait(), in the
-/// order of the wait() calls. `gloo` serves what oneCCL lacks. All ranks must call it. Throws
-/// `unavailable` on all ranks if oneCCL is missing on one.
+/// order of the wait() calls. `gloo` runs the operations that oneCCL does not support. All ranks
+/// must call this function. Throws `unavailable` on all ranks if oneCCL is missing on one of them.
 c10::intrusive_ptr<c10d::Backend> make_ccl_host(const c10::intrusive_ptr<c10d::Store>& store,
                                                 c10::intrusive_ptr<c10d::Backend> gloo,
                                                 const GroupOptions& options);

@@ -31,7 +31,8 @@ bool reducible(c10::ScalarType type) {
 at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& tensor,
                                       c10d::ReduceOp& reduce, Use use) const {
   const auto type = tensor.scalar_type();
-  const c10d::ReduceOp::RedOpType kind = reduce;  // ReduceOp's own comparison rejects UNUSED
+  const c10d::ReduceOp::RedOpType kind =
+      reduce;  // ReduceOp's own comparison does not accept UNUSED
   const bool average = kind == c10d::ReduceOp::AVG;
   const bool sums = average || kind == c10d::ReduceOp::SUM;
   const bool bitwise =
@@ -315,7 +316,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs
   auto op = operation("all_to_all", OpType::ALLTOALL);
   check_lists(op.name, {outputs}, {at::Tensor()});
   check_lists(op.name, {inputs}, {at::Tensor()});
-  // A single exchange of bytes: every rank concatenates its parts for the others.
+  // Use a single exchange of bytes: every rank concatenates what it sends to the others.
   auto packed = std::make_shared<std::pair<at::Tensor, at::Tensor>>();
   auto to = std::make_shared<std::vector<int64_t>>();
   auto from = std::make_shared<std::vector<int64_t>>();
@@ -391,7 +392,7 @@ StagedBackend::WorkPtr StagedBackend::recvAnysource(Tensors& tensors, int tag) {
 StagedBackend::WorkPtr StagedBackend::barrier(const c10d::BarrierOptions& options) {
   auto op = operation("barrier", OpType::BARRIER);
   op.posts.push_back([options](c10d::Backend& gloo) { return gloo.barrier(options); });
-  // The barrier also waits for work that the program has queued on the devices.
+  // The barrier also waits for work that is already queued on the devices.
   get_accelerator().synchronize();
   return run(std::move(op));
 }

@@ -36,7 +36,7 @@ std::int64_t bytes_of(double mib, const char* name) {
   return static_cast<std::int64_t>(mib * 1024 * 1024);
 }
 
-/// Number of elements that a gradient occupies in its bucket.
+/// Returns the number of elements that a gradient occupies in its bucket.
 std::int64_t room_for(const at::Tensor& parameter) {
   const auto line =
       std::max<std::int64_t>(1, kLineBytes / static_cast<std::int64_t>(parameter.element_size()));
@@ -62,7 +62,7 @@ void check_parameters(const std::vector<at::Tensor>& parameters) {
   }
 }
 
-/// A hash of everything that must be the same on all ranks.
+/// Returns a hash of everything that must be the same on all ranks.
 std::int64_t fingerprint(const std::vector<at::Tensor>& parameters, std::int64_t first,
                          std::int64_t most) {
   std::uint64_t mixed = 0xcbf29ce484222325ULL;
@@ -103,7 +103,7 @@ class ANYACCEL_LOCAL DataParallel::Impl {
   std::vector<Bucket> buckets;
   int quiet = 0;  ///< number of live NoSync objects
   mutable std::mutex mutex;
-  std::vector<Work> works;  ///< of the buckets already sent in this step
+  std::vector<Work> works;  ///< reductions already started in this step
 
  private:
   struct Hook final : torch::autograd::PostAccumulateGradHook {
@@ -114,9 +114,9 @@ class ANYACCEL_LOCAL DataParallel::Impl {
   };
   struct Gradient {
     at::Tensor parameter;
-    at::Tensor view;  ///< its place in the bucket's memory
+    at::Tensor view;  ///< view of the gradient's memory in the bucket
     std::size_t bucket = 0;
-    std::int64_t place = 0;  ///< index in its bucket's flags
+    std::int64_t place = 0;  ///< index in the bucket's flags
     bool arrived = false;
   };
 
@@ -127,10 +127,10 @@ class ANYACCEL_LOCAL DataParallel::Impl {
 
   ProcessGroup& group_;
   std::vector<Gradient> gradients_;
-  /// The end of each bucket, one element per gradient: 1 if this rank has the gradient. After the
-  /// reduction, a positive mean means that some rank has it.
+  /// Views of the end of each bucket, with one element per gradient: 1 if this rank has the
+  /// gradient. After the reduction, a positive mean shows that some rank has it.
   std::vector<at::Tensor> flags_;
-  std::vector<std::size_t> missing_;  ///< number of missing gradients of each bucket
+  std::vector<std::size_t> missing_;  ///< number of gradients that each bucket still lacks
 };
 
 DataParallel::Impl::Impl(ProcessGroup& group, std::vector<at::Tensor> parameters,
@@ -143,7 +143,7 @@ DataParallel::Impl::Impl(ProcessGroup& group, std::vector<at::Tensor> parameters
              fingerprint(parameters, first, most));
   const c10::AutoGradMode no_gradient(false);
   for (const auto& parameter : parameters) group.broadcast(parameter.detach(), 0);
-  // Backward computes the gradients of the last parameters first.
+  // The backward pass computes the gradients of the last parameters first.
   std::vector<Sized> items;
   std::vector<std::pair<c10::ScalarType, c10::Device>> kinds;
   for (auto it = parameters.rbegin(); it != parameters.rend(); ++it) {
@@ -173,7 +173,7 @@ void DataParallel::Impl::make_bucket(const std::vector<std::size_t>& members) {
   for (const auto i : members) size += room_for(gradients_[i].parameter);
   const auto& like = gradients_[members[0]].parameter;
   const auto count = static_cast<std::int64_t>(members.size());
-  // Zeros, because the padding between gradients is reduced too.
+  // Fill with zeros, because the padding between gradients is also reduced.
   const auto memory = at::zeros({size + count}, like.options().requires_grad(false));
   std::int64_t offset = 0;
   std::int64_t place = 0;
@@ -192,7 +192,7 @@ void DataParallel::Impl::make_bucket(const std::vector<std::size_t>& members) {
   buckets.push_back({.parameters = members, .memory = memory});
 }
 
-/// Moves a gradient into its bucket. Returns false if there is none.
+/// Moves a gradient into its bucket. Returns false if the gradient does not exist.
 bool DataParallel::Impl::adopt(Gradient& gradient) {
   const c10::AutoGradMode no_gradient(false);
   at::Tensor& now = gradient.parameter.mutable_grad();
@@ -206,7 +206,7 @@ bool DataParallel::Impl::adopt(Gradient& gradient) {
   return true;
 }
 
-/// Called by autograd, in the thread that computed the gradient.
+/// Autograd calls this in the thread that computed the gradient.
 void DataParallel::Impl::arrived(std::size_t i) {
   const std::lock_guard lock(mutex);
   Gradient& gradient = gradients_[i];

@@ -5,9 +5,9 @@
 
 namespace anyaccel::comm {
 
-/// Registers kernels of the c10d operators that the type lacks, so that a c10d ProcessGroup accepts
-/// its tensors. The kernels call the group's backend for host tensors, which must therefore also
-/// serve the device. Thread-safe; a second call does nothing.
+/// Registers kernels for the c10d operators that the device type lacks, so that a c10d ProcessGroup
+/// accepts its tensors. The kernels call the group's backend for host tensors, which must therefore
+/// also support the device. Thread-safe; a second call does nothing.
 void register_operators(c10::DeviceType type);
 
 }  // namespace anyaccel::comm

@@ -1,5 +1,5 @@
-// Creates groups and backends by name. The only source that includes gloo. CPU builds of LibTorch
-// have gloo, but their headers do not define USE_C10D_GLOO.
+// Creates groups and backends by name. This is the only source that includes gloo. CPU builds of
+// LibTorch contain gloo, but their headers do not define USE_C10D_GLOO.
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO
 #endif
@@ -37,8 +37,8 @@ Registry& registry() {
   return *instance;
 }
 
-/// Connects to the other ranks over the interface in GLOO_SOCKET_IFNAME, or that of the host's
-/// name.
+/// Connects to the other ranks over the network interface named by GLOO_SOCKET_IFNAME or, if unset,
+/// the one that belongs to the host name.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                             int size, std::chrono::milliseconds timeout) {
   survive_closed_connections();
@@ -102,7 +102,8 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
       factory = found->second;
   }
   if (factory) return factory(store, options);
-  // Only for the CPU: accelerators with their own memory need the vendor's oneCCL or staging.
+  // Use oneCCL only on the CPU: accelerators with their own memory need the vendor's oneCCL or
+  // staging.
   if (name == kCcl && get_accelerator().device_type() == c10::kCPU) {
     auto gloo = make_gloo(c10::make_intrusive<c10d::PrefixStore>("gloo", store), options.rank,
                           options.size, options.timeout);
@@ -132,7 +133,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
   if (host_too) {
     group->setBackend(c10::kCPU, kType, backend);
   } else {
-    // c10d ignores a second backend with the same type, so this one is registered as GLOO.
+    // Register this backend as GLOO, because c10d ignores a second backend of the same type.
     group->setBackend(
         c10::kCPU, c10d::ProcessGroup::BackendType::GLOO,
         make_staged_backend(c10::make_intrusive<c10d::PrefixStore>("host", store), options));

@@ -5,14 +5,14 @@
 
 namespace anyaccel::comm {
 
-/// The CPU's communication_backend_name() if it is not "ccl". Implemented by the staging backend.
+/// Name of the backend that stages tensors through host memory and runs collectives with gloo.
 inline constexpr const char* kGloo = "gloo";
 
-/// Whether register_backend() was called for the name. Thread-safe.
+/// True if register_backend() was called for the name. Thread-safe.
 bool is_registered(const std::string& name);
 
-/// Ignores SIGPIPE unless the program handles it. Writing to a peer that has closed its connection
-/// would otherwise end a process that, unlike Python, leaves SIGPIPE at its default.
+/// Ignores SIGPIPE unless the program handles it. Unlike Python programs, C++ programs would
+/// otherwise be killed when they write to a peer that has closed its connection.
 void survive_closed_connections();
 
 }  // namespace anyaccel::comm

@@ -1,12 +1,13 @@
 // The operations of ProcessGroup. They use shared memory if the tensor and the group support it,
-// otherwise the backend.
+// and the backend otherwise.
 #include <ATen/ops/empty.h>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
 #include "comm/process_group.h"
 
-// LibTorch 2.13 renamed some functions; 2.11 does not have the new names.
+// Ignore deprecation warnings: LibTorch 2.13 renamed some functions, but 2.11 does not have the new
+// names.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace anyaccel::comm {
@@ -26,7 +27,8 @@ c10d::ReduceOp for_backend(ReduceOp op) {
   return c10d::ReduceOp::SUM;
 }
 
-/// Sizes of the gathered tensor: the first dimension times the number of ranks.
+/// Returns the sizes of the gathered tensor: the first dimension is multiplied by the number of
+/// ranks.
 std::vector<std::int64_t> gathered(const at::Tensor& input, int size) {
   auto sizes = input.sizes().vec();
   if (sizes.empty()) sizes.push_back(1);
@@ -93,7 +95,7 @@ std::shared_ptr<Work::State> ProcessGroup::Impl::begin(const char* where, const 
 
 namespace {
 
-/// The call that posts an all-reduce on a backend.
+/// Returns the call that posts an all-reduce on a backend.
 auto posted_all_reduce(const at::Tensor& tensor, ReduceOp op) {
   return [&tensor, op](c10d::ProcessGroup& group) {
     Tensors list{tensor};
@@ -179,7 +181,7 @@ void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Ten
                                          ReduceOp op) {
   check_multiple("reduce_scatter_tensor", input, output, impl_->size);
   if (auto* memory = impl_->memory_for(input)) {
-    // As one row per rank, for any shapes.
+    // View the input as one row per rank, whatever its shape.
     const auto rows = input.reshape({impl_->size, output.numel()});
     output.copy_(memory->reduce_scatter(rows, op).view(output.sizes()));
     return;

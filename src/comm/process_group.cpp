@@ -66,7 +66,8 @@ std::string ProcessGroup::Impl::own_obstacle() const {
   }
 }
 
-/// The first obstacle of any rank applies to all ranks, because they must all use the same path.
+/// Returns why the group cannot use shared memory; empty if it can. All ranks get the same answer,
+/// the reason of the first rank that cannot use it, because they must all use the same path.
 std::string ProcessGroup::Impl::obstacle() {
   if (size == 1) return "the group has only one rank";
   const auto key = [](int of) { return "shared memory/" + std::to_string(of); };
@@ -107,8 +108,8 @@ ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
     const std::lock_guard lock(executor_mutex_);
     last = last_queued_;
   }
-  // Its error is reported to the caller that waits for it. The group then reports it for this call
-  // too.
+  // Ignore the exception here. The caller that waits for that operation gets it, and the failed
+  // group also reports it for this call.
   if (last) try {
       last->wait();
     } catch (...) {
@@ -118,7 +119,7 @@ ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
 
 namespace {
 
-/// A task of the group's thread. Several threads may wait for it.
+/// A task of the group's thread. Several threads may wait for the same task.
 class InMemory final : public Work::State {
  public:
   bool done() const override {
@@ -186,7 +187,8 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> pl
     of_job.push_back(ranks[place]);
   }
   {
-    // Numbers groups per set of ranks, so the ranks agree even if others create groups meanwhile.
+    // Number groups per set of ranks, so that the ranks agree even if others create groups at the
+    // same time.
     const std::lock_guard lock(parts_mutex_);
     name += "#" + std::to_string(++parts_[name]);
   }

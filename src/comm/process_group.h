@@ -40,13 +40,13 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
        int rank);
   ~Impl();
 
-  /// Returns shared memory for tensors like this one, or null. Waits for asynchronous operations in
-  /// shared memory. All ranks must call it.
+  /// Returns shared memory for tensors like this one; null if they cannot use it. Waits for
+  /// asynchronous operations in shared memory. All ranks must call it.
   ops::ShareMemComm* memory_for(const at::Tensor& tensor);
-  /// The same for any host tensor.
+  /// Like memory_for(), but for any host tensor.
   ops::ShareMemComm* memory_in_turn();
   ops::ShareMemComm* memory();
-  /// Runs `call` on the group's thread after the operations before it. Keeps the tensor alive until
+  /// Runs `call` on the group's thread after all earlier operations. Keeps the tensor alive until
   /// then.
   std::shared_ptr<Work::State> begin_in_memory(const at::Tensor& tensor,
                                                std::function<void()> call);
@@ -55,7 +55,7 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
   /// Posts an operation with `call` and waits for it. Converts exceptions to Error.
   template <typename Call>
   void run(const char* where, const Call& call);
-  /// Posts an operation with `call`. The returned state waits for it.
+  /// Posts an operation with `call`. The returned state can be used to wait for it.
   template <typename Call>
   std::shared_ptr<Work::State> begin(const char* where, const at::Tensor& tensor, const Call& call);
   void check_rank(const char* where, int other) const;
@@ -69,7 +69,7 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 
  private:
-  /// Why this rank cannot use shared memory; empty if it can.
+  /// Returns why this rank cannot use shared memory; empty if it can.
   std::string own_obstacle() const;
   std::string obstacle();
 
@@ -83,7 +83,7 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
   std::unique_ptr<SerialExecutor> executor_;  // destroyed before the objects that its tasks use
   pid_t process_ = ::getpid();
   std::mutex parts_mutex_;
-  std::map<std::string, int> parts_;  // number of groups created per set of ranks
+  std::map<std::string, int> parts_;  // number of groups created, per set of ranks
 };
 
 /// Rethrows the current exception as an Error.

@@ -60,7 +60,8 @@ c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
   }
 }
 
-/// Selects the device by LOCAL_RANK. Otherwise every rank would use device 0, a common mistake.
+/// Select the device by LOCAL_RANK. Otherwise all ranks would use device 0, which is a common
+/// mistake.
 void choose_device() {
   auto& accelerator = get_accelerator();
   const auto local_rank = env_int("LOCAL_RANK", 0, std::numeric_limits<int>::max());
@@ -71,7 +72,7 @@ void choose_device() {
 }  // namespace
 
 ProcessGroup init_process_group(const InitOptions& options) {
-  // A launcher that sets one of these variables sets all of them.
+  // A launcher that sets one of these variables sets both.
   const bool alone = !options.world_size && !options.rank && !env("WORLD_SIZE") && !env("RANK");
   const int size =
       number(options.world_size, "WORLD_SIZE", 1, alone ? std::optional(1) : std::nullopt);

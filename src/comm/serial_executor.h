@@ -9,7 +9,7 @@
 
 namespace anyaccel::comm {
 
-/// The destructor waits until all tasks have run.
+/// Runs tasks on its thread. The destructor waits until all tasks have run.
 class SerialExecutor {
  public:
   SerialExecutor() : thread_([this] { run(); }) {}
@@ -44,7 +44,7 @@ class SerialExecutor {
         tasks_.pop_front();
         lock.unlock();
         task();
-      }  // releases what the task held before the lock is taken again
+      }  // release what the task held before locking again
       lock.lock();
     }
   }
@@ -53,7 +53,7 @@ class SerialExecutor {
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool stop_ = false;
-  std::thread thread_;  // last, because it uses the other members
+  std::thread thread_;  // must be last, because the thread uses the other members
 };
 
 }  // namespace anyaccel::comm

@@ -18,7 +18,8 @@ StagedWork::StagedWork(int rank, c10d::OpType type, const char* title,
 void StagedWork::succeed(Staging& staging, int source_rank) {
   done_ = staging.finish();
   source_rank_ = source_rank;
-  // A future records events on the current streams, so these must wait for the copies first.
+  // A future records events on the current streams, so those streams must wait for the copies
+  // first.
   auto& accelerator = get_accelerator();
   std::vector<std::unique_ptr<DeviceGuard>> guards;
   for (const auto& [index, event] : done_) {
@@ -50,7 +51,7 @@ StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const Group
 
 StagedBackend::~StagedBackend() {
   if (::getpid() != process_) {
-    // A forked child does not have these threads, so they cannot be joined.
+    // A forked child does not have these threads and cannot join them.
     collectives_.release();
     messages_.release();
     for (auto& waiter : waiters_) waiter.thread.detach();
@@ -106,7 +107,7 @@ StagedBackend::WorkPtr StagedBackend::run(Operation operation) {
   return work;
 }
 
-/// Sends and receives are posted in order but awaited concurrently, because one may depend on a
+/// Posts sends and receives in order but waits for them concurrently, because one may depend on a
 /// later one.
 StagedBackend::WorkPtr StagedBackend::run_beside(Operation operation) {
   auto work = start(operation);

@@ -23,7 +23,7 @@ class StagedBackend final : public c10d::Backend {
   using Lists = std::vector<std::vector<at::Tensor>>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-  /// `host` is the backend for host tensors. Its works may run entirely in wait().
+  /// `host` is the backend for host tensors. Its work objects may run their operations in wait().
   StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options,
                 std::string name = kStaged);
   ~StagedBackend() override;
@@ -70,12 +70,12 @@ class StagedBackend final : public c10d::Backend {
   /// Posts an operation on the host backend and returns its work.
   using Post = std::function<WorkPtr(c10d::Backend&)>;
 
-  /// One operation: its copies and its steps on the host.
+  /// One operation: its copies, and its steps on the host.
   struct Operation {
-    const char* name;  // as in torch.distributed, for messages
+    const char* name;  // name of the operation in torch.distributed, for messages
     c10d::OpType type;
     std::shared_ptr<Staging> staging;
-    std::vector<Post> posts;                 // each one waits for the previous one
+    std::vector<Post> posts;                 // each step waits for the previous one
     std::function<void()> finish_on_host{};  // runs after all posts
     Tensors outputs{};
   };
@@ -109,8 +109,9 @@ class StagedBackend final : public c10d::Backend {
     std::thread thread;
   };
   std::mutex waiters_mutex_;
-  std::vector<Waiter> waiters_;  // of sends and receives
-  // Declared last, so that they are destroyed first: their tasks use the other members.
+  std::vector<Waiter> waiters_;  // threads that wait for sends and receives
+  // Declare the executors last, so that they are destroyed first: their tasks use the other
+  // members.
   std::unique_ptr<SerialExecutor> collectives_;
   std::unique_ptr<SerialExecutor> messages_;
 };

@@ -35,7 +35,7 @@ Channels::~Channels() {
   for (const auto& kept : kept_) {
     try {
       kept.done.synchronize();
-    } catch (...) {  // a lost device no longer reads from the memory
+    } catch (...) {  // a lost device no longer reads the memory
     }
   }
 }
@@ -81,11 +81,11 @@ at::Tensor Staging::add_bytes(const at::Tensor& tensor, Use use) {
   return add(tensor, use).view({-1}).view(at::kByte);
 }
 
-/// Runs copies on the device's side stream. Without one, runs them on the current stream and
+/// Runs copies on the device's side stream. If there is none, runs them on the current stream and
 /// synchronizes.
 void Staging::copy_in_stream(const Device& device, DeviceIndex index,
                              const std::function<void()>& copies) {
-  // Received data has no autograd history or version.
+  // Received data must not have an autograd history or change the tensor's version.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (device.stream) {
     const StreamGuard guard(accelerator_, *device.stream);
@@ -115,7 +115,7 @@ void Staging::start() {
       for (const auto& pair : pairs_) {
         if (pair.device != index) continue;
         if (pair.use != Use::write) pair.host.copy_(pair.tensor, /*non_blocking=*/true);
-        // The caller may release the tensor before the side stream has used it.
+        // The caller may release the tensor before the side stream has finished using it.
         if (device.stream) pair.tensor.record_stream(device.stream->unwrap());
       }
     });

@@ -1,4 +1,4 @@
-// The copies of one operation between device tensors and their host tensors.
+// The copies of one operation, between device tensors and their host tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,10 +13,10 @@
 
 namespace anyaccel::comm {
 
-/// The side stream of each device, and host memory that copies still read.
+/// The side stream of each device, and the host memory that copies are still reading.
 class Channels {
  public:
-  /// Empty if the device has no streams or events. Copies are then synchronous.
+  /// Returns nullopt if the device has no streams or events. Copies are then synchronous.
   std::optional<Stream> side_stream(Accelerator& accelerator, DeviceIndex index);
   /// Keeps host tensors alive until `done`. Thread-safe.
   void keep(const Event& done, std::vector<at::Tensor> tensors);
@@ -35,29 +35,31 @@ class Channels {
 
 enum class Use { read, write, read_and_write };
 
-/// Another tensor object over the same memory, with the same version counter. Threads must hold
-/// only such tensors: to release one that Python knows, a thread needs the GIL, which an ending
-/// interpreter does not hand out. The thread then aborts the process.
+/// Returns another tensor object with the same memory and version counter. Threads must hold only
+/// such tensors. To release a tensor that Python knows, a thread would need the GIL, which it
+/// cannot get while the interpreter shuts down; the process would then abort.
 at::Tensor alias_of(const at::Tensor& tensor);
 
-/// Call order: add() for each tensor, start(), wait_until_read() on another thread, the operation
-/// on the host tensors, finish().
+/// Order of calls: add() for each tensor, start(), wait_until_read() on another thread, the
+/// operation on the host tensors, finish().
 class Staging {
  public:
-  /// `where` is the operation's name for messages.
+  /// `where` is the name of the operation in messages.
   Staging(const char* where, std::shared_ptr<Channels> channels);
-  /// Returns the host tensor for a tensor on the accelerator or the host. It is not filled yet. It
-  /// has the same shape and dtype, is contiguous, and is an alias of the tensor if possible. Throws
-  /// `invalid_argument` for other devices and for sparse tensors.
+  /// Returns a host tensor for a tensor on the accelerator or the host. Its content is not copied
+  /// yet. It has the same shape and dtype, is contiguous, and is an alias of the tensor if
+  /// possible. Throws `invalid_argument` for other devices and for sparse tensors.
   at::Tensor add(const at::Tensor& tensor, Use use);
-  /// The same as a flat tensor of bytes. Operations that only move data then support every dtype.
+  /// Like add(), but returns a flat tensor of bytes, so that operations that only move data support
+  /// every dtype.
   at::Tensor add_bytes(const at::Tensor& tensor, Use use);
-  /// Starts the copies to the host, after the work already queued on the current streams.
+  /// Starts the copies to the host. They run after the work that is already queued on the current
+  /// streams.
   void start();
   void wait_until_read();
   /// Starts the copies to the devices. Returns an event for each device that has a stream.
   std::vector<std::pair<DeviceIndex, Event>> finish();
-  /// The tensors' devices, which torch's futures need.
+  /// Returns the tensors' devices, which torch's futures need.
   std::vector<c10::Device> devices() const;
 
  private:
@@ -65,7 +67,7 @@ class Staging {
     at::Tensor tensor;
     at::Tensor host;
     Use use;
-    DeviceIndex device;  // -1: the host
+    DeviceIndex device;  // -1 for the host
   };
   struct Device {
     std::optional<Stream> stream;

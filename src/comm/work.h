@@ -11,15 +11,15 @@
 
 namespace anyaccel::comm {
 
-/// Completed once the copies to the devices are queued. wait() makes the current streams wait for
+/// Completes when the copies to the devices are queued. wait() makes the current streams wait for
 /// these copies.
 class StagedWork final : public c10d::Work {
  public:
   StagedWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> outputs,
              std::vector<c10::Device> devices);
 
-  /// Called once, by the thread that ran the operation. `source_rank` is the sender of a receive
-  /// from any rank.
+  /// Called once, by the thread that ran the operation. For a receive from any rank, `source_rank`
+  /// is the sender.
   void succeed(Staging& staging, int source_rank);
   void fail(std::exception_ptr error);
 

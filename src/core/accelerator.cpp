@@ -1,4 +1,4 @@
-// Accelerator: construction, properties, profiling, ops and environment.
+// Functions of Accelerator: construction, properties, profiling, ops and environment.
 #include "anyaccel/accelerator.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Accelerator::Accelerator(std::shared_ptr<sdk::Backend> backend)
     : backend_(std::move(backend)), lazy_(std::make_unique<Lazy>()) {
   if (!backend_)
     throw Error(ErrorCode::invalid_argument, "Accelerator",
-                {.what = "there is no backend", .got = "null"});
+                {.what = "no backend was given", .got = "null"});
   lazy_->compile_backend = backend_->traits().compile_backend;
 }
 
@@ -67,7 +67,7 @@ void Accelerator::set_compile_backend(const std::string& backend) {
     known.push_back(traits.compile_backend);
   if (std::find(known.begin(), known.end(), backend) == known.end())
     throw Error(ErrorCode::invalid_argument, "set_compile_backend",
-                {.what = "the accelerator '" + name() + "' does not know this compile backend",
+                {.what = "the accelerator '" + name() + "' does not support this compile backend",
                  .got = quoted_text(backend),
                  .want = "one of " + joined(known)});
   const std::lock_guard lock(lazy_->mutex);
@@ -89,7 +89,8 @@ void Accelerator::lazy_call(std::function<void()> callback) {
   if (!callback)
     throw Error(ErrorCode::invalid_argument, "lazy_call", {.what = "the callback is empty"});
   {
-    // Queue it even if the device runs, so that it is not lost if an earlier callback throws.
+    // Queue the callback even if the device is initialized, so that it is not lost if an earlier
+    // callback throws.
     const std::lock_guard lock(lazy_->mutex);
     lazy_->callbacks.push_back(std::move(callback));
     lazy_->pending.store(true, std::memory_order_release);

@@ -1,4 +1,4 @@
-// The state of an Accelerator besides its backend.
+// The state of an Accelerator, except its backend.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,8 @@
 
 namespace anyaccel {
 
-/// Callbacks that wait for the device to start, and the compile backend that the program chose.
+/// The callbacks that wait for the device to be initialized, and the compile backend that the
+/// program chose.
 struct Accelerator::Lazy {
   std::mutex mutex;
   std::atomic<bool> pending{false};

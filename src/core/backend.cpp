@@ -21,12 +21,13 @@ namespace {
 c10::DeviceType require_device_type(const Traits& traits) {
   if (const auto type = find_device_type(traits.device_type)) return *type;
   throw Error(ErrorCode::unavailable, traits.name.empty() ? "Backend" : traits.name,
-              {.what = "this process's LibTorch does not know the device type",
+              {.what = "this process's LibTorch does not support the device type",
                .got = quoted_text(traits.device_type),
                .hint = "load the vendor's library first"});
 }
 
-// Scopes of torch's profiler must end on the thread, and in the order, in which they began.
+// The open profiler ranges of this thread, with the innermost last. A scope of torch's profiler
+// must end on the thread on which it began, and scopes must be nested.
 std::vector<std::unique_ptr<at::RecordFunction>>& open_ranges() {
   static thread_local std::vector<std::unique_ptr<at::RecordFunction>> ranges;
   return ranges;
@@ -66,7 +67,7 @@ DeviceProperties DeviceInterface::properties(DeviceIndex /*index*/) const { retu
 DtypeSupport DeviceInterface::dtype_support(DeviceIndex /*index*/, c10::ScalarType dtype) const {
   const bool plain = c10::isIntegralType(dtype, true) || dtype == c10::kFloat ||
                      dtype == c10::kHalf || dtype == c10::kBFloat16 || dtype == c10::kDouble;
-  // torch has no arithmetic for the wider unsigned types, and little for bool; no common backend
+  // torch has no arithmetic for the wider unsigned types and little for bool, and no common backend
   // reduces int16.
   const bool arithmetic = plain && dtype != c10::kBool && !c10::isBarebonesUnsignedType(dtype);
   return {.storable = plain,

@@ -1,4 +1,4 @@
-// Compiler settings for an extension, found from the paths of this process's libraries.
+// Finds the compiler settings for an extension from the paths of this process's libraries.
 #include <c10/core/DeviceType.h>
 #include <torch/headeronly/version.h>
 

@@ -1,4 +1,4 @@
-// Error translation for all of Accelerator's sources.
+// Error conversion for all sources of Accelerator.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -20,7 +20,7 @@ struct Entry {
   std::function<CommunicationChoice()> choose;
   std::optional<CommunicationChoice> chosen = {};
   pid_t chooser =
-      0;  ///< the process whose thread runs `choose`; a forked child does not have that thread
+      0;  ///< process whose thread runs `choose`; a forked child does not have that thread
 };
 
 struct Choices {
@@ -46,7 +46,7 @@ CommunicationChoice communication_choice(const sdk::Traits& traits) {
   auto& all = choices();
   std::function<CommunicationChoice()> choose;
   // `choose` may take a second and start a process, so it runs without the lock. Other threads wait
-  // for the answer.
+  // for the result.
   for (;;) {
     {
       const std::lock_guard lock(all.mutex);

@@ -10,7 +10,7 @@ namespace anyaccel {
 
 struct CommunicationChoice {
   std::string name;
-  std::string reason;  ///< one sentence
+  std::string reason;  ///< one sentence that explains the choice
 };
 
 /// Registers `choose`, which selects the communication backend of the backend `backend`. It runs at
@@ -18,8 +18,8 @@ struct CommunicationChoice {
 void set_communication_choice(const std::string& backend,
                               std::function<CommunicationChoice()> choose);
 
-/// The chosen communication backend, or the name in the traits, without a reason, if no function
-/// was registered. Thread-safe.
+/// Returns the chosen communication backend. If no function was registered, returns the name in the
+/// traits, without a reason. Thread-safe.
 CommunicationChoice communication_choice(const sdk::Traits& traits);
 
 }  // namespace anyaccel

@@ -24,9 +24,9 @@ namespace anyaccel {
 
 namespace {
 
-/// Open ops, by description file. A library that registers schemas must be opened only once. No
-/// lock is held while an op is built or opened, so other ops do not wait for it, and a child forked
-/// in the meantime can load the op itself.
+/// The open ops, by description file. A library that registers schemas must be opened only once. No
+/// lock is held while an op is built or opened. Other ops therefore do not wait for it, and a child
+/// forked in the meantime can load the op itself.
 class OpenOps {
  public:
   void load(const build::Op& op, const build::Settings& settings) {
@@ -38,7 +38,7 @@ class OpenOps {
       throw;
     }
   }
-  /// Path of the op's library; empty if it is not open.
+  /// Returns the path of the op's library; empty if it is not open.
   std::string library(const std::filesystem::path& file) {
     const std::lock_guard lock(mutex_);
     const auto found = states_.find(file);
@@ -49,7 +49,7 @@ class OpenOps {
   struct State {
     std::string library = {};  ///< empty until the library is open
     pid_t loader =
-        0;  ///< the process whose thread loads it; a forked child does not have that thread
+        0;  ///< process whose thread loads the op; a forked child does not have that thread
   };
 
   /// Returns true if this thread must load the op, and false if it is open. Waits while another
@@ -80,8 +80,8 @@ class OpenOps {
                              found.held.library.string());
     auto reason = try_open(found);
     if (!reason.empty() && found.origin != build::Origin::built) {
-      // The library is complete, but was built for another machine: its C library, or a library
-      // that it links, differs from the one here.
+      // The library is complete but was built for another machine, whose C library or other shared
+      // libraries differ from those of this machine.
       log(LogLevel::warning, op.description.name + " is rebuilt: " + found.held.library.string() +
                                  " cannot be opened: " + reason);
       settings.force = true;
@@ -93,7 +93,7 @@ class OpenOps {
       throw Error(
           ErrorCode::build_failed, "OpBuilder::load",
           {.what = "the library of " + op.description.name + " cannot be opened", .got = reason});
-    found.held.use.keep();  // no process may remove a library in use
+    found.held.use.keep();  // no process may remove a library that is in use
     return found.held.library.string();
   }
   static std::string try_open(const build::Found& found) {
@@ -115,7 +115,7 @@ OpenOps& open_ops() {
 
 class DescribedBuilder final : public sdk::OpBuilder {
  public:
-  /// `trusted`: the caller vouches for the sources, which are next to its own code.
+  /// `trusted` means that the caller vouches for the sources, which are next to its own code.
   DescribedBuilder(build::Op op, sdk::OpBuilderOptions options, bool trusted)
       : op_(std::move(op)), options_(std::move(options)), trusted_(trusted) {}
 
@@ -159,7 +159,7 @@ class DescribedBuilder final : public sdk::OpBuilder {
     own.insert(own.end(), paths.includes.begin(), paths.includes.end());
     for (const auto& [name, path] : build::key_files(op_, paths)) {
       const auto& file = path;
-      // AnyAccel's own headers and sources are as trusted as its libraries.
+      // AnyAccel's own headers and sources are as trustworthy as its libraries.
       const bool ours = std::any_of(own.begin(), own.end(), [&](const auto& folder) {
         std::error_code ignored;
         const auto real = std::filesystem::weakly_canonical(folder, ignored);
@@ -205,7 +205,7 @@ const std::vector<build::Op>& all_own_ops() {
 }  // namespace
 
 build::Settings own_settings() {
-  // The prefix of the LibTorch in this process, even if it was moved after the build.
+  // Use the prefix of the LibTorch in this process, even if LibTorch was moved after the build.
   static const auto prefix =
       library_folder<std::string(c10::DeviceType, bool)>("op builders", &c10::DeviceTypeName)
           .parent_path();

@@ -1,4 +1,4 @@
-// Op builders made from descriptions: AnyAccel's own ops, and those of extensions.
+// Op builders made from descriptions: those of AnyAccel's own ops and those of extensions.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace anyaccel {
 
-/// The factory of AnyAccel's own op of that class if it serves the backend, otherwise empty. A
-/// description that names the backend takes precedence over one for every backend (`*`), which is
-/// the fallback if the named one is not compatible. Thread-safe.
+/// Returns the factory of AnyAccel's own op of that class; empty if the op does not support the
+/// backend. A description that names the backend takes precedence over one for every backend (`*`),
+/// which is the fallback if the named one is not compatible. Thread-safe.
 sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string& class_name);
-/// Class names of AnyAccel's own ops that serve a backend. Thread-safe.
+/// Returns the class names of AnyAccel's own ops that support a backend. Thread-safe.
 std::vector<std::string> own_ops(const std::string& backend);
 
-/// AnyAccel's own op of that class; null if there is none. Thread-safe.
+/// Returns AnyAccel's own op of that class; null if there is none. Thread-safe.
 const build::Op* own_op(const std::string& class_name);
-/// The settings with which builders find and build AnyAccel's own ops: this process's LibTorch and
-/// the environment's settings. Throws `unavailable`.
+/// Returns the settings with which builders find and build AnyAccel's own ops: this process's
+/// LibTorch and the settings from the environment. Throws `unavailable`.
 build::Settings own_settings();
 
-/// The factory passed to register_op_builder(); empty if there is none. It takes precedence over
-/// AnyAccel's own. Thread-safe.
+/// Returns the factory passed to register_op_builder(); empty if there is none. It takes precedence
+/// over AnyAccel's own ops. Thread-safe.
 sdk::OpBuilderFactory find_registered_op(const std::string& backend, const std::string& class_name);
 
 }  // namespace anyaccel

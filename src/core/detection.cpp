@@ -63,7 +63,7 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
            refused_plugins()});
 }
 
-/// Throws get_accelerator()'s error for a named accelerator that cannot run.
+/// Throws the error of get_accelerator() for a named accelerator that cannot run.
 void require_available(const BackendVerdict& verdict, const char* where) {
   if (verdict.available) return;
   throw Error(
@@ -96,7 +96,7 @@ std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detectio
         static_cast<std::size_t>(&find_entry(entries, *named, kWhere) - entries.data());
     require_available(detection.backends[index], kWhere);
     detection.accelerator = *named;
-    detection.reason = "DS_ACCELERATOR names it; " + detection.backends[index].reason;
+    detection.reason = "selected by DS_ACCELERATOR; " + detection.backends[index].reason;
     return index;
   }
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -209,7 +209,7 @@ Detection detection() {
                                                                      : Detection{};
   }();
   if (found.accelerator.empty()) return detect();
-  // The program set its accelerator before anything was probed.
+  // The program set its accelerator before any backend was probed.
   if (found.backends.empty()) found.backends = detect().backends;
   return found;
 }
@@ -217,7 +217,7 @@ Detection detection() {
 void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
   if (!backend)
     throw Error(ErrorCode::invalid_argument, "set_accelerator",
-                {.what = "there is no backend",
+                {.what = "no backend was given",
                  .got = "null",
                  .want = "an object of a class derived from sdk::Backend"});
   auto& state = anyaccel::state();

@@ -1,4 +1,4 @@
-// Devices: indices, names, properties.
+// Device functions: indices, names, properties.
 #include "anyaccel/device.h"
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +17,8 @@ DeviceIndex Accelerator::checked(std::optional<DeviceIndex> index, const char* w
   }
   const auto count = backend_->device_count();
   if (*index >= 0 && *index < count) return *index;
-  // Devices without indexed names accept any index, because programs pass their local rank, which
-  // may exceed the device count. Such ranks share device 0.
+  // If device names have no index, accept any index: programs pass their local rank, which may
+  // exceed the device count. Such ranks share device 0.
   if (!backend_->traits().indexed_names && count > 0) return 0;
   throw Error(
       ErrorCode::invalid_argument, where,

@@ -1,4 +1,4 @@
-// Finds torch's device types by name, without throwing.
+// Finds torch's device types by name. Never throws.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -8,8 +8,8 @@
 
 namespace anyaccel {
 
-/// The type with torch's current name `name`; nullopt if there is none. Recognizes the name to
-/// which PrivateUse1 was renamed. Never registers a name.
+/// Returns the device type that torch currently calls `name`; nullopt if there is none. Recognizes
+/// the name to which PrivateUse1 was renamed. Never registers a name.
 std::optional<c10::DeviceType> find_device_type(const std::string& name) noexcept;
 
 }  // namespace anyaccel

@@ -50,7 +50,7 @@ constexpr std::array<std::pair<std::string_view, ScalarType>, 10> kTrainingNames
     {"float64", ScalarType::Double},
 }};
 
-/// The backend's answer, without double precision if its traits deny it.
+/// Returns the backend's answer, except that double precision is unsupported if its traits say so.
 DtypeSupport truth(const sdk::Backend& backend, DeviceIndex index, ScalarType dtype) {
   auto support = backend.dtype_support(index, dtype);
   if (dtype == ScalarType::Double && !backend.traits().fp64)
@@ -92,8 +92,8 @@ bool Accelerator::is_bf16_supported() const {
   return dtype_support(ScalarType::BFloat16).computable;
 }
 
-// Half precision without hardware support is too slow to count as supported, as in DeepSpeed's
-// checks.
+// Half precision without hardware support is too slow to count as supported. DeepSpeed's checks do
+// the same.
 bool Accelerator::is_fp16_supported() const { return dtype_support(ScalarType::Half).fast; }
 
 bool Accelerator::is_fp64_supported() const { return backend_->traits().fp64; }

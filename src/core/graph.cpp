@@ -24,7 +24,7 @@ void require(bool holds, const char* where, const char* what, const char* hint) 
 Graph::Graph(std::shared_ptr<sdk::GraphImpl> impl) : shared_(std::make_shared<Shared>()) {
   if (!impl)
     throw Error(ErrorCode::invalid_argument, "Graph",
-                {.what = "there is no graph", .hint = "create one with create_graph()"});
+                {.what = "no graph was given", .hint = "create one with create_graph()"});
   shared_->impl = std::move(impl);
 }
 
@@ -73,7 +73,7 @@ GraphCapture::GraphCapture(Accelerator& accelerator, Graph graph, std::optional<
                            std::optional<Stream> stream)
     : graph_(std::move(graph)), exceptions_(std::uncaught_exceptions()) {
   if (!accelerator.is_synchronized_device()) {
-    // Work in flight must not become part of the capture, and the default stream cannot be
+    // In-flight work must not become part of the capture, and the default stream cannot be
     // captured.
     accelerator.synchronize();
     if (!stream) stream = accelerator.Stream();

@@ -42,8 +42,8 @@ at::Tensor empty_pinned(c10::Allocator* allocator, c10::IntArrayRef shape, c10::
 at::Tensor Accelerator::pin_memory(const at::Tensor& tensor, bool make_copy, bool match_shape) {
   require_host(tensor, "pin_memory");
   auto* allocator = backend_->host_allocator();
-  // contiguous() copies a pinned tensor of another memory order into unpinned memory, so copy such
-  // a tensor here.
+  // contiguous() would copy a pinned tensor with another memory format into unpinned memory, so
+  // copy such a tensor here.
   const bool reuse =
       make_copy && (allocator == nullptr || (tensor.is_contiguous() && is_pinned(tensor)));
   at::Tensor pinned =
@@ -89,7 +89,7 @@ std::int64_t Accelerator::pin_memory_alignment() const noexcept { return 1; }
 bool Accelerator::register_host_memory(void* address, std::int64_t num_bytes) {
   if (address == nullptr || num_bytes <= 0)
     throw Error(ErrorCode::invalid_argument, "register_host_memory",
-                {.what = "there is no memory to register",
+                {.what = "invalid memory range",
                  .got = std::to_string(num_bytes) + " bytes at " +
                         (address == nullptr ? "null" : "an address"),
                  .want = "an address and a size above 0"});

@@ -1,4 +1,4 @@
-// Calls with a time limit, for third-party code that may never return.
+// Runs calls with a time limit, for third-party code that may never return.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,9 @@
 namespace anyaccel {
 
 /// Calls `work` on a new thread and returns its result or throws its exception. Throws `timeout`,
-/// naming `what`, after `seconds`, and `interrupted`. The thread then continues, because it cannot
-/// be stopped, so `work` must own everything it uses. With 0 seconds there is neither a limit nor a
-/// thread.
+/// naming `what`, after `seconds`, and `interrupted`. In both cases the thread continues, because
+/// it cannot be stopped, so `work` must own everything that it uses. With 0 seconds, calls `work`
+/// directly, without a limit or a thread.
 template <typename Result>
 Result call_with_limit(const char* where, const std::string& what, long seconds,
                        std::function<Result()> work) {

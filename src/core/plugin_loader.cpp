@@ -38,14 +38,14 @@ void Plugin::add_op_builder(const std::string& class_name, OpBuilderFactory fact
   op_builders_.emplace_back(class_name, std::move(factory));
 }
 
-/// The loader's side of a Plugin.
+/// Gives the loader access to the private members of a Plugin.
 struct PluginAccess {
   static Plugin make(const FoundPlugin& found) {
     return {found.described.traits,
             std::filesystem::canonical(found.library).parent_path().string()};
   }
   static LoadedPlugin take(Plugin& plugin) {
-    // After all checks, so that a rejected plugin does not register anything.
+    // Do this after all checks, so that a rejected plugin does not register anything.
     for (auto& [class_name, factory] : plugin.op_builders_)
       register_op_builder(plugin.traits_.name, class_name, std::move(factory));
     return {.create = std::move(plugin.create_), .probe = std::move(plugin.probe_)};
@@ -65,10 +65,10 @@ constexpr const char* kWhere = "load_plugin";
 
 const char* text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
-/// The text file was checked before the library was opened. This checks the library itself, because
-/// the two files may not belong together.
+/// Checks the library itself. The text file was checked before the library was opened, but the two
+/// may not belong together.
 void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descriptor) {
-  // The fields of ABI 1. Later fields are read only if struct_size includes them.
+  // The fields of version 1 of the ABI. Later fields are read only if struct_size includes them.
   constexpr std::size_t kNeeded =
       offsetof(anyaccel_plugin, register_plugin) + sizeof(descriptor.register_plugin);
   if (descriptor.struct_size < kNeeded || descriptor.struct_size > (1U << 16))
@@ -93,7 +93,7 @@ void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descripto
 }
 
 LoadedPlugin load(const FoundPlugin& found) {
-  // Never unload it, because it may register kernels with torch.
+  // Never unload the library, because it may register kernels with torch.
   const DynamicLibrary library(found.library.string(), DynamicLibrary::Unload::never);
   const auto* descriptor = library.find<const anyaccel_plugin*>(ANYACCEL_PLUGIN_SYMBOL);
   if (descriptor == nullptr)
@@ -128,11 +128,12 @@ LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial) {
       try {
         loaded.probe();
       } catch (...) {
-        // The next call of the probe reports the error. The trial only detects hangs and crashes.
+        // Ignore the error, because the next call of the probe reports it. The trial only detects
+        // hangs and crashes.
       }
     };
     const auto problem = run_in_trial(work, static_cast<double>(plugin_seconds()));
-    // Errors from load() already have our prefix and the library's path.
+    // Errors from load() already begin with this prefix and contain the library's path.
     const auto prefix = std::string("[") + kWhere + "] ";
     if (problem.rfind(prefix, 0) == 0)
       throw Error(ErrorCode::unavailable, kWhere, {.what = problem.substr(prefix.size())});

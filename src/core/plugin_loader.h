@@ -1,4 +1,4 @@
-// Opens one plugin's library, checks its descriptor and lets it register.
+// Opens one plugin's library, checks its descriptor and lets the plugin register its backend.
 #pragma once
 
 #include <functional>
@@ -12,17 +12,18 @@ namespace anyaccel {
 /// The backend that a plugin registered.
 struct LoadedPlugin {
   std::function<std::shared_ptr<sdk::Backend>()> create;
-  std::function<sdk::Probe()> probe;  ///< may be empty
+  std::function<sdk::Probe()> probe;  ///< empty if the plugin has no probe
 };
 
 /// Opens the library of a plugin whose search found no problem, and never closes it. Throws
-/// `unavailable` or `version_mismatch` with the reason. With `trial`, a child process does the same
-/// first and also calls the probe, so that a library that hangs or ends its process (a static
-/// constructor that throws, a crash) is rejected like any other. Call it once per plugin.
+/// `unavailable` or `version_mismatch` with the reason. With `trial`, a child process first does
+/// the same and also calls the probe. A library that hangs or ends its process, for example by a
+/// crash or a static constructor that throws, is then rejected like any other. Call it once per
+/// plugin.
 LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial);
 
-/// ANYACCEL_PLUGIN_TIMEOUT: time limit in seconds for opening a plugin, its probe and its create
-/// function. 0: no limit. Throws `invalid_argument`.
+/// Returns ANYACCEL_PLUGIN_TIMEOUT, the time limit in seconds for opening a plugin, for its probe
+/// and for its create function. 0 means no limit. Throws `invalid_argument`.
 long plugin_seconds();
 
 }  // namespace anyaccel

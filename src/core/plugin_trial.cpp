@@ -22,9 +22,9 @@
 #include "base/fork_safe.h"
 #include "base/untrusted_text.h"
 
-// A trial uses two processes. The worker runs the library. Its parent, the keeper, is a subreaper,
-// so that all processes that the worker starts remain descendants of the keeper, whatever their
-// session, and end with it.
+// A trial uses two processes. The worker runs the library. Its parent, the keeper, is a subreaper:
+// all processes that the worker starts remain descendants of the keeper, whatever their session,
+// and the keeper kills them before it exits.
 
 namespace anyaccel {
 
@@ -37,15 +37,15 @@ constexpr char kRefused = 'r';
 constexpr char kStage = 's';
 /// Maximum size of the stored reason and worker output.
 constexpr std::size_t kMaxText = 64 << 10;
-/// A library that writes more than this while it is opened probably never stops.
+/// A library that writes more than this while it is opened probably never stops writing.
 constexpr std::size_t kMaxOutput = 16 << 20;
 /// Time limit for the keeper to kill the worker's remaining processes.
 constexpr std::chrono::seconds kEndWithin{5};
 
-/// Descriptor for the worker's verdict; -1 in all other processes.
+/// Descriptor to which the worker writes its verdict; -1 in all other processes.
 int own_verdict = -1;
 
-/// Both ends are close-on-exec and differ from the standard descriptors.
+/// A pipe whose ends are closed on exec and are not standard descriptors.
 struct Pipe {
   int from = -1;
   int to = -1;
@@ -68,9 +68,11 @@ struct Pipe {
 
 struct Pipes {
   Pipe output;   ///< output of the worker and its children
-  Pipe verdict;  ///< from the worker: stages, then kDone, or kRefused and the reason
-  Pipe report;   ///< from the keeper: the worker's exit status, after all its processes have ended
-  Pipe life;     ///< when closed, the keeper kills everything
+  Pipe verdict;  ///< written by the worker: stages, then kDone, or kRefused and the reason
+  /// Written by the keeper after all of the worker's processes have ended: the worker's exit
+  /// status.
+  Pipe report;
+  Pipe life;  ///< closing it makes the keeper kill everything
 };
 
 void send(int pipe, std::string_view text) {
@@ -88,8 +90,8 @@ void send_failure(std::string_view why) {
 
 [[noreturn]] void run_worker(const std::function<void()>& work, const Pipes& pipes) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The library's output becomes part of the reason, not of this program's output. It must not read
-  // our input either.
+  // The library's output becomes part of the reason instead of this program's output. The library
+  // must not read this program's input either.
   ::dup2(pipes.output.to, STDOUT_FILENO);
   ::dup2(pipes.output.to, STDERR_FILENO);
   if (const int none = ::open("/dev/null", O_RDONLY | O_CLOEXEC); none >= 0)
@@ -106,8 +108,8 @@ void send_failure(std::string_view why) {
   ::_exit(0);  // do not run the parent's destructors
 }
 
-/// Kills the children of this process. Their children are reparented to us, so repeated calls kill
-/// all descendants.
+/// Kills the children of this process. Their children are then reparented to this process, so
+/// repeated calls kill all descendants.
 void kill_children() {
   DIR* folder = ::opendir("/proc");
   if (folder == nullptr) return;
@@ -120,7 +122,7 @@ void kill_children() {
         ::open(("/proc/" + std::string(entry->d_name) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
     const ssize_t count = file < 0 ? -1 : ::read(file, text.data(), text.size() - 1);
     if (file >= 0) ::close(file);
-    // PID (NAME) STATE PPID; NAME may contain any characters.
+    // The format is "PID (NAME) STATE PPID"; NAME may contain any characters.
     const char* behind = count <= 0 ? nullptr : std::strrchr(text.data(), ')');
     char state = 0;
     int parent = 0;
@@ -132,7 +134,7 @@ void kill_children() {
 }
 
 [[noreturn]] void run_keeper(const std::function<void()>& work, Pipes& pipes) {
-  // In a process group of its own, because the parent handles Ctrl-C. The parent's signal handlers
+  // Use a separate process group, because the parent handles Ctrl-C. The parent's signal handlers
   // must not run here.
   ::setpgid(0, 0);
   for (int number = 1; number < NSIG; ++number) {
@@ -149,7 +151,7 @@ void kill_children() {
     run_worker(work, pipes);
   }
   if (worker < 0) ::_exit(1);
-  // Only the worker may hold these ends, because it may close them.
+  // Only the worker may hold these ends, because it decides when they are closed.
   Pipe::close_one(pipes.verdict.to);
   Pipe::close_one(pipes.output.to);
   int status = 0;
@@ -173,7 +175,7 @@ void kill_children() {
   ::_exit(0);
 }
 
-/// Appends available data to `out`, keeping only the last part. Returns false at the end of the
+/// Appends available data to `out` and keeps only its last part. Returns false at the end of the
 /// pipe.
 bool read_some(int pipe, std::string& out, std::size_t& all) {
   std::array<char, 4096> buffer;
@@ -188,8 +190,8 @@ bool read_some(int pipe, std::string& out, std::size_t& all) {
 
 struct Trial {
   std::string output, verdict, report;
-  std::size_t bytes = 0;  ///< size of the output
-  std::string stopped;    ///< why the trial was stopped; empty if it ended by itself
+  std::size_t bytes = 0;  ///< total size of the output
+  std::string stopped;    ///< reason why the trial was stopped; empty if it ended by itself
 };
 
 /// Reads the pipes until the keeper reports.
@@ -257,7 +259,7 @@ std::string ended_by(int status, const std::string& output) {
   return out;
 }
 
-/// Removes the stages from the front of `verdict` and returns the last one.
+/// Removes the stages from the beginning of `verdict` and returns the last one.
 std::string take_stages(std::string& verdict) {
   std::string stage;
   for (std::size_t end = 0;
@@ -276,15 +278,15 @@ void begin_trial_stage(const char* name) {
 
 std::string run_in_trial(const std::function<void()>& work, double seconds) {
   Pipes pipes;
-  // If a trial is not possible, loading the library directly may still work.
+  // If a trial is impossible, loading the library directly may still work.
   for (const auto* pipe : {&pipes.output, &pipes.verdict, &pipes.report, &pipes.life})
     if (!pipe->made()) return {};
-  // Otherwise a child that another thread forks in the meantime would keep the keeper alive after
-  // this process.
+  // Close the pipe in children that other threads fork in the meantime. Otherwise the keeper would
+  // live as long as such a child.
   const bool registered = close_in_children(pipes.life.to);
   const pid_t keeper = ::fork();
   if (keeper == 0) {
-    if (registered) pipes.life.to = -1;  // closed by fork()
+    if (registered) pipes.life.to = -1;  // the fork() handler has closed it
     run_keeper(work, pipes);
   }
   const auto release = [&] {
@@ -298,7 +300,7 @@ std::string run_in_trial(const std::function<void()>& work, double seconds) {
   receive(pipes, seconds, trial, release);
   release();
   if (trial.report.size() < sizeof(int)) ::kill(keeper, SIGKILL);
-  // A program that reaps all its children itself may have taken this one too.
+  // A program that reaps all its children may already have reaped this one.
   while (::waitpid(keeper, nullptr, 0) < 0 && errno == EINTR) continue;
   const auto stage = take_stages(trial.verdict);
   if (trial.verdict.starts_with(kRefused)) return printable_text(trial.verdict.substr(1), 2000);

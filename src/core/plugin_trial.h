@@ -1,4 +1,4 @@
-// Runs code that may end its process in a child process.
+// Runs code that may end its process, in a child process.
 #pragma once
 
 #include <functional>
@@ -7,13 +7,13 @@
 namespace anyaccel {
 
 /// Runs `work` in a forked child and captures its output. Returns an empty string if `work`
-/// returned, otherwise the reason: the exception's text, or the signal that ended the child and its
-/// last line of output. A child that takes longer than `seconds` (0: no limit) or writes megabytes
-/// is killed. All processes that it leaves behind are killed too, whatever their session. `work`
-/// must not depend on other threads, because the child has only one.
+/// returned, otherwise the reason: the exception's text, or the signal that ended the child with
+/// its last line of output. A child that takes longer than `seconds` (0: no limit) or writes
+/// megabytes is killed. All processes that it leaves behind are also killed, whatever their
+/// session. `work` must not depend on other threads, because the child has only one.
 std::string run_in_trial(const std::function<void()>& work, double seconds);
 
-/// Called by `work` to name the stage that begins, for the timeout message. Ignored outside of a
+/// Called by `work` to name the stage that begins, for the timeout message. Does nothing outside a
 /// trial.
 void begin_trial_stage(const char* name);
 

@@ -17,14 +17,14 @@ namespace anyaccel {
 
 namespace {
 
-/// A plugin; kept as long as the process lives.
+/// A plugin. Exists until the process ends.
 struct Known {
   FoundPlugin found;
-  bool registered = false;  ///< a backend of its name comes from it; guarded by Plugins::mutex
-  std::mutex loading;       ///< held while its library is opened; guards `loaded`
+  bool registered = false;  ///< whether it is the backend of its name; protected by Plugins::mutex
+  std::mutex loading;       ///< held while the library is opened; protects `loaded`
   LoadedPlugin loaded;
 
-  std::mutex mutex;  // guards the two below
+  std::mutex mutex;  // protects `state` and `reason`
   PluginState state = PluginState::found;
   std::string reason;
 
@@ -40,20 +40,23 @@ struct Known {
 };
 
 struct Plugins {
-  std::mutex mutex;  // guards both; a Known never moves
+  std::mutex mutex;  // protects both members; elements of `known` never move
   std::deque<Known> known;
   std::vector<std::string> searched;
 };
 
 Plugins& state() {
-  static auto* instance = new Plugins;  // never destroyed, like the backends they registered
+  static auto* instance =
+      new Plugins;  // never destroyed, like the backends that plugins registered
   return *instance;
 }
 
-/// A broken plugin is an error only if the user names it; otherwise it is reported as a warning.
+/// Logs a warning about a broken plugin, unless the user names an accelerator.
 void warn(const Known& plugin, const std::string& why) {
   const auto named = env("DS_ACCELERATOR");
-  if (named) return;  // either it is this plugin, and the error reports it, or it is not needed
+  // If the variable names this plugin, the error reports the reason. Otherwise the plugin is not
+  // needed.
+  if (named) return;
   log_once(LogLevel::warning, plugin.found.file.string(),
            "the plugin " + plugin.found.file.string() + " is skipped: " + why);
 }
@@ -63,7 +66,7 @@ void reject(Known& plugin, const std::string& why) {
   warn(plugin, why);
 }
 
-/// Opens the library at the first call. A failure is permanent.
+/// Opens the library on the first call. A failure is permanent.
 LoadedPlugin& load(Known& plugin) {
   const std::lock_guard lock(plugin.loading);
   const auto verdict = plugin.verdict();
@@ -81,7 +84,7 @@ LoadedPlugin& load(Known& plugin) {
   return plugin.loaded;
 }
 
-/// Runs code of an open plugin with the time limit. A plugin that exceeds it is rejected.
+/// Runs code of an open plugin within the time limit. A plugin that exceeds the limit is rejected.
 template <typename Result>
 Result bounded(Known& plugin, const std::string& what, const std::function<Result()>& work) {
   try {
@@ -96,8 +99,8 @@ sdk::Probe probe(Known& plugin) noexcept {
   try {
     const auto verdict = plugin.verdict();
     if (verdict.state == PluginState::refused)
-      return {0, "its plugin was refused: " + verdict.reason};
-    // If the text file shows that there are no devices, the library is not opened.
+      return {0, "its plugin was rejected: " + verdict.reason};
+    // If the probe in the text file finds no devices, the library is not opened.
     const auto cheap = probe_plugin(plugin.found.described.probe);
     if (cheap && cheap->device_count == 0) return *cheap;
     const auto& loaded = load(plugin);
@@ -106,7 +109,7 @@ sdk::Probe probe(Known& plugin) noexcept {
                                  loaded.probe);
     return cheap.value_or(sdk::Probe{0, "neither its text file nor its library can count devices"});
   } catch (const std::exception& error) {
-    return {0, std::string("its plugin was refused: ") + error.what()};
+    return {0, std::string("its plugin was rejected: ") + error.what()};
   } catch (...) {
     return {0, "its probe threw something that is not a std::exception"};
   }
@@ -145,10 +148,10 @@ void add(const FoundPlugin& found) {
   }
   if (found.problem.empty())
     plugin->set(PluginState::found,
-                "its text file is compatible; its library has not been needed yet");
+                "its text file is compatible; its library has not been opened yet");
   else
     reject(*plugin, found.problem);
-  // Register a rejected plugin too, so that naming it reports the reason.
+  // Also register a rejected plugin, so that a program that names it gets the reason.
   if (!taken && is_plugin_name(found.name) && !is_reserved_name(found.name))
     register_as_backend(*plugin);
 }
@@ -197,7 +200,7 @@ std::string refused_plugins() {
   std::string out;
   for (const auto& plugin : plugins())
     if (plugin.state == PluginState::refused)
-      out.append(out.empty() ? "; plugins that were refused: " : "; ").append(plugin.reason);
+      out.append(out.empty() ? "; rejected plugins: " : "; ").append(plugin.reason);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The plugins of this process, for registry and detection.
+// The plugins of this process, for use by registry and detection.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace anyaccel {
 
-/// Searches the folders and registers each plugin as a backend that opens its library when it is
-/// first probed or created. A broken plugin becomes a backend whose probe returns the reason. The
-/// caller must not hold a lock of the registry.
+/// Searches the folders and registers each plugin as a backend, whose library is opened when the
+/// backend is first probed or created. A broken plugin becomes a backend whose probe returns the
+/// reason. The caller must not hold a lock of the registry.
 void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept;
 
-/// True for the name of a backend that a plugin's text file registered. Thread-safe.
+/// True if a plugin's text file registered a backend of this name. Thread-safe.
 bool is_plugin(const std::string& name);
 
-/// "; plugins that were refused: ..." for messages; empty if there are none.
+/// Returns "; rejected plugins: ..." for messages; empty if there are none.
 std::string refused_plugins();
 
 }  // namespace anyaccel

@@ -78,7 +78,7 @@ Random Accelerator::random() { return Random(*this); }
 
 void Random::manual_seed(std::uint64_t value) const {
   anyaccel::seed(host(), value);
-  // Seeding must not start a device. A device that starts later uses this seed.
+  // Seeding must not initialize a device. A device that is initialized later uses this seed.
   accelerator_->lazy_call(
       [accelerator = accelerator_, value] { accelerator->manual_seed_all(value); });
 }
@@ -113,7 +113,7 @@ RngGuard::~RngGuard() {
     put_state(host(), at::Tensor(states_[0]), "fork_rng");
     for (std::size_t i = 1; i < states_.size(); ++i)
       accelerator_.set_rng_state(at::Tensor(states_[i]), static_cast<DeviceIndex>(i - 1));
-  } catch (...) {  // a lost device has no generator to restore
+  } catch (...) {  // a lost device has no generator whose state could be restored
   }
 }
 

@@ -22,7 +22,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry;  // never destroyed: backends outlive static destruction
+  static auto* instance =
+      new Registry;  // never destroyed, because backends outlive static destruction
   return *instance;
 }
 
@@ -41,8 +42,8 @@ void register_built_once() {
 }
 
 struct Finders {
-  std::recursive_mutex
-      mutex;  // other threads wait for the finders; a finder may query the registry
+  // Recursive, because a finder may query the registry. Other threads wait for the finders.
+  std::recursive_mutex mutex;
   std::atomic<bool> any{false};
   std::vector<std::function<void()>> waiting;
 };

@@ -10,22 +10,22 @@
 
 namespace anyaccel {
 
-/// Registers the built-in backends and finds plugins at the first call. Thread-safe.
+/// On the first call, registers the built-in backends and finds plugins. Thread-safe.
 void prepare_registry();
 
-/// Copies of all entries in the order of probing. Registers the built-in backends at the first
-/// call. Thread-safe.
+/// Returns copies of all entries in the order of probing. On the first call, registers the built-in
+/// backends. Thread-safe.
 std::vector<BackendEntry> registered_entries();
 
-/// Runs an entry's probe. If it throws, the backend is unavailable and the exception is the reason.
-/// Never throws.
+/// Runs an entry's probe. If the probe throws, the backend is unavailable and the exception is the
+/// reason. Never throws.
 BackendVerdict probe_backend(const BackendEntry& entry) noexcept;
 
-/// Makes the backend `name` answer probes with `answer`, even if it is registered later. Used for
-/// devices without a driver, such as simulated ones. Thread-safe.
+/// Makes `answer` the result of all probes of the backend `name`, even if the backend is registered
+/// later. Used for devices without a driver, such as simulated ones. Thread-safe.
 void answer_probe(const std::string& name, sdk::Probe answer);
 
-/// "cpu, cuda, ..." for messages.
+/// Returns a list such as "cpu, cuda, ..." for messages.
 std::string joined(const std::vector<std::string>& command);
 
 }  // namespace anyaccel

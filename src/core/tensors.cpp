@@ -13,7 +13,7 @@ template <typename T>
 at::Tensor make(c10::ArrayRef<T> values, c10::ScalarType dtype, const c10::Device& device,
                 const char* where) {
   const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value);
-  // from_blob takes a mutable pointer, but the values are only read.
+  // from_blob() takes a mutable pointer, but the values are only read.
   const auto view = at::from_blob(const_cast<T*>(values.data()),
                                   {static_cast<std::int64_t>(values.size())}, options);  // NOLINT
   return translated(

@@ -20,10 +20,11 @@ constexpr const char* kWhere = "launch";
 struct Candidate {
   sdk::Traits traits;
   bool on_cores;
-  std::optional<sdk::Probe> probe;  ///< empty: only torch can detect devices
+  std::optional<sdk::Probe> probe;  ///< empty if only torch can detect devices
 };
 
-/// Built-in backends are probed only when needed, because some probes open a vendor's library.
+/// Probes a backend. Built-in backends are probed only when needed, because some probes open a
+/// vendor's library.
 std::optional<sdk::Probe> probe_of(const Candidate& candidate) {
   if (candidate.probe || candidate.traits.probe == nullptr) return candidate.probe;
   return candidate.traits.probe();
@@ -66,7 +67,7 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
                   {.what = "the accelerator '" + name +
                            "', which DS_ACCELERATOR names, has no devices here: " + probe->reason,
                    .hint = "unset DS_ACCELERATOR to use an available accelerator"});
-    return made(std::move(candidate), probe, "DS_ACCELERATOR names it");
+    return made(std::move(candidate), probe, "selected by DS_ACCELERATOR");
   }
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "no accelerator has this name",
@@ -75,7 +76,7 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
                .hint = "check DS_ACCELERATOR, or add its plugin's folder to ANYACCEL_PLUGIN_PATH"});
 }
 
-/// Returns the entries of the first visible-devices variable that is set; nothing if none is.
+/// Returns the entries of the first visible-devices variable that is set; nullopt if none is.
 std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& accelerator) {
   for (const auto& variable : accelerator.traits.visible_devices_envs) {
     const auto list = env(variable.c_str());
@@ -148,7 +149,7 @@ std::vector<std::string> visible_names(const JobAccelerator& accelerator,
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(slot.data(), slot.data() + slot.size(), index);
     if (error != std::errc{} || end != slot.data() + slot.size()) {
-      out.push_back(slot);  // a device's own name
+      out.push_back(slot);  // a device name, not an index
     } else if (index < entries->size()) {
       out.push_back((*entries)[index]);
     } else {

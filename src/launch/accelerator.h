@@ -12,24 +12,27 @@ namespace anyaccel::launch {
 
 struct JobAccelerator {
   sdk::Traits traits;
-  bool on_cores = false;       ///< ranks compute on the host's cores; the devices are NUMA nodes
-  std::optional<int> devices;  ///< number of devices of this host; empty if only torch can count
-                               ///< them, or if they are parts of the host
-  std::string reason;          ///< why this accelerator was selected, one sentence
+  bool on_cores =
+      false;  ///< whether ranks compute on the host's cores; the devices are then NUMA nodes
+  /// Number of devices of this host. Empty if only torch can count them, or if ranks compute on the
+  /// host's cores.
+  std::optional<int> devices;
+  std::string reason;  ///< one sentence that explains the selection
 };
 
 /// Returns the accelerator `named` or, if empty, the first one in the registry's order that has
 /// devices on this machine. Throws `invalid_argument` for an unknown name, and `unavailable` if the
 /// accelerator has no devices or if ANYACCEL_STRICT forbids the fallback to the host. With
-/// `elsewhere`, ranks run on other hosts, and an accelerator without devices here is not an error.
+/// `elsewhere`, ranks run on other hosts, so an accelerator without devices on this machine is not
+/// an error.
 JobAccelerator find_accelerator(const std::optional<std::string>& named, bool elsewhere = false);
 
 /// Returns the slots of this host: the entries of the accelerator's visible-devices variable, or
-/// numbers if it is unset. Not for accelerators that compute on cores. Throws `unavailable` if the
-/// devices cannot be counted.
+/// numbers if it is unset. Do not call it for accelerators that compute on cores. Throws
+/// `unavailable` if the devices cannot be counted.
 std::vector<std::string> visible_slots(const JobAccelerator& accelerator);
 
-/// Converts the slots of a host file to device names. A number is an index into the accelerator's
+/// Converts the slots in a host file to device names. A number is an index into the accelerator's
 /// visible-devices variable, if that is set. Throws `invalid_argument` if an index is out of range.
 std::vector<std::string> visible_names(const JobAccelerator& accelerator,
                                        const std::vector<std::string>& slots);

@@ -12,7 +12,7 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Prefixes of the variables that DeepSpeed passes on. The accelerator's traits add more.
+/// Prefixes of the variables that DeepSpeed passes on. The traits of the accelerator add more.
 constexpr const char* kExported[] = {"MLFLOW", "PYTHON", "MV2", "UCX"};
 /// Variables that must be the same on all hosts. Other ANYACCEL_ variables are not passed on,
 /// because logging and paths may differ between hosts.

@@ -1,5 +1,5 @@
-// Arguments and variables that the launcher passes to agents, that is, to launchers on other hosts
-// or of one rank. They are the same for every runner.
+// The arguments and variables that the launcher passes to agents. An agent is a launcher that runs
+// on another host or starts a single rank. The arguments are the same for every runner.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace anyaccel::launch {
 
-/// Returns the variables that are passed on: those of this process with a prefix of DeepSpeed's or
-/// of the accelerator's, and those of the environment files.
+/// Returns the variables that are passed on: the variables of this process with one of DeepSpeed's
+/// or the accelerator's prefixes, and those from the environment files.
 Variables passed_on(const JobInput& input);
 
-/// Returns hosts, address, options and program as arguments for parse_options(). The caller puts
+/// Returns hosts, address, options and program as arguments for parse_options(). The caller inserts
 /// the arguments that name the agent's host or rank before them.
 std::vector<std::string> agent_options(const Options& options, const JobInput& input);
 

@@ -9,7 +9,7 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Runs `act`, which returns an error text; an exception counts as an error, too. Returns the text
+/// Runs `act`, which returns an error text; an exception also counts as an error. Returns the text
 /// of a warning, or "" if there was no error.
 std::string refusal(const std::string& what, const std::function<std::string()>& act) {
   std::string why;
@@ -32,7 +32,7 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
           refusal(rank + "is not bound to CPUs " + topology::format_cpu_list(plan.cores),
                   [&] { return topology::bind_cpus(plan.cores); });
     if (plan.policy != MemoryPolicy::none)
-      result.memory_refused = refusal(rank + "takes memory from any NUMA node, not " +
+      result.memory_refused = refusal(rank + "allocates memory on any NUMA node, not " +
                                           (plan.policy == MemoryPolicy::bind ? "only " : "first ") +
                                           topology::format_cpu_list(plan.memory_nodes),
                                       [&] {
@@ -40,7 +40,7 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
                                             plan.memory_nodes, plan.policy == MemoryPolicy::bind);
                                       });
   } catch (const std::exception&) {
-    // There is no memory for the warning. The rank runs without it.
+    // There is not enough memory for the warning. The rank runs without it.
   }
   return result;
 }

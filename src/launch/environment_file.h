@@ -12,17 +12,17 @@ namespace anyaccel::launch {
 /// Names and values, in the order in which they were set. Names are unique.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// Parses lines `NAME=VALUE`. The value extends to the end of the line; spaces around both are
-/// removed. Empty lines and lines that begin with # are ignored. `name` is the file's name for
-/// messages. Throws `invalid_argument`, naming the line.
+/// Parses lines `NAME=VALUE`. The value extends to the end of the line; spaces around the name and
+/// the value are removed. Empty lines and lines that begin with # are ignored. `name` is the file's
+/// name in messages. Throws `invalid_argument`, naming the line.
 Variables parse_environment_file(std::string_view text, const std::string& name);
 
-/// Reads the same files as DeepSpeed: `.deepspeed_env`, or the file that DS_ENV_FILE names, in the
-/// home folder and then in the current folder. Missing files are skipped. Throws the errors of
-/// parse_environment_file(), and `io`.
+/// Reads the same files as DeepSpeed: `.deepspeed_env`, or the file that DS_ENV_FILE names, first
+/// in the home folder and then in the current folder. Missing files are skipped. Throws `io` and
+/// the errors of parse_environment_file().
 Variables environment_files();
 
-/// Sets the variable `name`, replacing its earlier value.
+/// Sets the variable `name`, replacing any earlier value.
 void set(Variables& variables, const std::string& name, std::string value);
 
 /// Returns `NAME=VALUE`.

@@ -7,8 +7,9 @@ namespace anyaccel::launch {
 namespace {
 
 struct Foreign {
-  std::string_view name;  ///< without leading dashes, with `_`; single letters are options with one
-                          ///< dash and are case-sensitive
+  /// Name without leading dashes, with `_` instead of `-`. A single letter is a case-sensitive
+  /// option with one dash.
+  std::string_view name;
   const char* whose;
   const char* instead;
 };

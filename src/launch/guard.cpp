@@ -27,22 +27,23 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// Time between the signal that asks processes to end and SIGKILL. It is long after a user's
-/// signal, so that programs can save their state, and short after a failure, because the remaining
-/// ranks only wait for the failed one.
+/// signal, so that programs can save their state. It is short after a failure, because the
+/// remaining ranks only wait for the failed one.
 constexpr milliseconds kAfterSignal{3000};
 constexpr milliseconds kAfterFailure{500};
-/// Processes that survive SIGKILL for this long are stuck in the kernel or belong to another user.
+/// Processes that survive SIGKILL for this long are blocked in the kernel or belong to another
+/// user.
 constexpr milliseconds kAfterKill{1500};
 constexpr milliseconds kLook{10};
-/// Number of heartbeats within Job::silence.
+/// Number of heartbeats within Job::silence seconds.
 constexpr int kSigns = 6;
 
 struct Request {
-  int signal;  ///< 0: start the ranks
+  int signal;  ///< signal that the launcher received; 0 requests the start of the ranks
   bool from_terminal;
 };
 
-/// The guard's side.
+/// The guard process.
 class Watch {
  public:
   Watch(const Job& job, int link, pid_t launcher, pid_t launcher_group)
@@ -54,13 +55,14 @@ class Watch {
 
  private:
   struct Rank {
-    pid_t process = 0;  ///< 0: has ended or was not started
+    pid_t process = 0;  ///< 0 if the rank has ended or was not started
     int descriptor = -1;
-    int held = -1;  ///< write end of its input, for RankInput::held
+    int held = -1;  ///< write end of the rank's standard input, for RankInput::held
   };
   pid_t start_rank(std::size_t index, RankDescriptors descriptors, const SignalSettings& signals);
   void tell(GuardMessage message) const {
-    // The socket's buffer has space for the few messages, even if the launcher does not read them.
+    // The socket's buffer has enough space for these few messages, even if the launcher does not
+    // read them.
     if (!gone_) ::send(link_, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   void end(int signal, milliseconds grace, pid_t except = 0);
@@ -77,7 +79,8 @@ class Watch {
   pid_t group_;
   pid_t launcher_;
   int epoll_ = -1;
-  int signals_ = -1;  ///< signalfd: readable after a child ended or this process received a signal
+  int signals_ =
+      -1;  ///< signalfd, which is readable after a child ended or this process received a signal
   std::vector<Rank> ranks_;
   std::size_t running_ = 0;
   bool gone_ = false;
@@ -87,7 +90,7 @@ class Watch {
 
 constexpr std::uint64_t kLink = ~std::uint64_t{0};
 constexpr std::uint64_t kSignal = kLink - 1;
-/// Signals to the guard that it forwards to the launcher.
+/// Signals that the guard forwards to the launcher.
 constexpr int kEnds[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 void add(int epoll, int descriptor, std::uint64_t what, std::uint32_t events) {
@@ -115,13 +118,13 @@ void Watch::start(const std::vector<RankDescriptors>& descriptors, const SignalS
     ranks_[i].process = process;
     ranks_[i].descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
     ++running_;
-    // Without pidfds (Linux before 5.3), ranks that end almost at once may be reported in the wrong
-    // order.
+    // Without pidfds (Linux before 5.3), ranks that end at almost the same time may be reported in
+    // the wrong order.
     if (ranks_[i].descriptor >= 0) add(epoll_, ranks_[i].descriptor, i, EPOLLIN | EPOLLONESHOT);
   }
 }
 
-/// Returns -1 and sets errno if the rank cannot be started.
+/// Starts a rank. Returns -1 and sets errno if this fails.
 pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
                         const SignalSettings& signals) {
   int input[2] = {-1, -1};
@@ -129,9 +132,9 @@ pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
   if (job_.input == RankInput::nothing) input[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const pid_t self = ::getpid();
   const pid_t process = ::fork();
-  // Clients that reach other hosts must not receive the terminal's Ctrl-C, because they are asked
-  // to end through their input or by `end_signal`. If the guard dies, a runner gets SIGTERM instead
-  // of SIGKILL, so that it can end its processes on other hosts.
+  // The terminal's Ctrl-C must not reach clients that connect to other hosts, because they are
+  // asked to end through their input or by `end_signal`. If the guard dies, a runner gets SIGTERM
+  // instead of SIGKILL, so that it can end its processes on other hosts.
   if (process == 0)
     become_rank(job_.ranks[index], job_.unset, descriptors, input[0], signals, self,
                 job_.own_group ? 0 : group_, job_.end_signal != 0 ? SIGTERM : SIGKILL);
@@ -152,7 +155,7 @@ void Watch::end(int signal, milliseconds grace, pid_t except) {
       if (rank.held >= 0) ::close(rank.held);
       rank.held = -1;
     }
-    // The agents take as long to end their ranks as this guard does after a signal.
+    // Agents need as much time to end their ranks as this guard does after a signal.
     kill_at_ = Clock::now() + kAfterSignal + kAfterFailure;
     return;
   }
@@ -171,7 +174,7 @@ int Watch::milliseconds_to_wait() const {
   return static_cast<int>(std::max<std::int64_t>(left, 0) + 1);
 }
 
-/// Sends heartbeats to agents, which could not detect a cut network otherwise.
+/// Sends heartbeats to agents, which could not detect a broken network connection otherwise.
 void Watch::give_sign() {
   if (job_.silence == 0 || ending_ || Clock::now() < sign_at_) return;
   sign_at_ = Clock::now() + milliseconds(job_.silence * 1000LL / kSigns);
@@ -194,7 +197,7 @@ void Watch::obey() {
     else if (!ending_)
       end(SIGTERM, kAfterSignal);
   } else if (request.signal == 0) {
-    // A request to start that arrives after a signal has no effect.
+    // A request to start has no effect if it arrives after a signal.
   } else if (request.signal == SIGUSR1 || request.signal == SIGUSR2) {
     for (const auto& rank : ranks_)
       if (rank.process > 0) ::kill(rank.process, request.signal);
@@ -226,8 +229,8 @@ void Watch::rank_ended(std::size_t index) {
   end(SIGTERM, kAfterFailure);
 }
 
-/// Reaps processes that are not ranks. Ranks with a pidfd are reaped by run(), in the order in
-/// which they ended.
+/// Reaps processes that are not ranks. run() reaps ranks with a pidfd, in the order in which they
+/// ended.
 void Watch::reap() {
   for (;;) {
     siginfo_t info{};
@@ -243,7 +246,8 @@ void Watch::reap() {
   }
 }
 
-/// True if there are no descendants. This process inherits all orphans, so it then has no children.
+/// True if there are no descendants. This process inherits all orphans, so in that case it has no
+/// children.
 bool Watch::nothing_left() {
   siginfo_t info{};
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
@@ -282,7 +286,7 @@ void Watch::run() {
   tell({GuardMessage::finished, -1, stuck});
 }
 
-/// Waits for the first request. A request to start is consumed; a signal is left for obey().
+/// Waits for the first request. Consumes a request to start, but leaves a signal for obey().
 /// Returns false if the launcher is gone.
 bool wait_for_start(int link) {
   Request request{};
@@ -308,7 +312,7 @@ bool wait_for_start(int link) {
   Watch watch(job, link, launcher, launcher_group);
   watch.start(descriptors, signals);
   for (const auto& one : descriptors) {
-    // The launcher reads until all writers have closed their ends.
+    // Close these copies, because the launcher reads until all writers have closed their ends.
     if (one.output >= 0) ::close(one.output);
     if (one.error >= 0 && one.error != one.output) ::close(one.error);
   }
@@ -359,8 +363,8 @@ std::optional<GuardMessage> Guard::receive() {
     GuardMessage message{};
     const ssize_t count = ::recv(link_, &message, sizeof message, 0);
     if (count == sizeof message) return message;
-    // If the guard ended without reading a request, ECONNRESET is returned once, before its
-    // messages.
+    // If the guard ended without reading a request, recv() fails once with ECONNRESET before it
+    // returns the guard's messages.
     if (count < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     return std::nullopt;
   }

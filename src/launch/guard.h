@@ -17,53 +17,55 @@
 
 namespace anyaccel::launch {
 
-/// Descriptors for a rank's output; -1: the same as the launcher's.
+/// Descriptors for a rank's output; -1 means that of the launcher.
 struct RankDescriptors {
   int output = -1;
   int error = -1;
 };
 
-/// A message from the guard. Messages are sent in the order of their kinds.
+/// A message from the guard. Messages are sent in the order in which their kinds are listed.
 struct GuardMessage {
   enum Kind : int {
-    not_started,  ///< `rank` could not be forked; `status` is errno. The job ends.
-    failed,  ///< `rank` was the first to end with a status other than 0, and the job was not being
-             ///< ended; `status` is from waitpid()
-    left_behind,  ///< all ranks succeeded, but `status` of their processes were still running and
-                  ///< were ended
-    finished,     ///< all processes have ended, except `status` that cannot be killed
+    not_started,  ///< `rank` could not be forked, and `status` is errno; the job ends
+    /// `rank` was the first to end with a status other than 0, while the job was not being ended;
+    /// `status` is from waitpid().
+    failed,
+    /// All ranks succeeded, but `status` processes that they started were still running and were
+    /// ended.
+    left_behind,
+    finished,  ///< all processes have ended, except `status` processes that cannot be killed
   };
   Kind kind;
   int rank = -1;  ///< index into Job::ranks
   int status = 0;
 };
 
-/// The launcher's side.
+/// The launcher's connection to the guard process.
 class Guard {
  public:
-  /// Forks the guard. `descriptors` has one entry per rank. `remove` is a file to remove if the
-  /// launcher dies; may be empty. The caller must not have other threads. Throws `unavailable` if
-  /// it cannot fork.
+  /// Forks the guard. `descriptors` has one entry per rank. `remove` is a file that the guard
+  /// removes if the launcher dies; may be empty. The caller must not have other threads. Throws
+  /// `unavailable` if it cannot fork.
   Guard(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove);
-  /// Waits until the guard has ended. Without a call of start(), no rank is started.
+  /// Waits until the guard has ended. If start() was not called, no rank is started.
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
   /// Starts the ranks. Call it after installing the signal handlers, because a rank may cause a
-  /// signal.
+  /// signal as soon as it runs.
   void start();
 
   /// Descriptor that is readable if a message is available or the guard has ended.
   int link() const noexcept { return link_; }
-  /// Receives the next message; returns nothing if the guard has ended.
+  /// Receives the next message; returns nullopt if the guard has ended.
   std::optional<GuardMessage> receive();
   pid_t process() const noexcept { return process_; }
 
-  /// Tells the guard at `link` that the launcher received a signal. `from_terminal`: a terminal
-  /// sent it, so the ranks have received it, too. The ranks get the signal, and SIGKILL three
-  /// seconds later or at the second call. SIGUSR1 and SIGUSR2 are only forwarded.
-  /// Async-signal-safe.
+  /// Tells the guard at `link` that the launcher received a signal. `from_terminal` means that a
+  /// terminal sent it, so the ranks have received it, too. Otherwise the guard sends it to the
+  /// ranks. The ranks get SIGKILL three seconds later or at the second call. SIGUSR1 and SIGUSR2
+  /// are only forwarded. Async-signal-safe.
   static void forward(int link, int signal, bool from_terminal) noexcept;
 
  private:
@@ -71,7 +73,7 @@ class Guard {
   pid_t process_ = 0;
 };
 
-/// Kills all descendants of this process. For a launcher whose guard has died.
+/// Kills all descendants of this process. Called by a launcher whose guard has died.
 void kill_descendants();
 
 }  // namespace anyaccel::launch

@@ -14,7 +14,7 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
-/// A larger count is a typing error. The limit also bounds the length of the list.
+/// A larger count is probably a typing error. The limit also bounds the length of the list.
 constexpr int kMaxSlots = 4096;
 
 [[noreturn]] void fail(const std::string& what, const std::string& got = {},
@@ -47,7 +47,7 @@ bool is_letter_or_digit(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Parses a slot; "007" is slot 7. Returns nothing if the text cannot be a slot.
+/// Parses a slot; "007" is slot 7. Returns nullopt if the text cannot be a slot.
 std::optional<std::string> slot_of(std::string_view text) {
   text = trimmed(text);
   if (text.empty() || text.find_first_of(" \t@,") != std::string_view::npos) return std::nullopt;
@@ -56,7 +56,8 @@ std::optional<std::string> slot_of(std::string_view text) {
   return std::string(text.substr(digit));
 }
 
-/// Sorts slots like DeepSpeed: by number if all are numbers, otherwise not at all.
+/// Sorts slots by number if all of them are numbers, and leaves other lists unsorted, like
+/// DeepSpeed.
 void sort_slots(std::vector<std::string>& slots) {
   if (std::all_of(slots.begin(), slots.end(), is_number))
     std::stable_sort(slots.begin(), slots.end(), [](const std::string& a, const std::string& b) {
@@ -81,8 +82,8 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
     if (error != std::errc{} || count > kMaxSlots) return std::nullopt;
     return numbered_slots(count);
   }
-  // "4abc", "-4", "two" and "O4" are misspelled numbers. Real device names, such as UUIDs, contain
-  // other characters.
+  // Reject misspelled numbers such as "4abc", "-4", "two" and "O4". Real device names, such as
+  // UUIDs, contain other characters.
   const bool several = text.find(',') != std::string_view::npos;
   if (text.empty() ||
       (!several && std::string_view("0123456789-+").find(text.front()) != std::string_view::npos) ||
@@ -97,8 +98,8 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
   return out;
 }
 
-/// Parses a filter. Hosts are in the order of their first mention and have the slots of all
-/// mentions.
+/// Parses a filter. A host that is named several times gets the slots of all its entries. Hosts are
+/// in the order of their first entries.
 std::vector<Host> parse_filter(std::string_view text) {
   std::vector<Host> out;
   for (const auto part : split(text, '@')) {
@@ -153,7 +154,7 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     if (host.find_first_of("@:") != std::string::npos)
       fail(where + " has a host name that filters cannot express", quoted_text(host),
            "a name without @ and :");
-    // The name becomes an argument of ssh and of other programs.
+    // Reject such a name, because it becomes an argument of ssh and of other programs.
     if (host.starts_with('-'))
       fail(where + " has a host name that looks like an option", quoted_text(host),
            "a name that does not begin with -");

@@ -1,5 +1,5 @@
 // Hosts and their slots, selected by host files, --include, --exclude, --num_nodes and
-// --num_accelerators. The rules are DeepSpeed's.
+// --num_accelerators. The rules are those of DeepSpeed.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace anyaccel::launch {
 
-/// One host. A slot is a device's number, or a name that the accelerator's visible-devices variable
-/// takes, such as a UUID.
+/// One host. A slot is a device number, or a name that the accelerator's visible-devices variable
+/// accepts, such as a UUID.
 struct Host {
   std::string name;
   std::vector<std::string> slots;
@@ -21,21 +21,22 @@ struct Host {
 std::vector<std::string> numbered_slots(int count);
 
 /// Parses a host file with lines `NAME slots=N`, or `NAME slots=A,B,...` for named slots. Blank
-/// lines, lines that begin with #, and text after the slots (`max_slots=8`) are ignored. Filters
-/// may name a host with slots=0. `name` is the file's name for messages. Throws `invalid_argument`
-/// for an invalid line or a duplicate host, naming the line, and for a file without slots.
+/// lines, lines that begin with #, and text after the slots (`max_slots=8`) are ignored. Hosts with
+/// slots=0 are kept, because filters may name them. `name` is the file's name in messages. Throws
+/// `invalid_argument` for an invalid line or a duplicate host, naming the line, and for a file
+/// without slots.
 std::vector<Host> parse_host_file(std::string_view text, const std::string& name);
 
-/// Parses hosts with their slots in the format of a filter, `a:0,1@b:0`. Slots keep their order.
+/// Parses hosts and their slots in the format of a filter, `a:0,1@b:0`. Slots keep their order.
 /// Throws `invalid_argument`.
 std::vector<Host> parse_hosts(std::string_view text);
-/// Formats hosts for parse_hosts().
+/// Formats hosts as text for parse_hosts().
 std::string format_hosts(const std::vector<Host>& hosts);
 
-/// Reduces hosts to `include`, or removes `exclude`; at most one of the two may be non-empty. Both
-/// have the form `NAME[:SLOT,...][@NAME...]`, where a name without slots means the whole host.
-/// Hosts without slots are dropped. Hosts keep their order, and numbered slots are sorted. Throws
-/// `invalid_argument` for unknown hosts and slots, and if nothing is left.
+/// Keeps only the hosts in `include`, or removes those in `exclude`; at least one of the two must
+/// be empty. Both have the form `NAME[:SLOT,...][@NAME...]`, where a name without slots means the
+/// whole host. Hosts without slots are dropped. Hosts keep their order, and numbered slots are
+/// sorted. Throws `invalid_argument` for unknown hosts and slots, and if nothing is left.
 std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include,
                                std::string_view exclude);
 
@@ -44,19 +45,20 @@ std::vector<Host> first_hosts(std::vector<Host> hosts, int count);
 
 /// What to do if a host has fewer slots than requested.
 enum class FewerSlots {
-  fail,                        ///< throw: slots are devices
-  fail_unless_oversubscribed,  ///< throw, naming --oversubscribe: slots are a host file's limit for
-                               ///< ranks that compute on cores
-  add,                         ///< add slot numbers: ranks that compute on cores can share them
+  fail,  ///< throw, because slots are devices
+  /// Throw and suggest --oversubscribe, because the slots in a host file limit the number of ranks
+  /// that compute on cores.
+  fail_unless_oversubscribed,
+  add,  ///< add slot numbers, because ranks that compute on cores can share them
 };
 
-/// Returns the first `count` slots of each host. Throws `invalid_argument` for a host with fewer,
+/// Returns the first `count` slots of each host. If a host has fewer, throws `invalid_argument`
 /// unless `fewer` is `add`.
 std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots fewer);
 
-/// Throws `invalid_argument` for a slot that is not a number. For accelerators without a
-/// visible-devices variable, which cannot use slot names: a name is a typing error, such as
-/// `slots=O4`. `accelerator` is for the message.
+/// Throws `invalid_argument` for a slot that is not a number. Used for accelerators without a
+/// visible-devices variable, which cannot use slot names: a name such as `slots=O4` is a typing
+/// error. `accelerator` is used in the message.
 void check_numbered(const std::vector<Host>& hosts, const std::string& accelerator);
 
 }  // namespace anyaccel::launch

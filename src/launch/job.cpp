@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* kWhere = "launch";
 constexpr const char* kThreads = "OMP_NUM_THREADS";
-/// OpenMP's own binding by CPU numbers. It would undo the launcher's binding, or fail outside a
-/// rank's cores.
+/// OpenMP's own binding to CPU numbers. It would undo the launcher's binding, or fail because it
+/// names CPUs that the rank must not use.
 constexpr const char* kOwnBinding[] = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY"};
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {
@@ -83,7 +83,7 @@ bool runs_in_python(const Options& options) {
 std::vector<std::string> rank_command(const Options& options, const std::string& python,
                                       int local_rank) {
   std::vector<std::string> out;
-  // A virtual environment's script changes PATH, so Python must be looked up after it.
+  // A virtual environment's script changes PATH, so Python must be looked up after the script.
   if (!options.venv_script.empty())
     out = {"/bin/bash", "-c", R"(. "$0" && exec "$@")",
            std::filesystem::absolute(options.venv_script).string()};
@@ -149,7 +149,8 @@ void check_program(const Options& options) {
   const bool python = runs_in_python(options);
   const auto path = python ? options.program : find_program(options.program).value_or("");
   if (path.empty()) {
-    // A script in the current folder may have been named as for Python, without `./`.
+    // The user may have named a file in the current folder without `./`, which works only for
+    // Python.
     const bool here = ::access(options.program.c_str(), R_OK) == 0;
     // The program may be in a folder that the virtual environment's script adds to PATH.
     if (!options.venv_script.empty() && !here) return;

@@ -1,5 +1,5 @@
-// The ranks of a launch on one host, with their environments and commands. `--dry-run` prints this
-// value.
+// The ranks that a launch starts on one host, with their environments and commands. `--dry-run`
+// prints this object.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ namespace anyaccel::launch {
 struct JobRank {
   int rank = 0;
   std::string host;
-  std::string device;  ///< slot
+  std::string device;  ///< slot of the rank
   RankPlan plan;
   bool bound = false;     ///< whether to apply the plan's cores and memory
   Variables environment;  ///< variables in addition to the launcher's own
@@ -27,60 +27,62 @@ struct JobRank {
 
 /// Standard input of ranks.
 enum class RankInput {
-  launcher,  ///< the launcher's
+  launcher,  ///< the launcher's standard input
   nothing,
-  held,  ///< a pipe; its end of file means that the launcher has died or ends the job
+  held,  ///< a pipe; end of file means that the launcher has died or ends the job
 };
 
 struct Job {
   std::vector<JobRank>
-      ranks;  ///< of this host; if other hosts are reached, the processes that reach them
+      ranks;  ///< ranks of this host; if other hosts are used, the processes that connect to them
   RankInput input = RankInput::launcher;
-  int silence = 0;  ///< for `held`: seconds without data after which the reader assumes that this
-                    ///< process is gone; heartbeats are sent more often
-  bool own_group = false;  ///< ranks are not in the launcher's process group, so that they do not
-                           ///< receive its signals, such as a terminal's Ctrl-C
-  std::string last_words;  ///< text that the guard writes to standard error if the launcher dies
-                           ///< before ending the job
-  int end_signal = 0;  ///< not 0: the only rank is an MPI or Slurm launcher, and this signal makes
-                       ///< its processes end their ranks
+  /// For `held`: number of seconds without data after which the reader assumes that this process is
+  /// gone. Heartbeats are sent more often.
+  int silence = 0;
+  /// Whether to keep ranks out of the launcher's process group, so that they do not receive its
+  /// signals, such as a terminal's Ctrl-C.
+  bool own_group = false;
+  /// Text that the guard writes to standard error if the launcher dies before ending the job.
+  std::string last_words;
+  /// If not 0, the only rank is an MPI or Slurm launcher, and this signal makes its processes end
+  /// their ranks.
+  int end_signal = 0;
   /// For an MPI launcher: give up if ranks are missing and none has started for this many seconds;
-  /// 0: wait forever.
+  /// 0 means to wait forever.
   int start_limit = 0;
   std::vector<std::string> rank_hosts =
-      {};  ///< if an MPI or Slurm launcher starts the ranks: each rank's host
+      {};  ///< host of each rank, if an MPI or Slurm launcher starts the ranks
   int world_size = 0;
   int hosts = 1;
   std::string accelerator;
-  std::string reason;  ///< why that accelerator
+  std::string reason;  ///< reason why this accelerator was selected
   std::string master_addr;
   int master_port = 0;
   std::vector<std::string> unset;  ///< variables of the launcher that ranks must not inherit
   std::vector<std::string> notes;  ///< explanations for the user, one sentence each
   std::vector<std::string> warnings = {};  ///< HostPlan::warnings of this host
-  std::vector<std::string>
-      runner;  ///< command of the MPI or Slurm launcher, if one starts the ranks
-  Variables runner_environment =
-      {};  ///< variables that command gets in addition to the launcher's own
+  std::vector<std::string> runner;  ///< command of the MPI or Slurm launcher; empty if none is used
+  Variables runner_environment = {};  ///< variables of `runner` in addition to the launcher's own
 };
 
 /// Input of plan_job() in addition to the options.
 struct JobInput {
   JobAccelerator accelerator;
-  std::vector<Host> hosts;  ///< filtered
-  std::size_t host = 0;     ///< index of this host
+  std::vector<Host> hosts;  ///< after applying the filters
+  std::size_t host = 0;     ///< index of this host in `hosts`
   topology::Machine machine;
   std::vector<int> device_nodes = {};  ///< see PlanOptions
   Variables file_variables = {};
-  std::string python;  ///< this machine's Python; empty: none
+  std::string python;  ///< path of this machine's Python; empty if there is none
   std::string master_addr;
   int master_port = 0;
-  bool own_slots = false;  ///< slots are not from a host file, but have this host's names
+  bool own_slots =
+      false;  ///< slots do not come from a host file, but have the names of this host's devices
   std::vector<std::string> set_variables =
-      {};  ///< those of variables_that_matter() that the launcher's environment has
+      {};  ///< the variables in variables_that_matter() that are set in the launcher's environment
 };
 
-/// Names of variables that change the plan of a job, such as OMP_NUM_THREADS.
+/// Returns the names of variables that affect the plan of a job, such as OMP_NUM_THREADS.
 std::vector<std::string> variables_that_matter();
 
 /// True if Python runs the program: a module, or a file whose name ends in .py.
@@ -90,7 +92,7 @@ bool runs_in_python(const Options& options);
 std::vector<std::string> rank_command(const Options& options, const std::string& python,
                                       int local_rank);
 
-/// Plans a job. A pure function. Throws `invalid_argument` like plan_host().
+/// Plans a job. Pure function. Throws `invalid_argument` like plan_host().
 Job plan_job(const Options& options, const JobInput& input);
 
 /// Throws `not_found` or `invalid_argument` if the program cannot be started.

@@ -29,12 +29,12 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr const char* kWhere = "launch";
-/// DeepSpeed's and torch's default port. It is used with several hosts, which must choose the same
-/// port without communicating.
+/// The default port of DeepSpeed and torch. It is used with several hosts, which must choose the
+/// same port without communicating.
 constexpr int kUsualPort = 29500;
 constexpr const char* kThisHost = "localhost";
 
-/// Reads the host file; returns nothing if there is none.
+/// Reads the host file; returns nullopt if there is none.
 std::optional<std::vector<Host>> read_hosts(const Options& options) {
   const auto path = options.host_file.value_or(kDefaultHostFile);
   if (!options.host_file && !std::filesystem::is_regular_file(path)) return std::nullopt;
@@ -47,15 +47,15 @@ std::vector<std::string> own_slots(const Options& options, const JobInput& input
     if (options.core_list) plan.core_list = parse_core_list(*options.core_list);
     return numbered_slots(default_ranks(input.machine, plan));
   }
-  // If the devices cannot be counted, use the number that the user gives.
+  // If the devices cannot be counted, use the number given by the user.
   if (!input.accelerator.devices && options.num_accelerators && *options.num_accelerators <= 4096 &&
       input.accelerator.traits.visible_devices_envs.empty())
     return numbered_slots(*options.num_accelerators);
   return visible_slots(input.accelerator);
 }
 
-/// Returns the NUMA nodes of slots, for an accelerator that computes on cores. Each slot stands for
-/// a NUMA node with cores, so a rank that was selected by its slot belongs there.
+/// Returns the NUMA nodes of slots, for an accelerator that computes on cores. Each slot is the
+/// index of a NUMA node with cores, so a rank on a selected slot runs on that node.
 std::vector<int> nodes_of_slots(const topology::Machine& machine,
                                 const std::vector<std::string>& slots) {
   const auto nodes = topology::numa_nodes_with_cores(machine);
@@ -72,7 +72,7 @@ bool uses_runner(const Options& options) {
   return options.runner && starts_each_rank(*options.runner) && !options.no_ssh;
 }
 
-/// Sets `input.host`. Returns true if other hosts must be reached.
+/// Sets `input.host`. Returns true if the job uses other hosts.
 bool choose_host(const Options& options, JobInput& input) {
   if (options.no_ssh) {
     if (!options.node_rank || static_cast<std::size_t>(*options.node_rank) >= input.hosts.size())
@@ -88,15 +88,15 @@ bool choose_host(const Options& options, JobInput& input) {
   return input.hosts.size() > 1 || options.force_multi;
 }
 
-/// True if the host file and the options allow that ranks run on other hosts. DS_ACCELERATOR may
-/// then name an accelerator that only these hosts have.
+/// True if the host file and the options allow ranks on other hosts. DS_ACCELERATOR may then name
+/// an accelerator that only those hosts have.
 bool may_be_remote(const Options& options, const std::optional<std::vector<Host>>& hosts) {
   return !options.no_ssh &&
          (options.force_multi || (hosts && (hosts->size() > 1 || uses_runner(options))));
 }
 
-/// Combines the plans of all hosts. Each is made with this machine's topology, because the others
-/// are not known here.
+/// Combines the plans of all hosts. Each plan uses this machine's topology, because the topology of
+/// the other hosts is unknown.
 Job plan_all_hosts(Options options, JobInput input) {
   options.oversubscribe = true;
   Job out;
@@ -112,18 +112,18 @@ Job plan_all_hosts(Options options, JobInput input) {
   return out;
 }
 
-/// Reduces a job to the rank of an agent of one rank.
+/// Reduces a job to the one rank of a rank agent.
 void keep_rank(Job& job, int local_rank) {
   job.ranks = {job.ranks.at(static_cast<std::size_t>(local_rank))};
   job.own_group = true;
-  // Not all runners end the other ranks when an agent is killed.
+  // The report is needed because not all runners end the other ranks when an agent is killed.
   job.last_words = format_report({job.ranks.front().rank, SIGKILL});
   // Report a host's notes and warnings only once.
   if (local_rank > 0) job.notes.clear(), job.warnings.clear();
 }
 
-/// With an MPI or Slurm launcher, the first host is not asked for its address. Its name must
-/// therefore work on all hosts.
+/// Throws if other hosts cannot use the name of the first host as its address. With an MPI or Slurm
+/// launcher, the first host is not asked for its address, so its name must work on all hosts.
 void check_address(const Options& options, const JobInput& input) {
   const auto& first = input.hosts.front().name;
   if (!options.master_addr.empty() || input.hosts.size() == 1 ||
@@ -173,7 +173,7 @@ int free_port() {
 
 Launch make_launch(const Options& options, const std::string& program) {
   JobInput input;
-  // An agent's launcher has read its files and passed their variables on.
+  // An agent does not read these files: its launcher has read them and passed their variables on.
   if (!options.agent) input.file_variables = environment_files();
   auto named = env("DS_ACCELERATOR");
   for (const auto& [name, value] : input.file_variables)
@@ -233,7 +233,7 @@ Launch make_launch(const Options& options, const std::string& program) {
   if (runner) {
     const auto runner_program = find_runner(*options.runner);
     check_runner(options, runner_program);
-    if (!remote) plan_job(options, input);  // reports errors once instead of in each rank
+    if (!remote) plan_job(options, input);  // report errors once instead of in each rank
     return {.job = runner_job(options, input, program, runner_program),
             .remote = remote,
             .agents = true};

@@ -9,23 +9,25 @@
 namespace anyaccel::launch {
 
 struct Launch {
-  Job job;  ///< the ranks of this host; if other hosts are reached, one client per host in place of
-            ///< the ranks, or with --dry_run all ranks
-  bool remote = false;  ///< other hosts are reached
-  bool agents = false;  ///< the job's processes start agents, which start and report on ranks
+  /// The ranks of this host. If other hosts are used: one client per host, or all ranks with
+  /// --dry_run.
+  Job job;
+  bool remote = false;  ///< whether other hosts are used
+  bool agents =
+      false;  ///< whether the job's processes start agents, which start ranks and report on them
 };
 
-/// Makes a job from the options, the host file, devices, topology, variables and files of this
-/// host. Starts no rank. If other hosts are reached by ssh or pdsh, connects to the first one to
-/// get its address or to check that it can be reached. `program` is the path of this program, which
-/// must be the same on all hosts. With an MPI or Slurm launcher, the job has one process, which
-/// starts all ranks, even on a single host. Throws the errors of all steps.
+/// Makes a job from the options, and from the host file, devices, topology, variables and files of
+/// this host. Does not start ranks. If other hosts are reached by ssh or pdsh, connects to the
+/// first one to get its address or to check that it can be reached. `program` is the path of this
+/// program, which must be the same on all hosts. With an MPI or Slurm launcher, the job has one
+/// process, which starts all ranks, even on a single host. Throws the errors of all steps.
 ANYACCEL_API Launch make_launch(const Options& options, const std::string& program);
 
-/// Returns a TCP port of this machine that is free now. Throws `unavailable`.
+/// Returns a TCP port of this machine that is currently free. Throws `unavailable`.
 int free_port();
 
-/// Describes the job in a readable text.
+/// Returns a readable description of the job.
 ANYACCEL_API std::string describe(const Job& job);
 
 }  // namespace anyaccel::launch

@@ -51,7 +51,7 @@ int LineInterleaver::milliseconds(Clock::time_point now) const {
       std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, kPatience.count()));
 }
 
-/// Writes the first `bytes` held bytes of `writer`.
+/// Writes the first `bytes` bytes of the text that is held for `writer`.
 void LineInterleaver::write(std::size_t writer, std::size_t bytes, Clock::time_point now,
                             std::string& out) {
   if (bytes == 0) return;
@@ -68,7 +68,8 @@ void LineInterleaver::write(std::size_t writer, std::size_t bytes, Clock::time_p
   writers_[writer].since = now;
 }
 
-/// Number of bytes that `writer` may write on its turn.
+/// Returns the number of held bytes that `writer` may write if no other writer is in the middle of
+/// a line.
 std::size_t LineInterleaver::ready(std::size_t writer) const {
   const auto& held = writers_[writer].held;
   if (mode_ != Mode::whole_lines || held.size() >= kLongest) return held.size();
@@ -76,7 +77,7 @@ std::size_t LineInterleaver::ready(std::size_t writer) const {
   return end == std::string::npos ? 0 : end + 1;
 }
 
-/// Writes held text, oldest first, until a writer has begun a line.
+/// Writes held text, oldest first, until a writer is in the middle of a line.
 void LineInterleaver::write_waiting(Clock::time_point now, std::string& out) {
   if (turn_ != kNobody && line_ <= kLongest) write(turn_, ready(turn_), now, out);
   std::vector<bool> seen(writers_.size());

@@ -1,6 +1,6 @@
-// Keeps the lines of several writers whole in one output. Programs may write a line in pieces, as
-// unbuffered Python does with the text and the newline of each print(), and pieces of two ranks
-// would interleave.
+// Keeps the lines of several writers intact in one output. Programs may write a line in pieces, as
+// unbuffered Python does with the text and the newline of each print(). Without this class, pieces
+// from two ranks would interleave.
 #pragma once
 
 #include <chrono>
@@ -11,38 +11,42 @@
 
 namespace anyaccel::launch {
 
-/// Decides whose text is written next. A writer that has begun a line keeps its turn until the line
-/// ends. Text of other writers is held meanwhile, but for at most kPatience, so that a prompt or a
-/// progress bar blocks nobody. Bytes are never changed or lost, and each writer's bytes stay in
-/// order. Never waits: callers pass the current time.
+/// Decides which writer's text is written next. After a writer has begun a line, only its text is
+/// written until the line ends. Text of other writers is held for at most kPatience, so that a
+/// prompt or a progress bar does not block them. Bytes are never changed or lost, and each writer's
+/// bytes stay in order. Never waits: callers pass the current time.
 class LineInterleaver {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kPatience{1000};
-  /// Maximum length of a line that is kept whole, and of the text held per writer.
+  /// Maximum length of a line that is kept intact, and of the text held per writer.
   static constexpr std::size_t kLongest = 1 << 20;
 
   enum class Mode {
-    as_written,   ///< the beginning of a line is written at once
-    whole_lines,  ///< the beginning of a line is held until the line ends, for at most kPatience;
-                  ///< for output that another program forwards
-    line_ends,    ///< writers pass whole lines, ended by "\n" or "\r"; after "\r", another writer
-                  ///< starts a new line
+    as_written,  ///< write the beginning of a line immediately
+    /// Hold the beginning of a line until the line ends, for at most kPatience. Meant for output
+    /// that another program forwards.
+    whole_lines,
+    /// Expect whole lines, ended by "\n" or "\r". If another writer follows after a "\r", insert a
+    /// newline.
+    line_ends,
   };
   LineInterleaver(std::size_t writers, Mode mode) : writers_(writers), mode_(mode) {}
 
   /// Adds text of `writer`. Returns the text to write now.
   std::string add(std::size_t writer, std::string_view text, Clock::time_point now);
-  /// Ends the turn of `writer`, which has reached the end of its output. Text that cannot be
-  /// written now is held. Returns the text to write now.
+  /// Marks the end of `writer`'s output, so that other writers need not wait for the end of its
+  /// line. Text that cannot be written now is held. Returns the text to write now.
   std::string end(std::size_t writer, Clock::time_point now);
-  /// Returns the text that was held for kPatience.
+  /// Returns the text that has been held for kPatience.
   std::string overdue(Clock::time_point now);
   /// Returns all held text.
   std::string rest(Clock::time_point now);
-  /// Milliseconds until overdue() returns text, as a poll() timeout: negative means never.
+  /// Returns the milliseconds until overdue() returns text, as a poll() timeout: negative means
+  /// never.
   int milliseconds(Clock::time_point now) const;
-  /// True if so much text of a writer is held that no more should be read from it.
+  /// True if the text held for a writer has reached its limit, so that no more should be read from
+  /// it.
   bool is_full(std::size_t writer) const { return writers_[writer].held.size() >= kLongest; }
 
  private:
@@ -58,7 +62,7 @@ class LineInterleaver {
 
   std::vector<Writer> writers_;
   Mode mode_;
-  std::size_t turn_ = kNobody;  ///< writer that has begun a line
+  std::size_t turn_ = kNobody;  ///< writer that is in the middle of a line
   std::size_t last_ = kNobody;  ///< writer of the last byte
   char last_byte_ = '\n';
   std::size_t line_ = 0;  ///< length of the unfinished line

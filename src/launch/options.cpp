@@ -33,7 +33,7 @@ int number(std::string_view name, std::string_view text, int low, int high) {
 
 constexpr int kMany = std::numeric_limits<int>::max();
 
-/// As in DeepSpeed, -1 means all.
+/// Parses a count. As in DeepSpeed, -1 means all.
 std::optional<int> count(std::string_view name, std::string_view text) {
   if (text == "-1") return std::nullopt;
   return number(name, text, 1, kMany);
@@ -61,7 +61,7 @@ LogLevel level(std::string_view text) {
   fail("--log_level requires debug, info, warning, error or critical, got " + quoted_text(text));
 }
 
-/// An option of DeepSpeed that is deliberately unsupported.
+/// A DeepSpeed option that is deliberately not supported.
 struct Refused {
   std::string_view name;
   const char* reason;
@@ -77,9 +77,9 @@ using Set = void (*)(Options&, std::string_view name, std::string_view value);
 
 struct Option {
   std::string_view name;
-  std::string_view also;   ///< a second name, or empty
-  std::string_view value;  ///< name of the value in the help; empty: a flag
-  const char* help;        ///< null: an internal option between launchers
+  std::string_view also;   ///< alternative name; may be empty
+  std::string_view value;  ///< name of the value in the help; empty for a flag
+  const char* help;        ///< null for an internal option between launchers
   Set set;
 };
 
@@ -92,8 +92,8 @@ void text(Options& options, std::string_view name, std::string_view value) {
   if (value.empty()) fail(std::string(name) + " requires a value");
   options.*member = value;
 }
-/// As in DeepSpeed, an empty value, for example from a script's unset variable, selects the
-/// default.
+/// Stores an option's text. As in DeepSpeed, an empty value, for example from an unset variable in
+/// a script, selects the default.
 template <std::string Options::*member>
 void maybe_empty(Options& options, std::string_view, std::string_view value) {
   options.*member = value;
@@ -114,7 +114,7 @@ void port(Options& options, std::string_view name, std::string_view value) {
 
 constexpr Option kOptions[] = {
     {"--hostfile", "-H", "FILE",
-     "Hosts and their slots, one line `NAME slots=N` each (default: /job/hostfile, or this "
+     "File of hosts and their slots, one line `NAME slots=N` each (default: /job/hostfile, or this "
      "machine)",
      [](Options& options, std::string_view, std::string_view value) {
        options.host_file = value.empty() ? std::nullopt : std::optional(std::string(value));
@@ -140,7 +140,8 @@ constexpr Option kOptions[] = {
      [](Options& options, std::string_view, std::string_view value) {
        options.runner = runner(value);
      }},
-    {"--launcher_args", "", "ARGUMENTS", "Additional arguments of the launcher, as one word",
+    {"--launcher_args", "", "ARGUMENTS",
+     "Additional arguments of the launcher, as one quoted argument",
      maybe_empty<&Options::runner_arguments>},
     {"--no_ssh", "", "",
      "Start only the ranks of this host; run this command on each host, with its --node_rank",
@@ -154,9 +155,9 @@ constexpr Option kOptions[] = {
      flag<&Options::no_ssh_check>},
     {"--force_multi", "", "", "Use the launcher even for a single host",
      flag<&Options::force_multi>},
-    {"--ssh_port", "", "PORT", "Port of ssh on the hosts", port<&Options::ssh_port>},
+    {"--ssh_port", "", "PORT", "ssh port of the hosts", port<&Options::ssh_port>},
     {"--venv_script", "", "FILE",
-     "Script that each rank's shell reads first, such as a virtual environment's `activate`",
+     "Script that each rank's shell sources first, such as a virtual environment's `activate`",
      text<&Options::venv_script>},
     {"--module", "", "", "Run the program as a Python module, like `python -m`",
      flag<&Options::module>},
@@ -195,8 +196,7 @@ constexpr Option kOptions[] = {
      [](Options& options, std::string_view, std::string_view) {
        options.log_level = LogLevel::error;
      }},
-    {"--dry_run", "", "", "Print what would be started, without starting it",
-     flag<&Options::dry_run>},
+    {"--dry_run", "", "", "Print the plan without starting anything", flag<&Options::dry_run>},
     {"--json", "", "", "With --dry_run: print one JSON object", flag<&Options::json>},
     {"--topology", "", "FILE",
      "With --dry_run: plan for a machine saved with `lstopo --of xml FILE`",
@@ -259,7 +259,7 @@ void check(const Options& options) {
     fail("--num_nodes and --num_accelerators cannot be used with --include or --exclude");
   if (options.json && !options.dry_run) fail("--json requires --dry_run");
   if (options.topology_file && !options.dry_run)
-    fail("--topology requires --dry_run: ranks run on the machine that is here");
+    fail("--topology requires --dry_run: ranks always run on this machine");
   if (options.node_rank && !options.no_ssh)
     fail("--node_rank requires --no_ssh: otherwise all hosts are started from here");
   if (options.force_multi && options.no_ssh)
@@ -267,7 +267,7 @@ void check(const Options& options) {
   if (options.no_ssh && options.runner && *options.runner != Runner::ssh &&
       *options.runner != Runner::pdsh)
     fail("--no_ssh and --launcher " + std::string(to_string(*options.runner)) +
-         " are mutually exclusive: either this launcher starts the ranks or that one");
+         " are mutually exclusive: with --no_ssh, this launcher starts the ranks itself");
   if (options.log_folder && options.prefix_output)
     fail(
         "--prefix_output and --enable_each_rank_log are mutually exclusive: a rank's file has only "
@@ -293,9 +293,9 @@ Options parse_options(std::span<const char* const> words) {
     for (const auto& refused : kRefused)
       if (refused.name == name) fail(name + " is not supported: " + refused.reason);
     const Option* option = find(name);
-    // argparse accepts -Hfile, too.
+    // Accept -Hfile, as argparse does.
     const bool joined = option == nullptr && !word.starts_with("--") && word.size() > 2;
-    // "-env" and "-include" are not "-e nv" and "-i nclude".
+    // Do not parse "-env" as "-e nv" or "-include" as "-i nclude".
     if (joined && (!foreign_option(word).empty() || find(with_underscores("-" + name)) != nullptr))
       fail_unknown_option(word);
     if (joined) option = find(std::string(word.substr(0, 2)));

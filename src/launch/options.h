@@ -1,5 +1,5 @@
-// The command line of `anyaccel launch`: DeepSpeed's options, with the same names and meanings, and
-// additional options.
+// The command line of `anyaccel launch`. It has DeepSpeed's options, with the same names and
+// meanings, and additional ones.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace anyaccel::launch {
 /// Program that starts ranks on other hosts.
 enum class Runner { pdsh, ssh, openmpi, mpich, impi, mvapich, slurm };
 
-/// Returns DeepSpeed's name of a runner. Never null.
+/// Returns DeepSpeed's name for a runner. Never null.
 const char* to_string(Runner runner) noexcept;
 
 /// DeepSpeed's default host file; it may be missing.
@@ -26,21 +26,21 @@ constexpr const char* kDefaultHostFile = "/job/hostfile";
 struct Options {
   bool help = false;
 
-  // Number and hosts of ranks.
-  std::optional<std::string> host_file;  ///< empty: kDefaultHostFile if it exists
+  // Number of ranks, and their hosts.
+  std::optional<std::string> host_file;  ///< empty means kDefaultHostFile, if it exists
   std::string include;
   std::string exclude;
-  std::optional<int> num_nodes;         ///< empty: all
-  std::optional<int> num_accelerators;  ///< ranks per host; empty: one per device
+  std::optional<int> num_nodes;         ///< empty means all
+  std::optional<int> num_accelerators;  ///< ranks per host; empty means one per device
   bool oversubscribe = false;
 
   // Rendezvous.
-  std::string master_addr;  ///< empty: this machine, or the first host
+  std::string master_addr;  ///< empty means this machine, or the first host
   std::optional<int> master_port;
 
-  // Launcher for other hosts.
+  // Launcher that starts ranks on other hosts.
   std::optional<Runner> runner;
-  std::string runner_arguments;  ///< as a shell command line
+  std::string runner_arguments;  ///< written like a shell command line
   bool no_ssh = false;
   bool no_ssh_check = false;
   std::optional<int> node_rank;
@@ -48,12 +48,12 @@ struct Options {
   std::optional<int> ssh_port;
   std::string venv_script;
 
-  // Program.
+  // The program to run.
   bool module = false;
   bool no_python = false;
   bool no_local_rank = false;
 
-  // Binding.
+  // Binding to cores.
   bool bind_cores = false;
   std::optional<std::string> core_list;
   int reserve_cores = 0;
@@ -68,33 +68,35 @@ struct Options {
   std::optional<std::string> topology_file;
 
   // Internal: options that a launcher passes to its agents on other hosts.
-  std::string world;   ///< hosts and slots in the format of a filter; replaces the host file
-  bool agent = false;  ///< the end of standard input ends the job, and failures are reported to the
-                       ///< launcher at once
-  int silence = 0;     ///< for an agent: seconds without a heartbeat after which it assumes that
-                       ///< the launcher is gone; 0: no limit
+  std::string world;  ///< hosts and slots in the format of a filter; replaces the host file
+  /// The end of standard input ends the job, and failures are reported to the launcher immediately.
+  bool agent = false;
+  /// For an agent: number of seconds without a heartbeat after which it assumes that the launcher
+  /// is gone; 0 means no limit.
+  int silence = 0;
 
-  // Internal: options of the agent of one rank, see rank_agent.h.
-  std::optional<Runner> rank_agent;  ///< runner that started it; the program may then be missing
+  // Internal: options of a rank agent, see rank_agent.h.
+  std::optional<Runner>
+      rank_agent;  ///< runner that started the agent; the command line may then lack a program
   std::optional<int> local_rank;
   std::string folder;       ///< working directory
   Variables variables;      ///< variables that the launcher passes on
   bool own_slots = false;   ///< see JobInput
-  bool slot_nodes = false;  ///< place ranks on the NUMA nodes of their slots
+  bool slot_nodes = false;  ///< whether to place ranks on the NUMA nodes of their slots
 
   std::string program;
   std::vector<std::string> arguments;
 };
 
-/// Error in the command line. what() is a message for the user.
+/// An error in the command line. what() is a message for the user.
 class OptionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /// Parses the arguments after `launch`. The first one that is not an option is the program, and the
-/// rest are the program's arguments. Option names may contain `_` or `-`, and `=` or a space
-/// separates a value. Throws OptionError.
+/// rest are the arguments of that program. Option names may contain `_` or `-`. A value follows `=`
+/// or is the next argument. Throws OptionError.
 ANYACCEL_API Options parse_options(std::span<const char* const> words);
 
 /// Returns the text of `anyaccel launch --help`.

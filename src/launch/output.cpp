@@ -29,7 +29,7 @@ constexpr std::size_t kTailLines = 10;
 
 std::string prefix_of(int rank) { return "[rank " + std::to_string(rank) + "] "; }
 
-/// Writes `text`. Returns 0, or errno with the unwritten rest in `text`.
+/// Writes `text`. Returns 0, or errno with the unwritten part in `text`.
 int write_all(int to, std::string_view& text) {
   while (!text.empty()) {
     const ssize_t count = ::write(to, text.data(), text.size());
@@ -53,7 +53,7 @@ bool same_file(int one, int other) {
          a.st_ino == b.st_ino && a.st_rdev == b.st_rdev;
 }
 
-/// Length of the text without an incomplete UTF-8 character at its end.
+/// Returns the length of the text without an incomplete UTF-8 character at its end.
 std::size_t whole_characters(std::string_view text) {
   for (std::size_t behind = 1; behind <= std::min<std::size_t>(3, text.size()); ++behind) {
     const auto byte = static_cast<unsigned char>(text[text.size() - behind]);
@@ -123,7 +123,7 @@ std::string LinePrefix::add(std::string_view text) {
     text.remove_prefix(taken);
     if (end == std::string_view::npos && line_.size() < kLongestLine) break;
     if (line_ == "\n" && !out.empty() && out.back() == '\r') {
-      out += line_;  // the line ended in "\r\n"
+      out += line_;  // the previous line ended in "\r\n"
     } else {
       const auto count = end == std::string_view::npos ? whole_characters(line_) : line_.size();
       out.append(prefix_).append(line_, 0, count);
@@ -180,16 +180,16 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
   }
 }
 
-/// One pipe.
+/// One pipe from a rank.
 struct Outputs::Stream {
   int from;
-  std::size_t rank;          ///< index
+  std::size_t rank;          ///< index of the rank
   int number;                ///< rank number
-  bool tail;                 ///< whether the last lines are kept
-  std::size_t writer;        ///< writer index at the destination
-  Destination* destination;  ///< null while the output goes to a log file
+  bool tail;                 ///< whether to keep the last lines
+  std::size_t writer;        ///< index of the writer at the destination
+  Destination* destination;  ///< null if the output goes to a log file
   int log = -1;
-  std::string file = {};  ///< of a log
+  std::string file = {};  ///< path of the log file
   bool terminal = false;
   std::optional<LinePrefix> prefix = std::nullopt;
   std::optional<ReportFilter> reports = std::nullopt;
@@ -203,8 +203,8 @@ struct Outputs::Destination {
 
 Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings)
     : tails_(ranks.size()) {
-  // A closed standard output is passed on unchanged: its descriptor may be reused by one of our
-  // pipes.
+  // Check this first. A closed standard output is passed on as it is, but opening a pipe may reuse
+  // its descriptor.
   const bool has_output = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
   if (settings.log_folder)
     log_files_ = make_log_files(*settings.log_folder, ranks, std::chrono::system_clock::now());
@@ -242,7 +242,7 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings)
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     auto& mine = descriptors_.emplace_back();
     if (settings.log_folder) {
-      // Both outputs in one pipe, so that their lines keep their order.
+      // Use one pipe for both outputs, so that their lines keep their order.
       const int file = ::open(log_files_[i].c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
       if (file < 0)
         throw Error(ErrorCode::io, "launch",
@@ -279,7 +279,7 @@ void Outputs::close(Stream& stream) {
   if (stream.destination != nullptr && stream.from >= 0)
     write(*stream.destination,
           stream.destination->turns.end(stream.writer, LineInterleaver::Clock::now()));
-  if (stream.from < 0) return;  // closed by a failure
+  if (stream.from < 0) return;  // closed after a failure
   ::close(stream.from);
   if (stream.log >= 0) ::close(stream.log);
   stream.from = stream.log = -1;
@@ -317,7 +317,8 @@ void Outputs::write(Destination& destination, std::string_view text) {
   if (error != EPIPE)
     anyaccel::log(LogLevel::error, std::string("launch: the output of ranks cannot be written: ") +
                                        std::strerror(error));
-  // Close the pipes, so that the ranks get an error as if they had written there themselves.
+  // Close the pipes, so that the ranks get the same kind of error as if they wrote to the
+  // destination themselves.
   for (auto& stream : streams_)
     if (stream->destination == &destination && stream->from >= 0) {
       ::close(stream->from);
@@ -367,7 +368,7 @@ bool Outputs::wait(int link, int also, int milliseconds) {
 
 void Outputs::finish() {
   for (auto& stream : streams_) {
-    // No process writes anymore, so this loop ends.
+    // No process writes to the pipe anymore, so this loop ends.
     for (pollfd one{stream->from, POLLIN, 0}; stream->from >= 0 && ::poll(&one, 1, 0) > 0;)
       read(*stream);
     close(*stream);
@@ -380,7 +381,7 @@ std::vector<std::string> Outputs::last_lines(std::size_t rank) const {
   std::vector<std::string> out;
   const auto& tail = tails_[rank];
   std::size_t begin = 0;
-  // The tail may begin within a character.
+  // The tail may begin inside a character.
   while (begin < tail.size() && (static_cast<unsigned char>(tail[begin]) & 0xC0U) == 0x80U) ++begin;
   for (; begin < tail.size();) {
     const auto end = std::min(tail.find_first_of("\n\r", begin), tail.size());

@@ -1,4 +1,4 @@
-// Output of ranks: forwarded, prefixed or written to files, with the last lines kept.
+// Output of ranks. It is forwarded, prefixed or written to files, and the last lines are kept.
 #pragma once
 
 #include <chrono>
@@ -15,42 +15,46 @@
 
 namespace anyaccel::launch {
 
-/// Where the output of ranks goes.
+/// What to do with the output of ranks.
 struct OutputSettings {
-  bool prefix = false;                    ///< each line begins with "[rank N] "
-  std::optional<std::string> log_folder;  ///< one file per rank, and nothing on the terminal
-  bool reports = false;  ///< standard error may contain reports of launchers on other hosts, which
-                         ///< are filtered out
-  bool pipes = false;    ///< standard output also passes through the launcher, so that lines of
-                         ///< several ranks stay whole
-  bool lines = false;    ///< with `pipes`: forward only whole lines
-  bool end_lines = false;  ///< with `pipes`: hold the beginning of a line until its end arrives or
-                           ///< kPatience passes
+  bool prefix = false;  ///< whether each line begins with "[rank N] "
+  std::optional<std::string>
+      log_folder;  ///< if set, one file per rank and no output on the terminal
+  /// Whether standard error may contain reports of launchers on other hosts, which must be filtered
+  /// out.
+  bool reports = false;
+  /// Whether standard output also passes through the launcher, so that lines of several ranks stay
+  /// intact.
+  bool pipes = false;
+  bool lines = false;  ///< with `pipes`: forward only whole lines
+  /// With `pipes`: hold the beginning of a line until its end arrives or kPatience has passed.
+  bool end_lines = false;
 };
 
-/// A line for the launcher in an agent's standard error.
+/// A line in an agent's standard error that is meant for the launcher.
 struct Report {
-  int rank = 0;    ///< -1: no rank failed, but a log could not be written
+  int rank =
+      0;  ///< rank that failed or started; -1 if no rank failed, but a log could not be written
   int status = 0;  ///< status from waitpid(), or kStarted
 };
-/// The rank has started.
+/// Value of Report::status: the rank has started.
 constexpr int kStarted = -1;
 
 /// Formats the report as a line, including the newline.
 std::string format_report(const Report& report);
-/// Returns nothing if the line is not a report.
+/// Returns nullopt if the line is not a report.
 std::optional<Report> parse_report(std::string_view line);
 
-/// Separates reports from the text of several writers. A report may follow another writer's
+/// Separates reports from the output of several writers. A report may follow another writer's
 /// unfinished line.
 class ReportFilter {
  public:
-  /// Returns the text without reports, and without a possible beginning of one.
+  /// Returns the text without reports. Holds back a possible beginning of a report.
   std::string add(std::string_view text);
   std::string rest() { return std::exchange(unread_, {}); }
-  /// The first failure report.
+  /// Returns the first failure report.
   const std::optional<Report>& report() const noexcept { return report_; }
-  /// Ranks reported as started since the last call.
+  /// Returns the ranks that were reported as started since the last call.
   std::vector<int> take_started() { return std::exchange(started_, {}); }
   /// True after a report with a negative rank, which means that a log could not be written.
   bool log_failed() const noexcept { return log_failed_; }
@@ -62,12 +66,13 @@ class ReportFilter {
   std::vector<int> started_;
 };
 
-/// Puts a prefix before each line. A carriage return also ends a line, so that progress bars move.
-/// Never splits a character.
+/// Inserts a prefix before each line. A carriage return also ends a line, so that progress bars are
+/// updated. Never splits a character.
 class LinePrefix {
  public:
   explicit LinePrefix(std::string prefix) : prefix_(std::move(prefix)) {}
-  /// Returns the lines that are complete. A line of more than a megabyte is returned in pieces.
+  /// Adds text and returns the lines that are complete. A line of more than a megabyte is returned
+  /// in pieces.
   std::string add(std::string_view text);
   /// Returns the remaining text as a line.
   std::string rest();
@@ -77,15 +82,15 @@ class LinePrefix {
   std::string line_;
 };
 
-/// Creates the folder and one file per rank, with DeepSpeed's names "<time>_rank<N>.log". If one
-/// exists, all get "-2" (then "-3", ...) after their time. Returns the paths. Throws `io` and
-/// `invalid_argument`.
+/// Creates the folder and one file per rank, with DeepSpeed's names "<time>_rank<N>.log". If one of
+/// the files exists, "-2" (then "-3", ...) follows the time in all names. Returns the paths. Throws
+/// `io` and `invalid_argument`.
 std::vector<std::string> make_log_files(const std::string& folder, const std::vector<int>& ranks,
                                         std::chrono::system_clock::time_point now);
 
 /// The pipes of all ranks, read by the launcher. No output is lost: if an output blocks, ranks that
 /// write to it wait. Lines of several ranks do not interleave (LineInterleaver). If the launcher's
-/// standard output is a terminal, so is theirs.
+/// standard output is a terminal, ranks also get a terminal.
 class Outputs {
  public:
   /// Throws as make_log_files() does, and `unavailable` if pipes cannot be created.
@@ -94,7 +99,7 @@ class Outputs {
   Outputs(const Outputs&) = delete;
   Outputs& operator=(const Outputs&) = delete;
 
-  /// Descriptors for the ranks; started() closes them in this process.
+  /// Returns the descriptors for the ranks; started() closes them in this process.
   const std::vector<RankDescriptors>& descriptors() const noexcept { return descriptors_; }
   void started();
   /// Waits until `link`, `also` or a pipe is readable, for at most `milliseconds` (negative: no
@@ -103,14 +108,14 @@ class Outputs {
   /// Forwards the remaining output without waiting.
   void finish();
 
-  /// The last lines of a rank's standard error (of both outputs if they go to one file).
+  /// Returns the last lines of a rank's standard error, or of both outputs if they go to one file.
   std::vector<std::string> last_lines(std::size_t rank) const;
   /// True if output could not be written to its destination.
   bool failed() const noexcept { return failed_; }
   const std::vector<std::string>& log_files() const noexcept { return log_files_; }
-  /// The first report of a rank's failure.
+  /// Returns the first report of a rank's failure.
   const std::optional<Report>& report() const noexcept { return report_; }
-  /// Ranks that agents reported as started.
+  /// Returns the ranks that agents reported as started.
   const std::set<int>& ranks_started() const noexcept { return ranks_started_; }
 
  private:
@@ -124,8 +129,8 @@ class Outputs {
 
   std::vector<RankDescriptors> descriptors_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<std::unique_ptr<Destination>>
-      destinations_;  ///< standard error and output; one entry if they are the same file
+  /// Standard error and standard output; only one entry if both are the same file.
+  std::vector<std::unique_ptr<Destination>> destinations_;
   std::vector<std::string> tails_;
   std::vector<std::string> log_files_;
   std::optional<Report> report_;

@@ -26,15 +26,15 @@ std::vector<CoreIndices> groups_by(const std::vector<Place>& places, const CoreI
   return groups;
 }
 
-/// Joins neighboring groups into `ranks` shares that are as even as whole groups allow: the sum of
-/// squares is minimal. Larger shares come first.
+/// Joins neighboring groups into `ranks` parts that are as even as possible without splitting a
+/// group: the sum of squares is minimal. Larger parts come first.
 std::vector<CoreIndices> join(const std::vector<CoreIndices>& groups, std::size_t ranks) {
   const std::size_t count = groups.size();
   std::vector<double> before(count + 1, 0);
   for (std::size_t i = 0; i < count; ++i)
     before[i + 1] = before[i] + static_cast<double>(groups[i].size());
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  // cost[r][k]: minimal cost of the first k groups in r shares; cut[r][k]: start of the last share.
+  // cost[r][k]: minimal cost of the first k groups in r parts; cut[r][k]: start of the last part.
   std::vector<std::vector<double>> cost(ranks + 1, std::vector<double>(count + 1, kNever));
   std::vector<std::vector<std::size_t>> cut(ranks + 1, std::vector<std::size_t>(count + 1, 0));
   cost[0][0] = 0;
@@ -73,7 +73,7 @@ std::vector<CoreIndices> deal_by(const std::vector<Place>& places, const CoreInd
   return shares;
 }
 
-/// True if no node has cores in two packages.
+/// True if no node has cores in more than one package.
 bool nodes_inside_packages(const std::vector<Place>& places, const CoreIndices& cores) {
   for (const auto& group : groups_by(places, cores, &Place::node))
     for (const std::size_t core : group)
@@ -86,8 +86,8 @@ bool nodes_inside_packages(const std::vector<Place>& places, const CoreIndices& 
 std::vector<int> apportion(int count, const std::vector<int>& sizes) {
   std::vector<int> parts(sizes.size(), 1);
   for (int left = count - static_cast<int>(sizes.size()); left > 0; --left) {
-    // D'Hondt method. No part exceeds its size, because its quotient would be below 1, but another
-    // one that is not full has at least 1.
+    // D'Hondt method. No part exceeds its size: the quotient of a full part is below 1, while that
+    // of any other part is at least 1.
     const auto quotient = [&](std::size_t i) {
       return static_cast<double>(sizes[i]) / (parts[i] + 1);
     };
@@ -114,8 +114,8 @@ std::vector<CoreIndices> deal_evenly(const CoreIndices& cores, int ranks) {
 
 std::vector<CoreIndices> deal(const std::vector<Place>& places, const CoreIndices& cores,
                               int ranks) {
-  // Usually nodes are inside packages. If the firmware reports one node for several packages, only
-  // nodes count.
+  // Usually, each node is inside one package. If the firmware reports one node for several
+  // packages, consider only nodes.
   const auto all = nodes_inside_packages(places, cores)
                        ? std::vector<Keys>{{&Place::package, &Place::node}, {&Place::package}}
                        : std::vector<Keys>{{&Place::node}};

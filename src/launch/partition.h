@@ -1,5 +1,5 @@
-// Distributes cores to ranks. Pure functions of numbers, so that tests can cover any machine.
-// Internal to src/launch.
+// Distributes cores to ranks. All functions are pure, so that tests can cover any machine. Internal
+// to src/launch.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,14 @@ using CoreIndices = std::vector<std::size_t>;
 
 /// Distributes all of `cores`, which are in the machine's order, to `ranks` ranks (1 to the number
 /// of cores). Each rank gets at least one core, neighboring cores stay together, and no core is
-/// shared. A rank stays inside a NUMA node, or gets whole nodes if there are fewer ranks than
-/// nodes, and likewise for packages, as long as every rank gets at least half of an even share.
-/// Share sizes within a node differ by at most one.
+/// used by two ranks. A rank stays inside a NUMA node, or gets whole nodes if there are fewer ranks
+/// than nodes, and likewise for packages, as long as every rank gets at least half of the average
+/// number of cores. Within a node, the numbers of cores differ by at most one.
 std::vector<CoreIndices> deal(const std::vector<Place>& places, const CoreIndices& cores,
                               int ranks);
 
-/// Like deal(), but ignores nodes and packages. Sizes differ by at most one, larger shares first.
+/// Like deal(), but ignores nodes and packages. The numbers of cores differ by at most one, and the
+/// larger ones come first.
 std::vector<CoreIndices> deal_evenly(const CoreIndices& cores, int ranks);
 
 /// Splits `count` in proportion to `sizes`. Each part is at least 1 and at most its size. `count`

@@ -20,7 +20,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// Splits at spaces, without quotes, like pdsh.
+/// Splits the text at spaces and ignores quotes, like pdsh.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t begin = 0; (begin = text.find_first_not_of(' ', begin)) != std::string::npos;) {
@@ -59,8 +59,8 @@ std::vector<std::string> pdsh_words(const Options& options,
   if (env(kTimeout)) out = {"env", "-u", kTimeout};
   append(out, {"pdsh", "-N", "-S", "-R", "exec", "-w", host});
   append(out, own);
-  // $PPID is pdsh. The shell does not exec the client, because pdsh would report 0 if a signal
-  // killed it; the shell reports 128 + N.
+  // $PPID is pdsh. The shell must not exec the client: if a signal killed the client, pdsh would
+  // report 0, whereas the shell reports 128 + N.
   const std::string redirect = pipes == PdshPipes::launcher
                                    ? " </proc/$PPID/fd/0 >/proc/$PPID/fd/1 2>/proc/$PPID/fd/2"
                                    : " </dev/null";

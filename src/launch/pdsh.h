@@ -1,9 +1,9 @@
-// Reaches other hosts through pdsh, one process per host. pdsh starts the ssh client that its
-// settings describe, and that client uses the launcher's pipes directly.
+// Reaches other hosts through pdsh, with one process per host. pdsh starts the ssh client according
+// to its settings, and that client uses the launcher's pipes directly.
 //
 // This uses pdsh's module `exec` instead of `ssh`, so that input and output do not pass through
-// pdsh. pdsh itself provides no input, drops text after a NUL byte in a line and the beginning of
-// lines above 128 KiB, and reports a client killed by a signal as successful.
+// pdsh. pdsh itself does not provide input, drops text after a NUL byte in a line and the beginning
+// of lines above 128 KiB, and reports a client killed by a signal as successful.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@
 
 namespace anyaccel::launch {
 
-/// Owner of the pipes that the client uses.
+/// Owner of the pipes that the ssh client uses.
 enum class PdshPipes { launcher, pdsh };
 
 /// Returns the pdsh command that runs `command`, a line for the host's shell, on `host`.
-/// `connection`: ssh options that the user may override. PDSH_SSH_ARGS_APPEND and PDSH_SSH_ARGS
-/// work as in pdsh's ssh module. Throws `invalid_argument` for a host name that pdsh would treat as
-/// a pattern.
+/// `connection` contains ssh options that the user may override. PDSH_SSH_ARGS_APPEND and
+/// PDSH_SSH_ARGS work as in pdsh's ssh module. Throws `invalid_argument` for a host name that pdsh
+/// would treat as a pattern.
 std::vector<std::string> pdsh_words(const Options& options,
                                     const std::vector<std::string>& connection,
                                     const std::string& host, std::string_view command,

@@ -1,4 +1,5 @@
-// Layout of the picture. Blocks are measured from the inside out, then placed side by side in rows.
+// Layout of the picture. Blocks are measured from the inside out and then placed next to each other
+// in rows.
 #include "launch/picture.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ struct Size {
   int width = 0, height = 0;
 };
 
-/// Places blocks side by side in rows of at most `widest`. Returns the total size.
+/// Places blocks next to each other in rows of at most `widest`. Returns the total size.
 Size flow(const std::vector<Size>& sizes, int widest, std::vector<Size>& places) {
   Size all;
   int x = 0, y = 0, row = 0;
@@ -59,18 +60,18 @@ std::string short_list(const CpuList& cpus) {
   return text;
 }
 
-/// Replaces characters that are not printable ASCII, because the firmware's text may not be UTF-8.
+/// Replaces all characters except printable ASCII, because the firmware's text may not be UTF-8.
 std::string plain(std::string text) {
   for (char& c : text)
     if (c < ' ' || c > '~') c = '?';
   return text;
 }
 
-/// The cores of one node in one package, and the memory next to them.
+/// The cores of one node in one package, and the memory that is close to them.
 struct Block {
   int node = -1;
   std::vector<const topology::Core*> cores;
-  std::vector<int> memory;  ///< indices of nearby nodes without cores
+  std::vector<int> memory;  ///< indices of nearby nodes that have no cores
   int columns = 1;
   int threads = 1;
   Size size;
@@ -122,7 +123,7 @@ class Drawing {
     for (const int node : far_memory())
       draw_memory(node, kPad, y, width_), y += kMemoryHeight + kCoreGap;
     if (plan_ != nullptr) y = draw_legend(y + kPad);
-    // The width of a letter is about 0.6 of its size.
+    // The width of a letter is about 0.6 times the font size.
     for (const auto& one : picture_.labels)
       width_ = std::max(width_, one.x + static_cast<int>(one.text.size()) * one.size * 6 / 10);
     picture_.width = width_ + 2 * kPad;
@@ -138,7 +139,7 @@ class Drawing {
 
   const NumaNode& node(int index) const { return machine_.nodes[static_cast<std::size_t>(index)]; }
 
-  /// True for memory without cores that is near some of these CPUs.
+  /// True for memory without cores of its own that is near some of these CPUs.
   bool beside(const NumaNode& memory, const CpuList& cpus) const {
     return memory.cpus.empty() && !topology::intersect(memory.near_cpus, cpus).empty();
   }
@@ -159,8 +160,8 @@ class Drawing {
           cpus.insert(cpus.end(), core->cpus.begin(), core->cpus.end());
         std::sort(cpus.begin(), cpus.end());
         for (int i = 0; i < static_cast<int>(machine_.nodes.size()); ++i)
-          // Memory near several nodes, such as CXL memory of the whole machine, is drawn below all
-          // packages.
+          // Memory near more than one node, such as CXL memory of the whole machine, is drawn below
+          // all packages instead.
           if (beside(node(i), cpus) && block.node >= 0 &&
               node(i).near_cpus.size() <= node(block.node).near_cpus.size() && !drawn_[i]) {
             drawn_[i] = true;
@@ -242,7 +243,7 @@ class Drawing {
                (memory.memory > 0 ? amount(memory.memory) : "no memory") + users(index)});
   }
 
-  /// Returns the text about the ranks whose memory is on a node.
+  /// Returns a text that names the ranks whose memory is on a node.
   std::string users(int index) const {
     if (plan_ == nullptr) return "";
     CpuList ranks;

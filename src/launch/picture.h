@@ -1,4 +1,4 @@
-// Draws a machine and the share of each rank.
+// Draws a machine and the cores of each rank.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,9 @@ struct Box {
   int x = 0, y = 0, width = 0, height = 0;
   Colour fill = 0xffffff;
   Colour border = 0x000000;
-  std::string kind;  ///< "machine", "package", "node", "memory", "core", "pu" (hwloc's word for a
-                     ///< hardware thread) or "rank": its class in SVG
+  /// Class in SVG: "machine", "package", "node", "memory", "core", "pu" (hwloc's term for a
+  /// hardware thread) or "rank".
+  std::string kind;
 };
 
 /// A line of text; `y` is its baseline.
@@ -28,11 +29,12 @@ struct Label {
   int size = 11;
   std::string text;
   Colour colour = 0x202020;
-  bool centred = false;  ///< centered at `x` instead of beginning there
+  bool centred = false;  ///< whether the text is centered at `x` instead of beginning there
   bool bold = false;
 };
 
-/// Shapes to draw: first boxes, then labels. Units are pixels, with the origin at the top left.
+/// Shapes to draw: first the boxes, then the labels. Units are pixels, with the origin at the top
+/// left.
 struct Picture {
   int width = 0, height = 0;
   std::vector<Box> boxes;
@@ -43,8 +45,8 @@ struct Picture {
 Colour rank_colour(int rank);
 
 /// Draws packages, NUMA nodes with their memory, cores and hardware threads. With a plan, CPUs have
-/// the color of their rank (the first one if several share a CPU), reserved CPUs are gray, and the
-/// picture has a legend.
+/// the color of their rank (of the first one if several ranks use a CPU), reserved CPUs are gray,
+/// and the picture has a legend.
 ANYACCEL_API Picture draw(const topology::Machine& machine, const HostPlan* plan = nullptr);
 
 /// Returns the picture as an SVG document.

@@ -17,13 +17,13 @@ using topology::MemoryKind;
 
 constexpr const char* kWhere = "launch";
 
-/// One rank per NUMA node with cores, but at least one and at most `free`.
+/// Returns one rank per NUMA node with cores, but at least one and at most `free`.
 int default_ranks(const Cores& cores, std::size_t free) {
   const auto nodes = nodes_of(cores, cores.all).size();
   return static_cast<int>(std::clamp<std::size_t>(nodes, 1, free));
 }
 
-/// Gives each rank one core; several ranks share a core.
+/// Gives each rank one core, which it shares with other ranks.
 std::vector<CoreIndices> deal_shared(const CoreIndices& cores, int ranks) {
   std::vector<CoreIndices> shares;
   for (std::size_t r = 0, count = static_cast<std::size_t>(ranks); r < count; ++r)
@@ -31,8 +31,8 @@ std::vector<CoreIndices> deal_shared(const CoreIndices& cores, int ranks) {
   return shares;
 }
 
-/// Returns the index of the node next to a rank's device; -1 if it is unknown or not a node of this
-/// machine.
+/// Returns the index of the node that is closest to a rank's device; -1 if it is unknown or not a
+/// node of this machine.
 int device_node(const Machine& machine, const PlanOptions& options, std::size_t rank) {
   if (rank >= options.device_nodes.size() || options.device_nodes[rank] < 0) return -1;
   for (std::size_t i = 0; i < machine.nodes.size(); ++i)
@@ -40,8 +40,8 @@ int device_node(const Machine& machine, const PlanOptions& options, std::size_t 
   return -1;
 }
 
-/// Places ranks next to their devices, and the others on the remaining cores. Returns nothing if no
-/// device's node is known or too few cores remain.
+/// Places ranks close to their devices, and the others on the remaining cores. Returns an empty
+/// list if no device's node is known or too few cores remain.
 std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cores,
                                         const PlanOptions& options, int ranks,
                                         std::vector<std::string>& notes) {
@@ -154,7 +154,7 @@ HostPlan plan_host(const Machine& machine, const PlanOptions& options) {
     if (matters && options.oversubscribe) plan.notes.push_back(who + ".");
     if (matters && !options.oversubscribe)
       plan.warnings.push_back(
-          who + " and slow each other down; --oversubscribe allows that without a warning");
+          who + " and slow each other down; pass --oversubscribe to suppress this warning");
   } else {
     shares = deal_by_device(machine, cores, options, ranks, plan.notes);
     if (shares.empty()) shares = deal(cores.places, cores.all, ranks);

@@ -1,5 +1,5 @@
-// Plans the cores, memory and number of threads of each rank on a host. A pure function of the
-// machine and the options, so that it also works for other hosts and saved machines.
+// Plans the cores, memory and number of threads of each rank on a host. The plan is a pure function
+// of the machine and the options, so that it also works for other hosts and saved machines.
 // docs/explanation/rank-plan.md describes the rules for users.
 #pragma once
 
@@ -12,71 +12,75 @@
 
 namespace anyaccel::launch {
 
-/// How strictly a rank's memory stays on its nodes.
+/// How strictly a rank's memory is kept on its nodes.
 enum class MemoryPolicy {
-  none,       ///< the system's policy: the rank's memory nodes are unknown, or nothing is bound
-  bind,       ///< only these nodes
-  preferred,  ///< these nodes first: small high-bandwidth memory next to the DRAM (flat mode)
+  none,  ///< the system's default: the rank's memory nodes are unknown, or nothing is bound
+  bind,  ///< use only these nodes
+  /// Try these nodes first. Used for small high-bandwidth memory next to the DRAM (flat mode).
+  preferred,
 };
 
-/// Stable lower-case name. Never null.
+/// Returns a stable lower-case name. Never null.
 ANYACCEL_API const char* to_string(MemoryPolicy policy) noexcept;
 
 /// Maximum number of ranks per core without `--oversubscribe`.
 constexpr int kRanksPerCore = 4;
 
-/// Input of a plan.
+/// Input of plan_host(), in addition to the machine.
 struct PlanOptions {
-  /// Number of ranks on this host; 0: default_ranks().
+  /// Number of ranks on this host; 0 means default_ranks().
   int ranks = 0;
   /// Bind ranks to cores (`--bind_cores_to_rank`). If false, the plan only computes each rank's
   /// thread count and checks the number of ranks.
   bool bind = true;
-  /// Ranks compute on these cores, not on devices, so the number of ranks per core is limited even
-  /// without binding.
+  /// Ranks compute on these cores instead of on devices, so the number of ranks per core is limited
+  /// even without binding.
   bool compute_on_cores = true;
-  /// CPUs to use (`--bind_core_list`). All are used, including both hardware threads of a core if
-  /// both are listed. Default: the first allowed hardware thread of each core.
+  /// CPUs to use (`--bind_core_list`). All of them are used, including both hardware threads of a
+  /// core if both are listed. Default: the first allowed hardware thread of each core.
   std::optional<topology::CpuList> core_list = {};
-  /// Allow any number of ranks per core (`--oversubscribe`). If false, the limit is kRanksPerCore,
-  /// and sharing is a warning.
+  /// Allow any number of ranks per core (`--oversubscribe`). If false, at most kRanksPerCore are
+  /// allowed, and more than one rank per core causes a warning.
   bool oversubscribe = false;
   /// Number of cores to keep free of ranks (`--reserve_cores`), for I/O and offload workers. They
-  /// are taken from the ranks that have the most cores.
+  /// are taken from the ranks with the most cores.
   int reserve_cores = 0;
-  /// NUMA node (operating system's number) next to each local rank's device; -1 if unknown. May be
-  /// shorter than `ranks`.
+  /// NUMA node (the operating system's number) closest to each local rank's device; -1 if unknown.
+  /// May be shorter than `ranks`.
   std::vector<int> device_nodes = {};
 };
 
-/// One rank's share.
+/// The plan of one rank.
 struct RankPlan {
   int local_rank = 0;
-  topology::CpuList cores;  ///< CPUs to bind to; empty if ranks are not bound
+  topology::CpuList cores;  ///< CPUs to bind to; empty if the rank is not bound
   std::vector<int>
-      memory_nodes;  ///< operating system's numbers, ascending; empty with MemoryPolicy::none
+      memory_nodes;  ///< the operating system's numbers, ascending; empty with MemoryPolicy::none
   MemoryPolicy policy = MemoryPolicy::none;
-  int threads = 0;                  ///< for OMP_NUM_THREADS; at least 1
-  topology::CpuList reserved = {};  ///< the rank's part of HostPlan::reserved, on its NUMA nodes;
-                                    ///< all of it if ranks share cores
+  int threads = 0;  ///< value of OMP_NUM_THREADS; at least 1
+  /// The CPUs in HostPlan::reserved that were taken from this rank; all of them if several ranks
+  /// use a core.
+  topology::CpuList reserved = {};
 };
 
-/// All ranks of one host.
+/// The plan of all ranks of one host.
 struct HostPlan {
   std::vector<RankPlan> ranks;
   topology::CpuList reserved;  ///< CPUs of the reserved cores
-  std::vector<std::string>
-      notes;  ///< explanations, one sentence each: idle hardware threads, uneven shares, ...
-  std::vector<std::string> warnings = {};  ///< unrequested slowdowns, one sentence each
+  /// Explanations, one sentence each, for example of idle hardware threads or uneven numbers of
+  /// cores.
+  std::vector<std::string> notes;
+  std::vector<std::string> warnings =
+      {};  ///< slowdowns that the user did not request, one sentence each
 };
 
-/// Default number of ranks on a host whose ranks compute on cores: one per NUMA node with usable
-/// cores.
+/// Returns the default number of ranks on a host whose ranks compute on cores: one per NUMA node
+/// with usable cores.
 int default_ranks(const topology::Machine& machine, const PlanOptions& options = {});
 
 /// Plans a host. Throws `invalid_argument` if there are more than kRanksPerCore ranks per core
-/// (naming `--oversubscribe`), if no core is left after the reserved ones, or if `core_list` has
-/// CPUs that do not exist or may not be used.
+/// (naming `--oversubscribe`), if reserving cores leaves none, or if `core_list` contains CPUs that
+/// do not exist or may not be used.
 ANYACCEL_API HostPlan plan_host(const topology::Machine& machine, const PlanOptions& options);
 
 }  // namespace anyaccel::launch

@@ -1,4 +1,4 @@
-// Parts of plan.cpp. Internal to src/launch.
+// Helpers for plan.cpp. Internal to src/launch.
 #pragma once
 
 #include <set>
@@ -10,29 +10,30 @@
 
 namespace anyaccel::launch {
 
-/// Usable cores, each with the CPUs to which a rank is bound.
+/// Usable cores, each with the CPUs to which its rank is bound.
 struct Cores {
   std::vector<topology::CpuList> cpus;
   std::vector<Place> places;
-  CoreIndices all;  ///< indices of all of them
+  CoreIndices all;  ///< indices of all cores
 };
 
-/// Returns the machine's cores in `core_list`. Throws like plan_host() if there are not more than
-/// `reserve_cores`.
+/// Returns the machine's cores in `core_list`. Throws like plan_host() if there are at most
+/// `reserve_cores` of them.
 Cores usable_cores(const topology::Machine& machine, const PlanOptions& options);
 
-/// Returns the nodes of the cores in `share`, as indices into Machine::nodes.
+/// Returns the nodes of one rank's cores, `share`, as indices into Machine::nodes.
 std::set<int> nodes_of(const Cores& cores, const CoreIndices& share);
 
 /// Returns a count with its noun: "1 core", "2 cores".
 std::string count_of(std::size_t count, const char* noun);
 
-/// Takes `count` cores from the largest shares: the last core of the node with the most cores of
-/// the share. Never takes the last core of a share. Returns the cores taken from each share.
+/// Takes `count` cores, one at a time. Each one is taken from the rank with the most cores; it is
+/// the last core on the node where this rank has the most cores. Never takes a rank's last core.
+/// Returns the cores taken from each rank.
 std::vector<CoreIndices> take_reserved(const Cores& cores, std::vector<CoreIndices>& shares,
                                        int count);
 
-/// Adds notes that explain surprising properties of a plan with bound ranks.
+/// Adds notes that explain surprising properties of a plan whose ranks are bound.
 void add_notes(const topology::Machine& machine, const Cores& cores, const PlanOptions& options,
                const std::vector<CoreIndices>& shares, std::vector<std::string>& notes);
 

@@ -47,7 +47,7 @@ struct Cairo {
 
   static DynamicLibrary open() {
     std::string reason;
-    // Never unload cairo: its font libraries never free their caches, so each reload would leak
+    // Never unload cairo: its font libraries do not free their caches, so each reload would leak
     // them.
     auto opened = DynamicLibrary::try_open(kLibrary, &reason, DynamicLibrary::Unload::never);
     if (opened) return opened;

@@ -23,7 +23,7 @@ struct Entry {
   char state;
 };
 
-/// Parses "PID (NAME) STATE PPID PGRP ..." where NAME may contain any character.
+/// Parses "PID (NAME) STATE PPID PGRP ...", where NAME may contain any character.
 bool read_entry(const char* name, Entry& entry) {
   const std::string path = std::string("/proc/") + name + "/stat";
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -54,7 +54,7 @@ std::vector<Process> descendants(pid_t root) {
   std::vector<Process> out;
   std::vector<pid_t> open{root};
   std::unordered_set<pid_t> seen{
-      root};  // the snapshot is not atomic, so it may even contain a cycle
+      root};  // prevents endless loops: the snapshot is not atomic, so it may contain a cycle
   while (!open.empty()) {
     const auto [begin, end] = children.equal_range(open.back());
     open.pop_back();

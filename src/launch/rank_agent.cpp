@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kWhere = "launch";
 constexpr char kBetween = '~';
-/// Encodes an empty word. Unambiguous, because no word contains a zero byte.
+/// Encodes an empty argument. This is unambiguous, because no argument contains a zero byte.
 constexpr std::string_view kEmpty = "%00";
 
 bool is_plain(char c) {
@@ -34,20 +34,20 @@ bool is_plain(char c) {
               {.what = std::string(kJobVariable) + " is not a job", .got = std::string(text)});
 }
 
-/// Variables through which a runner tells its processes their places.
+/// Variables in which a runner tells its processes their ranks.
 struct Names {
   Runner runner;
   const char* rank;
   const char* world_size;
   const char* local_rank;
-  const char* local_size;  ///< null: not provided
+  const char* local_size;  ///< null if the runner does not provide it
 };
 constexpr Names kNames[] = {
     {Runner::openmpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {Runner::mpich, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     {Runner::impi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    // First the variables of mpirun_rsh, then those of Hydra.
+    // First try the variables of mpirun_rsh, then those of Hydra.
     {Runner::mvapich, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
      "MV2_COMM_WORLD_LOCAL_SIZE"},
     {Runner::mvapich, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
@@ -107,7 +107,7 @@ RankPlace place_of(Runner runner,
     if (text) std::from_chars(text->data(), text->data() + text->size(), value);
     if (value >= 0) return value;
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = std::string(to_string(runner)) + " did not tell a process its rank",
+                {.what = std::string(to_string(runner)) + " did not set the rank of a process",
                  .got = std::string(name) + (text ? "=" + *text : " is not set"),
                  .want = "a number"});
   };
@@ -141,7 +141,7 @@ std::size_t host_of(const std::vector<Host>& hosts, const RankPlace& place, Runn
       place.local_size.value_or(slots) == slots)
     return *found;
   const auto text = [](int rank, int world, int local, int of) {
-    return "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", the host's " +
+    return "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", local rank " +
            std::to_string(local) + " of " + std::to_string(of);
   };
   throw Error(
@@ -183,15 +183,15 @@ Options rank_options(Runner runner) {
 int end_of_job(Runner runner) {
   const pid_t parent = ::getppid();
   const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
-  // Fallback for Linux before 5.3 and for a parent outside this PID namespace. It is weaker,
-  // because the signal is sent when the parent's thread ends, not its process.
+  // Fallback for Linux before 5.3 and for a parent outside this PID namespace. It is less reliable,
+  // because the signal is sent when the parent's thread ends, not when its process ends.
   if (descriptor < 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(128 + SIGTERM);
   if (runner != Runner::slurm) return descriptor;
   const int both = ::epoll_create1(EPOLL_CLOEXEC);
   epoll_event readable{.events = EPOLLIN, .data = {}};
   if (descriptor >= 0) ::epoll_ctl(both, EPOLL_CTL_ADD, descriptor, &readable);
-  epoll_event ended{.events = 0, .data = {}};  // EPOLLHUP is always reported
+  epoll_event ended{.events = 0, .data = {}};  // EPOLLHUP is always reported, even with no events
   ::epoll_ctl(both, EPOLL_CTL_ADD, STDIN_FILENO, &ended);
   return both;
 }

@@ -31,7 +31,8 @@ void SignalSettings::restore() const noexcept {
 void become_rank(const JobRank& rank, const std::vector<std::string>& unset,
                  RankDescriptors descriptors, int input, const SignalSettings& signals, pid_t guard,
                  pid_t group, int orphaned) {
-  // Join the launcher's group, so that the rank can read from the terminal and receives its Ctrl-C.
+  // Join the launcher's process group, so that the rank can read from the terminal and receives its
+  // Ctrl-C.
   if (group != 0) ::setpgid(0, group);
   ::prctl(PR_SET_PDEATHSIG, orphaned);
   if (::getppid() != guard) ::_exit(128 + SIGKILL);

@@ -21,9 +21,10 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Seconds after a signal until this process exits even if its output is blocked.
+/// Seconds between a signal and the exit of this process if its output is blocked.
 constexpr unsigned kStuckOutput = 10;
-/// The same after silence. By then, no rank is left.
+/// Like kStuckOutput, but used when the launcher has been silent for too long. All ranks end within
+/// this time.
 constexpr unsigned kStuckAfterSilence = 5;
 /// ssh's exit code if it cannot connect or loses the connection.
 constexpr int kNoConnection = 255;
@@ -32,16 +33,16 @@ volatile std::sig_atomic_t got_signal = 0;
 volatile std::sig_atomic_t link_of_handler = -1;
 volatile std::sig_atomic_t guard_of_handler = 0;
 volatile std::time_t passed_on =
-    0;  ///< until this second, a signal may duplicate the one that the guard forwarded
-/// Seconds between an agent's checks of its input; 0: no checks.
+    0;  ///< time in seconds; until then, a signal may duplicate the one that the guard forwarded
+/// Seconds between an agent's checks of its input; 0 means no checks.
 volatile std::sig_atomic_t look_every = 0;
 volatile std::sig_atomic_t heard = 0;    ///< whether input was read since the last check
-volatile std::sig_atomic_t waiting = 0;  ///< unread bytes at the last check
+volatile std::sig_atomic_t waiting = 0;  ///< number of unread bytes at the last check
 volatile std::sig_atomic_t silent = 0;
 volatile std::sig_atomic_t was_asked = 0;
 
-/// True for the duplicate of a signal. A scheduler may signal launcher and guard at once, and the
-/// guard forwards its signal; both together are one request.
+/// True if a signal is a duplicate. A scheduler may signal launcher and guard at the same time, and
+/// the guard forwards its signal. The two signals count as one request.
 bool is_repeated(const siginfo_t& info) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -62,13 +63,13 @@ void on_signal(int signal, siginfo_t* info, void*) {
     got_signal = signal;
     ::alarm(kStuckOutput);
   }
-  // The kernel sends a terminal's signals to the ranks, too.
+  // The kernel also sends a terminal's signals to the ranks.
   Guard::forward(link_of_handler, signal, info->si_code > 0);
   errno = error;
 }
 
-/// Exits if the output is blocked, or checks for silence. This works even if this process is
-/// blocked on its output and does not read its input.
+/// Exits if the output is blocked, or checks whether the launcher is silent. This works even if the
+/// process is blocked on its output and does not read its input.
 void on_alarm(int) {
   if (got_signal != 0) ::_exit(128 + got_signal);
   if (silent != 0) ::_exit(128 + SIGTERM);
@@ -85,7 +86,7 @@ void on_alarm(int) {
   Guard::forward(link_of_handler, SIGTERM, false);
 }
 
-/// Handles a runner's request to the agent of one rank.
+/// Handles a runner's request to a rank agent.
 void on_request(int signal, siginfo_t* info, void* context) {
   if (signal == SIGALRM && info->si_code > 0) return on_alarm(signal);
   was_asked = 1;
@@ -110,7 +111,8 @@ class SignalGuard {
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       struct sigaction action {};
       ::sigaction(kSignals[i], nullptr, &before_[i]);
-      // Keep ignored signals ignored: nohup sets this, and shells do for background processes.
+      // Keep ignored signals ignored: nohup ignores SIGHUP, and shells ignore signals of background
+      // processes.
       if (before_[i].sa_handler == SIG_IGN && kSignals[i] != SIGPIPE) continue;
       ::sigemptyset(&action.sa_mask);
       action.sa_flags = SA_RESTART;
@@ -148,7 +150,7 @@ class SignalGuard {
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
-/// DeepSpeed's file with the process id, for programs that start the launcher.
+/// DeepSpeed's file that contains the process id, for programs that start the launcher.
 class PidFile {
  public:
   explicit PidFile(bool wanted) {
@@ -168,7 +170,7 @@ class PidFile {
                    .got = path_ + ": " + std::strerror(error),
                    .hint = error == EEXIST ? "remove it: its launcher has ended" : ""});
     }
-    // Standard output belongs to the ranks.
+    // Log this, because standard output belongs to the ranks.
     log(LogLevel::info,
         "launch: launcher pid: " + number + ", kept in " + path_ + " while the job runs");
   }
@@ -183,8 +185,8 @@ class PidFile {
   std::string path_;
 };
 
-/// True at the end of `descriptor`; discards its data. A pidfd is readable after its process has
-/// ended, and reading from it fails.
+/// Returns true at the end of `descriptor`; discards its data. A pidfd is readable after its
+/// process has ended, and reading from it fails.
 bool at_end(int descriptor) {
   pollfd one{descriptor, POLLIN, 0};
   char buffer[256];
@@ -269,7 +271,7 @@ int run_job(const Job& job, const RunSettings& settings) {
       if (settings.asked_by_end) was_asked = 1;
       Guard::forward(guard.link(), SIGTERM, false);
     }
-    // Not all runners end the other ranks when one fails.
+    // End the job here, because not all runners end the other ranks when one fails.
     if (runner && outputs.report() && !reported) {
       reported = true;
       before_signal = got_signal == 0;
@@ -282,17 +284,17 @@ int run_job(const Job& job, const RunSettings& settings) {
       case GuardMessage::finished:
         finished = true;
         if (message->status > 0)
-          log(LogLevel::error, "launch: " + std::to_string(message->status) +
-                                   " processes of ranks cannot be killed");
+          log(LogLevel::error, "launch: processes of ranks that cannot be killed: " +
+                                   std::to_string(message->status));
         break;
       case GuardMessage::left_behind:
-        log(LogLevel::warning, "launch: all ranks ended, and " + std::to_string(message->status) +
-                                   " processes that they left behind were ended");
+        log(LogLevel::warning, "launch: all ranks ended; processes left behind and ended: " +
+                                   std::to_string(message->status));
         break;
       default:
         failure = message;
-        // A terminal's Ctrl-C reaches the ranks and the launcher. A rank that it ends has not
-        // failed.
+        // A terminal's Ctrl-C reaches the ranks and the launcher. A rank that ends because of it
+        // has not failed.
         before_signal = got_signal == 0;
         if (settings.agent && failure->kind == GuardMessage::failed) {
           report = {numbers.at(static_cast<std::size_t>(failure->rank)), failure->status};
@@ -309,7 +311,7 @@ int run_job(const Job& job, const RunSettings& settings) {
   }
   if (was_asked != 0 && !before_signal) return 0;
   if (got_signal != 0 && !before_signal) {
-    // If the agent of one rank is ended, all are, and the launcher above logs it.
+    // If one rank agent is ended, all of them are, and their launcher logs it.
     log(settings.one_rank ? LogLevel::debug : LogLevel::warning,
         std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" +
             ::strsignal(got_signal) + "); no process of any rank is left");
@@ -317,7 +319,7 @@ int run_job(const Job& job, const RunSettings& settings) {
   }
   if (!failure && (cut_off || silent != 0)) return 128 + SIGTERM;
   if (!failure && settings.agent && outputs.failed()) {
-    // Ranks on other hosts continue, so this host does not fail.
+    // If output cannot be written, ranks on other hosts continue, so this agent does not fail.
     say({-1, 1});
     return 0;
   }
@@ -343,8 +345,8 @@ int run_job(const Job& job, const RunSettings& settings) {
   }
   tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)),
                !settings.one_rank);
-  // Repeat the report now that the rank writes nothing else, because a runner may have interleaved
-  // the first one with the output of other ranks.
+  // Repeat the report now that the rank no longer writes anything, because a runner may have
+  // interleaved the first report with the output of other ranks.
   if (settings.one_rank && report) say(*report);
   return exit_code_of(failure->status);
 }

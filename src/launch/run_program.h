@@ -9,8 +9,8 @@ namespace anyaccel::launch {
 
 enum class StandardError { shown, dropped };
 
-/// Runs a program from PATH with empty standard input. Returns its standard output and its
-/// waitpid() status (-1 if it could not be started).
+/// Runs a program from PATH with empty standard input. Returns its standard output and its status
+/// from waitpid() (-1 if it could not be started).
 std::pair<std::string, int> output_of(const std::vector<std::string>& words,
                                       StandardError errors = StandardError::shown);
 

@@ -26,15 +26,15 @@ constexpr const char* kWhere = "launch";
 
 struct Known {
   Runner runner;
-  std::vector<const char*> programs;  ///< possible names, the usual one first
-  std::vector<const char*> says;      ///< texts of which `--version` prints at least one
+  std::vector<const char*> programs;  ///< possible names, with the most common one first
+  std::vector<const char*> says;  ///< texts of which at least one is in the output of `--version`
   const char* install;
-  /// Signal that the runner forwards to the agents, which then end their ranks and give them time
-  /// to save their state. Agents use it for nothing else. They then exit with 0, because runners
-  /// kill the other processes if one exits with another code. srun is asked to end by closing its
-  /// input instead.
+  /// Signal that the runner forwards to the agents. They then end their ranks, giving them time to
+  /// save their state, and exit with 0, because runners kill the other processes if one exits with
+  /// another code. Agents do not use the signal for anything else. To end srun, its input is closed
+  /// instead.
   int end_signal;
-  const char* ssh_arguments;  ///< variable with additional ssh arguments; null: none
+  const char* ssh_arguments;  ///< variable with additional ssh arguments; null if there is none
 };
 
 const Known& known(Runner runner) {
@@ -97,9 +97,9 @@ void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-/// Options that make Open MPI's daemons detect a cut network within `silence` seconds, on both
-/// sides. They rely on TCP keepalive, which by default takes 8 minutes. Empty if `silence` is 0 or
-/// the user has set keepalive options.
+/// Returns options that make both ends of the connections between Open MPI's daemons detect a
+/// broken network within `silence` seconds. They use TCP keepalive, which takes 8 minutes by
+/// default. Empty if `silence` is 0 or the user has set keepalive options.
 Words keepalive(const Options& options, int silence) {
   constexpr const char* kTime = "oob_tcp_keepalive_time";
   constexpr int kProbes = 3;
@@ -124,7 +124,7 @@ Words own_words(Runner runner, const Options& options, const JobInput& input,
                 const std::string& count) {
   switch (runner) {
     case Runner::openmpi: {
-      // `seq`, because other mappings put this machine first, regardless of the order of hosts.
+      // Use `seq`, because other mappings put this machine first, regardless of the order of hosts.
       // `--quiet` suppresses a line for each forwarded signal.
       Words out{"--quiet",   "-np", count,       "--host", host_of_each_rank(input.hosts),
                 "--map-by",  "seq", "--bind-to", "none",   "-x",
@@ -140,9 +140,10 @@ Words own_words(Runner runner, const Options& options, const JobInput& input,
     case Runner::slurm: {
       Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count,
                 "--cpu-bind=none",
-                // All nodes get the input, because its end ends the job.
+                // Send the input to all nodes, because the end of the input ends the job.
                 "--input=all", "--export=ALL"};
       // By default, Slurm orders hosts as in its configuration and distributes ranks evenly.
+      // Override both.
       if (!input.own_slots)
         append(out, {"--nodelist=" + host_of_each_rank(input.hosts), "--distribution=arbitrary"});
       else if (const auto node = env("SLURMD_NODENAME"))
@@ -163,7 +164,7 @@ std::string usual_program(Runner runner) { return known(runner).programs.front()
 
 std::string find_runner(Runner runner) {
   const auto& one = known(runner);
-  // The version text of MVAPICH's Hydra does not mention MVAPICH.
+  // The version text of MVAPICH's Hydra does not mention MVAPICH, so also look for its mpiname.
   if (runner == Runner::mvapich && !find_program("mpiname")) return {};
   for (const char* name : one.programs) {
     if (!find_program(name)) continue;
@@ -198,7 +199,7 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
                const std::string& runner_program) {
   const auto& one = known(*options.runner);
   // Slurm's daemons forward srun's signals to all processes of a rank. Ranks would get each signal
-  // twice, from Slurm and from the agent, so Slurm's job is ended through its input.
+  // twice, from Slurm and from the agent, so srun is ended by closing its input.
   const bool by_input = one.runner == Runner::slurm;
   Job job{.input = by_input ? RankInput::held : RankInput::nothing, .own_group = by_input};
   job.end_signal = one.end_signal;
@@ -210,7 +211,7 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   for (const auto& host : input.hosts)
     job.rank_hosts.insert(job.rank_hosts.end(), host.slots.size(), host.name);
   job.world_size = static_cast<int>(job.rank_hosts.size());
-  // Slurm may queue a job for any time, and reports unreachable hosts itself.
+  // Slurm may queue a job for an unlimited time, and reports unreachable hosts itself.
   if (one.runner != Runner::slurm) job.start_limit = silence_of_connections();
 
   JobRank rank{.host = runner_program};
@@ -234,7 +235,7 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   const Words agent{program, "launch", "--rank_agent", to_string(one.runner)};
   rank.command = {runner_program};
   if (one.runner == Runner::impi) {
-    // Intel MPI has a set of arguments per host.
+    // Intel MPI takes a set of arguments per host.
     append(rank.command, {"-genv", "I_MPI_PIN", "0"});
     append(rank.command, split_words(options.runner_arguments));
     for (const auto& host : input.hosts) {

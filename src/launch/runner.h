@@ -1,5 +1,5 @@
-// Starts ranks through an MPI or Slurm launcher, here called a runner. The runner starts this
-// program as the agent of one rank (rank_agent.h) for each slot of each host.
+// Starts ranks through an MPI or Slurm launcher, called a runner here. The runner starts this
+// program as a rank agent (rank_agent.h) for each slot of each host.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ namespace anyaccel::launch {
 /// True for runners that start each rank themselves: openmpi, mpich, impi, mvapich and slurm.
 bool starts_each_rank(Runner runner) noexcept;
 
-/// Returns the runner's program in PATH; empty if it is missing. The program is recognized by its
-/// version text, because several MPIs have an `mpirun`.
+/// Returns the path of the runner's program in PATH; empty if it is missing. The program is
+/// recognized by its version text, because several MPI implementations have an `mpirun`.
 std::string find_runner(Runner runner);
 
-/// Returns the usual name of the runner's program.
+/// Returns the most common name of the runner's program.
 std::string usual_program(Runner runner);
 
 /// Throws `not_found` with installation advice if `runner_program` is empty, and `invalid_argument`
-/// if the runner would refuse to run: Open MPI as root.
+/// if the runner would refuse to run, as Open MPI does for root.
 void check_runner(const Options& options, const std::string& runner_program);
 
 /// Returns a job whose only process is the runner. `program` is this program's path on all hosts.

@@ -17,7 +17,8 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Limits on silence. ssh uses the first value of an option, so these come after the user's.
+/// Returns ssh options that limit the time without a response. ssh uses the first value of an
+/// option, so these come after the user's.
 std::vector<std::string> limits() {
   const int silence = silence_of_connections();
   if (silence == 0) return {};
@@ -27,7 +28,7 @@ std::vector<std::string> limits() {
           "-o", "ServerAliveCountMax=" + std::to_string(kQuestions)};
 }
 
-/// Returns the command that runs a shell line on a host.
+/// Returns the command that runs a shell command line on a host.
 std::vector<std::string> words_to_reach(const Options& options, const std::string& host,
                                         const std::string& command, PdshPipes pipes) {
   if (options.runner == Runner::pdsh) return pdsh_words(options, limits(), host, command, pipes);

@@ -10,8 +10,8 @@
 
 namespace anyaccel::launch {
 
-/// Splits a line into words as a shell does. Quotes and backslashes are interpreted, but nothing
-/// else. Throws `invalid_argument`.
+/// Splits a line into arguments as a shell does. Only quotes and backslashes are interpreted.
+/// Throws `invalid_argument`.
 std::vector<std::string> split_words(std::string_view line);
 
 /// Returns the command that starts the ranks of the host with index `host`, quoted for that host's
@@ -19,14 +19,15 @@ std::vector<std::string> split_words(std::string_view line);
 std::string remote_command(const Options& options, const JobInput& input, std::size_t host,
                            const std::string& program);
 
-/// Returns ANYACCEL_LAUNCH_SILENCE (default 30): seconds without data after which each side of a
-/// connection assumes that the other is gone; 0: never. Throws `invalid_argument`.
+/// Returns ANYACCEL_LAUNCH_SILENCE (default 30): the number of seconds without data after which
+/// each end of a connection assumes that the other is gone; 0 means never. Throws
+/// `invalid_argument`.
 int silence_of_connections();
 
 /// Returns a job with one ssh or pdsh client per host.
 Job ssh_job(const Options& options, const JobInput& input, const std::string& program);
 
-/// Connects to the host and returns --master_addr or, if it is not given, the first address from
+/// Connects to the host and returns --master_addr or, if it is not set, the first address from
 /// `hostname -I`. Throws `unavailable` if the host cannot be reached.
 std::string address_of(const Options& options, const std::string& host);
 

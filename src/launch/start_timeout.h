@@ -1,5 +1,5 @@
-// Detects ranks that an MPI launcher fails to start. Not all MPI launchers detect unreachable
-// hosts.
+// Detects ranks that an MPI launcher fails to start, because some MPI launchers do not detect
+// unreachable hosts.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,22 @@
 
 namespace anyaccel::launch {
 
-/// Never waits: callers pass the current time.
+/// Measures how long ranks take to start. Never waits: callers pass the current time.
 class StartTimeout {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `hosts`: the host of each rank. `limit`: maximum time without a new rank; 0: no limit.
+  /// `hosts` is the host of each rank. `limit` is the maximum time without a new rank; 0 means no
+  /// limit.
   StartTimeout(std::vector<std::string> hosts, std::chrono::milliseconds limit,
                Clock::time_point now);
 
-  /// Milliseconds until missing() may return ranks, as a poll() timeout: negative means never.
+  /// Returns the milliseconds until missing() may return ranks, as a poll() timeout: negative means
+  /// never.
   int milliseconds(Clock::time_point now) const;
 
-  /// Returns the missing ranks, "rank 1 on b, rank 2 on c", once when the limit has passed without
-  /// a new rank; otherwise empty. `started`: the ranks that have started.
+  /// Returns the missing ranks, for example "rank 1 on b, rank 2 on c", once after the limit has
+  /// passed without a new rank; otherwise empty. `started` contains the ranks that have started.
   std::string missing(const std::set<int>& started, Clock::time_point now);
 
  private:

@@ -30,7 +30,7 @@ bool open_terminal(int ends[2]) noexcept {
 
 void copy_size(int like, int end) noexcept {
   winsize from{}, to{};
-  // Setting the size makes the kernel send SIGWINCH, so it is set only if it changed.
+  // Setting the size makes the kernel send SIGWINCH, so set it only if it has changed.
   if (::ioctl(like, TIOCGWINSZ, &from) == 0 && ::ioctl(end, TIOCGWINSZ, &to) == 0 &&
       std::memcmp(&from, &to, sizeof from) != 0)
     ::ioctl(end, TIOCSWINSZ, &from);

@@ -22,7 +22,7 @@ OpOptimizer<Options>::OpOptimizer(const ParamGroups& groups, Options defaults)
 template <typename Options>
 void OpOptimizer<Options>::add_param_group(const OptimizerParamGroup& group) {
   Optimizer::add_param_group(group);
-  // LibTorch merges a group's options with the defaults only for its own optimizers.
+  // LibTorch merges the options of a group with the defaults only for its own optimizers.
   if (group.has_options()) param_groups_.back().set_options(group.options().clone());
 }
 
@@ -88,7 +88,7 @@ at::Tensor zeros_of(const at::Tensor& parameter, c10::ScalarType dtype) {
   return at::zeros_like(parameter, parameter.options().dtype(dtype).requires_grad(false));
 }
 
-/// DeepSpeed's value of `chunk_size`, which only the CUDA kernels use.
+/// DeepSpeed's value of `chunk_size`. Only the CUDA kernels use it.
 constexpr std::int64_t chunk_size = 2048 * 32;
 
 at::Tensor noop_flag(const at::Tensor& parameter) {

@@ -19,8 +19,9 @@ std::string excerpt(const J& value) {
   return printable_text(value.dump(-1, ' ', false, J::error_handler_t::replace), 200);
 }
 
-/// Rejects input that the parser accepts: deep nesting, and duplicate keys, of which it silently
-/// keeps the last. A parser callback could check the same, but visits all siblings for each object.
+/// Rejects input that the parser accepts: deep nesting, and duplicate keys, of which the parser
+/// silently keeps the last. A parser callback could check the same, but it visits all siblings for
+/// each object.
 template <typename J>
 class Check final : public nlohmann::json_sax<J> {
  public:

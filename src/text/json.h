@@ -13,18 +13,17 @@
 namespace anyaccel::llm {
 
 using Json = nlohmann::ordered_json;
-/// Keys in alphabetic order with logarithmic lookup, for objects with many keys such as
-/// vocabularies.
+/// Keys are sorted and found in logarithmic time, for objects with many keys such as vocabularies.
 using SortedJson = nlohmann::json;
 
-/// Limits for JSON text. Larger or deeper input is `corrupt`. The defaults are for a model's
+/// Limits for JSON text. Input that exceeds them is `corrupt`. The defaults are for a model's
 /// configuration files.
 struct JsonLimits {
   std::size_t max_bytes = std::size_t{32} << 20;
   int max_depth = 64;
 };
 
-/// For files that list a model's tokens or tensors.
+/// Limits for files that list a model's tokens or tensors.
 inline constexpr JsonLimits kLargeJson{.max_bytes = std::size_t{256} << 20};
 
 /// Parses `text`. Throws `corrupt` naming `source` unless the text is a single JSON value within
@@ -41,8 +40,8 @@ SortedJson read_sorted_json_object(const std::filesystem::path& path,
 SortedJson parse_sorted_json_object(std::string_view text, const std::string& source,
                                     const JsonLimits& limits = {});
 
-/// Typed access to an object's values. Wrong types and values out of range are `corrupt` errors
-/// that name file and key. A null value counts as absent.
+/// Typed access to an object's values. Throws `corrupt`, naming the file and the key, for wrong
+/// types and values out of range. A null value counts as absent.
 template <typename J>
 class BasicJsonReader {
  public:

@@ -46,7 +46,7 @@ bool has_word(std::string_view list, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// This process's path in the v2 hierarchy (line "0::PATH") or in that of a v1 controller
+/// Returns this process's path in the v2 hierarchy (line "0::PATH") or in that of a v1 controller
 /// ("N:memory:PATH").
 std::optional<std::string> own_path(std::string_view cgroup, std::string_view controller, bool v2) {
   for (const auto line : split(cgroup, '\n')) {
@@ -61,11 +61,11 @@ std::optional<std::string> own_path(std::string_view cgroup, std::string_view co
   return std::nullopt;
 }
 
-/// The folders from the process's own group up to the mount point of the hierarchy.
+/// Returns the folders from the process's own group up to the mount point of the hierarchy.
 std::vector<fs::path> chain(const fs::path& mount, const std::string& mount_root,
                             const std::string& own) {
   // In a container without a cgroup namespace, the path is relative to the host's root, but only
-  // its lower part is mounted.
+  // the lower part of that hierarchy is mounted.
   fs::path below = fs::path(own).lexically_relative(mount_root);
   if (below.empty() || *below.begin() == "..") below = ".";
   std::vector<fs::path> folders;
@@ -90,8 +90,8 @@ struct MemoryGroup {
   fs::path limit;
   fs::path usage;
   fs::path stat;
-  fs::path hierarchy;         ///< only for a parent in v1
-  std::string_view inactive;  ///< name in `stat` of the page cache that is reclaimed first
+  fs::path hierarchy;         ///< set only for a parent in v1
+  std::string_view inactive;  ///< key in `stat` for the page cache that is reclaimed first
 };
 
 MemoryGroup memory_group(const fs::path& folder, bool v2, bool parent) {
@@ -106,12 +106,12 @@ MemoryGroup memory_group(const fs::path& folder, bool v2, bool parent) {
           "total_inactive_file"};
 }
 
-/// Applies one group's limit. "max" and the huge number of v1 mean no limit.
+/// Applies one group's limit. "max" and the huge number in v1 mean no limit.
 void limit_by_group(MemoryAmount& amount, const MemoryGroup& group) {
   constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
   const auto limit = number_in(group.limit);
   if (!limit || *limit >= kNoLimit) return;
-  // In v1 a parent limits its children only if memory.use_hierarchy is set.
+  // In v1, a parent limits its children only if memory.use_hierarchy is set.
   if (!group.hierarchy.empty() && number_in(group.hierarchy).value_or(1) == 0) return;
   const auto usage = number_in(group.usage).value_or(0);
   const auto stat = try_read_kernel_file(group.stat.native()).value_or("");
@@ -133,7 +133,7 @@ std::optional<std::int64_t> number_after(std::string_view text, std::string_view
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
     std::int64_t value = 0;
     const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), value);
-    // v1 may write a limit beyond 63 bits, which means no limit.
+    // v1 may report a limit that does not fit in 63 bits, which means no limit.
     if (error == std::errc::result_out_of_range) return MemoryAmount::unlimited;
     if (error == std::errc()) return value;
   }
@@ -148,7 +148,7 @@ std::vector<GroupFolders> groups_of(const std::optional<std::string>& cgroup, st
   const auto mounts = try_read_file(root / "proc/self/mountinfo");
   std::vector<GroupFolders> groups;
   if (!cgroup || !mounts) return groups;
-  // "31 23 0:28 ROOT MOUNT options [tags] - type source options"
+  // The format is "31 23 0:28 ROOT MOUNT options [tags] - type source options".
   for (const auto line : split(*mounts, '\n')) {
     const auto dash = line.find(" - ");
     if (dash == std::string_view::npos) continue;
@@ -165,10 +165,10 @@ std::vector<GroupFolders> groups_of(const std::optional<std::string>& cgroup, st
   return groups;
 }
 
-/// The groups that limit a process's memory, for one text of /proc/self/cgroup. They are cached,
-/// because reading and parsing all mounts takes most of the time of a memory query. Mounts are
-/// assumed not to change; a process that moves to another group gets a new text. There is no lock,
-/// because a forked child could inherit it locked.
+/// The groups that limit this process's memory, for a given content of /proc/self/cgroup. They are
+/// cached, because reading and parsing all mounts takes most of the time of a memory query. Mounts
+/// are assumed not to change; if the process moves to another group, the content changes. There is
+/// no lock, because a forked child could inherit it locked.
 struct KnownGroups {
   std::string root;
   std::string cgroup;
@@ -201,8 +201,8 @@ double control_group_processors(const fs::path& root) {
   double least = std::numeric_limits<double>::infinity();
   for (const auto& group : control_groups("cpu.max", root))
     for (const auto& folder : group.folders) {
-      // v2: "QUOTA PERIOD" or "max PERIOD", in microseconds. v1: two files; a quota of -1 means
-      // none.
+      // v2: "QUOTA PERIOD" or "max PERIOD", in microseconds. v1: two files; a quota of -1 means no
+      // limit.
       const auto text =
           try_read_file(folder / (group.v2 ? "cpu.max" : "cpu.cfs_quota_us")).value_or("");
       const auto quota = number_after(text, "");
@@ -219,7 +219,7 @@ double control_group_processors(const fs::path& root) {
 
 MemoryAmount control_group_memory(const fs::path& root) {
   using Clock = std::chrono::steady_clock;
-  // The answer "no limit" is cached for a second, because this query takes three times as long as
+  // Remember for a second that there is no limit, because this query takes three times as long as
   // the rest of a memory query.
   static std::atomic<Clock::duration> unlimited_until{Clock::duration::min()};
   const bool real = root.native() == "/";

@@ -11,18 +11,18 @@
 namespace anyaccel::topology {
 
 /// Returns the integer after the first `key` at the start of a line, or after "Node N " at the
-/// start of a line; nothing if there is none.
+/// start of a line; nullopt if there is none.
 std::optional<std::int64_t> number_after(std::string_view text, std::string_view key);
 
-/// A mounted control group hierarchy that has the controller in question.
+/// A mounted control group hierarchy with the requested controller.
 struct GroupFolders {
   bool v2 = false;
-  /// Groups of this process from its own up to the mount point, under `root`.
+  /// Folders of this process's groups, from its own group up to the mount point, under `root`.
   std::vector<std::filesystem::path> folders;
 };
 
-/// Finds the hierarchies of a file's controller ("memory" for "memory.max") from /proc/self/cgroup
-/// and /proc/self/mountinfo. Empty if there are none.
+/// Finds the hierarchies with the controller of a file ("memory" for "memory.max") in
+/// /proc/self/cgroup and /proc/self/mountinfo. Empty if there are none.
 std::vector<GroupFolders> control_groups(std::string_view file, const std::filesystem::path& root);
 
 }  // namespace anyaccel::topology

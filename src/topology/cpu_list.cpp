@@ -10,7 +10,7 @@ namespace anyaccel::topology {
 
 namespace {
 
-constexpr int kHighestCpu = 1 << 20;  // keeps "0-4000000000" from using up the memory
+constexpr int kHighestCpu = 1 << 20;  // prevents "0-4000000000" from exhausting memory
 
 [[noreturn]] void fail(std::string_view text) {
   throw Error(ErrorCode::invalid_argument, "cpu list",

@@ -1,4 +1,4 @@
-// Lists of CPU numbers as Linux writes them: "0-3,8,10-11".
+// Lists of CPU numbers in the format of Linux: "0-3,8,10-11".
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ using CpuList = std::vector<int>;
 /// Parses a list, sorted or not; "" is the empty list. Throws `invalid_argument` for any other
 /// text.
 CpuList parse_cpu_list(std::string_view text);
-/// Formats a list with ranges.
+/// Formats a list, using ranges for consecutive numbers.
 ANYACCEL_API std::string format_cpu_list(const CpuList& cpus);
-/// CPUs that are in both lists.
+/// Returns the CPUs that are in both lists.
 CpuList intersect(const CpuList& a, const CpuList& b);
 
 }  // namespace anyaccel::topology

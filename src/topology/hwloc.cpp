@@ -1,5 +1,5 @@
-// Reads the machine with hwloc. Discovers only what a Machine holds: no devices, caches or hwloc
-// plugins.
+// Reads the machine with hwloc. Discovers only the data that a Machine contains, without devices,
+// caches or hwloc plugins.
 
 #include <algorithm>
 #include <cstring>
@@ -20,12 +20,13 @@ CpuList to_list(hwloc_const_bitmap_t set) {
   CpuList cpus;
   for (int cpu = hwloc_bitmap_first(set); cpu >= 0; cpu = hwloc_bitmap_next(set, cpu)) {
     cpus.push_back(cpu);
-    if (hwloc_bitmap_weight(set) < 0) break;  // an infinite set has no last number
+    if (hwloc_bitmap_weight(set) < 0) break;  // an infinite set has no last element
   }
   return cpus;
 }
 
-/// Memory bandwidth that the firmware reports for a node's own CPUs; 0 if it reports none.
+/// Returns the memory bandwidth that the firmware reports for a node's own CPUs; 0 if it reports
+/// none.
 hwloc_uint64_t bandwidth(hwloc_topology_t topology, hwloc_obj_t node) {
   hwloc_location from{};
   from.type = HWLOC_LOCATION_TYPE_CPUSET;
@@ -45,7 +46,7 @@ MemoryKind kind_by_name(std::string_view name) {
   return MemoryKind::other;
 }
 
-/// Determines the kind from hwloc's name. An unnamed node that shares its CPUs with an earlier node
+/// Determines the kind from hwloc's name. An unnamed node that has the same CPUs as an earlier node
 /// has no CPUs of its own: it is HBM if the firmware reports at least twice the bandwidth,
 /// otherwise its kind is unknown.
 MemoryKind kind_of(hwloc_topology_t topology, hwloc_obj_t node,
@@ -134,7 +135,7 @@ Machine read_machine() {
 }
 
 Machine read_machine(const std::filesystem::path& xml_file) {
-  // The file is read here, because hwloc reports a missing file like a malformed one.
+  // Read the file here, because hwloc does not distinguish a missing file from a malformed one.
   const std::string xml = read_input(xml_file);
   if (xml.size() >= std::numeric_limits<int>::max())
     throw Error(ErrorCode::corrupt, "topology",

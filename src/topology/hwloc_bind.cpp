@@ -20,8 +20,8 @@ Bitmap to_bitmap(const std::vector<int>& numbers) {
   return bitmap;
 }
 
-/// This machine's topology, loaded once for CPUs and memory. It has to be loaded because plans use
-/// the operating system's numbers, which an unloaded topology does not know.
+/// Returns this machine's topology, which is loaded once for CPUs and memory. It is needed because
+/// plans use the operating system's numbers, which hwloc knows only after loading.
 const Topology& loaded() {
   static const auto& topology = *[] {
     const WithoutPlugins fast;
@@ -34,7 +34,7 @@ const Topology& loaded() {
 }
 
 std::string reason(int error) {
-  // hwloc's codes for "not supported by the system" and "cannot be enforced".
+  // hwloc's error codes for "not supported by the system" and "cannot be enforced".
   if (error == ENOSYS) return "the system does not support it";
   if (error == EXDEV) return "the system cannot bind to that set";
   return std::strerror(error);
@@ -56,10 +56,10 @@ std::string bind_memory(const std::vector<int>& nodes, bool strict) {
   const auto set = to_bitmap(nodes);
   const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_NOCPUBIND |
                     (strict ? HWLOC_MEMBIND_STRICT : 0);
-  // Without HWLOC_MEMBIND_STRICT the binding is a preference, for several nodes if the kernel
-  // supports that (Linux 5.15).
+  // Without HWLOC_MEMBIND_STRICT, the binding is only a preference. It applies to several nodes if
+  // the kernel supports that (Linux 5.15).
   if (hwloc_set_membind(loaded().get(), set.get(), HWLOC_MEMBIND_BIND, flags) == 0) return "";
-  // For example, Docker's default profile allows set_mempolicy only with CAP_SYS_NICE.
+  // For example, Docker's default profile allows set_mempolicy() only with CAP_SYS_NICE.
   const bool forbidden = errno == EPERM;
   return reason(errno) +
          (forbidden ? " (containers often forbid it; docker run --cap-add SYS_NICE allows it)"

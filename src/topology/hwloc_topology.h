@@ -1,4 +1,4 @@
-// Setup that every use of hwloc needs. Private to the topology.
+// Setup that is needed for every use of hwloc. Private to the topology.
 #pragma once
 
 #include <hwloc.h>
@@ -13,18 +13,19 @@
 
 namespace anyaccel::topology {
 
-/// Disables hwloc's plugins while it lives. Plugins that distributions install open OpenCL, OpenGL
-/// and X11 whenever a topology is created, which takes 3 to 16 ms; everything else takes 1 ms.
-/// hwloc reads this setting only from the environment. setenv() could move the environment while
-/// another thread calls getenv(), so the class replaces it by a copy, which it never frees.
+/// Disables hwloc's plugins during its lifetime. The plugins that distributions install open
+/// OpenCL, OpenGL and X11 whenever a topology is created, which takes 3 to 16 ms; everything else
+/// takes 1 ms. hwloc reads this setting only from the environment. Because setenv() could move the
+/// environment while another thread calls getenv(), the class installs a copy of the environment
+/// instead, which it never frees.
 class WithoutPlugins {
  public:
   WithoutPlugins() : lock_(mutex()) {
     static char setting[] = "HWLOC_PLUGINS_PATH=/nonexistent";
     if (::getenv("HWLOC_PLUGINS_PATH") != nullptr) return;
     before_ = environ;
-    // Never freed, because other threads may still read a copy. The static reference keeps leak
-    // checkers quiet.
+    // Never freed, because other threads may still read a copy. The static reference prevents
+    // reports of leak checkers.
     static auto& kept = *new std::deque<std::vector<char*>>;
     auto& copy = kept.emplace_back();
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
@@ -34,8 +35,8 @@ class WithoutPlugins {
     environ = ours_ = copy.data();
   }
   ~WithoutPlugins() {
-    // If another thread has called setenv(), the environment is that thread's copy. It must stay,
-    // and it contains our setting.
+    // If another thread has called setenv(), the environment is that thread's copy. Keep that copy,
+    // and remove our setting from it.
     if (ours_ == nullptr) return;
     if (environ == ours_)
       environ = before_;
@@ -55,7 +56,7 @@ class WithoutPlugins {
   char** ours_ = nullptr;
 };
 
-/// Owns a hwloc topology.
+/// Owns an hwloc topology.
 class Topology {
  public:
   Topology() {
@@ -67,10 +68,10 @@ class Topology {
     // hwloc attaches the nodes of a sub-NUMA cluster to a group inside the package. Without groups,
     // each of these nodes would get all CPUs of the package.
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
-    // A node whose memory this process may not use is still the node of its cores.
+    // A node whose memory this process may not use is still the node of its cores, so include it.
     hwloc_topology_set_flags(topology_, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-    // hwloc's x86 component moves this thread from core to core to query each one. Linux already
-    // provides all the data that we need.
+    // Disable hwloc's x86 component, which moves this thread from core to core to query each one.
+    // Linux already provides all the data that is needed.
     hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
   }
   ~Topology() { hwloc_topology_destroy(topology_); }

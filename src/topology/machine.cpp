@@ -1,4 +1,4 @@
-// Functions that compute from a Machine. The readers are in hwloc.cpp and no_hwloc.cpp.
+// Functions of a Machine that has been read. The readers are in hwloc.cpp and no_hwloc.cpp.
 #include <sched.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace anyaccel::topology {
 
 namespace {
 
-/// Fallback for a machine that cannot be read: one node, where every allowed CPU is a core.
+/// Fallback if the machine cannot be read: one node, where each allowed CPU counts as a core.
 Machine flat_machine() {
   Machine machine;
   machine.nodes.emplace_back();
@@ -46,7 +46,8 @@ CpuList Machine::cpus() const {
 }
 
 CpuList allowed_cpus() {
-  // The kernel rejects a set that is smaller than its own, so double the size until it fits.
+  // The kernel rejects a set that is smaller than its own, so double the size until the call
+  // succeeds.
   for (int limit = 1024; limit <= 1 << 20; limit *= 2) {
     cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(limit));
     const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(limit));
@@ -83,7 +84,7 @@ void assign_cores(Machine& machine) {
   for (const int i : order) {
     auto& node = machine.nodes[static_cast<std::size_t>(i)];
     for (auto& core : machine.cores) {
-      // A core lies in one node as a whole, so its first thread is enough.
+      // All threads of a core are in the same node, so checking the first one is enough.
       const bool near =
           std::binary_search(node.near_cpus.begin(), node.near_cpus.end(), core.cpus.front());
       if (core.node >= 0 || !near) continue;
@@ -98,7 +99,7 @@ std::vector<int> numa_nodes_with_cores(const Machine& machine) {
   std::set<int> found;
   for (const auto& core : machine.cores)
     if (core.node >= 0) found.insert(core.node);
-  // If no core belongs to a node, the cores still form one device.
+  // If no core belongs to a node, all cores together still form one device.
   if (found.empty() && !machine.cores.empty() && !machine.nodes.empty()) found.insert(0);
   return {found.begin(), found.end()};
 }

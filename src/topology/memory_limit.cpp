@@ -40,8 +40,8 @@ MemoryAmount node_memory(const std::vector<int>& os_indices, const std::filesyst
     const auto total = number_after(text, "MemTotal:");
     const auto free = number_after(text, "MemFree:");
     if (!total || !free) return {};
-    // The kernel reports no MemAvailable per node. Estimate it: free pages, and reclaimable pages
-    // of files and slabs.
+    // The kernel does not report MemAvailable per node. Estimate it as the free pages plus the
+    // reclaimable pages of files and slabs.
     const auto reclaimable = number_after(text, "Inactive(file):").value_or(0) +
                              number_after(text, "Active(file):").value_or(0) +
                              number_after(text, "SReclaimable:").value_or(0);
@@ -56,7 +56,7 @@ MemoryAmount usable_memory(const std::vector<int>& os_indices, const std::filesy
   auto amount = host_memory(root);
   amount.limit_to(node_memory(os_indices, root));
   amount.limit_to(control_group_memory(root));
-  // A group's usage may exceed its limit while pages are being reclaimed.
+  // The usage of a group may exceed its limit while pages are being reclaimed.
   amount.available = std::clamp<std::int64_t>(amount.available, 0, amount.total);
   return amount;
 }

@@ -1,6 +1,6 @@
-// Host memory that this process can use: the minimum of the host, its NUMA nodes and its control
-// groups (v1 and v2, with all ancestors). `root` is the folder that contains /proc and /sys; tests
-// change it.
+// Host memory that this process can use: the minimum over the host, its NUMA nodes and the
+// process's control groups (v1 and v2, with all ancestors). `root` is the folder that contains
+// /proc and /sys; tests pass another one.
 #pragma once
 
 #include <cstdint>
@@ -14,39 +14,41 @@
 
 namespace anyaccel::topology {
 
-/// Amounts in bytes, with the files that they were read from.
+/// Amounts in bytes, and the files from which they were read.
 struct MemoryAmount {
   static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
   std::int64_t total = unlimited;
-  std::int64_t available = unlimited;  ///< usable without swapping, including reclaimable caches
-  std::string total_from = {};  ///< for example "/sys/fs/cgroup/job/memory.max"; "" if unlimited
+  std::int64_t available =
+      unlimited;  ///< bytes that are usable without swapping, including reclaimable caches
+  std::string total_from =
+      {};  ///< file with the total, for example "/sys/fs/cgroup/job/memory.max"; "" if unlimited
   std::string available_from = {};
 
-  /// Reduces each amount to that of `other`, if that is smaller.
+  /// Replaces each amount with that of `other` if that is smaller.
   void limit_to(const MemoryAmount& other);
 };
 
-/// MemTotal and MemAvailable of /proc/meminfo; unlimited if the file cannot be read.
+/// Returns MemTotal and MemAvailable from /proc/meminfo; unlimited if the file cannot be read.
 MemoryAmount host_memory(const std::filesystem::path& root = "/");
 
-/// The sum over some NUMA nodes (the operating system's numbers); unlimited if the system does not
-/// report it.
+/// Returns the sum over some NUMA nodes (the operating system's numbers); unlimited if the system
+/// does not report it.
 MemoryAmount node_memory(const std::vector<int>& os_indices,
                          const std::filesystem::path& root = "/");
 
-/// The tightest limit among this process's control groups; unlimited if there is none. Page cache
-/// that the kernel would drop first (inactive_file) counts as available. If there was no limit, a
-/// new one is noticed within a second.
+/// Returns the tightest limit of this process's control groups; unlimited if there is none. Page
+/// cache that the kernel would drop first (inactive_file) counts as available. If there was no
+/// limit before, a new limit is noticed within a second.
 ANYACCEL_API MemoryAmount control_group_memory(const std::filesystem::path& root = "/");
 
-/// The minimum of all three. `os_indices` are the nodes to count; empty means all memory of the
-/// host.
+/// Returns the minimum of all three. `os_indices` are the nodes to count; an empty list means all
+/// memory of the host.
 ANYACCEL_API MemoryAmount usable_memory(const std::vector<int>& os_indices = {},
                                         const std::filesystem::path& root = "/");
 
-/// The operating system's numbers of the nodes whose memory serves a node's cores: the node itself,
-/// and HBM or unknown memory near it. `node` is an index into `machine.nodes`. Device memory and
-/// CXL are left out.
+/// Returns the operating system's numbers of the nodes that provide memory for the cores of a node:
+/// the node itself, and HBM or memory of unknown kind near it. `node` is an index into
+/// `machine.nodes`. Device memory and CXL memory are not included.
 ANYACCEL_API std::vector<int> memory_nodes(const Machine& machine, int node);
 
 }  // namespace anyaccel::topology

@@ -9,7 +9,7 @@ namespace anyaccel::topology {
 
 namespace {
 
-/// The value of the first line "key : value" in a text such as /proc/cpuinfo.
+/// Returns the value of the first line "key : value" in a text such as /proc/cpuinfo.
 std::string field(const std::string& text, const std::string& key) {
   for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
     if (text.compare(at, key.size(), key) == 0) {
@@ -32,7 +32,7 @@ Machine read_machine() {
   node.memory = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
   node.near_cpus = allowed_cpus();
   for (const int cpu : node.near_cpus) {
-    // The first thread of each core creates it, together with its siblings.
+    // Add each core once, with all of its threads, when its first thread is found.
     const auto path =
         "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list";
     const auto text = try_read_file(path);

@@ -1,4 +1,4 @@
-// Binds without hwloc: CPUs only.
+// Binding without hwloc. Only CPUs are supported.
 #include <sched.h>
 
 #include <cerrno>

@@ -1,8 +1,8 @@
-// The machine as placement code sees it: NUMA nodes, cores, hardware threads and kinds of memory.
+// The machine as seen by placement code: NUMA nodes, cores, hardware threads and kinds of memory.
 // It is read with hwloc, from the running system or from a saved XML file. A `Machine` is a plain
-// value, so all decisions based on it can be tested for machines that we do not have. Does not use
-// torch. With ANYACCEL_MINIMAL the same functions work without hwloc and return one node with the
-// CPUs that the process may use.
+// value, so decisions that are based on it can be tested for machines that are not available. Does
+// not use torch. With ANYACCEL_MINIMAL, the same functions work without hwloc and return one node
+// with the CPUs that the process may use.
 #pragma once
 
 #include <cstdint>
@@ -24,68 +24,67 @@ enum class MemoryKind {
   other,   ///< CPU-less memory of unknown kind; never treated as HBM
 };
 
-/// Stable lower-case name, never null.
+/// Returns a stable lower-case name. Never null.
 ANYACCEL_API const char* to_string(MemoryKind kind) noexcept;
 
-/// One core.
 struct Core {
-  int package = 0;  ///< socket, counted from 0
-  int node = -1;    ///< index of its node in Machine::nodes; -1 if there is none
-  CpuList cpus;     ///< its hardware threads, ascending; the first one represents the core
+  int package = 0;  ///< number of the socket, counted from 0
+  int node = -1;    ///< index of the core's node in Machine::nodes; -1 if there is none
+  CpuList cpus;     ///< hardware threads of the core, ascending; the first one represents the core
 };
 
-/// One NUMA node.
 struct NumaNode {
-  int os_index = 0;  ///< the operating system's number; need not be contiguous
+  int os_index = 0;  ///< the operating system's number; numbers need not be contiguous
   MemoryKind kind = MemoryKind::dram;
-  std::int64_t memory = 0;  ///< bytes; 0 if this process may not allocate there
-  CpuList cpus;             ///< hardware threads assigned to it; empty for memory-only nodes
-  CpuList near_cpus;        ///< hardware threads close to it; a superset of `cpus`
+  std::int64_t memory = 0;  ///< size in bytes; 0 if this process may not allocate there
+  CpuList cpus;             ///< hardware threads assigned to the node; empty for memory-only nodes
+  CpuList near_cpus;        ///< hardware threads close to the node; a superset of `cpus`
 };
 
 /// A machine, restricted to what a process may use.
 struct ANYACCEL_API Machine {
-  std::vector<NumaNode> nodes;  ///< by os_index
-  std::vector<Core> cores;      ///< in hwloc's order, so neighbours in the machine are adjacent
+  std::vector<NumaNode> nodes;  ///< sorted by os_index
+  std::vector<Core> cores;      ///< in hwloc's order, so that neighboring cores are adjacent
   std::string cpu_model;        ///< "" if unknown
   std::string cpu_vendor;       ///< "" if unknown
 
-  /// All hardware threads.
+  /// Returns all hardware threads.
   CpuList cpus() const;
 };
 
-/// Reads this machine, restricted to the CPUs that this process may use now (affinity and cpuset).
-/// Throws `unavailable` with the reason if the machine cannot be read.
+/// Reads this machine, restricted to the CPUs that this process may currently use (affinity and
+/// cpuset). Throws `unavailable` with the reason if the machine cannot be read.
 ANYACCEL_API Machine read_machine();
 
 /// Reads a machine saved with `lstopo --of xml FILE`. Throws `io`, `not_found` or `corrupt`, and
 /// `unsupported` in a build without hwloc.
 ANYACCEL_API Machine read_machine(const std::filesystem::path& xml_file);
 
-/// The result of the first read_machine() in this process, or, if that throws, one node with one
-/// core per allowed CPU. Thread-safe.
+/// Returns the result of the first read_machine() in this process. If that throws, returns one node
+/// with one core per allowed CPU. Thread-safe.
 ANYACCEL_API const Machine& this_machine() noexcept;
 
-/// CPUs that this thread may run on now.
+/// Returns the CPUs on which this thread may currently run.
 CpuList allowed_cpus();
 
-/// Restricts a machine to the given CPUs. Cores without any are dropped, nodes are kept. CPUs that
-/// the machine does not have are ignored.
+/// Restricts a machine to the given CPUs. Drops cores without any of them, and keeps all nodes.
+/// CPUs that the machine does not have are ignored.
 Machine restrict_to(Machine machine, const CpuList& cpus);
 
-/// Indices into `machine.nodes` of the nodes with cores, which are the devices of the cpu backend.
-/// Omits memory-only nodes (HBM in flat mode, device memory, CXL), and nodes of an emulated NUMA
-/// layout that share another node's cores. Never empty if the machine has cores.
+/// Returns indices into `machine.nodes` of the nodes with cores, which are the devices of the cpu
+/// backend. Omits memory-only nodes (HBM in flat mode, device memory, CXL), and nodes of an
+/// emulated NUMA layout whose cores belong to another node. Never empty if the machine has cores.
 ANYACCEL_API std::vector<int> numa_nodes_with_cores(const Machine& machine);
 
-/// Cores of one node (an index into `machine.nodes`).
+/// Returns the cores of one node (an index into `machine.nodes`).
 ANYACCEL_API std::vector<Core> cores_of_node(const Machine& machine, int node);
 
-/// Number of sockets with cores.
+/// Returns the number of sockets with cores.
 ANYACCEL_API int package_count(const Machine& machine);
 
-/// Assigns each core to one node: DRAM before other kinds, then nodes with fewer CPUs, then by
-/// number. Fills Core::node and NumaNode::cpus from NumaNode::near_cpus. Called by the readers.
+/// Assigns each core to one node: DRAM takes precedence over other kinds, then nodes with fewer
+/// CPUs, then nodes with lower numbers. Fills Core::node and NumaNode::cpus from
+/// NumaNode::near_cpus. Called by the readers.
 void assign_cores(Machine& machine);
 
 }  // namespace anyaccel::topology

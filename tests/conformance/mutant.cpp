@@ -78,7 +78,7 @@ class Mutant final : public sdk::Backend {
   }
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override {
     if (is("dtype_support_fails_after_fork") && ::getpid() != pid_)
-      throw std::runtime_error("the device cannot be asked in a forked child");
+      throw std::runtime_error("the device cannot be queried in a forked child");
     auto support = inner_.dtype_support(index, dtype);
     if (is("claims_every_dtype")) return {true, true, true, true};
     if (is("claims_storage")) support.storable = true;
@@ -151,7 +151,7 @@ class Mutant final : public sdk::Backend {
     return stats;
   }
   MemoryInfo memory_info(DeviceIndex index) const override {
-    if (is("untyped_refusal")) throw std::runtime_error("this device does not say");
+    if (is("untyped_refusal")) throw std::runtime_error("this device does not report its memory");
     const auto info = inner_.memory_info(index);
     if (is("total_memory_zero")) return {info.free, 0};
     if (is("free_above_total")) return {info.total + 1, info.total};
@@ -165,12 +165,12 @@ class Mutant final : public sdk::Backend {
         inner_.reset_peak_memory_stats(other);
   }
   void empty_cache() override {
-    if (is("empty_cache_throws")) fail_unsupported("empty_cache", "giving memory back");
+    if (is("empty_cache_throws")) fail_unsupported("empty_cache", "releasing cached memory");
     if (!is("empty_cache_keeps")) inner_.empty_cache();
   }
   c10::Allocator* host_allocator() const override {
     if (is("torch_pins_everything"))
-      return nullptr;  // so that the accelerator itself does not claim the memory
+      return nullptr;  // otherwise the accelerator itself reports the memory as pinned
     return is("host_allocator_ordinary") ? c10::GetCPUAllocator() : inner_.host_allocator();
   }
   bool register_host_memory(void* address, std::size_t bytes) override {
@@ -209,8 +209,7 @@ class Mutant final : public sdk::Backend {
   void range_push(const std::string& message, const std::string& domain,
                   const std::string& category) override {
     if (is("trait_nvtx_domain_lies") && !domain.empty())
-      throw Error(ErrorCode::invalid_argument, "range_push",
-                  {.what = "ranges have no domains here"});
+      throw Error(ErrorCode::invalid_argument, "range_push", {.what = "domains are not supported"});
     ++open_ranges_;
     ++ranges_of_all_threads_;
     if (!is("range_lost")) inner_.range_push(message, domain, category);
@@ -262,7 +261,7 @@ class Mutant final : public sdk::Backend {
     if (is("trait_op_builder_dir_empty")) traits_.op_builder_dir.clear();
   }
 
-  /// One generator object per device, as the interface requires.
+  /// Returns the same generator object for a device at every call, as the interface requires.
   at::Generator generator_of(DeviceIndex index, const at::Generator& real) const {
     if (defect_.rfind("generator_", 0) != 0) return real;
     const std::lock_guard lock(mutex_);
@@ -288,10 +287,9 @@ std::shared_ptr<sdk::Backend> make_mutant() {
   const auto defect = variable("MUTANT", "");
   const auto known = mutant_defects();
   if (!defect.empty() && std::find(known.begin(), known.end(), defect) == known.end())
-    throw Error(ErrorCode::invalid_argument, "mutant",
-                {.what = "there is no such defect", .got = defect});
+    throw Error(ErrorCode::invalid_argument, "mutant", {.what = "unknown defect", .got = defect});
   set_accelerator(variable("MUTANT_OF", "cpu"));
-  // Accelerators are never destroyed, so the reference stays valid.
+  // Accelerators are never destroyed, so the reference remains valid.
   auto& inner = get_accelerator().backend();
   auto traits = inner.traits();
   traits.name = "mutant";
@@ -446,7 +444,7 @@ void register_mutant() {
   traits.name = "mutant";
   traits.class_name = "Mutant_Accelerator";
   traits.device_type = "cpu";
-  traits.priority = -1000;  // selected only by name
+  traits.priority = -1000;  // never selected automatically
   register_backend({traits, make_mutant, [] { return sdk::Probe{1, "always there"}; }});
 }
 

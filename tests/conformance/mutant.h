@@ -1,4 +1,5 @@
-// A correct backend with one defect, chosen by the variable MUTANT. mutants.md lists the defects.
+// A correct backend with one defect, which the variable MUTANT selects. mutants.md lists the
+// defects.
 #pragma once
 
 #include <string>
@@ -6,12 +7,12 @@
 
 namespace anyaccel::test {
 
-/// Registers the backend "mutant". It forwards to the backend that MUTANT_OF names (default: "cpu")
-/// and has the defect that MUTANT names when the backend is chosen. Without a defect it is as
-/// correct as that backend.
+/// Registers the backend "mutant". It forwards to the backend that MUTANT_OF names (default:
+/// "cpu"), with the defect that MUTANT names when the backend is created. If MUTANT is empty, it
+/// has no defect.
 void register_mutant();
 
-/// The names of all defects.
+/// Returns the names of all defects.
 std::vector<std::string> mutant_defects();
 
 }  // namespace anyaccel::test

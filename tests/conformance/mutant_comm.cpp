@@ -52,7 +52,7 @@ class MutantComm final : public c10d::Backend {
     if (!is("collective_fails_silently")) return inner_->allreduce(part, changed);
     try {
       inner_->allreduce(part, changed)->wait();
-    } catch (const std::exception&) {  // the defect
+    } catch (const std::exception&) {  // the defect: the error is ignored
     }
     return done();
   }

@@ -14,7 +14,7 @@ inline constexpr const char* kCommDefects[] = {
     "collective_reduces_in_float32",
 };
 
-/// Registers a process-group backend with the defect and returns its name; "" if the defect does
+/// Registers a process-group backend with the defect and returns its name, or "" if the defect does
 /// not concern communication.
 std::string register_mutant_comm(const std::string& defect);
 

@@ -1,5 +1,5 @@
-// Defects below the backend: in the device guard and kernels that torch calls for the simulated
-// device.
+// Defects below the backend interface: in the device guard and the kernels of the simulated device,
+// which torch calls directly.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_copy_from.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Guard = c10::impl::DeviceGuardImplInterface;
 
-/// The device's guard, except that its streams always appear idle.
+/// The device's guard, but all streams appear idle.
 class GuardOfIdleStreams final : public Guard {
  public:
   explicit GuardOfIdleStreams(const Guard& inner) : inner_(inner) {}

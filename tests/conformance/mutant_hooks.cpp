@@ -1,5 +1,5 @@
-// Defects in torch's hooks for a device type. The simulated device registers its hooks through a
-// function of torch, which the test program overrides.
+// Defects in torch's hooks for a device type. The simulated device registers its hooks by calling a
+// function of torch, which the test program replaces.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <dlfcn.h>
@@ -15,8 +15,8 @@ namespace anyaccel::test {
 
 namespace {
 
-/// Pinned memory that is reused by the next allocation of its size as soon as its tensor dies, even
-/// if copies still use it.
+/// An allocator that reuses pinned memory as soon as its tensor is freed, even if a copy still uses
+/// it.
 class HastyPinnedAllocator final : public at::HostAllocator {
  public:
   explicit HastyPinnedAllocator(at::HostAllocator& inner) : inner_(inner) {}
@@ -111,7 +111,7 @@ class MutantHooks final : public at::PrivateUse1HooksInterface {
 
 }  // namespace anyaccel::test
 
-// The loader resolves calls from all libraries to the program's definition.
+// The loader resolves calls from all libraries to this definition in the program.
 void at::RegisterPrivateUse1HooksInterface(at::PrivateUse1HooksInterface* hooks) {
   using Register = void(at::PrivateUse1HooksInterface*);
   auto* next = reinterpret_cast<Register*>(::dlsym(

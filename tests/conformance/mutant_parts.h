@@ -1,4 +1,4 @@
-// Wrappers of the mutant around events, graphs, generators, builders and kernels.
+// The mutant's wrappers of events, graphs, generators, op builders and kernels.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -15,13 +15,13 @@ std::shared_ptr<sdk::EventImpl> mutant_event(std::shared_ptr<sdk::EventImpl> inn
 std::shared_ptr<sdk::GraphImpl> mutant_graph(std::shared_ptr<sdk::GraphImpl> inner,
                                              const std::string& defect);
 at::Generator mutant_generator(at::Generator inner, const std::string& defect);
-/// Null if the defect does not concern builders.
+/// Returns null if the defect does not concern op builders.
 std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name,
                                                const std::string& defect);
-/// Wraps a builder so that an op's second load in this process fails.
+/// Wraps a builder so that loading its op a second time in this process fails.
 std::shared_ptr<sdk::OpBuilder> builder_that_loads_once(std::shared_ptr<sdk::OpBuilder> inner);
-/// Breaks what torch calls directly: the device guard and kernels of the simulated device. No-op
-/// for other defects.
+/// Applies a defect to code that torch calls directly: the device guard and the kernels of the
+/// simulated device. No-op for other defects.
 void break_device(const std::string& defect, c10::DeviceType type);
 /// Replaces one of the CPU's kernels with a wrong one.
 void break_kernel(const std::string& defect);

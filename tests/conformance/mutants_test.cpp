@@ -1,4 +1,4 @@
-// The kit fails every mutant of mutants.md in the case that the list names for it.
+// Tests that the kit fails every mutant of mutants.md in the case that the list names.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,18 +44,18 @@ bool has_backend(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Each worker is forked from this process, which never starts an accelerator.
+/// Runs cases on a mutant. Workers are forked from this process, which never starts an accelerator.
 conformance::Report judge(const std::string& mutant, const std::string& base,
                           const std::string& cases) {
   ::setenv("MUTANT", mutant.c_str(), 1);
   ::setenv("MUTANT_OF", base.c_str(), 1);
-  // The simulated device stores every type by default.
+  // Without this variable, the simulated device stores every type.
   if (mutant == "claims_storage")
     ::setenv("SIM_DTYPES", "float32,int64,uint8", 1);
   else
     ::unsetenv("SIM_DTYPES");
-  // Its allocations wait for memory in use unless SIM_FAULTS makes them fail. The case starts
-  // allocating at about the fortieth allocation.
+  // On the simulated device, an allocation waits until memory in use is freed. SIM_FAULTS makes
+  // allocations fail instead, from about the first one of the case on.
   if (mutant == "trait_backpressure_lies")
     ::setenv("SIM_FAULTS", "alloc@40+", 1);
   else
@@ -63,14 +63,14 @@ conformance::Report judge(const std::string& mutant, const std::string& base,
   conformance::Options options;
   options.backend = "mutant";
   options.cases = cases;
-  options.timeout = 15;  // a defect may make the device hang
+  options.timeout = 15;  // short, because a defect may make the device hang
   return conformance::run(options);
 }
 
 class Mutants : public testing::Test {
  protected:
   void SetUp() override {
-    ::setenv("LOCAL_SIZE", "2", 1);  // two devices, so that one can be mistaken for the other
+    ::setenv("LOCAL_SIZE", "2", 1);  // two devices, so that a defect can confuse them
     static const bool registered = (test::register_mutant(), true);
     ASSERT_TRUE(registered);
   }
@@ -78,7 +78,7 @@ class Mutants : public testing::Test {
   static void expect_all_found(const std::string& on, const std::string& base) {
     for (const auto& row : rows_of_the_list()) {
       if (row.on != on) continue;
-      SCOPED_TRACE(row.mutant + " is to be failed by " + row.failing_case);
+      SCOPED_TRACE(row.mutant + " must fail the case " + row.failing_case);
       try {
         const auto report = judge(row.mutant, base, row.failing_case);
         ASSERT_EQ(report.results.size(), 1U);
@@ -102,7 +102,8 @@ class Mutants : public testing::Test {
     for (const auto& row : rows_of_the_list()) {
       if (row.on != (base == "sim" ? "sim" : "any") || row.mutant == "trait_synchronized_lies")
         continue;
-      // If a case does not apply to the correct backend, its failure on the mutant proves nothing.
+      // A case that the correct backend skips proves nothing when it fails on the mutant. The cases
+      // listed here apply only to a backend with the defect.
       const bool needs_defect =
           row.mutant == "trait_host_timers_lie" || row.mutant == "trait_asynchronous_lies" ||
           row.mutant == "capability_negative" || row.mutant == "trait_data_dependency_lies" ||
@@ -115,7 +116,7 @@ class Mutants : public testing::Test {
   }
 };
 
-// Fails if the list and the library that implements the mutants differ.
+// Fails if mutants.md and the implemented defects differ.
 TEST_F(Mutants, ListIsComplete) {
   std::set<std::string> listed, known;
   for (const auto& row : rows_of_the_list()) {
@@ -127,15 +128,16 @@ TEST_F(Mutants, ListIsComplete) {
   EXPECT_GT(listed.size(), 90U);
 }
 
-// Fails if a case rejects a backend that is as correct as the CPU's.
-TEST_F(Mutants, CorrectOneOverTheHostPasses) { expect_correct_one_passes("cpu"); }
+// Fails if the correct backend fails a case on the CPU. Also fails if a case that should detect a
+// defect does not pass.
+TEST_F(Mutants, CorrectBackendPasses) { expect_correct_one_passes("cpu"); }
 
 // Fails if a case no longer detects its defect.
-TEST_F(Mutants, EachOverTheHostIsFound) { expect_all_found("any", "cpu"); }
+TEST_F(Mutants, DefectsAreDetectedOnCpu) { expect_all_found("any", "cpu"); }
 
 // Fails if a case no longer detects a defect that only an asynchronous device with its own memory
 // can have.
-TEST_F(Mutants, EachOverTheSimulatedDeviceIsFound) {
+TEST_F(Mutants, DefectsAreDetectedOnSim) {
   if (!has_backend("sim")) GTEST_SKIP() << "this build has no simulated device";
   expect_correct_one_passes("sim");
   expect_all_found("sim", "sim");

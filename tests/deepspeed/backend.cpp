@@ -27,11 +27,11 @@ class PythonEvent final : public sdk::EventImpl {
   void call(const char* name, const A&... arguments) const {
     in_python(name, [&] { event_->attr(name)(arguments...); });
   }
-  py::object* event_;  // never freed: the last owner may be a thread without Python
+  py::object* event_;  // never freed: the last owner may be a thread that does not hold the GIL
 };
 
-/// Uses graphs as DeepSpeed's callers do, even if create_graph() returns None, which those callers
-/// get too.
+/// Uses graphs as DeepSpeed's callers do. create_graph() may return None, which is then passed to
+/// the accelerator, as these callers do.
 class PythonGraph final : public sdk::GraphImpl {
  public:
   explicit PythonGraph(const py::object& accelerator) : accelerator_(accelerator) {
@@ -105,7 +105,7 @@ class PythonBackend final : public sdk::Backend {
     properties.total_memory = ask<std::int64_t>("total_memory", index);
     return properties;
   }
-  /// DeepSpeed reports only floating-point types. Other types get the defaults of any device.
+  /// DeepSpeed reports only floating-point types. For other types, the SDK's defaults apply.
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override {
     auto support = Backend::dtype_support(index, dtype);
     if (dtype == c10::kHalf) support.computable = ask<bool>("is_fp16_supported");
@@ -126,7 +126,7 @@ class PythonBackend final : public sdk::Backend {
     return {ask<c10::Stream>("default_stream", index), index};
   }
   void set_stream(const Stream& stream) override {
-    // Only a context manager is available; it is entered and never left.
+    // DeepSpeed sets a stream only with a context manager, which is entered here and never left.
     in_python("stream()",
               [&] { accelerator_.attr("stream")(stream.unwrap()).attr("__enter__")(); });
   }
@@ -172,7 +172,7 @@ class PythonBackend final : public sdk::Backend {
   }
 
   std::shared_ptr<sdk::OpBuilder> create_op_builder(const std::string& class_name) override {
-    if (auto ours = Backend::create_op_builder(class_name)) return ours;  // what the kit registers
+    if (auto ours = Backend::create_op_builder(class_name)) return ours;  // registered by the kit
     return in_python("create_op_builder()", [&]() -> std::shared_ptr<sdk::OpBuilder> {
       auto builder = accelerator_.attr("create_op_builder")(class_name);
       if (builder.is_none()) return nullptr;
@@ -196,7 +196,7 @@ class PythonBackend final : public sdk::Backend {
   void tell(const char* name, const A&... arguments) {
     in_python(std::string(name) + "()", [&] { accelerator_.attr(name)(arguments...); });
   }
-  /// Some accelerators return None for a class that they lack.
+  /// Returns a class of the accelerator. Some accelerators return None for a class that they lack.
   py::object class_named(const char* name) const {
     py::object found = accelerator_.attr(name);
     if (found.is_none()) throw std::runtime_error(std::string(name) + " is None");

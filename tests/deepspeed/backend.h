@@ -1,4 +1,4 @@
-// A DeepSpeed accelerator (a Python object) as a backend of AnyAccel.
+// Wraps a DeepSpeed accelerator, which is a Python object, as a backend of AnyAccel.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace anyaccel::deepspeed {
 
-/// The traits that the object reports. Call it with the GIL held.
+/// Returns the traits that the object reports. The caller must hold the GIL.
 sdk::Traits traits_of(const py::object& accelerator, const std::string& name);
 
-/// Keeps `accelerator` for the lifetime of the process: no thread may be in Python when the process
-/// exits.
+/// Returns a backend that keeps `accelerator` for the lifetime of the process, because no thread
+/// may run Python while the process exits.
 std::shared_ptr<sdk::Backend> make_backend(const py::object& accelerator,
                                            const sdk::Traits& traits);
 

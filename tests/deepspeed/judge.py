@@ -1,8 +1,9 @@
-"""Run the kit on one of DeepSpeed's accelerators: judge.py NAME ADAPTER_FOLDER [OPTION OF THE
-KIT]...
+"""Run the conformance kit on one of DeepSpeed's accelerators.
 
-Exit with the kit's status (0 conforms, 1 does not), or with 3 and one line on standard output if
-the accelerator cannot be judged here.
+  judge.py NAME ADAPTER_FOLDER [OPTION OF THE KIT]...
+
+The exit code is that of the kit: 0 if the accelerator conforms, 1 if it does not. If the kit cannot
+run, the exit code is 3, and one line on standard output says why.
 """
 import importlib
 import sys
@@ -17,8 +18,8 @@ def main():
     name, folder, options = sys.argv[1], sys.argv[2], sys.argv[3:]
     import torch
 
-    # In other builds, torch has the device type but not the Python functions that the accelerator
-    # calls.
+    # Builds of torch without support for a device type still define the type, but lack the Python
+    # functions that the accelerator calls.
     built = {"cuda": torch.backends.cuda.is_built, "xpu": torch.xpu._is_compiled, "mps": torch.backends.mps.is_built}
     if not built.get(name, lambda: True)():
         refuse(f"this torch was built without {name}")
@@ -30,7 +31,7 @@ def main():
     except Exception as error:  # noqa: BLE001: any exception is the reason
         refuse(f"{type(error).__name__}: {error}")
     if count < 1:
-        refuse("it counts no devices here")
+        refuse("the accelerator reports no devices")
     sys.path.insert(0, folder)
     import deepspeed_adapter
 

@@ -1,5 +1,5 @@
-// Python module `deepspeed_adapter`: judge(accelerator, name, [options of the kit]) returns the
-// kit's exit code.
+// Python module `deepspeed_adapter`: judge(accelerator, name, [options of the kit]) runs the kit
+// and returns its exit code.
 #include "anyaccel/conformance/kit.h"
 #include "anyaccel/registry.h"
 #include "anyaccel/sdk/registration.h"
@@ -19,7 +19,7 @@ int judge(const py::object& accelerator, const std::string& name,
                     }});
   std::vector<const char*> words{"deepspeed_adapter", "--backend", name.c_str()};
   for (const auto& option : options) words.push_back(option.c_str());
-  // Cases run in forked children, in which this thread continues without holding the GIL.
+  // Cases run in forked children of this thread, whose threads must be able to acquire the GIL.
   const py::gil_scoped_release no_gil;
   return conformance::conformance_main(static_cast<int>(words.size()), words.data());
 }

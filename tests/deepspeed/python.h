@@ -1,5 +1,5 @@
-// Calls into Python from any thread. Python exceptions become C++ exceptions that do not need
-// Python.
+// Calls into Python from any thread. Python exceptions are converted to C++ exceptions that do not
+// refer to Python objects.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -13,8 +13,8 @@ namespace anyaccel::deepspeed {
 
 namespace py = pybind11;
 
-/// Runs `body`, which must not return a Python object. NotImplementedError becomes an `unsupported`
-/// error.
+/// Runs `body` with the GIL held. `body` must not return a Python object. NotImplementedError
+/// becomes an Error with code `unsupported`.
 template <typename Body>
 auto in_python(const std::string& where, Body&& body) {
   const py::gil_scoped_acquire gil;
@@ -27,21 +27,22 @@ auto in_python(const std::string& where, Body&& body) {
       throw Error(ErrorCode::unsupported, where, {.what = line});
     throw std::runtime_error(line);
   } catch (const py::cast_error&) {
-    throw std::runtime_error(where + " is of another type than the interface says");
+    throw std::runtime_error(where + " does not have the type that the interface declares");
   }
 }
 
-/// Converts an accelerator's answer to T. None and other types are errors whose text names `what`.
+/// Converts an accelerator's answer to T. If it is None or has another type, the error contains
+/// `what`.
 template <typename T>
 T answer(const py::object& value, const std::string& what) {
   const std::string got = py::repr(value);
   if (value.is_none()) throw std::runtime_error(what + " is None");
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, int>)
     if (!py::isinstance<py::int_>(value))
-      throw std::runtime_error(what + " is " + got + " and no int");
+      throw std::runtime_error(what + " is " + got + ", not an int");
   if constexpr (std::is_same_v<T, bool>)
     if (!py::isinstance<py::bool_>(value))
-      throw std::runtime_error(what + " is " + got + " and no bool");
+      throw std::runtime_error(what + " is " + got + ", not a bool");
   return value.cast<T>();
 }
 

@@ -1,9 +1,9 @@
-"""Chat templates with the constructs of published ones, but other texts, and conversations to
-render.
+"""Chat templates that use the same constructs as published ones, and conversations to render with
+them. The texts are our own.
 """
 import itertools
 
-# The names say which model's template each one resembles. The texts are our own.
+# Each name tells which model's template the entry resembles.
 TEMPLATES = {
     "llama2": """{% if messages[0]['role'] == 'system' %}
 {% set rest = messages[1:] %}
@@ -283,8 +283,8 @@ def turns(*roles_and_texts):
 
 
 def conversations():
-    """Return lists of messages: those that every template accepts, and some that certain templates
-    reject.
+    """Return lists of messages: first those that every template accepts, then some that certain
+    templates reject.
     """
     out = []
     for first, second in itertools.product(TEXTS, TEXTS[:4]):

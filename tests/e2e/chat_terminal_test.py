@@ -1,4 +1,6 @@
-"""`anyaccel chat` on a terminal: typed input, and the keys that end an answer or the program."""
+"""Tests of `anyaccel chat` on a terminal: typed input, and the keys that end an answer or the
+program.
+"""
 import json
 import os
 import pty
@@ -9,12 +11,12 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-TOKENS = 1 << 16  # for an answer that does not end by itself
+TOKENS = 1 << 16  # long enough that an answer never ends on its own
 CTRL_C, CTRL_D = b"\x03", b"\x04"
 
 
 class Terminal:
-    """A program whose standard streams are a terminal, and its output."""
+    """A program that runs on a pseudo-terminal, and its output."""
 
     def __init__(self, *command):
         self.program, self.fd = pty.fork()
@@ -28,7 +30,7 @@ class Terminal:
         end = time.monotonic() + seconds
         while text is None or text not in self.seen:
             if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
-                raise AssertionError(f"no {text} within {seconds} s: {self.seen[-500:]}")
+                raise AssertionError(f"{text} was not printed within {seconds} s: {self.seen[-500:]}")
             try:
                 piece = os.read(self.fd, 65536)
             except OSError:  # the program has closed the terminal
@@ -36,7 +38,7 @@ class Terminal:
             if not piece:
                 if text is None:
                     break
-                raise AssertionError(f"it ended before {text}: {self.seen[-500:]}")
+                raise AssertionError(f"the program ended before {text}: {self.seen[-500:]}")
             self.seen += piece
         cut = len(self.seen) if text is None else self.seen.index(text) + len(text)
         found, self.seen = self.seen[:cut], self.seen[cut:]
@@ -46,12 +48,12 @@ class Terminal:
         os.write(self.fd, keys)
 
     def end(self):
-        """Return the exit code once the program has ended by itself."""
+        """Wait until the program exits and return its exit code."""
         self.read_until(None)
         return os.waitstatus_to_exitcode(os.waitpid(self.program, 0)[1])
 
     def close(self):
-        os.close(self.fd)  # closes the terminal, which ends a program that is still running
+        os.close(self.fd)  # hangs up the terminal, which ends a program that is still running
 
 
 class ChatTerminal(SmallModelTest):
@@ -79,8 +81,8 @@ class ChatTerminal(SmallModelTest):
         return json.loads(done.stdout)["text"]
 
     def test_conversation(self):
-        # Fails if an answer on a terminal is wrong, turns are lost or survive /reset, or Ctrl-D
-        # does not end the program.
+        # Fails if answers on a terminal depend on anything but the turns since the last /reset.
+        # Also fails if Ctrl-D does not end the program.
         terminal = self.chat(4)
         first = self.answer("uline 7")
         for question, answer in (("line 7", first), ("a text", self.answer(f"uline 7a{first}ua text")), ("/reset", None), ("line 7", first)):
@@ -91,7 +93,7 @@ class ChatTerminal(SmallModelTest):
         self.assertEqual(terminal.end(), 0)
 
     def test_exit(self):
-        # Fails if /exit does not end the program, or Ctrl-C at the prompt does.
+        # Fails if /exit does not end the program, or if Ctrl-C at the prompt does.
         terminal = self.chat(4)
         terminal.write(CTRL_C)
         terminal.read_until(b"^C")
@@ -101,13 +103,13 @@ class ChatTerminal(SmallModelTest):
         self.assertEqual(terminal.end(), 0)
 
     def test_interrupt(self):
-        # Fails if an answer is not streamed, or Ctrl-C does not end it or ends the program, also
-        # the second time.
+        # Fails if Ctrl-C does not stop the current answer, or if it ends the conversation. Also
+        # fails if answers are not streamed.
         terminal = self.chat(TOKENS)
         for _ in range(2):
             terminal.write(b"line\n")
             terminal.read_until(b"line\r\n")
-            terminal.read_until(b"t")  # the answer has begun
+            terminal.read_until(b"t")  # the answer has started
             terminal.write(CTRL_C)
             self.assertLess(len(terminal.read_until(b"> ")), TOKENS)
         terminal.write(CTRL_D)

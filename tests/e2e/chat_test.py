@@ -1,4 +1,4 @@
-"""`anyaccel chat` and `generate` with chat templates render the same text as transformers'
+"""Tests that `anyaccel chat` and `generate` render chat templates like transformers'
 apply_chat_template.
 """
 import json
@@ -20,12 +20,12 @@ except ImportError as error:
 
 import chat_templates
 
-TOKENS = 1 << 16  # for an answer that does not end by itself
+TOKENS = 1 << 16  # long enough that an answer never ends on its own
 TOOLS = [{"type": "function", "function": {"name": "add", "description": "Adds <a> & 'b'", "parameters": {"type": "object", "properties": {}}}}]
 
 
 def variables():
-    """Yield every conversation with and without a generation prompt, some with tools and other
+    """Return every conversation with and without a generation prompt, and some with tools or other
     variables.
     """
     out = []
@@ -47,7 +47,7 @@ class Render(SmallModelTest):
         values = dict(values)
         try:
             return tokenizer.apply_chat_template(values.pop("messages"), tokenize=False, **values)
-        except Exception:  # any exception of Jinja or the template
+        except Exception:  # errors of Jinja and of the template
             return None
 
     def ours(self, lines):
@@ -58,12 +58,12 @@ class Render(SmallModelTest):
         return [json.loads(line) for line in done.stdout.split("\n")[:-1]], done
 
     def test_templates(self):
-        # Fails if a construct renders a different text than Jinja with transformers' settings.
+        # Fails if a template renders a different text than with Jinja under transformers' settings.
         compared = 0
         for number, (name, template) in enumerate(chat_templates.TEMPLATES.items()):
             with self.subTest(template=name):
                 tokenizer = self.tokenizer(template)
-                # Alternately in a separate file and in tokenizer_config.json.
+                # Store the template alternately in its own file and in tokenizer_config.json.
                 if os.path.exists(f"{self.folder}/chat_template.jinja"):
                     os.remove(f"{self.folder}/chat_template.jinja")
                 tokenizer.save_pretrained(self.folder, save_jinja_files=number % 2 == 0)
@@ -85,7 +85,7 @@ class Render(SmallModelTest):
         print(f"{compared} texts compared")
 
     def test_named_templates(self):
-        # Fails if the template for tools is not used, or is used without tools.
+        # Fails if the template for tools is not used with tools, or is used without them.
         tokenizer = self.tokenizer({"default": "plain", "tool_use": "tools {{ tools|length }}"})
         for files in (True, False):
             tokenizer.save_pretrained(self.folder, save_jinja_files=files)
@@ -93,7 +93,7 @@ class Render(SmallModelTest):
             self.assertEqual(got, ["plain", "tools 1"])
 
     def test_errors(self):
-        # Fails if the error about an invalid template lacks its line.
+        # Fails if the error about an invalid template does not name the line.
         for template, message in ((None, "no chat template"), ("\n{% include 'x' %}", 'line 2: the tag "include"')):
             if template:
                 with open(f"{self.folder}/chat_template.jinja", "w", encoding="utf-8") as file:
@@ -120,7 +120,7 @@ class Chat(SmallModelTest):
         return json.loads(done.stdout)
 
     def test_generate(self):
-        # Fails if the prompt is not rendered with the template, or is with --raw or ids.
+        # Fails if --prompt is not rendered with the template, or if --raw or --prompt-ids is.
         self.assertEqual(self.generate("--prompt ab")["prompt_tokens"], 2)
         self.template("{{ messages[0].role }}:{{ messages[0].content }}\n{% if add_generation_prompt %}\n>{% endif %}")
         self.assertEqual(self.generate("--prompt ab")["prompt_tokens"], len("user:ab\n>"))
@@ -133,8 +133,8 @@ class Chat(SmallModelTest):
         self.assertIn("--raw", done.stderr)
 
     def test_history(self):
-        # Fails if a turn, the system prompt or the end of a conversation is ignored, or history is
-        # lost.
+        # Fails if an answer depends on anything but the system prompt and the turns since the last
+        # /reset. Also fails if input after /exit is answered.
         self.template("{% for m in messages %}{{ m.role[0] }}{{ m.content|length }}{% endfor %}"
                       "{{ raise_exception('too many') if messages|length > 4 }}")
         chat = f"anyaccel chat --model {self.model} --greedy -n 4"
@@ -150,7 +150,7 @@ class Chat(SmallModelTest):
         self.assertTrue(done.stdout.endswith(f"\n{first}\n"), done.stdout)
 
     def test_interrupt(self):
-        # Fails if Ctrl-C ends the conversation, or does not end the answer.
+        # Fails if Ctrl-C does not stop the answer, or if it ends the conversation.
         self.template("{{ messages[-1].content }}{{ raise_exception('it went on') if messages|length > 1 }}")
         config = os.path.join(self.model, "config.json")
         with open(config, encoding="utf-8") as file:
@@ -163,7 +163,7 @@ class Chat(SmallModelTest):
             try:
                 chat.stdin.write(b"line\n")
                 chat.stdin.flush()
-                self.assertNotEqual(chat.stdout.read(1), b"")  # the answer has begun
+                self.assertNotEqual(chat.stdout.read(1), b"")  # the answer has started
                 chat.send_signal(signal.SIGINT)
                 out, error = chat.communicate(b"and then\n/exit\n", timeout=300)
             finally:

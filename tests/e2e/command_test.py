@@ -1,4 +1,6 @@
-"""The program itself: help, version, wrong usage, pipes, and the folders from which it runs."""
+"""Tests of the program itself: help, version, invalid command lines, pipes, and running from any
+folder.
+"""
 import os
 import re
 import shutil
@@ -9,8 +11,8 @@ from shell import BIN, shell
 
 
 class Command(unittest.TestCase):
-    # Fails if help lacks a command, or loads LibTorch (help may take 20 ms, LibTorch alone takes
-    # 200 ms).
+    # Fails if the help lacks a command, or if it loads LibTorch. Loading LibTorch takes 200 ms, but
+    # the help may take only 20 ms.
     def test_help_lists_commands_without_libtorch(self):
         done = shell("LD_DEBUG=files anyaccel --help")
         self.assertEqual(done.returncode, 0)
@@ -19,8 +21,8 @@ class Command(unittest.TestCase):
         for word in ("Usage: anyaccel", "report", "topology", "help", "DS_ACCELERATOR"):
             self.assertIn(word, done.stdout)
 
-    # Fails if a command lacks its documentation page.
-    def test_every_command_is_in_the_documentation(self):
+    # Fails if a command is not documented.
+    def test_every_command_is_documented(self):
         commands = re.findall(r"(?m)^  ([a-z]+)  +[A-Z]", shell("anyaccel --help").stdout.split("Options:")[0])
         self.assertIn("report", commands)
         with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/reference/cli.md"), encoding="utf-8") as file:
@@ -37,31 +39,31 @@ class Command(unittest.TestCase):
             self.assertEqual(shell(line).stdout, shell("anyaccel --help").stdout, line)
         self.assertEqual(shell("anyaccel help nothing").returncode, 2)
 
-    # Fails if the version is not a single line that a script can parse.
+    # Fails if --version prints anything but one line that scripts can parse.
     def test_version(self):
         done = shell("anyaccel --version && anyaccel report --version")
         self.assertRegex(done.stdout, r"^anyaccel \d+\.\d+\.\d+\nanyaccel \d+\.\d+\.\d+\n$")
 
-    # Fails if a mistyped command does not get a suggestion and exit code 2.
+    # Fails if a mistyped command gets no suggestion, or if the exit code is not 2.
     def test_unknown_command_suggests_the_nearest(self):
         done = shell("anyaccel reprot")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("did you mean 'report'?", done.stderr)
 
-    # Fails if a word unlike any command gets a suggestion.
-    def test_unknown_command_unlike_any(self):
+    # Fails if an unknown command that resembles no known one gets a suggestion.
+    def test_unknown_command_without_suggestion(self):
         done = shell("anyaccel xyzzyplugh")
         self.assertEqual(done.returncode, 2)
-        self.assertIn('there is no command "xyzzyplugh"', done.stderr)
+        self.assertIn('unknown command "xyzzyplugh"', done.stderr)
         self.assertNotIn("did you mean", done.stderr)
 
-    # Fails if a missing command is accepted silently.
-    def test_no_command_is_wrong_usage(self):
+    # Fails if running the program without a command is not reported as an error.
+    def test_missing_command(self):
         done = shell("anyaccel")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("a command is missing", done.stderr)
+        self.assertIn("no command was given", done.stderr)
 
-    # Fails if either half of the program ignores unknown options.
+    # Fails if an unknown option is ignored, before or after the command.
     def test_unknown_option(self):
         for line, option in (("anyaccel --colour report", "--colour"), ("anyaccel report --xml", "--xml")):
             done = shell(line)
@@ -74,8 +76,7 @@ class Command(unittest.TestCase):
             self.assertIn(told, shell(line).stderr, line)
         self.assertIn("more", shell("anyaccel report more").stderr)
 
-    # Fails if an invalid log level is accepted, or a valid one is rejected before or after the
-    # command.
+    # Fails if an invalid log level is accepted, or if a valid one is rejected.
     def test_log_level(self):
         for line in ("anyaccel --log-level loud report", "anyaccel report --log-level loud"):
             done = shell(line)
@@ -87,28 +88,29 @@ class Command(unittest.TestCase):
             self.assertEqual(shell(line).returncode, 0, line)
         self.assertEqual(shell("anyaccel topology --log-level loud").returncode, 2)
 
-    # Fails if a reader that closes the pipe causes an error message or a hang.
-    def test_reader_that_goes_away(self):
+    # Fails if the program prints an error or hangs when the reader closes the pipe.
+    def test_closed_pipe(self):
         done = shell("anyaccel report | head -n 1; anyaccel --help | true; trap '' PIPE; anyaccel report --json | true")
         self.assertEqual(done.stderr, "")
         self.assertEqual(len(done.stdout.splitlines()), 1)
 
-    # Fails if a failed write of the result counts as success.
+    # Fails if the exit code is 0 although the output could not be written.
     def test_full_or_closed_standard_output(self):
         for line in ("anyaccel --help >/dev/full", "anyaccel report >/dev/full", "anyaccel report --json >&-"):
             done = shell(line)
             self.assertEqual(done.returncode, 1, line)
             self.assertIn("standard output", done.stderr, line)
 
-    # Fails if the module is looked up relative to the current folder or to argv[0].
-    def test_from_anywhere_and_through_a_link(self):
+    # Fails if the program searches for its libraries relative to the current folder or to argv[0].
+    def test_any_folder_and_symlink(self):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(os.path.join(BIN, "anyaccel"), os.path.join(folder, "aa"))
             for line in ("./aa report --json", "PATH=$PWD:$PATH aa report --json", "exec -a elsewhere ./aa report --json"):
                 done = shell(line, cwd=folder)
                 self.assertEqual(done.returncode, 0, done.stderr)
 
-    # Fails if a missing module causes a loader message or a crash.
+    # Fails if a missing library of the program causes a crash or a loader message instead of a
+    # clear error.
     def test_missing_module(self):
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(folder + "/bin")
@@ -118,7 +120,7 @@ class Command(unittest.TestCase):
         self.assertIn("anyaccel: error: [report] libanyaccel_cli.so", done.stderr)
         self.assertIn(folder, done.stderr)
 
-    # Fails if the error about an invalid library lacks its name or the loader's reason.
+    # Fails if the error about an invalid library does not name the file.
     def test_broken_module(self):
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(folder + "/bin")

@@ -1,4 +1,5 @@
-"""`anyaccel conformance` on the CPU with one and two devices: results, output and files."""
+"""Tests of `anyaccel conformance` on the CPU with one and two devices: results, output and files.
+"""
 import json
 import os
 import tempfile
@@ -12,8 +13,7 @@ SUITES = {"identity", "devices", "random", "streams", "memory", "dtypes", "graph
 
 
 class Conformance(unittest.TestCase):
-    # Fails if the CPU fails a required case, a suite is missing, or an output file cannot be
-    # parsed.
+    # Fails if the CPU backend fails a case, or if a report is incomplete or cannot be parsed.
     def test_cpu_conforms(self):
         with tempfile.TemporaryDirectory() as folder:
             done = shell("anyaccel conformance --backend cpu --json r.json --junit=r.xml --markdown r.md --note 'by a test'",
@@ -41,7 +41,8 @@ class Conformance(unittest.TestCase):
             self.assertIn("by a test", page)
             self.assertIn("the device itself", page)
 
-    # Fails if no case needs two devices, or one needs them without saying so.
+    # Fails if the CPU backend with one device fails a case. Also fails if no case is skipped
+    # because it needs two devices.
     def test_one_device_conforms(self):
         done = shell("anyaccel conformance --json - --suite devices --suite threads --suite streams", DS_ACCELERATOR="cpu",
                      LOCAL_SIZE="1")
@@ -49,7 +50,7 @@ class Conformance(unittest.TestCase):
         reasons = {case["message"] for case in json.loads(done.stdout)["cases"] if case["outcome"] == "skipped"}
         self.assertIn("needs 2 devices", reasons)
 
-    # Fails if the list of cases and the cases that run differ, or an invalid argument is accepted.
+    # Fails if --list and a run select different cases, or if an unknown name is accepted.
     def test_selection(self):
         listed = shell("anyaccel conformance --list --suite memory").stdout.splitlines()
         self.assertIn("memory.peak_starts_anew_at_reset (required)", listed)
@@ -63,13 +64,13 @@ class Conformance(unittest.TestCase):
         self.assertEqual(shell("anyaccel conformance --timeout soon").returncode, 2)
         self.assertEqual(shell("anyaccel conformance --no-such").returncode, 2)
 
-    # Fails if a failed write of the results is not reported.
+    # Fails if the exit code is 0 although the report could not be written.
     def test_full_disk(self):
         done = shell("anyaccel conformance --backend cpu --case identity.name_is_set --json /dev/full")
         self.assertEqual(done.returncode, 1)
         self.assertIn("/dev/full", done.stderr)
 
-    # Fails if the speed mode measures nothing.
+    # Fails if --speed does not print a time.
     def test_speed(self):
         done = shell("anyaccel conformance --backend cpu --speed --case 'ops.add.*'")
         self.assertEqual(done.returncode, 0, done.stderr)

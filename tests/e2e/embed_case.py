@@ -1,4 +1,4 @@
-"""Shared parts of the tests of `anyaccel embed`: running it, and computing the same with
+"""Helpers for the tests of `anyaccel embed`: run it, and compute reference vectors with
 transformers.
 """
 import json
@@ -16,8 +16,7 @@ from shell import shell
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
-# Texts of every length from empty to more than a model accepts, in many scripts, not sorted by
-# length.
+# Texts in many scripts, from empty to longer than a model accepts, not sorted by length.
 TEXTS = ["", "a", *kinds.PROSE[:12], " ".join(kinds.PROSE[:9]), "x " * 7, "[SEP] [MASK] a", "\t ", "Hello, World!", "word " * 500]
 
 
@@ -26,8 +25,8 @@ def cosines(a, b):
 
 
 def reference(folder, texts, poolings=("mean",), normalize=False, max_length=72):
-    """Compute the vectors with transformers and sentence-transformers' formulas, one text at a
-    time, so that nothing is padded.
+    """Compute the vectors with transformers and the formulas of sentence-transformers, one text at
+    a time, so that no padding is needed.
     """
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"))
@@ -43,7 +42,7 @@ def reference(folder, texts, poolings=("mean",), normalize=False, max_length=72)
 
 
 class EmbedCase(unittest.TestCase):
-    """Tests with a temporary folder that run `anyaccel embed`."""
+    """Base class of tests that run `anyaccel embed` in a temporary folder."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

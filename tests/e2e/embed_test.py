@@ -1,5 +1,5 @@
-"""`anyaccel embed` gives the same vectors as transformers' BERT with sentence-transformers'
-modules, and `anyaccel search` finds texts with them.
+"""Tests that `anyaccel embed` computes the same vectors as transformers' BERT with
+sentence-transformers' modules, and that `anyaccel search` finds texts with them.
 """
 import json
 import os
@@ -30,7 +30,7 @@ class SmallModels(EmbedCase):
         model = kind(transformers.BertConfig(vocab_size=words.get_vocab_size(), **{**SIZES, **changes}))
         with torch.no_grad():
             for parameter in model.parameters():
-                if parameter.dim() == 1:  # the default ones and zeros of norms and biases would hide errors
+                if parameter.dim() == 1:  # the default ones and zeros in norms and biases would hide errors
                     parameter.add_(torch.randn_like(parameter) * 0.2)
         model.to(dtype).save_pretrained(self.model, max_shard_size=shard)
         words.save(os.path.join(self.model, "tokenizer.json"))
@@ -50,8 +50,7 @@ class SmallModels(EmbedCase):
         self.close(self.embed(self.model, TEXTS, f"--batch-size {batch_size}", **environment), reference(self.model, TEXTS, *reference_options))
 
     def test_plain_folder(self):
-        # Fails if a step of the encoder, a tensor's name, truncation or padding differs from
-        # transformers.
+        # Fails if the vectors differ from those of transformers, for any batch size or device.
         self.make()
         want = reference(self.model, TEXTS)
         for environment in (dict(), dict(DS_ACCELERATOR="cpu"), dict(DS_ACCELERATOR="sim")):
@@ -62,8 +61,8 @@ class SmallModels(EmbedCase):
                     self.close(self.embed(self.model, TEXTS, f"--batch-size {batch_size}", **environment), want)
 
     def test_poolings(self):
-        # Fails if a pooling or the normalization differs, or several poolings are concatenated in a
-        # different order.
+        # Fails if a pooling mode or the normalization is wrong, or if several poolings are
+        # concatenated in the wrong order.
         self.make(hidden_act="gelu_new", num_attention_heads=1)
         for poolings, normalize in ((("cls",), True), (("max",), False), (("mean",), True), (("cls", "max", "mean", "root"), False)):
             with self.subTest(poolings=poolings):
@@ -72,8 +71,8 @@ class SmallModels(EmbedCase):
                 self.check(poolings, normalize, batch_size=7, DS_ACCELERATOR="sim")
 
     def test_checkpoints(self):
-        # Fails if shards, prefixed names, bf16 weights, an activation, a single token type or a
-        # cased tokenizer is handled wrongly.
+        # Fails if a variant of checkpoints is read wrongly: shards, prefixed names, bf16 weights,
+        # another activation, one token type, or a cased tokenizer.
         cases = [dict(shard="10KB", hidden_act="relu"), dict(kind=transformers.BertForMaskedLM), dict(dtype=torch.bfloat16),
                  dict(tokenizer=kinds.cased_word_piece, type_vocab_size=1, layer_norm_eps=1e-5)]
         for number, case in enumerate(cases):
@@ -91,7 +90,7 @@ class SmallModels(EmbedCase):
         self.check(("mean",), False, 9)
 
     def test_lower_precision(self):
-        # Fails if --dtype is ignored, or loses more precision than the type requires.
+        # Fails if --dtype is ignored, or if the result is less precise than the type allows.
         self.make()
         want = reference(self.model, TEXTS)
         got = self.embed(self.model, TEXTS, "--dtype bf16")
@@ -99,7 +98,7 @@ class SmallModels(EmbedCase):
         self.assertGreater(cosines(got, want).min(), 0.995)
 
     def test_output(self):
-        # Fails if printed and written vectors differ.
+        # Fails if --text, --json and --npy give different vectors.
         self.make()
         written = self.embed(self.model, ["b a"])
         line = shell(f"anyaccel embed --model {self.model} --text 'b a'").stdout
@@ -119,7 +118,8 @@ class SmallModels(EmbedCase):
             self.assertIn(part, done.stderr)
 
     def test_errors(self):
-        # Fails if invalid input gives vectors, or an error without cause and location.
+        # Fails if invalid input is accepted, or if the error does not name the cause and the file
+        # or option.
         self.fails("embed --model /nowhere --text x", "/nowhere is not a folder")
         self.fails("embed --text x", "--model", status=2)
         self.make()
@@ -130,7 +130,7 @@ class SmallModels(EmbedCase):
         self.fails(f"{embed} --text x --npy {self.folder}/none/x.npy", "none/x.npy")
         self.fails(f"search --model {self.model} --folder {self.folder}/none --query x", "cannot find the text folder")
         os.mkdir(os.path.join(self.folder, "bare"))
-        self.fails(f"search --model {self.model} --folder {self.folder}/bare --query x", "no text in the folder")
+        self.fails(f"search --model {self.model} --folder {self.folder}/bare --query x", "no text found in the folder")
         self.sentence(("mean",), True)
         self.write("model/1_Pooling/config.json", dict(pooling_mode="attention"))
         self.fails(f"{embed} --text x", "1_Pooling/config.json", "pooling", "attention")
@@ -152,7 +152,7 @@ class SmallModels(EmbedCase):
         self.fails(f"{embed} --text x", "tokenizer.json")
 
     def test_search(self):
-        # Fails if the best passage is not the one with the same text, or its location is wrong.
+        # Fails if the best hit is not the passage with the same text, or if its location is wrong.
         self.make()
         self.write("texts/one.txt", "int main() { return 0; }\n\nThe quick brown fox.\nIt jumps.\n")
         self.write("texts/two/deep.md", "\n" + kinds.PROSE[1] + "\n")

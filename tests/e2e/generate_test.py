@@ -1,5 +1,5 @@
-"""`anyaccel generate`: prompts from a file, speculation, and the timings of --json, with a small
-model trained by the test.
+"""Tests of `anyaccel generate` with a small model that the test trains: prompts from a file,
+speculation, and the timings in --json.
 """
 import json
 import os
@@ -49,7 +49,7 @@ class Generate(SmallModelTest):
         return path
 
     def test_speculation(self):
-        # Fails if speculation changes a text, or is not counted.
+        # Fails if speculation changes the generated tokens, or if drafted tokens are not counted.
         draft = self.train(os.path.join(self.folder, "draft"), SMALL.replace("--layers 2", "--layers 1"))
         wants = {options: self.objects(f"-p '{PROMPTS[0]}' {options}")[0] for options in ("--greedy -n 60", f"{SAMPLED} -n 60")}
         for way in ("--speculate prompt-lookup:3", f"--draft-model {draft} --draft-tokens 4"):
@@ -65,8 +65,8 @@ class Generate(SmallModelTest):
             self.assertGreater(accepted, 0)
 
     def test_speculation_errors(self):
-        # Fails if a draft model with other tokens is accepted, or the error about an unknown method
-        # lacks the known ones.
+        # Fails if a draft model with a different tokenizer is accepted. Also fails if the error
+        # about an unknown method does not list the known ones.
         other = os.path.join(self.folder, "other")
         shell(f"cp -r {self.model} {other}")
         path = os.path.join(other, "tokenizer.json")
@@ -81,11 +81,12 @@ class Generate(SmallModelTest):
         self.assertIn("prompt-lookup:10", self.generate("-p a --speculate prompt-lookup:0", 2).stderr)
 
     def test_prompts(self):
-        # Fails if prompts in a batch give a different text than alone, use another's random
-        # numbers, or lose their order.
+        # Fails if a prompt in a batch generates different tokens than alone, or if the results are
+        # not in input order.
         lines = [json.dumps({"prompt": text}) if i % 2 else text for i, text in enumerate(PROMPTS)]
         path = self.prompts("\n\n".join(lines) + "\n" + json.dumps({"prompt_ids": [108, 105]}))
-        integers = "--temperature 1.5 -n 30 --quantize int4 --dtype bf16 --seed "  # near ties and random draws reveal any difference in bits
+        # Near ties and random draws reveal differences in single bits.
+        integers = "--temperature 1.5 -n 30 --quantize int4 --dtype bf16 --seed "
         for options, step in (("--greedy -n 30", 0), (integers, 1), (SAMPLED.replace("--seed 5", "-n 30 --seed "), 1)):
             seeds = [f"{options}{5 + i}" if step else options for i in range(5)]
             alone = [self.objects(f"-p '{text}' {seeds[i]}")[0] for i, text in enumerate(PROMPTS)]
@@ -99,9 +100,9 @@ class Generate(SmallModelTest):
         self.assertEqual((text.returncode, text.stdout.count("==> line ")), (0, 5), text.stderr)
         self.assertTrue(text.stdout.startswith(f"==> line 1 <==\n{first}==> line 3 <==\n"), text.stdout)
 
-    def test_bad_prompts(self):
-        # Fails if one invalid line loses other results, is not reported by its number, or counts as
-        # success.
+    def test_invalid_prompts(self):
+        # Fails if an invalid line loses the results of other lines, or if the error does not name
+        # the line.
         bad = ['{"prompt": 1}', '{"x": "y"}', "{not json", '{"prompt_ids": [1.5]}', '{"prompt_ids": [999]}', '{"prompt_ids": []}', '{"prompt_ids": [36666666666666666666666666]}', "x" * 200]
         path = self.prompts("\n".join(["line 7", *bad, "line 8"]))
         done = self.generate(f"--prompts {path} --json -n 3", 1)
@@ -122,9 +123,8 @@ class Generate(SmallModelTest):
             json.dump(changed, file)
 
     def test_interrupt_of_ranks(self):
-        # Fails if SIGINT to the process group, which ranks get twice because the launcher forwards
-        # it, loses the text so far or gives a different exit code than with one rank. Also fails if
-        # a rank survives: it would keep the pipe open.
+        # Fails if SIGINT to the process group loses text that was already generated. Ranks get the
+        # signal twice, because the launcher forwards it. A surviving rank would keep the pipe open.
         self.lengthen_context()
         # oneCCL, if installed, would print a message about CCL_LOG_LEVEL into the compared output.
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"], ANYACCEL_CCL="off")
@@ -145,10 +145,10 @@ class Generate(SmallModelTest):
         self.assertTrue(whole.startswith((text + rest).decode().removesuffix("\n")))
 
     def test_interrupt(self):
-        # Fails if Ctrl-C loses finished results, or other prompts continue.
+        # Fails if Ctrl-C loses finished results, or if the remaining prompts are still processed.
         self.lengthen_context()
-        # The first prompt fills the context after one token, the others need thousands. They may
-        # not have started.
+        # The first prompt fills the context after one token, and the others need thousands of
+        # tokens. They may not have started when the signal arrives.
         path = self.prompts(json.dumps({"prompt_ids": [108] * (LONG - 1)}) + "\nline\nline\n")
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         with subprocess.Popen(["anyaccel", "generate", "--model", self.model, "--prompts", path, "--json", "--greedy", "-n", str(LONG),
@@ -165,8 +165,8 @@ class Generate(SmallModelTest):
         self.assertEqual([one["finish_reason"] for one in rest], ["interrupted"] * len(rest))
 
     def test_timings(self):
-        # Fails if a key that programs read is missing or has a different type, or a part is larger
-        # than its whole.
+        # Fails if a key that programs read is missing or has the wrong type, or if the timings are
+        # inconsistent.
         out, = self.objects("-p 'line 7' --greedy -n 20")
         for key in ("load_seconds", "prefill_seconds", "first_token_seconds", "decode_seconds", "prefill_tokens_per_second",
                     "decode_tokens_per_second", "tokens_per_second"):

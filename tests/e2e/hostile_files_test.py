@@ -1,4 +1,4 @@
-"""Hostile input (FIFOs, devices and endless files as model files, text with terminal escapes), and
+"""Tests with hostile model files (FIFOs, devices, endless files, terminal escapes), and with
 signals.
 """
 import json
@@ -14,8 +14,8 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-SECONDS = 120  # limit for a command that must not block; far more than it takes on a loaded machine
-ENDS_WITHIN = 6  # limit after a signal: one second, plus slack for a loaded machine
+SECONDS = 120  # time limit for commands that must not block, ample even on a busy machine
+ENDS_WITHIN = 6  # limit after a signal: one second, and slack for a busy machine
 
 
 def write_json(path, value):
@@ -53,8 +53,8 @@ class HostileFiles(SmallModelTest):
         return path
 
     def refused(self, command, *words, status=1):
-        """Check that the command ends at once with this exit code and one short line with these
-        words on standard error.
+        """Check that the command fails promptly with exit code `status`, and that standard error is
+        short, printable and contains `words`.
         """
         done = shell(f"timeout -s KILL {SECONDS} anyaccel {command}")
         self.assertEqual(done.returncode, status, f"{command}: {done.stderr[-500:]}")
@@ -64,15 +64,15 @@ class HostileFiles(SmallModelTest):
         self.assertTrue(all(c in "\n\t" or c.isprintable() for c in done.stderr), repr(done.stderr))
         return done.stderr
 
-    def test_other_kinds_of_files(self):
-        # Fails if a file in a model folder is opened although it blocks, never ends, or exceeds the
-        # limit for its kind.
+    def test_special_files(self):
+        # Fails if the program opens a file in a model folder that blocks, never ends, or exceeds
+        # its size limit.
         generate = f"generate --model {self.model} --prompt a -n 1"
         for name in ("config.json", "tokenizer.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
                      "special_tokens_map.json", "chat_template.jinja"):
             for kind in ("fifo", "/dev/zero", "huge", "folder"):
                 if kind == "huge" and name == "model.safetensors":
-                    continue  # it is mapped, so only its header is read
+                    continue  # the weights are mapped, so only their header is read
                 with self.subTest(name=name, kind=kind):
                     kept = self.path(name) + ".kept"
                     there = os.path.lexists(self.path(name))
@@ -95,7 +95,7 @@ class HostileFiles(SmallModelTest):
                             os.rename(kept, self.path(name))
 
     def test_pipes_are_inputs(self):
-        # Fails if pipes are rejected as inputs that a user names.
+        # Fails if a pipe is rejected as an input file that the user names.
         done = shell(f"anyaccel train --data <(cat {self.data}) --out {self.folder}/piped --steps 1 --batch-size 2 {SMALL}")
         self.assertEqual(done.returncode, 0, done.stderr)
         want = shell(f"anyaccel tokenize --model {self.model} --file {self.data}").stdout
@@ -111,8 +111,8 @@ class HostileFiles(SmallModelTest):
         self.refused(f"train --data /dev/zero --out {self.folder}/zero --steps 1 {SMALL}", "/dev/zero", status=2)
 
     def ended_by(self, number, *words, written=None):
-        """Start `anyaccel words...`, send it the signal once it waits, and return the seconds until
-        it ends.
+        """Start `anyaccel words...`, send the signal `number` when the program blocks or computes,
+        and return the seconds until it exits, and its exit code.
         """
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         with subprocess.Popen(["anyaccel", *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -121,7 +121,8 @@ class HostileFiles(SmallModelTest):
                 if written:
                     program.stdin.write(written)
                     program.stdin.flush()
-                # Wait until it blocks in open() or read(), or is in an endless computation.
+                # Give the program time to block in open() or read(), or to start a long
+                # computation.
                 until = time.monotonic() + 3
                 while time.monotonic() < until and program.poll() is None:
                     time.sleep(0.1)
@@ -134,13 +135,12 @@ class HostileFiles(SmallModelTest):
                 program.kill()
 
     def test_signals(self):
-        # Fails if a signal does not end a command that waits for a pipe or is in the middle of a
-        # computation.
+        # Fails if a signal does not end a command that waits for a pipe or runs a long computation.
         fifo = self.fifo()
         slow = os.path.join(self.folder, "slow")
         shutil.copytree(self.model, slow)
         tokenizer = read_json(os.path.join(slow, "tokenizer.json"))
-        # Each search backtracks a lot and matches one letter.
+        # Each search backtracks a lot before it matches one letter.
         slow_split = {"type": "Split", "pattern": {"Regex": "(?:a|aa){1,24}[bc]|a"}, "behavior": "Isolated"}
         steps = [slow_split, tokenizer["pre_tokenizer"]] if tokenizer.get("pre_tokenizer") else [slow_split]
         tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
@@ -161,8 +161,8 @@ class HostileFiles(SmallModelTest):
                     self.assertLess(seconds, ENDS_WITHIN)
                     self.assertIn(code, (-number, 130))
 
-    def test_text_of_files(self):
-        # Fails if errors let a checkpoint write control characters to the terminal or flood it.
+    def test_escaping_of_file_text(self):
+        # Fails if text from a checkpoint reaches the terminal unescaped in an error, or floods it.
         escape = "\x1b]0;gone\x07\u202e"
         long = escape + "x" * 300000
         config = read_json(self.path("config.json"))
@@ -183,7 +183,7 @@ class HostileFiles(SmallModelTest):
         self.refused(f"generate --model {self.model} --prompt a -n 1", r'"\x1b]0;"')
 
     def header(self, change):
-        """Rewrite the header of the weights."""
+        """Apply `change` to the header of the weights and write it back."""
         with open(self.path("model.safetensors"), "rb") as file:
             size, = struct.unpack("<Q", file.read(8))
             header, data = json.loads(file.read(size)), file.read()
@@ -193,8 +193,8 @@ class HostileFiles(SmallModelTest):
             file.write(struct.pack("<Q", len(text)) + text + data)
 
     def test_weights(self):
-        # Fails if weights of a wrong dtype are accepted, or the error is long or lacks file and
-        # cause.
+        # Fails if weights of a wrong dtype or shape are accepted, or if the error does not name the
+        # tensor.
         generate = f"generate --model {self.model} --prompt a -n 1"
         name = "model.layers.0.mlp.up_proj.weight"
         self.header(lambda header: header[name].update(dtype="I32"))
@@ -207,7 +207,7 @@ class HostileFiles(SmallModelTest):
         self.refused(generate, name)
 
     def test_index(self):
-        # Fails if an index entry that is not a file name is opened, or its error does not name the
+        # Fails if the index may name a file outside the folder, or if the error does not name the
         # index.
         os.rename(self.path("model.safetensors"), self.path("part.safetensors"))
         for file in ("", ".", "..", "../x", "a/b", 3, "\x1b[31m" + "z" * 100000 + "/"):
@@ -217,8 +217,7 @@ class HostileFiles(SmallModelTest):
                              "the name of a file in this folder")
 
     def test_prompt_ids(self):
-        # Fails if an empty list of ids is treated like a missing one, which generates from the
-        # first token.
+        # Fails if an empty --prompt-ids is treated as if the option were missing.
         for ids in ("", "  "):
             self.refused(f"generate --model {self.model} --prompt-ids '{ids}' -n 1", "--prompt-ids is empty", status=2)
         self.assertEqual(shell(f"anyaccel generate --model {self.model} --prompt-ids '97' -n 1").returncode, 0)

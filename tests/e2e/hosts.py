@@ -1,9 +1,9 @@
 """Simulated hosts on this machine, for tests over several hosts.
 
-Each host has its own network address, name, processes, /dev/shm, /tmp and ssh server, created with
-Linux namespaces. All hosts are in an outer namespace whose first process reads a pipe from the
-test: when the test ends, for any reason, the kernel kills all processes and removes all mounts in
-it. Nothing of the real machine is changed.
+Each host has its own network address, name, processes, /dev/shm, /tmp and ssh server, which are
+created with Linux namespaces. All hosts are in an outer namespace, whose first process reads a pipe
+from the test. When the test ends for any reason, this process exits, and the kernel kills all
+processes and removes all mounts in the namespace. The real machine is not changed.
 """
 import contextlib
 import os
@@ -21,12 +21,10 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 PROGRAMS = ("unshare", "nsenter", "ip", "mount", "sshd", "ssh", "ssh-keygen")
 KINDS = ("--net", "--uts", "--mount", "--ipc", "--pid")
 NEW = ["unshare", *KINDS, "--fork", "--kill-child", "--mount-proc", "sh", "-ec"]
-# The first process of a namespace. Waits for the end of its input, and reaps the orphans that it
-# inherits.
+# The first process of a namespace. It waits until its input is closed, and reaps orphans.
 STAY = "echo up; exec env --ignore-signal=CHLD cat > /dev/null 2>&1"
 WORLD = "ip link set lo up; ip link add name net type bridge; ip link set net up; " + STAY
-# Shared folders below /tmp are mounted again from the real /tmp, which is not visible on the host
-# afterwards.
+# Shared folders in /tmp are mounted again from the real /tmp, which is hidden on the host.
 HOST = """name=$1; address=$2; files=$3; shift 3
 echo "$name" > /proc/sys/kernel/hostname
 mount -t tmpfs -o mode=755 none /etc/ssh
@@ -47,20 +45,20 @@ ip link set lo up
 
 
 def why_not():
-    """Return why hosts cannot be created here; empty if they can."""
+    """Return why hosts cannot be created here, or an empty string if they can."""
     if os.geteuid() != 0:
-        return "hosts of the test's own want root"
+        return "simulated hosts require root"
     missing = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
     if missing:
-        return "hosts of the test's own want " + ", ".join(missing)
+        return "simulated hosts require " + ", ".join(missing)
     done = subprocess.run(["unshare", *KINDS, "--fork", "--mount-proc", "sh", "-ec", "ip link add name one type veth peer name two; mount -t tmpfs none /mnt"],
                           env={**os.environ, "PATH": PATH}, capture_output=True, text=True)
-    return "no namespaces here: " + done.stderr.strip() if done.returncode else ""
+    return "namespaces cannot be created: " + done.stderr.strip() if done.returncode else ""
 
 
 def stat(process):
-    """Return state and parent of a process, or (None, 0) if it has exited. The name in parentheses
-    may contain anything.
+    """Return the state and the parent of a process, or (None, 0) if it has exited. In
+    /proc/PID/stat, the name in parentheses may contain any character.
     """
     try:
         fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
@@ -74,14 +72,14 @@ def numbers():
 
 
 def child_of(process):
-    """Wait for the only child of `process` and return it."""
+    """Wait until `process` has a child and return the child's id."""
     found = []
     wait_for(lambda: found.extend(one for one in numbers() if stat(one)[1] == process) or found)
     return found[0]
 
 
 def in_namespace(namespace):
-    """Return the ids, as seen from here, of the live processes in a PID namespace."""
+    """Return the live processes in a PID namespace. The ids are those outside the namespace."""
     out = []
     for process in numbers():
         with contextlib.suppress(OSError):
@@ -98,7 +96,9 @@ def call(*words, **options):
 
 
 class Host:
-    """A host: `name`, `address`, and `init`, the id of its first process as seen from here."""
+    """A host: `name`, `address`, and `init`, the id of its first process outside the host's
+    namespace.
+    """
 
     def __init__(self, hosts, number):
         self.hosts, self.number = hosts, number
@@ -107,7 +107,7 @@ class Host:
         self.servers = set()
         self.holder = hosts.begin(["nsenter", "--target", str(hosts.init), *KINDS, "--", *NEW, HOST, "sh", self.name, self.address, str(hosts.files),
                                    *map(str, hosts.shared)])
-        # nsenter, unshare, and its child, the first process.
+        # The process tree is nsenter, unshare, and then the host's first process.
         self.init = child_of(child_of(self.holder.pid))
         self.processes_namespace = os.readlink(f"/proc/{self.init}/ns/pid")
         hosts.network("ip", "link", "add", "name", self.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.init))
@@ -123,15 +123,15 @@ class Host:
         return call(*self.words(words))
 
     def run(self, line, cwd="/", timeout=150, **variables):
-        """Run a line of bash on the host and return a CompletedProcess."""
+        """Run a bash command line on the host and return a CompletedProcess."""
         return subprocess.run(self.words(["bash", "-c", line], cwd), env=self.hosts.environment(variables), stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=timeout)
 
     def start(self, line, cwd="/", **variables):
-        """Start a line of bash in its own session on the host and return a Popen.
+        """Start a bash command line on the host in its own session and return a Popen.
 
-        Its attribute `inner` is the id of the line's process. If that must be a program, the line
-        must begin with `exec`.
+        The attribute `inner` is the id of the bash process outside the host. To get the id of a
+        program instead, begin the line with `exec`.
         """
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
         options.update((name, variables.pop(name)) for name in list(variables) if name in (*options, "errors"))
@@ -140,7 +140,8 @@ class Host:
         return process
 
     def start_sshd(self, cpus=None):
-        """Start the ssh server. With `cpus`, its children may use only these CPUs."""
+        """Start the ssh server. With `cpus`, the server and its children may use only these CPUs.
+        """
         words = [shutil.which("sshd", path=PATH), "-D", "-e", "-f", "/etc/ssh/sshd_config"]
         if cpus:
             words = ["taskset", "-c", ",".join(map(str, cpus)), *words]
@@ -154,7 +155,7 @@ class Host:
         wait_for(answers)
 
     def log(self):
-        """Return the output of the ssh servers."""
+        """Return the log of the host's ssh servers."""
         return (self.hosts.files / (self.name + ".log")).read_text(errors="replace")
 
     def stop_sshd(self):
@@ -173,7 +174,7 @@ class Host:
         return False
 
     def serve(self, words, **variables):
-        """Start a server that ends with the host. processes() does not list it."""
+        """Start a server that runs until the host is removed. processes() does not list it."""
         self.servers.add(os.path.basename(os.path.realpath(words[0])))
         process = subprocess.Popen(self.words(words), env=self.hosts.environment(variables), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
@@ -181,19 +182,20 @@ class Host:
         self.hosts.stack.callback(process.kill)
 
     def is_own(self, process):
-        """Return whether a process is the host's first one, its ssh server, or started by serve().
+        """Return whether a process belongs to the host itself: its first process, sshd, or a server
+        started by serve().
         """
         with contextlib.suppress(OSError):
             return process == self.init or self.is_sshd(process) or os.path.basename(os.readlink(f"/proc/{process}/exe")) in self.servers
         return False
 
     def processes(self):
-        """Return the command lines of all processes except the host's servers."""
+        """Return the command lines of all processes except those of the host itself."""
         out = []
         for process in in_namespace(self.processes_namespace):
             if not self.is_own(process):
                 with contextlib.suppress(OSError):
-                    # A process that is exiting has none.
+                    # The command line of an exiting process is empty.
                     if line := pathlib.Path(f"/proc/{process}/cmdline").read_text(errors="replace").replace("\0", " ").strip():
                         out.append(line)
         return out
@@ -206,24 +208,24 @@ class Host:
                     os.kill(process, signal.SIGKILL)
 
     def shared_memory(self):
-        """Return the names in the host's /dev/shm."""
+        """Return the names of the files in the host's /dev/shm."""
         return os.listdir(pathlib.Path("/proc", str(self.init), "root", "dev", "shm"))
 
     def link(self, up):
-        """Disconnect the host's network without notice, or reconnect it."""
+        """Connect the host to the network (`up`) or disconnect it without closing connections."""
         self.hosts.network("ip", "link", "set", self.name, "up" if up else "down")
 
     def small_disk(self, folder, kilobytes):
-        """Mount a disk of this size over a folder, only on this host."""
+        """Mount a file system of `kilobytes` KiB on a folder of this host."""
         self.check("mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", str(folder))
 
 
 class Hosts:
-    """A context manager for several hosts.
+    """A context manager that creates several hosts.
 
-    `shared` are folders that all hosts see under the same path, as on a network file system.
-    Everything outside of /tmp, /run and /dev/shm is shared anyway. The folders of the build and the
-    tests are always included.
+    All hosts see the folders in `shared` under the same path, as on a network file system. The
+    folders of the build and of the tests are always shared, and so is everything outside /tmp, /run
+    and /dev/shm.
     """
 
     def __init__(self, *shared, count=3):
@@ -268,12 +270,12 @@ class Hosts:
                                          "PasswordAuthentication no\nPermitRootLogin yes\nMaxStartups 100\nUseDNS no\n")
         names = [(f"10.77.0.{number}", f"host{number}") for number in range(1, self.count + 1)]
         (self.files / "hosts").write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for address, name in names))
-        # Without PAM, a server rejects users whose password is locked.
+        # Without PAM, sshd rejects users whose password is locked.
         (self.files / "shadow").write_text("root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n")
 
     def begin(self, words):
-        """Start namespaces whose first process reports when they are ready. They end when the test
-        closes their input.
+        """Start a process in new namespaces and wait until it reports that they are ready. The
+        namespaces are removed when the test closes the input of the process.
         """
         process = subprocess.Popen(words, env={**os.environ, "PATH": PATH}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -284,11 +286,11 @@ class Hosts:
         self.stack.callback(end)
         said = process.stdout.readline()
         if said != "up\n":
-            raise RuntimeError("no host can be made: " + said + process.stdout.read())
+            raise RuntimeError("cannot create a host: " + said + process.stdout.read())
         return process
 
     def network(self, *words):
-        """Run a command in the namespace that connects the hosts."""
+        """Run a command in the network namespace that connects the hosts."""
         return call("nsenter", "--target", str(self.init), "--net", "--", *words)
 
     @staticmethod
@@ -299,7 +301,7 @@ class Hosts:
 
 
 class HostsTest(unittest.TestCase):
-    """A test with three hosts, `self.hosts`, which share its folder `self.folder`."""
+    """Base class of tests with three hosts, `self.hosts`, which share the folder `self.folder`."""
 
     @classmethod
     def setUpClass(cls):
@@ -313,10 +315,11 @@ class HostsTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.share))
         for host in self.hosts:
-            self.addCleanup(host.end_processes)  # in case the test failed
+            self.addCleanup(host.end_processes)  # kills processes that a failed test leaves behind
 
     def assert_nothing_left(self, seconds=100):
-        """Wait until no process of any host is left, and check their shared memory."""
+        """Check that all processes of all hosts exit within `seconds` and leave no shared memory.
+        """
         for host in self.hosts:
             with contextlib.suppress(AssertionError):
                 wait_for(lambda host=host: not host.processes(), seconds)
@@ -325,7 +328,7 @@ class HostsTest(unittest.TestCase):
 
 
 def main():
-    """Run unittest.main(), or print the reason for a skip as tools/run_tests expects it."""
+    """Run unittest.main(), or print the skip reason in the format that tools/run_tests expects."""
     if reason := why_not():
         print("SKIP: " + reason)
         raise SystemExit(77)

@@ -12,10 +12,10 @@ from hosts import HostsTest, in_namespace
 from shell import wait_for
 
 
-class HostsAreApart(HostsTest):
-    # Fails if hosts share a name, a network, processes, memory or temporary files with each other
-    # or with this machine.
-    def test_apart(self):
+class HostIsolation(HostsTest):
+    # Fails if a host sees the name, network, processes, shared memory or temporary files of another
+    # host or of the real machine.
+    def test_isolation(self):
         for number, host in enumerate(self.hosts, 1):
             host.run(f"echo > /dev/shm/mine{number}; echo > /tmp/mine{number}")
         for number, host in enumerate(self.hosts, 1):
@@ -28,15 +28,15 @@ class HostsAreApart(HostsTest):
         self.assertFalse(os.path.exists("/tmp/mine1"))
         self.assertNotEqual(socket.gethostname(), "host3")
 
-    # Fails if ssh asks a question or reads the real user's configuration, or hosts do not see the
-    # test's folder.
+    # Fails if ssh between the hosts prompts or prints a warning. Also fails if the test's folder is
+    # not shared.
     def test_ssh(self):
         for host in self.hosts:
             done = self.hosts[0].run(f"ssh -o BatchMode=yes {host.name} 'hostname; echo {host.name} > {self.folder}/{host.name}'")
             self.assertEqual((done.stdout, done.stderr), (host.name + "\n", ""))
         self.assertEqual(sorted(os.listdir(self.folder)), ["host1", "host2", "host3"])
 
-    # Fails if a process of a host is not listed, or init and sshd count as part of a job.
+    # Fails if processes() omits a process of a job, or lists processes of the host itself.
     def test_processes(self):
         self.assertEqual([host.processes() for host in self.hosts], [[], [], []])
         process = self.hosts[1].start("exec sleep 1000")
@@ -46,15 +46,16 @@ class HostsAreApart(HostsTest):
         os.kill(process.inner, signal.SIGKILL)
         wait_for(lambda: not self.hosts[1].processes())
 
-    # Fails if a disconnected network still passes data, or cannot be reconnected.
-    def test_link(self):
+    # Fails if data still passes after link(up=False), or if the network cannot be reconnected.
+    def test_network_link(self):
         reach = f"ssh -o ConnectTimeout=2 {self.hosts[2].name} true"
         self.hosts[2].link(up=False)
         self.assertEqual(self.hosts[0].run(reach).returncode, 255)
         self.hosts[2].link(up=True)
         wait_for(lambda: self.hosts[0].run(reach).returncode == 0)
 
-    # Fails if a killed server leaves a connection, or cannot be started again or on other CPUs.
+    # Fails if connections survive stop_sshd(), or if the server cannot be restarted with other
+    # CPUs.
     def test_sshd(self):
         host = self.hosts[1]
         process = self.hosts[0].start(f"exec ssh {host.name} 'echo up; exec sleep 1000'")
@@ -71,7 +72,7 @@ class HostsAreApart(HostsTest):
         host.stop_sshd()
         host.start_sshd()
 
-    # Fails if a small disk has no limit, or other hosts or this machine see it too.
+    # Fails if the small disk has no size limit, or if it is visible outside its host.
     def test_small_disk(self):
         disk = self.folder / "disk"
         disk.mkdir()
@@ -83,8 +84,8 @@ class HostsAreApart(HostsTest):
         self.hosts[1].run(f"umount {disk}")
 
 
-class HostsAreGone(unittest.TestCase):
-    # Fails if anything of the hosts outlives the test that created them, even if the test is
+class HostCleanup(unittest.TestCase):
+    # Fails if a process of a host outlives the test that created the hosts, even if the test is
     # killed.
     def test_killed(self):
         code = ("import os, sys, time, hosts\n"

@@ -1,4 +1,4 @@
-"""Install AnyAccel, build and run examples against it outside the tree, and uninstall it."""
+"""Install AnyAccel, build and run the examples against it outside the tree, and uninstall it."""
 import json
 import os
 import re
@@ -14,8 +14,7 @@ class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder, cls.prefix = install(cls)
-        # The examples are copied out of the tree, so that they cannot find files of the tree by
-        # accident.
+        # The examples are copied so that they cannot find files of the tree by accident.
         cls.example = shutil.copytree(SOURCE / "examples/ten_lines", cls.folder / "example")
         cls.captured_step = shutil.copytree(SOURCE / "examples/captured_step", cls.folder / "captured_step")
         cls.environment = ENVIRONMENT
@@ -23,9 +22,8 @@ class Install(unittest.TestCase):
     def configure(self, name, *options, check=True, source=None):
         return configure(source or self.example, self.folder / name, self.prefix, *options, check=check)
 
-    # Fails if a header, a library or the package file is not installed, or refers to the build
-    # tree.
-    def test_1_example_builds_and_runs_outside(self):
+    # Fails if an installed header, library or package file is missing or refers to the build tree.
+    def test_1_example(self):
         self.configure("built")
         build(self.folder / "built", self.prefix)
         output = run(self.folder / "built/ten_lines", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
@@ -38,17 +36,17 @@ class Install(unittest.TestCase):
         self.assertGreaterEqual(int(number.group(3)), 4 * 2**20)
         self.assertLess(int(number.group(3)), 5 * 2**20)
 
-    # Fails if the headers for graphs are not installed, or a replayed step differs from an eager
-    # one.
-    def test_1_captured_step_is_equal_outside(self):
+    # Fails if the headers for graphs are not installed, or if a replayed step gives different
+    # losses than an eager one.
+    def test_1_captured_step(self):
         self.configure("captured", source=self.captured_step)
         build(self.folder / "captured", self.prefix)
         output = run(self.folder / "captured/captured_step", env={**self.environment, "DS_ACCELERATOR": "cpu"}).stdout
         self.assertRegex(output, r"^cpu: loss [0-9.e-]+, losses equal bit by bit, a step takes [0-9.]+ us, replayed [0-9.]+ us\n$")
 
-    # Fails if the optimizers' header, library or op is not installed, a step is lost between device
-    # and host, or the loss does not fall.
-    def test_1_offload_training_learns_outside(self):
+    # Fails if an external program cannot train with the host optimizer, or if the loss does not
+    # fall.
+    def test_1_offload_training(self):
         if cached("ANYACCEL_MINIMAL") == "ON":
             self.skipTest("this build has no ops")
         project = shutil.copytree(SOURCE / "examples/offload_training", self.folder / "offload_training")
@@ -60,9 +58,8 @@ class Install(unittest.TestCase):
             self.assertTrue(found, output)
             self.assertLess(float(found.group(2)), float(found.group(1)) / 5)
 
-    # Fails if an external program cannot create a process group, or its shared memory needs the
-    # build tree.
-    def test_1_all_reduce_of_two_processes_outside(self):
+    # Fails if processes of an external program cannot create a process group and all-reduce.
+    def test_1_all_reduce(self):
         if cached("ANYACCEL_MINIMAL") == "ON":
             self.skipTest("this build has no communication")
         project = shutil.copytree(SOURCE / "examples/all_reduce", self.folder / "all_reduce")
@@ -71,7 +68,7 @@ class Install(unittest.TestCase):
         self.assertEqual(self.two_ranks(self.folder / "group/all_reduce"), ["2 ranks on cpu: sum 3\n", ""])
 
     def two_ranks(self, program):
-        """Return the output of each of two ranks of a program."""
+        """Run a program as two ranks and return the output of each."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
@@ -86,9 +83,9 @@ class Install(unittest.TestCase):
         self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
         return outputs
 
-    # Fails if an external program cannot split its own module, or the ranks' parts do not learn
-    # together.
-    def test_1_sharded_module_outside(self):
+    # Fails if an external program cannot shard its own module across ranks, or if the loss does not
+    # fall.
+    def test_1_sharded_module(self):
         if cached("ANYACCEL_MINIMAL") == "ON":
             self.skipTest("this build has no communication")
         self.configure("sharded", source=shutil.copytree(SOURCE / "examples/sharded_module", self.folder / "sharded_module"))
@@ -101,8 +98,9 @@ class Install(unittest.TestCase):
         self.assertEqual(len(losses), 5, first)
         self.assertLess(losses[-1], losses[0] - 0.1)
 
-    # Fails if an external program cannot link the kit, or its own cases do not run with the kit's.
-    def test_1_conformance_program_builds_and_runs_outside(self):
+    # Fails if an external program cannot link the conformance kit, or if its own cases do not run
+    # with the kit's cases.
+    def test_1_conformance_program(self):
         if cached("ANYACCEL_CONFORMANCE") != "ON":
             self.skipTest("this build has no conformance kit")
         project = shutil.copytree(SOURCE / "examples/conformance_program", self.folder / "conformance")
@@ -115,15 +113,16 @@ class Install(unittest.TestCase):
         self.assertEqual(outcomes["vendor.names_are_short"], "passed")
         self.assertEqual(outcomes["identity.name_is_set"], "passed")
 
-    # Fails if the installed program needs the build tree.
-    def test_2_program_runs_from_the_prefix(self):
+    # Fails if the installed program does not run, or if it loads libraries from the build tree.
+    def test_2_installed_program(self):
         program = self.prefix / "bin/anyaccel"
         self.assertIn("anyaccel", run(program, "--version", env=self.environment).stdout)
         listing = run("ldd", program, env=self.environment).stdout
         self.assertNotIn(str(BUILD), listing)
         self.assertNotIn("not found", listing)
 
-    # Fails if the installed Python package is missing, or needs the build tree.
+    # Fails if the installed Python package cannot be imported, or if it loads libraries from the
+    # build tree.
     def test_2_python_package(self):
         if cached("ANYACCEL_BUILD_PYTHON") != "ON":
             self.skipTest("this build has no Python package")
@@ -134,8 +133,7 @@ class Install(unittest.TestCase):
         (extension,) = site.glob("anyaccel/_native*.so")
         self.assertNotIn(str(BUILD), run("ldd", extension, env=self.environment).stdout)
 
-    # Fails if the simulator's library, its hook or the package is not where the installed program
-    # looks.
+    # Fails if the installed program does not find the simulator's library or the Python package.
     def test_2_sim_run(self):
         if cached("ANYACCEL_SIM") != "ON" or cached("ANYACCEL_BUILD_PYTHON") != "ON":
             self.skipTest("this build has no simulator or no Python package")
@@ -143,9 +141,9 @@ class Install(unittest.TestCase):
         done = run(self.prefix / "bin/anyaccel", "sim", "run", "--", os.environ["ANYACCEL_TEST_PYTHON"], "-c", code, env=self.environment)
         self.assertEqual(done.stdout.strip(), f"2.0 {self.prefix / cached('ANYACCEL_PYTHON_DIR')}/anyaccel/__init__.py")
 
-    # Fails if a LibTorch of another version is accepted silently, or the message names only one
-    # version.
-    def test_3_other_libtorch_is_refused(self):
+    # Fails if CMake accepts a LibTorch of a different version, or if the error does not name both
+    # versions.
+    def test_3_other_libtorch_is_rejected(self):
         other = self.folder / "libtorch"
         (other / "include/ATen").mkdir(parents=True)
         version = other / "include/torch/headeronly/version.h"
@@ -156,7 +154,8 @@ class Install(unittest.TestCase):
         text = " ".join(result.stdout.split())
         self.assertRegex(text, r"got 2\.10\.7, expected 2\.1[123], because this AnyAccel was built with 2\.1[123]\.\d")
 
-    # Fails if uninstall leaves a file behind, or removes a foreign file.
+    # Fails if uninstalling leaves a file behind, or if it removes a file that AnyAccel did not
+    # install.
     def test_4_uninstall_leaves_nothing(self):
         foreign = self.prefix / "lib/other.txt"
         foreign.write_text("not ours")

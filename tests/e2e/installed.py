@@ -1,5 +1,5 @@
-"""AnyAccel installed into a temporary folder, projects built against it outside the tree, and facts
-about the tests' own build.
+"""Helpers for tests that install AnyAccel into a temporary folder and build projects against it
+outside the tree.
 """
 import os
 import pathlib
@@ -10,13 +10,13 @@ import tempfile
 
 SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["ANYACCEL_BUILD_DIR"])
-# An external project does not have our environment.
+# External projects must not depend on our variables.
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith(("ANYACCEL_", "DS_", "Torch_DIR"))}
 
 
 def run(*command, check=True, **options):
-    """Run a command. Its output is in stdout; stderr is separate only with
-    `stderr=subprocess.PIPE`.
+    """Run a command and return a CompletedProcess. Its `stdout` includes standard error unless
+    `stderr=subprocess.PIPE` is passed.
     """
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **options}
     result = subprocess.run(list(map(str, command)), **options)
@@ -31,13 +31,13 @@ def cached(name):
 
 
 def install(case):
-    """Install for a test class and return (its folder, the prefix in it). Both are removed with the
-    class.
+    """Install for a test class and return a temporary folder and the prefix in it. Both are removed
+    after the tests of the class.
     """
     folder = pathlib.Path(tempfile.mkdtemp())
     case.addClassCleanup(shutil.rmtree, folder)
     prefix = folder / "prefix with a space"
-    # `uninstall` must still read the manifest of a real install from this build.
+    # The manifest of a real install from this build is restored, because `uninstall` reads it.
     manifest = BUILD / "install_manifest.txt"
     kept = manifest.read_bytes() if manifest.exists() else None
     if kept is not None:
@@ -56,8 +56,8 @@ def configure(source, build, prefix, *options, check=True):
 
 
 def build_environment(prefix):
-    """With ccache, use paths relative to the test's folder, so that the next test's folder gets the
-    same results.
+    """Return variables that make ccache use paths relative to the test's folder, so that it finds the
+    results of earlier runs in other folders.
     """
     return {**ENVIRONMENT, "CCACHE_BASEDIR": str(pathlib.Path(prefix).parent), "CCACHE_NOHASHDIR": "1"}
 

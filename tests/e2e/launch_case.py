@@ -1,5 +1,5 @@
-"""Shared parts of the tests of `anyaccel launch`: jobs of shell scripts that report when they are
-up, and checks for leftovers.
+"""Helpers for the tests of `anyaccel launch`: start jobs of shell scripts that report when they are
+running, and check for leftover processes.
 """
 import json
 import os
@@ -16,7 +16,7 @@ SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-he
 
 
 class Jobs:
-    """Mixin for test cases with a folder, `self.folder`, and a method assert_nothing_left()."""
+    """Mixin for test cases with a folder `self.folder` and a method assert_nothing_left()."""
 
     def write(self, name, text):
         path = self.folder / name
@@ -24,9 +24,9 @@ class Jobs:
         return str(path)
 
     def started(self, process, ranks):
-        """Return the launcher's process once each of its ranks has created a file up*."""
+        """Wait until each rank has created a file up*, and return `process`, the launcher."""
         def end():
-            # After a failed test, nothing may disturb the next one.
+            # A failed test must not disturb the next one.
             process.kill()
             process.wait()
             process.stdout.close()
@@ -41,12 +41,12 @@ class Jobs:
         return process
 
     def why_not_up(self):
-        """Return the output of servers that failed to start ranks."""
+        """Return the log of servers that may have failed to start ranks."""
         return ""
 
     def check_train(self, options=""):
-        """Train with one rank on another host and with four ranks on two hosts, using the case's
-        launch(), and compare the losses.
+        """Train with one rank on another host and with four ranks on two hosts, and compare the
+        losses.
         """
         self.write("text.txt", "".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
         self.write("one", "host2 slots=1\n")
@@ -63,23 +63,24 @@ class Jobs:
             self.assertLess(abs(one - four), 1e-5 * one, losses)
 
     def assert_gone_soon(self, since):
-        """Check that nothing was waited for until a timeout.
+        """Check that all processes end promptly, without waiting for a timeout.
 
-        The promise is a few seconds on an idle machine, which benchmarks measure. On a busy
-        machine, 30 s are allowed: the load average reacts too late to tell whether it is busy.
+        The documented limit is a few seconds on an idle machine, which benchmarks measure. This
+        check allows 30 s, because the machine may be busy, which the load average would show too
+        late.
         """
         self.assert_nothing_left()
         self.assertLess(time.monotonic() - since, 30)
 
 
 class LaunchCase(Jobs, unittest.TestCase):
-    """Jobs that run in a folder of this machine."""
+    """Base class of tests whose jobs run in a temporary folder of this machine."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(os.path.realpath(folder.name))
-        # Use the tests' Python, and no .deepspeed_env of the user.
+        # Use the Python of the tests, and ignore the user's .deepspeed_env.
         self.variables = {"PATH": os.path.dirname(PYTHON) + os.pathsep + BIN + os.pathsep + os.environ["PATH"], "HOME": str(self.folder),
                           "DS_ACCELERATOR": "cpu"}
 
@@ -87,8 +88,8 @@ class LaunchCase(Jobs, unittest.TestCase):
         return shell(line, cwd=self.folder, **{**self.variables, **variables})
 
     def start_line(self, launch, script, ranks):
-        """Start the command line `launch` in its own session, with ranks of a shell script, and
-        return once all ranks are up.
+        """Start the command line `launch` in its own session, with a shell script as the program,
+        and return the process when all ranks are running.
         """
         self.write("script.sh", script)
         process = subprocess.Popen(["bash", "-c", f"exec {launch} sh script.sh"], cwd=self.folder, env={**os.environ, **self.variables},
@@ -96,7 +97,8 @@ class LaunchCase(Jobs, unittest.TestCase):
         return self.started(process, ranks)
 
     def left(self):
-        """Return (id, command line) of processes whose working directory is this test's folder."""
+        """Return (id, command line) of each process whose working directory is the test's folder.
+        """
         found = []
         for name in os.listdir("/proc"):
             try:

@@ -1,5 +1,5 @@
-"""`anyaccel launch` with ssh and pdsh over three simulated hosts with separate networks, processes,
-/dev/shm, /tmp and ssh servers.
+"""Tests of `anyaccel launch` with ssh and pdsh on three simulated hosts with separate networks,
+processes, /dev/shm, /tmp and ssh servers.
 """
 import os
 import shutil
@@ -14,16 +14,16 @@ from launch_case import PYTHON, Jobs
 from launch_output import STREAM, check_streams
 from shell import BIN, wait_for
 
-# Seconds that a connection may be silent. Both sides notice a lost connection within a few times
-# that.
+# Seconds that a connection may be silent. Both ends detect a lost connection within a small
+# multiple of this time.
 SILENCE = {"ANYACCEL_LAUNCH_SILENCE": "3"}
 
 
 class OverHosts(Jobs):
-    """The tests, for each launcher."""
+    """Tests that run with every launcher. A subclass selects the launcher."""
     launcher = ""
     reduce_over = ("pairs", "hosts")
-    # The variables that the launcher passes to its ssh client.
+    # Variables that make the launcher's ssh client print debug messages.
     debug = {}
 
     def setUp(self):
@@ -39,43 +39,43 @@ class OverHosts(Jobs):
         return self.hosts[at].run(self.line(rest, hostfile), cwd=self.folder, **{**self.variables, **variables})
 
     def start(self, script, ranks, options="", hostfile="hosts", at=0, **variables):
-        """Start ranks of a shell script and return once all are up."""
+        """Start ranks of a shell script and return the launcher's process when all ranks are
+        running.
+        """
         self.write("script.sh", script)
         process = self.hosts[at].start("exec " + self.line(options + " sh script.sh", hostfile), cwd=self.folder, **{**self.variables, **variables})
         return self.started(process, ranks)
 
-    # Fails if ranks of uneven hosts are numbered wrongly, a shell or the launcher changes an
-    # argument, or another host gets a loopback address.
-    def test_variables_and_words(self):
+    # Fails if ranks of hosts with different numbers of slots get wrong variables, or if an argument
+    # is changed.
+    def test_variables_and_arguments(self):
         result = self.launch("""sh -c 'echo "$(hostname) $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME 100%h %% %n" """)
         rest = "10.77.0.1 it's  $HOME 100%h %% %n"
         self.assertEqual(sorted(result.stdout.splitlines()),
                          [f"host1 0 0 4 1 0 3 {rest}", f"host2 1 0 4 2 1 3 {rest}", f"host2 2 1 4 2 1 3 {rest}", f"host3 3 0 4 1 2 3 {rest}"], result.stderr)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
-    # Fails if variables of files or of the launcher do not reach other hosts, or variables that
-    # should not do.
-    def test_passed_on(self):
+    # Fails if a variable that should be exported does not reach other hosts, or if another variable
+    # does.
+    def test_exported_variables(self):
         self.write(".deepspeed_env", "\n# mine\nMINE=a b%h\n")
         result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
         self.assertEqual(result.stdout, "a b%h 7 \n" * 4, result.stderr)
 
-    # Fails if ranks of a C++ program on several hosts do not find each other, compute a wrong sum,
-    # or leave shared memory.
+    # Fails if ranks of a C++ program on several hosts compute a wrong sum or leave shared memory
+    # behind.
     def test_all_reduce(self):
         for hostfile in self.reduce_over:
             result = self.launch(f"{BIN}/all_reduce_job", hostfile)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertRegex(result.stdout, "(?m)^all_reduce ok: 4 ranks on cpu, [0-9]+ results right, ")
+            self.assertRegex(result.stdout, "(?m)^all_reduce ok: 4 ranks on cpu, [0-9]+ correct results, ")
             self.assert_nothing_left()
 
-    # Fails if training does not run on another host, its output does not arrive, or two hosts
-    # compute different losses than one rank.
+    # Fails if two hosts compute different losses than one rank.
     def test_train(self):
         self.check_train("--force_multi")
 
-    # Fails if the report of a rank killed by a signal lacks its host, its exit code or last output
-    # is lost, or processes survive on any host.
+    # Fails if the report of a killed rank is incomplete, or if a process survives on any host.
     def test_rank_killed(self):
         process = self.start("touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; kill -KILL $$; fi;"
                              "(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; sleep 1000", 4)
@@ -88,8 +88,8 @@ class OverHosts(Jobs):
         self.assertNotIn("launch report", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a signal does not reach ranks of other hosts, their last output is lost, or they
-    # survive.
+    # Fails if a signal to the launcher does not end the ranks of all hosts gracefully, or if their
+    # last output is lost.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done", 4)
         os.kill(process.inner, signal.SIGTERM)
@@ -98,7 +98,7 @@ class OverHosts(Jobs):
         self.assertEqual((process.returncode, out), (143, "saved\n" * 4), error)
         self.assert_gone_soon(begin)
 
-    # Fails if ranks on other hosts outlive a killed launcher.
+    # Fails if ranks on other hosts survive when the launcher is killed.
     def test_launcher_killed(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000", 4)
         begin = time.monotonic()
@@ -106,7 +106,8 @@ class OverHosts(Jobs):
         process.wait()
         self.assert_gone_soon(begin)
 
-    # Fails if a job waits forever for a host whose ssh server died, or that host's ranks survive.
+    # Fails if a job waits forever for a host whose ssh server was killed, or if that host's ranks
+    # survive.
     def test_sshd_dies(self):
         self.addCleanup(self.hosts[1].start_sshd)
         process = self.start("touch up$RANK; trap '' TERM; sleep 1000", 4)
@@ -117,8 +118,8 @@ class OverHosts(Jobs):
         self.assertIn("host2 ended the job first: exit code 255: it cannot be reached, or its connection was lost", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a full disk of one host ends other hosts' ranks, lines are lost, or the exit code
-    # reports success.
+    # Fails if a full disk on one host ends ranks of other hosts or loses lines. Also fails if it is
+    # not reported.
     def test_full_disk(self):
         logs = self.folder / "logs"
         logs.mkdir()
@@ -141,8 +142,8 @@ class OverHosts(Jobs):
             rest = "".join(line[len(prefix):] + "\n" for line in error[0].splitlines() if line.startswith(prefix))
             self.assertEqual(kept + rest, "".join(f"{i}\n" for i in range(1, 30001)))
 
-    # Fails if bytes are lost, changed or reordered, as by pdsh: those after a NUL, and unterminated
-    # lines.
+    # Fails if bytes of the output are lost, changed or reordered. pdsh itself loses unterminated
+    # lines, and bytes after a NUL.
     def test_output(self):
         self.check_output(8)
 
@@ -153,8 +154,7 @@ class OverHosts(Jobs):
             self.assertEqual(check_streams(process.stdout, 4, megabytes), [])
             self.assertEqual((process.stderr.read(), process.wait()), (b"", 0))
 
-    # Fails if a line is lost, mixed with another host's or reordered within its rank while the
-    # reader is slow.
+    # Fails if a line is lost, split, or reordered within its rank while the reader is slow.
     def test_prefixed_output(self):
         self.check_prefixed_output(50000)
 
@@ -166,12 +166,12 @@ class OverHosts(Jobs):
                 rank = int(line[6])
                 seen[rank] += 1
                 if line != f"[rank {rank}] {seen[rank]}\n":
-                    self.fail(f"{line!r}, where [rank {rank}] {seen[rank]} should be")
+                    self.fail(f"got {line!r}, expected [rank {rank}] {seen[rank]}")
             self.assertEqual(process.stderr.read(), "")
         self.assertEqual(seen, [count] * 4)
 
-    # Fails if a host plans with the launching host's CPUs instead of those that its own ssh server
-    # may use.
+    # Fails if the plan for a host uses CPUs of the launching host, or CPUs that the host's ssh
+    # server may not use.
     def test_own_topology(self):
         cpus = sorted(os.sched_getaffinity(0))
         if len(cpus) < 2:
@@ -185,8 +185,7 @@ class OverHosts(Jobs):
         self.assertEqual(said["1"], str(cpus[-1]), result.stderr)
         self.assertNotEqual(said["0"], said["1"])
 
-    # Fails if --ssh_port, --launcher_args or the launcher's own variables do not reach ssh, or
-    # override each other.
+    # Fails if --ssh_port or --launcher_args does not reach ssh, or if one overrides the other.
     def test_arguments(self):
         result = self.launch(f"--ssh_port 2222 --launcher_args '{self.arguments}' sh -c 'echo $SSH_CONNECTION'", **self.debug)
         self.assertEqual([line.split()[-1] for line in result.stdout.splitlines()], ["2222"] * 4, result.stderr)
@@ -196,8 +195,8 @@ class OverHosts(Jobs):
 class Cut:
     """Tests that wait for timeouts."""
 
-    # Fails if a host that is unreachable at the start is not named or waited for forever, or other
-    # hosts run without it.
+    # Fails if the error about an unreachable host does not name it, or if other hosts run without
+    # it.
     def test_unreachable(self):
         self.addCleanup(self.hosts[1].link, up=True)
         self.hosts[1].link(up=False)
@@ -211,8 +210,8 @@ class Cut:
         self.assertIn("host2 cannot be reached by ssh", result.stderr)
         self.assertFalse((self.folder / "started").exists())
 
-    # Fails if a job hangs because a host's network is down, or that host's ranks continue: A
-    # network failure does not close connections.
+    # Fails if the job hangs or ranks survive after a host loses its network. A lost network does
+    # not close connections.
     def test_cut_off(self):
         self.check_cut_off("", "trap '' TERM; sleep 1000")
 
@@ -230,15 +229,15 @@ class Cut:
 
 
 class CutLong(Cut):
-    """More of them, which are too slow for each run."""
+    """Further tests that wait for timeouts, too slow to run every time."""
 
-    # Fails like test_cut_off if a launcher on the disconnected host blocks on output that nobody
-    # reads.
+    # Fails if ranks of the disconnected host survive while one of them prints endlessly, so that
+    # writing blocks.
     def test_cut_off_with_output(self):
         self.check_cut_off("--prefix_output", "exec yes")
 
-    # Fails if, when the launcher's own host is disconnected, the launcher or other hosts' ranks run
-    # forever.
+    # Fails if the launcher or ranks of other hosts run forever after the launcher's host loses its
+    # network.
     def test_launcher_cut_off(self):
         self.addCleanup(self.hosts[2].link, up=True)
         process = self.start("touch up$RANK; sleep 1000", 4, hostfile="pairs", at=2, **SILENCE)
@@ -247,7 +246,7 @@ class CutLong(Cut):
         self.assertEqual(process.returncode, 255, error)
         self.assert_nothing_left()
 
-    # Fails if a connected launcher mistakes silence of its ranks for a lost connection.
+    # Fails if ranks that print nothing are mistaken for a lost connection.
     def test_silent_ranks(self):
         result = self.launch("sh -c 'sleep 8; echo done'", **SILENCE)
         self.assertEqual((result.returncode, result.stdout), (0, "done\n" * 4), result.stderr)
@@ -265,7 +264,7 @@ class Pdsh(OverHosts, HostsTest):
     arguments = "-l root"
     debug = {"PDSH_SSH_ARGS_APPEND": "-v  -o LogLevel=DEBUG1", "PDSH_CONNECT_TIMEOUT": "20", "PDSH_RCMD_TYPE": "rsh"}
 
-    # Fails if a missing pdsh is noticed only on each host, or not named.
+    # Fails if the error about a missing pdsh does not name it.
     def test_not_installed(self):
         folder = self.folder / "bin"
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""`anyaccel launch` with MPI's launchers over three simulated hosts with separate networks,
+"""Tests of `anyaccel launch` with MPI's launchers on three simulated hosts with separate networks,
 processes, /dev/shm, /tmp and ssh servers.
 """
 import os
@@ -14,7 +14,9 @@ from shell import BIN, wait_for
 
 
 class OverHosts(Jobs):
-    """The tests, for each launcher. They run on host1, which is not the first in the host file."""
+    """Tests that run with every MPI launcher. They start on host1, which is not the first in the
+    host file. A subclass selects the launcher.
+    """
     runner = ""
     silence = {}
     more = {}
@@ -36,14 +38,15 @@ class OverHosts(Jobs):
         return self.hosts[0].run(self.line(rest, hostfile), cwd=self.folder, **{**self.variables, **variables})
 
     def start(self, script):
-        """Start four ranks of a shell script and return once all are up."""
+        """Start four ranks of a shell script and return the launcher's process when all ranks are
+        running.
+        """
         self.write("script.sh", script)
         process = self.hosts[0].start("exec " + self.line("sh script.sh"), cwd=self.folder, **self.variables)
         return self.started(process, 4)
 
-    # Fails if ranks of uneven hosts differ from the host file, or an argument or variable is
-    # changed.
-    def test_variables_and_words(self):
+    # Fails if ranks are not placed as in the host file, or if an argument or variable is changed.
+    def test_variables_and_arguments(self):
         self.write(".deepspeed_env", "MINE=a, \"b\"; it's $HOME\n")
         result = self.launch("""sh -c 'echo "$(hostname) $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $MASTER_PORT <$MINE> <$PYTHONTEST> <$1> <$2>"' """
                              """sh "it's  \\$HOME" "" """, PYTHONTEST="two\nlines")
@@ -53,22 +56,21 @@ class OverHosts(Jobs):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assert_nothing_left()
 
-    # Fails if ranks of a C++ program on several hosts do not find each other, compute a wrong sum,
-    # or leave shared memory.
+    # Fails if ranks of a C++ program on several hosts compute a wrong sum or leave shared memory
+    # behind.
     def test_all_reduce(self):
         for hostfile in ("pairs", "hosts"):
             result = self.launch(f"{BIN}/all_reduce_job", hostfile)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertRegex(result.stdout, "all_reduce ok: 4 ranks on cpu, [0-9]+ results right, ")
+            self.assertRegex(result.stdout, "all_reduce ok: 4 ranks on cpu, [0-9]+ correct results, ")
             self.assert_nothing_left()
 
-    # Fails if training does not run as MPI processes, or two hosts compute different losses than
-    # one rank.
+    # Fails if two hosts compute different losses than one rank.
     def test_train(self):
         self.check_train()
 
-    # Fails if the launcher does not return the exit code or signal of a rank on another host, or
-    # processes survive on any host.
+    # Fails if the exit code of a rank on another host is lost, or if a process survives on any
+    # host.
     def test_failure(self):
         for end, code, words in (("exit 7", 7, "exit code 7"), ("kill -KILL $$", 137, "signal 9")):
             process = self.start(f"touch up$RANK; if [ $RANK = 3 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; {end}; fi;"
@@ -84,8 +86,8 @@ class OverHosts(Jobs):
             for path in [*self.folder.glob("up*"), self.folder / "go"]:
                 path.unlink()
 
-    # Fails if a signal does not reach ranks of other hosts, they get no time to shut down
-    # gracefully, or they survive.
+    # Fails if a signal to the launcher does not reach the ranks of all hosts, or if they get no
+    # time to shut down gracefully.
     def test_signal(self):
         process = self.start("trap 'sleep 1.5; touch saved$RANK; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         os.kill(process.inner, signal.SIGTERM)
@@ -94,7 +96,7 @@ class OverHosts(Jobs):
         self.assertEqual((process.returncode, len(list(self.folder.glob("saved*")))), (143, 4), error)
         self.assert_gone_soon(begin)
 
-    # Fails if a process on any host outlives a killed launcher.
+    # Fails if a process on any host survives when the launcher is killed.
     def test_killed_launcher(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         os.kill(process.inner, signal.SIGKILL)
@@ -102,7 +104,7 @@ class OverHosts(Jobs):
         process.communicate(timeout=100)
         self.assert_gone_soon(begin)
 
-    # Fails if a process on any host outlives the MPI launcher, or its death by a signal counts as
+    # Fails if a process survives when the MPI launcher is killed, or if its death is reported as
     # success.
     def test_killed_runner(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
@@ -113,7 +115,7 @@ class OverHosts(Jobs):
         self.assertEqual(process.returncode, 137, error)
         self.assert_gone_soon(begin)
 
-    # Fails if an unreachable host counts as success, or ranks of other hosts survive.
+    # Fails if an unreachable host is reported as success, or if ranks of other hosts survive.
     def test_unreachable(self):
         self.write("hosts", "host1 slots=1\nhost9 slots=1\n")
         result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'", **self.silence)
@@ -121,7 +123,7 @@ class OverHosts(Jobs):
         self.assertIn("host9", result.stdout + result.stderr)
         self.assert_nothing_left()
 
-    # Fails if ranks of another host are not bound by its own topology, or the launcher binds them.
+    # Fails if ranks are bound by the launching host's topology instead of their own host's.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("requires two CPUs")
@@ -138,19 +140,19 @@ class OverHosts(Jobs):
 class OpenMPI(OverHosts, HostsTest):
     runner = "openmpi"
 
-    # Fails if a lost link leaves the launcher, other ranks or the host's own ranks running. Open
-    # MPI alone takes 8 minutes.
+    # Fails if the launcher or a rank keeps running after a host loses its network. Open MPI alone
+    # needs 8 minutes to notice that.
     def test_cut_off(self):
         self.variables["ANYACCEL_LAUNCH_SILENCE"] = "5"
         process = self.start("trap '' TERM; touch up$RANK; sleep 1000")
         self.addCleanup(self.hosts[1].link, up=True)
-        # TCP sends no keepalives while data are unacknowledged, so Open MPI would notice after 15
-        # minutes.
+        # TCP sends no keepalives while data is unacknowledged, so Open MPI would notice only after
+        # 15 minutes. Wait until all data is acknowledged.
         wait_for(lambda: all(line.split()[2] == "0" for host in self.hosts for line in host.run("ss -Htn").stdout.splitlines()))
         self.hosts[1].link(up=False)
         begin = time.monotonic()
         _, error = process.communicate(timeout=100)
-        # Open MPI's exit code for a lost daemon. With --quiet it does not name the host.
+        # Open MPI's exit code for a lost daemon. With --quiet, the message does not name the host.
         self.assertEqual(process.returncode, 205, error)
         self.assertRegex(error, r"mpirun\S* ended the job first: exit code 205")
         self.assert_gone_soon(begin)
@@ -159,7 +161,7 @@ class OpenMPI(OverHosts, HostsTest):
 class MPICH(OverHosts, HostsTest):
     runner = "mpich"
 
-    # MPICH 4.0's mpiexec continues forever without a host that its ssh cannot reach.
+    # Without a limit, mpiexec of MPICH 4.0 runs forever when its ssh cannot reach a host.
     silence = {"ANYACCEL_LAUNCH_SILENCE": "5"}
 
 
@@ -168,8 +170,8 @@ class IntelMPI(OverHosts, HostsTest):
 
 
 class Slurm(OverHosts, HostsTest):
-    """A controller on the first host, which is not the first in the host file, and a daemon on each
-    host.
+    """A Slurm installation with the controller on the first host, which is not the first in the
+    host file, and a daemon on each host.
     """
     runner = "slurm"
 
@@ -186,9 +188,9 @@ class Slurm(OverHosts, HostsTest):
         try:
             wait_for(lambda: cls.hosts[0].run(" ".join(own.states()), **own.variables).stdout == ready, 60)
         except AssertionError:
-            raise unittest.SkipTest("no Slurm can be started here: " + cls.hosts[0].run("tail -n 3 /run/slurm/slurm*.log").stdout) from None
+            raise unittest.SkipTest("cannot start Slurm: " + cls.hosts[0].run("tail -n 3 /run/slurm/slurm*.log").stdout) from None
 
-    # Fails if a host unknown to Slurm counts as success.
+    # Fails if a host that Slurm does not know is reported as success.
     def test_unreachable(self):
         self.write("hosts", "host1 slots=1\nhost9 slots=1\n")
         result = self.launch("true")

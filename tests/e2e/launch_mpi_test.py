@@ -1,4 +1,4 @@
-"""`anyaccel launch` with those of MPI's launchers that are installed on this machine."""
+"""Tests of `anyaccel launch` with those MPI launchers that are installed on this machine."""
 import collections
 import contextlib
 import glob
@@ -17,8 +17,8 @@ import unittest
 import slurm
 from launch_case import PYTHON, LaunchCase
 
-# MPI's library through its binary interface. MPI_COMM_WORLD is a number or an address, depending on
-# the implementation.
+# A program that calls MPI through its binary interface. MPI_COMM_WORLD is an integer or an address,
+# depending on the implementation.
 PROGRAM = """
 import ctypes, os, sys
 name, world = sys.argv[1:]
@@ -34,7 +34,7 @@ assert mpi.MPI_Finalize() == 0
 
 
 class Runner:
-    """Tests that hold for each runner; a subclass selects it."""
+    """Tests that run with every MPI launcher. A subclass selects the launcher."""
     runner = library = world = None
     more = {}
 
@@ -49,8 +49,8 @@ class Runner:
     def start(self, script):
         return self.start_line(self.launch, script, 3)
 
-    # Fails if a rank mistakes itself for another one, or an argument or variable is changed.
-    def test_variables_and_words(self):
+    # Fails if a rank gets another rank's variables, or if an argument or variable is changed.
+    def test_variables_and_arguments(self):
         self.write(".deepspeed_env", "MINE=a, \"b\"; it's $HOME\n")
         result = self.run_line(self.launch + """sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR <$MINE> <$PYTHONTEST> <$1> <$2>"' """
                                """sh "it's  \\$HOME" "" """, PYTHONTEST="two\nlines")
@@ -59,23 +59,24 @@ class Runner:
             self.assertIn(f"{rank} {rank} 3 3 0 1 {rest}", result.stdout, result.stderr)
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    # Fails if the program is not a process of the MPI that started it.
+    # Fails if the program does not run as a process of the MPI job.
     def test_mpi_program(self):
         self.write("mpi.py", PROGRAM)
         library = self.library or os.path.join(os.path.dirname(shutil.which("mpiexec.hydra", path=self.variables["PATH"])), "../lib/libmpi.so.12")
         if not os.path.isabs(library) and subprocess.run([PYTHON, "-c", f"import ctypes; ctypes.CDLL('{library}')"], capture_output=True).returncode:
-            self.skipTest(f"no {library} here")
+            self.skipTest(f"{library} is not installed")
         result = self.run_line(self.launch + f"--no_local_rank mpi.py {library} {self.world}")
         self.assertEqual(sorted(result.stdout.splitlines()), ["0 0 of 3", "1 1 of 3", "2 2 of 3"], result.stderr)
 
-    # Fails if ranks of a program that uses src/comm do not find each other through the launcher's
-    # variables.
+    # Fails if ranks of a C++ program cannot find each other through the launcher's variables.
     def test_all_reduce(self):
         result = self.run_line(self.launch + "all_reduce_job")
-        done = [line for line in result.stdout.splitlines() if "CCL_WARN" not in line]  # printed by oneCCL, if it is installed
+        # oneCCL prints this warning if it is installed.
+        done = [line for line in result.stdout.splitlines() if "CCL_WARN" not in line]
         self.assertEqual((result.returncode, len(done)), (0, 1), result.stdout + result.stderr)
 
-    # Fails if the runner's own exit code hides the rank's, or ranks survive.
+    # Fails if the exit code of a failed rank is replaced by that of the MPI launcher, or if ranks
+    # survive.
     def test_failure(self):
         for end, code, words in (("exit 7", 7, "exit code 7"), ("kill -KILL $$", 137, "signal 9"), ("kill -SEGV $$", 139, "signal 11")):
             process = self.start(f"touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; {end}; fi; trap '' TERM; sleep 1000")
@@ -92,15 +93,15 @@ class Runner:
                 os.remove(path)
 
     # Fails if the exit code is not that of the rank that failed first.
-    def test_first_in_time(self):
+    def test_first_failure(self):
         process = self.start("touch up$RANK; echo $$ > pid$RANK; until [ -e go ]; do sleep 0.01; done; case $RANK in 2) exit 9;; 1) trap '' TERM; sleep 1000;;"
                              "0) while kill -0 $(cat pid2) 2>/dev/null; do sleep 0.01; done; trap '' TERM; sleep 0.2; exit 3;; esac")
         (self.folder / "go").touch()
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 9, error)
 
-    # Fails if a signal to the launcher does not reach ranks, or they get no time to shut down
-    # gracefully.
+    # Fails if a signal to the launcher does not reach the ranks, or if they get no time to shut
+    # down gracefully.
     def test_signal(self):
         process = self.start("trap 'sleep 1.5; echo saved $RANK; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         process.send_signal(signal.SIGTERM)
@@ -111,7 +112,7 @@ class Runner:
             self.assertIn(f"saved {rank}\n", out, error)
         self.assert_gone_soon(begin)
 
-    # Fails if a process, or a daemon, outlives a killed launcher.
+    # Fails if a rank or its daemon survives when the launcher is killed.
     def test_killed_launcher(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         process.kill()
@@ -119,11 +120,12 @@ class Runner:
         process.wait()
         self.assert_gone_soon(begin)
 
-    # Fails if ranks outlive the MPI launcher, or its death by a signal counts as success.
+    # Fails if ranks survive when the MPI launcher is killed, or if its death is reported as
+    # success.
     def test_killed_runner(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         for number, _ in self.left():
-            # The guard's child, which is the launcher's grandchild.
+            # Find the guard's child, which is the launcher's grandchild.
             try:
                 parent = int(pathlib.Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[1])
                 above = int(pathlib.Path(f"/proc/{parent}/stat").read_text().rsplit(")", 1)[1].split()[1])
@@ -137,7 +139,7 @@ class Runner:
         self.assertEqual(process.returncode, 137, error)
         self.assert_gone_soon(begin)
 
-    # Fails if a killed agent leaves its rank running, or other ranks continue without it.
+    # Fails if the rank of a killed agent survives, or if other ranks continue without it.
     def test_killed_agent(self):
         process = self.start("trap '' TERM; (setsid sleep 1000 > /dev/null 2>&1 &); echo $(cut -d' ' -f4 /proc/$(cut -d' ' -f4 /proc/$$/stat)/stat) > agent$RANK; touch up$RANK; sleep 1000")
         os.kill(int((self.folder / "agent1").read_text()), signal.SIGKILL)
@@ -146,7 +148,7 @@ class Runner:
         self.assertEqual(process.returncode, 137, error)
         self.assert_gone_soon(begin)
 
-    # Fails if ranks are not bound as planned, for example because MPI binds too.
+    # Fails if ranks do not run on the planned cores, for example because MPI binds them again.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("requires two CPUs")
@@ -157,15 +159,15 @@ class Runner:
         result = self.run_line(line)
         self.assertEqual(sorted(result.stdout.splitlines()), [f"{rank['rank']} {rank['cores']}" for rank in plan["ranks"]], result.stderr)
 
-    # Fails if an output option does not reach the agents.
+    # Fails if an output option does not reach the agents, or if lines are lost or split.
     def test_output(self):
-        # Open MPI forwards pieces of 4096 bytes, wherever they end.
+        # Open MPI forwards output in blocks of 4096 bytes, which may end within a line.
         result = self.run_line(self.launch + "--prefix_output seq 100")
         for rank in range(3):
             lines = [line for line in result.stdout.splitlines() if line.startswith(f"[rank {rank}] ")]
             self.assertEqual(lines, [f"[rank {rank}] {i}" for i in range(1, 101)])
         result = self.run_line(self.launch + "sh -c 'yes $RANK | head -200000; yes $RANK | head -200000 >&2' | (sleep 0.5; cat)")
-        # On a busy machine, srun adds messages of its own to standard error.
+        # On a busy machine, srun adds its own messages to standard error.
         for text, extra in ((result.stdout, 0), (result.stderr, 20)):
             lines = collections.Counter(text.splitlines())
             self.assertEqual([lines[letter] for letter in "012"], [200000, 200000, 200000])
@@ -179,8 +181,8 @@ class Runner:
             found, = glob.glob(str(self.folder / f"logs/*_rank{rank}.log"))
             self.assertEqual(pathlib.Path(found).read_text(), f"out {rank}\nerr {rank}\n")
 
-    # Fails if an impossible job is noticed only by each rank.
-    def test_refusals(self):
+    # Fails if each rank reports an impossible job, instead of the launcher once.
+    def test_rejected_command_lines(self):
         for line, words in ((self.launch + "no-such-program", "the program 'no-such-program' is not in PATH"),
                             (f"anyaccel launch --launcher {self.runner} --num_accelerators 4000 true", "--oversubscribe")):
             result = self.run_line(line)
@@ -190,8 +192,9 @@ class Runner:
 class OpenMPI(Runner, LaunchCase):
     runner, library, world = "openmpi", "libmpi.so.40", "address"
 
-    # Fails if a root user gets advice from mpirun that cannot be followed here.
-    @unittest.skipUnless(os.geteuid() == 0, "only root is refused")
+    # Fails if a root user cannot follow the error's advice to pass
+    # --launcher_args=--allow-run-as-root.
+    @unittest.skipUnless(os.geteuid() == 0, "only root is rejected by mpirun")
     def test_root(self):
         result = self.run_line(self.launch + "true", OMPI_ALLOW_RUN_AS_ROOT="")
         self.assertEqual(result.returncode, 1)
@@ -205,13 +208,13 @@ class MPICH(Runner, LaunchCase):
 
 
 class IntelMPI(Runner, LaunchCase):
-    # Its library is next to its programs.
+    # The library is next to Intel MPI's programs, so `library` is not set.
     runner, world = "impi", "number"
 
 
-@unittest.skipUnless(os.geteuid() == 0, "a Slurm of the test's own wants root")
+@unittest.skipUnless(os.geteuid() == 0, "starting Slurm requires root")
 class Slurm(Runner, LaunchCase):
-    """A controller and one node's daemon with the test's own ports and key."""
+    """A Slurm installation with one node. The test chooses its own ports and key."""
     runner = "slurm"
 
     @classmethod
@@ -235,7 +238,7 @@ class Slurm(Runner, LaunchCase):
         until = time.monotonic() + 60
         while subprocess.run(own.states(), env={**os.environ, **cls.more}, capture_output=True, text=True).stdout != "idle\n":
             if time.monotonic() > until:
-                raise unittest.SkipTest("no Slurm can be started here: " + own.logs())
+                raise unittest.SkipTest("cannot start Slurm: " + own.logs())
             time.sleep(0.1)
 
     def why_not_up(self):

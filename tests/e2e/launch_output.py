@@ -1,9 +1,9 @@
-"""Output of several ranks into one stream, in which each rank's bytes can be identified and lost or
-reordered ones detected.
+"""Output of several ranks to one stream, in a form that reveals which rank wrote each byte, and
+whether bytes were lost or reordered.
 """
 
-# A rank's program. The two highest bits of each byte of rank R are R; the others follow a sequence
-# with a long period, which includes NUL and line ends.
+# The program of a rank. The two highest bits of each byte are the rank. The other bits follow a
+# sequence with a long period, which includes NUL and newlines.
 STREAM = """import os, sys
 rank = int(os.environ["RANK"])
 table = bytes(64 * rank + i % 64 for i in range(256))
@@ -16,7 +16,7 @@ for block in range(int(sys.argv[1])):
 
 
 def check_streams(stream, ranks, megabytes):
-    """Read to the end and return a list of problems."""
+    """Read the stream to its end and return a list of problems."""
     others = [bytes(value for value in range(256) if value // 64 != rank) for rank in range(ranks)]
     tables = [bytes(64 * rank + i % 64 for i in range(256)) for rank in range(ranks)]
     rest = [b""] * ranks
@@ -33,5 +33,5 @@ def check_streams(stream, ranks, megabytes):
                 block[rank] += 1
     for rank in range(ranks):
         if block[rank] != megabytes or rest[rank]:
-            problems.append(f"rank {rank}: {block[rank]} of {megabytes} blocks came whole, and {len(rest[rank])} bytes behind them")
+            problems.append(f"rank {rank}: {block[rank]} of {megabytes} blocks are complete, followed by {len(rest[rank])} bytes")
     return problems

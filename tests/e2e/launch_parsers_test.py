@@ -1,5 +1,5 @@
-"""Host files, filters and core lists compared with DeepSpeed's own functions, on a table of cases
-and on random ones. The table explains deliberate differences.
+"""Tests that host files, filters and core lists are parsed as by DeepSpeed's own functions, on a
+table of cases and on random ones. The table gives reasons for deliberate differences.
 """
 import json
 import os
@@ -14,11 +14,11 @@ from shell import shell
 
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 DATA = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"]) / "tests/data/topologies"
-# 112 cores, numbered from 0.
+# A machine with 112 cores.
 MACHINE = DATA / "sockets_of_56.xml"
 
-# Reads cases from the first file and writes DeepSpeed's results to the second. DeepSpeed's log goes
-# to standard output.
+# A program that reads cases from its first argument and writes DeepSpeed's results to the second.
+# DeepSpeed logs to standard output, so results go to a file.
 JUDGE = """import json, sys
 from deepspeed.launcher.runner import fetch_hostfile, parse_inclusion_exclusion
 from deepspeed.utils.numa import parse_range_list
@@ -37,7 +37,7 @@ json.dump(out, open(sys.argv[2], "w"))
 """
 
 TWO = "a slots=4\nb slots=2\n"
-# Cases with equal results: a file, --include, --exclude.
+# Cases with equal results: host file, --include, --exclude.
 HOSTS = [
     (TWO, "", ""), ("# first\n\n  a slots=4  \n#b slots=1\nb\tslots=2 max_slots=8\n", "", ""), ("a slots=00002\n", "", ""), ("a slots=2", "", ""),
     ("b slots=1\na slots=1\n", "", ""), ("a slots=1\r\nb slots=1\r\n", "", ""), ("a slots=0\nb slots=2\n", "", ""), ("a slots=0\nb slots=2\n", "", "a"),
@@ -48,26 +48,27 @@ HOSTS = [
     (TWO, "c", ""), (TWO, "a:4", ""), (TWO, "a:", ""), (TWO, "a:x", ""), (TWO, "a:-1", ""), (TWO, "a@", ""), (TWO, "@", ""), (TWO, "a:0:1", ""), (TWO, "a:0,", ""),
     (TWO, "", "a"), (TWO, "", "a:0"), (TWO, "", "b:1,0"), (TWO, "", "a:3@b:0,0"), (TWO, "", "a:0@a"), (TWO, "", "c"), (TWO, "", "a:9"), (TWO, "a", "b"),
 ]
-# Deliberate differences: DeepSpeed's result (None: it rejects the case), ours, and the reason.
-HOSTS_ON_PURPOSE = [
+# Deliberate differences: case, DeepSpeed's result (None if it rejects the case), our result, and
+# the reason.
+DELIBERATE_HOST_DIFFERENCES = [
     (("a slots=4abc\n", "", ""), [["a", [0, 1, 2, 3]]], None, "DeepSpeed reads the digits of a malformed number"),
     (("a slots=2,3\n", "", ""), [["a", [0, 1]]], [["a", [2, 3]]], "slots may have names"),
-    (("a slots=GPU-5e\n", "", ""), None, [["a", ["GPU-5e"]]], "slots may have names, as UUIDs of devices"),
+    (("a slots=GPU-5e\n", "", ""), None, [["a", ["GPU-5e"]]], "slots may have names, such as the UUIDs of devices"),
     (("a slots=0\n", "", ""), [], None, "a job needs at least one rank"),
     ((TWO, "", "a@b"), [], None, "a job needs at least one rank"),
     (("a slots=5000\n", "", ""), [["a", list(range(5000))]], None, "such a count is a typing error"),
-    (("a@b slots=1\n", "", ""), [["a@b", [0]]], None, "no filter could name it"),
-    (("a:1 slots=1\n", "", ""), [["a:1", [0]]], None, "no filter could name it"),
-    (("-oProxyCommand=x slots=1\n", "", ""), [["-oProxyCommand=x", [0]]], None, "ssh would take it for an option"),
-    ((TWO, "a @ b:0", ""), None, [["a", [0, 1, 2, 3]], ["b", [0]]], "blanks around a name mean nothing"),
-    ((TWO, "a:+1", ""), [["a", [1]]], None, "a slot's name is its name"),
+    (("a@b slots=1\n", "", ""), [["a@b", [0]]], None, "no filter could name this host"),
+    (("a:1 slots=1\n", "", ""), [["a:1", [0]]], None, "no filter could name this host"),
+    (("-oProxyCommand=x slots=1\n", "", ""), [["-oProxyCommand=x", [0]]], None, "ssh would parse the name as an option"),
+    ((TWO, "a @ b:0", ""), None, [["a", [0, 1, 2, 3]], ["b", [0]]], "blanks around a name are ignored"),
+    ((TWO, "a:+1", ""), [["a", [1]]], None, "slot names are compared as text"),
 ]
 CORES = ["0", "0,2-4,6", "5-5", "0-111", "007,8", "3, 4", "", ",", "1,", "-1", "3-", "-", "5-3", "0--3", "1-2-3", "x", "0x10", "1.5", "0;1"]
-CORES_ON_PURPOSE = [
-    ("3,1", None, [1, 3], "any order"), ("1,1", None, [1], "twice is once"), ("1-3,2-4", None, [1, 2, 3, 4], "ranges may overlap"),
-    ("0-8:4", None, [0, 4, 8], "strides"), ("8-9,0-2:2", None, [0, 2, 8, 9], "strides, in any order"),
-    ("1 - 3", [1, 2, 3], None, "a blank inside of a range is a typing error; DeepSpeed's documentation forbids it too"), ("+3", [3], None, "no CPU has a sign"),
-    ("1_0", [10], None, "digits alone make a number"),
+DELIBERATE_CORE_DIFFERENCES = [
+    ("3,1", None, [1, 3], "numbers may have any order"), ("1,1", None, [1], "repeated numbers count once"), ("1-3,2-4", None, [1, 2, 3, 4], "ranges may overlap"),
+    ("0-8:4", None, [0, 4, 8], "strides are supported"), ("8-9,0-2:2", None, [0, 2, 8, 9], "strides may have any order"),
+    ("1 - 3", [1, 2, 3], None, "a blank inside a range is a typing error; DeepSpeed's documentation forbids it too"), ("+3", [3], None, "CPU numbers have no sign"),
+    ("1_0", [10], None, "numbers consist of digits only"),
 ]
 
 
@@ -77,7 +78,8 @@ def ours_hosts(text, include, exclude):
         file.flush()
         filters = (f"--include '{include}' " if include else "") + (f"--exclude '{exclude}' " if exclude else "")
         done = shell(f"anyaccel launch --dry_run --json --oversubscribe --force_multi --hostfile {file.name} {filters} true",
-                     DS_ACCELERATOR="npu" if "slots=GPU" in text else "cpu", HOME="/")  # slots have no names on the CPU
+                     # On the CPU, slots cannot have names.
+                     DS_ACCELERATOR="npu" if "slots=GPU" in text else "cpu", HOME="/")
     if done.returncode:
         return None
     out = []
@@ -106,22 +108,22 @@ class Parsers(unittest.TestCase):
         for case, want in zip(cases, theirs(cases)):
             self.assertEqual(ours(*case), want, repr(case))
 
-    def compare_on_purpose(self, table, ours):
+    def compare_deliberate_differences(self, table, ours):
         for (case, _, want, why), answer in zip(table, theirs([entry[0] for entry in table])):
             with self.subTest(why):
                 self.assertEqual(answer, table[[entry[0] for entry in table].index(case)][1], f"DeepSpeed changed: {case!r}")
                 self.assertEqual(ours(*case), want, repr(case))
 
-    # Fails if a host file or filter selects different hosts and slots than in DeepSpeed, or is
-    # accepted although DeepSpeed rejects it.
+    # Fails if a host file or filter gives a different result than in DeepSpeed.
     def test_hosts(self):
         self.compare(HOSTS, ours_hosts)
 
-    # Fails if a deliberate difference is lost, or DeepSpeed no longer differs.
-    def test_hosts_on_purpose(self):
-        self.compare_on_purpose(HOSTS_ON_PURPOSE, ours_hosts)
+    # Fails if AnyAccel or DeepSpeed no longer gives the result in the table of deliberate
+    # differences.
+    def test_deliberate_host_differences(self):
+        self.compare_deliberate_differences(DELIBERATE_HOST_DIFFERENCES, ours_hosts)
 
-    # Fails like test_hosts, on random cases.
+    # Fails if a random host file or filter gives a different result than in DeepSpeed.
     def test_random_hosts(self):
         chance = random.Random(1)
         some = lambda *choices: chance.choice(choices)
@@ -138,21 +140,21 @@ class Parsers(unittest.TestCase):
         answers = theirs(cases)
         taken = 0
         for case, want in zip(cases, answers):
-            # If no hosts remain, there is nothing to start: see the table.
+            # Unlike DeepSpeed, AnyAccel rejects a job without hosts; see the table.
             self.assertEqual(ours_hosts(*case), want or None, repr(case))
             taken += bool(want)
         self.assertGreater(taken, 30)
 
-    # Fails if a core list means other CPUs than in DeepSpeed, or is accepted although DeepSpeed
-    # rejects it.
+    # Fails if a core list gives a different result than in DeepSpeed.
     def test_cores(self):
         self.compare([(case,) for case in CORES], ours_cores)
 
-    # Fails if a deliberate difference is lost, or DeepSpeed no longer differs.
-    def test_cores_on_purpose(self):
-        self.compare_on_purpose([((case,), *rest) for case, *rest in CORES_ON_PURPOSE], ours_cores)
+    # Fails if AnyAccel or DeepSpeed no longer gives the result in the table of deliberate
+    # differences.
+    def test_deliberate_core_differences(self):
+        self.compare_deliberate_differences([((case,), *rest) for case, *rest in DELIBERATE_CORE_DIFFERENCES], ours_cores)
 
-    # Fails like test_cores, on random cases.
+    # Fails if a random core list gives a different result than in DeepSpeed.
     def test_random_cores(self):
         chance = random.Random(2)
         cases = []
@@ -172,7 +174,7 @@ class Parsers(unittest.TestCase):
         for (text,), want in zip(cases, theirs(cases)):
             got = ours_cores(text)
             if want is None and got is not None:
-                # Accepted only here: the same numbers in a different order, or repeated.
+                # DeepSpeed rejects unsorted or repeated numbers, which AnyAccel accepts.
                 ranges = [[int(end) for end in part.split("-")] for part in text.split(",")]
                 want = sorted({cpu for ends in ranges for cpu in range(ends[0], ends[-1] + 1)})
                 self.assertGreater(sum(ends[-1] - ends[0] + 1 for ends in ranges), 0)
@@ -184,6 +186,6 @@ class Parsers(unittest.TestCase):
 
 if __name__ == "__main__":
     if subprocess.run([PYTHON, "-c", "import deepspeed.launcher.runner"], capture_output=True).returncode:
-        print("SKIP: the Python of the tests has no DeepSpeed (tools/setup --deepspeed)")
+        print("SKIP: the tests' Python has no DeepSpeed (tools/setup --deepspeed)")
         sys.exit(77)
     unittest.main()

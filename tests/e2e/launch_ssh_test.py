@@ -1,5 +1,5 @@
-"""`anyaccel launch` over several hosts, which are addresses of this machine with the test's own
-sshd.
+"""Tests of `anyaccel launch` with ssh on several "hosts", which are loopback addresses of this
+machine with the test's own sshd.
 """
 import glob
 import os
@@ -17,7 +17,7 @@ from launch_case import PYTHON, LaunchCase
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
-@unittest.skipUnless(SSHD and shutil.which("ssh") and shutil.which("ssh-keygen"), "sshd, ssh and ssh-keygen are not all here")
+@unittest.skipUnless(SSHD and shutil.which("ssh") and shutil.which("ssh-keygen"), "requires sshd, ssh and ssh-keygen")
 class LaunchSsh(LaunchCase):
     @classmethod
     def setUpClass(cls):
@@ -46,7 +46,7 @@ class LaunchSsh(LaunchCase):
         until = time.monotonic() + 60
         while subprocess.run(ssh, capture_output=True).returncode != 0:
             if time.monotonic() > until or server.poll() is not None:
-                raise unittest.SkipTest("no sshd can be started here: " + (folder / "log").read_text()[-300:])
+                raise unittest.SkipTest("cannot start sshd: " + (folder / "log").read_text()[-300:])
             time.sleep(0.1)
         cls.options = (f"--ssh_port {cls.port} --launcher_args '-i {folder}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR' "
                        "--hostfile hosts --oversubscribe --master_addr 127.0.0.1 -q ")
@@ -61,19 +61,21 @@ class LaunchSsh(LaunchCase):
     def start(self, script):
         return self.start_line("anyaccel launch " + self.options, script, 3)
 
-    # Fails if ranks of uneven hosts are numbered wrongly, or a shell changes an argument.
-    def test_variables_and_words(self):
+    # Fails if ranks of hosts with different numbers of slots get wrong variables, or if an argument
+    # is changed.
+    def test_variables_and_arguments(self):
         result = self.launch("""sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME" """)
         self.assertEqual(sorted(result.stdout.splitlines()),
                          ["0 0 3 2 0 2 127.0.0.1 it's  $HOME", "1 1 3 2 0 2 127.0.0.1 it's  $HOME", "2 0 3 1 1 2 127.0.0.1 it's  $HOME"], result.stderr)
 
-    # Fails if .deepspeed_env or exported variables of the launcher do not reach the other hosts.
-    def test_passed_on(self):
+    # Fails if a variable from .deepspeed_env or an exported variable does not reach the other
+    # hosts.
+    def test_exported_variables(self):
         self.write(".deepspeed_env", "\n# mine\nMINE=a b\n")
         result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
         self.assertEqual(result.stdout, "a b 7 \n" * 3, result.stderr)
 
-    # Fails if the exit code of a failure is lost, or ranks of another host survive.
+    # Fails if the exit code of a rank on another host is lost, or if other ranks survive.
     def test_failure(self):
         process = self.start("touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; exit 7; fi; trap '' TERM; sleep 1000")
         (self.folder / "go").touch()
@@ -85,15 +87,16 @@ class LaunchSsh(LaunchCase):
         self.assertNotIn("report", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a host whose ranks end quickly is reported as the first that failed.
-    def test_first_in_time(self):
+    # Fails if the exit code is that of the first host to end instead of that of the first rank to
+    # fail.
+    def test_first_failure(self):
         process = self.start("touch up$RANK; echo $$ > pid$RANK; until [ -e go ]; do sleep 0.01; done; case $RANK in 0) exit 9;; 1) trap '' TERM; sleep 1000;;"
                              "2) while kill -0 $(cat pid0) 2>/dev/null; do sleep 0.01; done; sleep 0.2; exit 3;; esac")
         (self.folder / "go").touch()
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 9, error)
 
-    # Fails if a signal to the launcher does not reach ranks on other hosts, or they survive.
+    # Fails if a signal to the launcher does not end the ranks on other hosts gracefully.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         process.send_signal(signal.SIGTERM)
@@ -102,7 +105,7 @@ class LaunchSsh(LaunchCase):
         self.assertEqual((process.returncode, out), (143, "saved\n" * 3), error)
         self.assert_gone_soon(begin)
 
-    # Fails if ranks on other hosts outlive a killed launcher.
+    # Fails if ranks on other hosts survive when the launcher is killed.
     def test_killed_launcher(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000")
         process.kill()
@@ -110,8 +113,7 @@ class LaunchSsh(LaunchCase):
         process.wait()
         self.assert_gone_soon(begin)
 
-    # Fails if ranks outlive the sshd that started their host's launcher, or other ranks continue
-    # without them.
+    # Fails if a rank survives when the sshd of one host is killed.
     def test_sshd_dies(self):
         parent = "$(cut -d' ' -f4 /proc/{}/stat)"
         script = ("touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; g=" + parent.format("$$") + "; a=" + parent.format("$g") +
@@ -123,7 +125,8 @@ class LaunchSsh(LaunchCase):
         self.assertIn("127.0.0.2", error)
         self.assert_nothing_left()
 
-    # Fails if an unreachable host is not named, or other hosts' ranks run without it.
+    # Fails if the error about an unreachable host does not name it, or if other hosts run without
+    # it.
     def test_unreachable(self):
         self.write("hosts", "127.0.0.1 slots=1\n127.0.0.3 slots=1\n")
         result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'")
@@ -136,13 +139,13 @@ class LaunchSsh(LaunchCase):
         self.assertFalse((self.folder / "started").exists())
         self.assert_nothing_left()
 
-    # Fails if a single host is not reached although the user forces it.
+    # Fails if --force_multi does not use ssh for a single host.
     def test_force_multi(self):
         self.write("hosts", "127.0.0.2 slots=1\n")
         result = self.launch("--force_multi sh -c 'echo $RANK $SSH_CONNECTION'")
         self.assertIn("0 127.0.0.", result.stdout, result.stderr)
 
-    # Fails if the ranks' log files are not created on the ranks' hosts.
+    # Fails if a rank's log file lacks its output.
     def test_rank_logs(self):
         result = self.launch("--enable_each_rank_log logs sh -c 'echo out $RANK'")
         self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
@@ -150,8 +153,8 @@ class LaunchSsh(LaunchCase):
         self.assertEqual(texts, ["out 0\n", "out 1\n", "out 2\n"])
 
     @unittest.skipUnless(subprocess.run([PYTHON, "-c", "import torch.distributed as d; raise SystemExit(not d.is_available())"],
-                                        capture_output=True).returncode == 0, "the Python of the tests has no torch.distributed")
-    # Fails if ranks of several hosts do not find each other.
+                                        capture_output=True).returncode == 0, "the tests' Python has no torch.distributed")
+    # Fails if ranks on several hosts cannot find each other through the launcher's variables.
     def test_all_reduce(self):
         self.write("reduce.py", 
             "import os, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(2) * (dist.get_rank() + 1)\ndist.all_reduce(x)\n"

@@ -1,4 +1,4 @@
-"""`anyaccel launch` as users run it, in a real shell."""
+"""Tests of `anyaccel launch` as users run it, in a real shell."""
 import glob
 import json
 import os
@@ -27,13 +27,12 @@ class Launch(LaunchCase):
         result = self.run_line(LAUNCH + f"""sh -c 'out=; for n in {names}; do eval "out=\\"\\$out\\$$n \\""; done; test $MASTER_PORT -gt 0 && echo "$out"'""")
         self.assertEqual(sorted(result.stdout.splitlines()), ["0 0 2 2 2 0 1 127.0.0.1 cpu ", "1 1 2 2 2 0 1 127.0.0.1 cpu "], result.stderr)
 
-    # Fails if an argument is split, a binary gets --local_rank, or the launcher parses an argument
-    # of the program.
+    # Fails if the program's arguments are split, extended or parsed by the launcher.
     def test_arguments(self):
         result = self.run_line(LAUNCH + """printf '<%s>' "a b" --log_level error --num_gpus "" """)
         self.assertEqual(result.stdout, "<a b><--log_level><error><--num_gpus><>" * 2, result.stderr)
 
-    # Fails if a script written for deepspeed, or for torchrun with --no_local_rank, does not run
+    # Fails if a script written for `deepspeed`, or for torchrun with --no_local_rank, does not run
     # unchanged.
     def test_python_programs(self):
         self.write("ds.py", "import argparse, os, sys\np = argparse.ArgumentParser()\np.add_argument('--local_rank', type=int, default=-1)\n"
@@ -43,7 +42,7 @@ class Launch(LaunchCase):
             result = self.run_line(LAUNCH + line + " --x 1")
             self.assertEqual((result.returncode, result.stdout), (0, "ok\nok\n"), line + result.stderr)
 
-    # Fails if a virtual environment's script does not determine which Python runs.
+    # Fails if --venv_script does not determine which Python runs.
     def test_virtual_environment(self):
         (self.folder / "bin").mkdir()
         self.write("bin/python", "#!/bin/sh\necho mine $*\n")
@@ -53,8 +52,8 @@ class Launch(LaunchCase):
         result = self.run_line("anyaccel launch -q --num_accelerators 1 --venv_script activate a.py x")
         self.assertEqual(result.stdout, "mine -u a.py --local_rank=0 x\n", result.stderr)
 
-    # Fails if the exit code or signal is not that of the failed rank, or the summary lacks its
-    # output.
+    # Fails if the launcher does not return the exit code of the failed rank, or if the summary
+    # lacks the rank's last output.
     def test_exit_codes(self):
         for script, code, words in (("exit 3", 3, "exit code 3"), ("kill -KILL $$", 137, "signal 9"), ("kill -ABRT $$", 134, "signal 6")):
             result = self.run_line(LAUNCH + f"""sh -c 'if [ $RANK = 1 ]; then echo why >&2; {script}; fi; sleep 1000'""")
@@ -64,9 +63,8 @@ class Launch(LaunchCase):
         self.assertEqual(self.run_line(LAUNCH + "true").returncode, 0)
         self.assertEqual(self.left(), [])
 
-    # Fails if a program that cannot start is noticed only by each rank, or an invalid command line
-    # is not rejected before anything starts.
-    def test_refusals(self):
+    # Fails if an invalid command line is accepted, or if ranks start before the error is detected.
+    def test_rejected_command_lines(self):
         self.write("one", "localhost slots=1\n")
         self.write("names", "localhost slots=O4,two\n")
         for line, code, words in ((LAUNCH + "no-such-program", 1, "the program 'no-such-program' is not in PATH"),
@@ -84,8 +82,7 @@ class Launch(LaunchCase):
             self.assertIn(words, result.stderr)
             self.assertEqual(result.stdout, "")
 
-    # Fails if the error for a misspelled or foreign option is longer than one clear line, or does
-    # not point to the help.
+    # Fails if the error about an unknown option lacks a suggestion or the reference to the help.
     def test_unknown_options(self):
         for words, told in (("--num_acelerators 2", "did you mean '--num_accelerators'?"), ("--nproc_per_node 2", "that is torchrun's; use --num_accelerators N"),
                             ("--nnodes=2", "that is torchrun's; use --num_nodes N with --hostfile")):
@@ -93,14 +90,14 @@ class Launch(LaunchCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertEqual(result.stderr, f"anyaccel: error: launch: unknown option \"{words.split()[0]}\"; {told}\nTry 'anyaccel launch --help'.\n")
 
-    # Fails if empty values, such as a script's unset variables, do not select the defaults, as they
-    # do in DeepSpeed.
-    def test_empty_texts(self):
+    # Fails if an empty value, such as a script's unset variable, does not select the default, as it
+    # does in DeepSpeed.
+    def test_empty_values(self):
         result = self.run_line("anyaccel launch -q --hostfile '' --include '' --exclude '' --master_addr '' --num_accelerators 1 echo ok")
         self.assertEqual((result.returncode, result.stdout), (0, "ok\n"), result.stderr)
 
-    # Fails if more ranks than cores (common with torchrun) are rejected or start without a warning,
-    # if the limit is not enforced, or if --oversubscribe does not lift it.
+    # Fails if more ranks than cores, which torchrun allows, are rejected or start without a
+    # warning. Also fails if the upper limit or --oversubscribe has no effect.
     def test_more_ranks_than_cores(self):
         machine = f"--topology {os.environ['ANYACCEL_SOURCE_DIR']}/tests/data/topologies/one_node_8_cores.xml"
         plan = json.loads(self.run_line(f"anyaccel launch --dry_run --json {machine} --num_accelerators 32 true").stdout)
@@ -113,9 +110,9 @@ class Launch(LaunchCase):
         self.assertEqual(sorted(map(int, result.stdout.split())), list(range(cores + 1)), result.stderr)
         self.assertIn(f"warning: launch: {cores + 1} ranks share", result.stderr)
 
-    # Fails if lines of ranks interleave. Unbuffered Python writes each word of a print() and its
-    # newline separately.
-    def test_lines_of_several_ranks_stay_whole(self):
+    # Fails if lines of different ranks interleave. Unbuffered Python writes each argument of
+    # print() and the newline separately.
+    def test_lines_do_not_interleave(self):
         self.write("print.py", "import os, sys, time\nrank = os.environ['RANK']\nopen('up' + rank, 'w').close()\n"
                    "while not (os.path.exists('up0') and os.path.exists('up1')): pass\n"
                    "for i in range(300):\n    print('rank', rank, 'line', i, '\\u00e4' * 20, file=sys.stderr if i % 2 else sys.stdout)\n    time.sleep(0.0005)\n")
@@ -128,9 +125,8 @@ class Launch(LaunchCase):
             for up in self.folder.glob("up*"):
                 up.unlink()
 
-    # Fails if ranks do not see a terminal although the launcher has one, or their output is
-    # changed.
-    def test_terminal_of_several_ranks(self):
+    # Fails if ranks see no terminal although the launcher has one, or if their output is changed.
+    def test_ranks_see_terminal(self):
         code = ("import os, pty, sys\npid, fd = pty.fork()\n"
                 "if pid == 0: os.execvp('anyaccel', ['anyaccel', 'launch', '-q', '--num_accelerators', '2', 'sh', '-c', "
                 "'if [ -t 1 ]; then printf \"terminal \"; stty size <&1; fi'])\n"
@@ -141,7 +137,8 @@ class Launch(LaunchCase):
         result = self.run_line(f"{PYTHON} terminal.py")
         self.assertEqual(result.stdout, str(b"terminal 0 0\r\n" * 2) + " 0\n", result.stderr)
 
-    # Fails if ranks outlive a launcher that gets a signal, or get no time to shut down gracefully.
+    # Fails if ranks survive a signal to the launcher, or if they get no time to shut down
+    # gracefully.
     def test_signals(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start("trap 'echo saved; exit 0' INT TERM; (setsid sleep 1000 &); touch up$RANK; while :; do sleep 0.01; done")
@@ -153,7 +150,7 @@ class Launch(LaunchCase):
             for path in glob.glob(str(self.folder / "up*")):
                 os.remove(path)
 
-    # Fails if a rank or its child, even a daemon, outlives a killed launcher.
+    # Fails if a rank or its daemon survives when the launcher is killed.
     def test_killed_launcher(self):
         process = self.start("trap '' INT TERM HUP; (setsid sh -c '(sleep 1000 &)' &); touch up$RANK; sleep 1000")
         process.kill()
@@ -161,8 +158,7 @@ class Launch(LaunchCase):
         process.wait()
         self.assert_gone_soon(begin)
 
-    # Fails if killing the launcher's whole process group, including the ranks, leaves their daemons
-    # running.
+    # Fails if daemons of the ranks survive when the launcher's process group is killed.
     def test_killed_group(self):
         process = self.start("(setsid sh -c '(sleep 1000 &)' &); touch up$RANK; sleep 1000")
         os.killpg(process.pid, signal.SIGKILL)
@@ -183,15 +179,15 @@ class Launch(LaunchCase):
         for rank in "01":
             self.assertEqual((self.folder / ("n" + rank)).read_text(), "1\n")
 
-    # Fails if output is lost or mixed while the reader is slow, or a prefix is missing.
+    # Fails if lines are lost or mixed while the reader is slow, or if a line lacks its prefix.
     def test_prefixed_output(self):
         result = self.run_line(LAUNCH + "--prefix_output seq 30000 | (sleep 0.2; cat)")
         for rank in "01":
             lines = [line for line in result.stdout.splitlines() if line.startswith(f"[rank {rank}] ")]
             self.assertEqual(lines, [f"[rank {rank}] {i}" for i in range(1, 30001)])
 
-    # Fails if a rank's file lacks lines, or a full disk ends the job, loses lines or is not
-    # reported.
+    # Fails if a rank's log file lacks output, or if the error about an unusable folder does not
+    # name it.
     def test_rank_logs(self):
         result = self.run_line(LAUNCH + "--enable_each_rank_log logs sh -c 'echo out $RANK; echo err $RANK >&2'")
         self.assertEqual((result.stdout, result.stderr), ("", ""))
@@ -203,8 +199,8 @@ class Launch(LaunchCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("cannot be created; got file: ", result.stderr)
 
-    @unittest.skipUnless(os.geteuid() == 0, "a small disk of one's own wants root")
-    # Fails if a full disk for the logs ends a job, loses a rank's lines or is not reported.
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a small disk requires root")
+    # Fails if lines are lost when the disk of the log files is full, or if this is not reported.
     def test_full_disk(self):
         logs = self.folder / "logs"
         logs.mkdir()
@@ -219,7 +215,7 @@ class Launch(LaunchCase):
         rest = "".join(line[len("[rank 0] "):] + "\n" for line in result.stderr.splitlines() if line.startswith("[rank 0] "))
         self.assertEqual(kept + rest, "".join(f"{i}\n" for i in range(1, 30001)))
 
-    # Fails if the plan lacks a field, or a dry run starts something.
+    # Fails if the plan lacks a field or has a wrong value.
     def test_dry_run(self):
         self.write(".deepspeed_env", "# mine\n\nMINE=x y\n")
         result = self.run_line("anyaccel launch --dry-run --json --num_accelerators 2 --oversubscribe --bind_cores_to_rank --master_port 1234 a.py -x")
@@ -235,7 +231,7 @@ class Launch(LaunchCase):
         text = self.run_line("anyaccel launch --dry-run --num_accelerators 1 true").stdout
         self.assertIn("rank 0: localhost", text)
 
-    # Fails if host files, filters or --no_ssh select the wrong ranks.
+    # Fails if a host file, a filter or --no_ssh selects the wrong ranks.
     def test_hosts(self):
         self.write("hosts", "# two\na slots=2\nb slots=1\n")
         result = self.run_line("anyaccel launch --dry-run --json --hostfile hosts --no_ssh --node_rank 1 true")
@@ -249,8 +245,8 @@ class Launch(LaunchCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("the program of --launcher mvapich was not found", result.stderr)
 
-    # Fails if planning time grows faster than the number of hosts. The promise is 0.1 s; a machine
-    # may be ten times slower.
+    # Fails if planning 500 hosts takes more than a second. The documented limit is 0.1 s, but the
+    # machine may be busy.
     def test_many_hosts(self):
         self.write("hosts", "".join(f"node{i} slots=4\n" for i in range(500)))
         times = []
@@ -261,8 +257,8 @@ class Launch(LaunchCase):
         self.assertEqual(len(json.loads(result.stdout)["ranks"]), 2000, result.stderr)
         self.assertLess(min(times), 1)
 
-    # Fails if the accelerator's variable is ignored, by number or by name, or another accelerator's
-    # is set.
+    # Fails if the accelerator's visible-devices variable is ignored or not set, or if another
+    # accelerator's is set.
     def test_visible_devices(self):
         (self.folder / "root/dev").mkdir(parents=True)
         for i in range(3):
@@ -277,8 +273,8 @@ class Launch(LaunchCase):
         self.assertEqual(result.stdout, "0 of 1\n", result.stderr)
         self.assertIn("--num_accelerators exceeds the slots of", self.run_line("anyaccel launch --num_gpus 4 true", **root).stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch.distributed")
-    # Fails if ranks of a Python program do not find each other through the launcher's variables.
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch.distributed")
+    # Fails if ranks of a Python program cannot find each other through the launcher's variables.
     def test_all_reduce(self):
         self.write("reduce.py", "import os, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(3) * (dist.get_rank() + 1)\n"
                    "dist.all_reduce(x)\nopen(f'sum{os.environ[\"RANK\"]}', 'w').write(str(x.tolist()))\ndist.barrier()\ndist.destroy_process_group()\n")
@@ -287,16 +283,16 @@ class Launch(LaunchCase):
         for rank in "01":
             self.assertEqual((self.folder / ("sum" + rank)).read_text(), "[3.0, 3.0, 3.0]")
 
-    # Fails if ranks of a C++ program do not find each other through the launcher's variables, or
-    # compute a wrong sum.
-    def test_all_reduce_of_a_program(self):
+    # Fails if ranks of a C++ program cannot find each other through the launcher's variables, or if
+    # they compute a wrong sum.
+    def test_all_reduce_program(self):
         for ranks in (2, 3):
             # oneCCL, if installed, would print a message about CCL_LOG_LEVEL to the output.
             result = self.run_line(f"anyaccel launch -q --oversubscribe --num_accelerators {ranks} all_reduce_job", ANYACCEL_CCL="off")
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertRegex(result.stdout, f"^all_reduce ok: {ranks} ranks on cpu, [0-9]+ results right, shared memory: [^\n]+\n$")
+            self.assertRegex(result.stdout, f"^all_reduce ok: {ranks} ranks on cpu, [0-9]+ correct results, shared memory: [^\n]+\n$")
 
-    # Fails if ranks are not bound as planned.
+    # Fails if ranks do not run on the planned cores.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("requires two CPUs")

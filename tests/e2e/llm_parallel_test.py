@@ -1,8 +1,8 @@
-"""`anyaccel generate --tensor-parallel` with 2, 3 and 4 ranks gives the logits and greedy
-continuation of transformers and of one rank.
+"""Tests that `anyaccel generate --tensor-parallel` with 2, 3 and 4 ranks gives the same logits and
+greedy continuation as transformers and as one rank.
 
-Checkpoints are small and random, created here with fixed seeds. They cover key heads and sizes that
-do not divide evenly, fused weights, biases and experts.
+Checkpoints are small and random, created here with fixed seeds. They include key heads and sizes
+that do not divide evenly, fused weights, biases and experts.
 """
 import json
 import os
@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import unittest
 
-import random_models  # ends the test without transformers
+import random_models  # skips the test if transformers is not installed
 from shell import shell
 
 import numpy as np
@@ -35,7 +35,7 @@ CASES = {
     "llama_gelu": ("Llama", dict(hidden_act="gelu")),
     "llama_squared_relu": ("Llama", dict(hidden_act="relu2", mlp_bias=True)),
 }
-QUIET = dict(ANYACCEL_CCL="off")  # if installed, oneCCL would print to the output
+QUIET = dict(ANYACCEL_CCL="off")  # oneCCL, if installed, would print to the output
 ON_SIM = {"llama_biases", "phi3"}
 
 
@@ -67,11 +67,12 @@ class Parallel(unittest.TestCase):
             self.assertEqual(got.shape, want.shape)
             self.assertLessEqual(np.abs(got - want).max(), 1e-4 * max(1.0, np.abs(want).max()))
             said = self.together(ranks, f"-n {NEW} --greedy --json", **environment).stdout
-            self.assertEqual(json.loads(said)["ids"][:sure], ids[:sure])  # one object: only rank 0 prints
+            # Parsing a single object also checks that only rank 0 prints.
+            self.assertEqual(json.loads(said)["ids"][:sure], ids[:sure])
 
     def test_bf16_with_cores(self):
-        """Fails if all-reduced sums lose more precision than bfloat16 does in transformers, or
-        ranks bound to their own cores do not start.
+        """Fails if tensor parallelism in bfloat16 is less accurate than bfloat16 in transformers.
+        Also fails if ranks that are bound to their own cores do not start.
         """
         model = self.make(*CASES["llama_biases"])
         long = [(i * i + 7 * i) * 29 % 61 for i in range(80)]
@@ -85,7 +86,7 @@ class Parallel(unittest.TestCase):
         self.together(2, "--dtype bf16 -n 8 --greedy --self-check", launch=cores)
 
     def test_plan_of_the_checkpoint(self):
-        """Fails if the plan in config.json is ignored, or changes the results."""
+        """Fails if the plan in config.json is ignored, or if it changes the results."""
         self.make(*CASES["llama_biases"])
         path = os.path.join(self.model_folder, "config.json")
         with open(path, encoding="utf-8") as file:
@@ -100,8 +101,8 @@ class Parallel(unittest.TestCase):
         self.together(2, "-n 4 --greedy --self-check")
 
     def test_without_shared_memory(self):
-        """Fails if ranks without shared memory, which cannot all-reduce within the op, do not
-        compute half a layer at a time, or get other results.
+        """Fails if ranks without shared memory, which cannot all-reduce within the op, get
+        different results.
         """
         self.make(*CASES["qwen2"])
         greedy = "-n 12 --greedy --json"
@@ -109,19 +110,17 @@ class Parallel(unittest.TestCase):
         self.assertEqual(json.loads(self.together(3, greedy, ANYACCEL_SHM_DIR="/no/such/folder").stdout)["ids"], alone)
 
     def test_draws_and_self_check(self):
-        """Fails if ranks draw different random numbers, so that they are no longer one model, or
-        the self-check misses a difference.
-        """
+        """Fails if ranks draw different random numbers, or if the self-check does not run."""
         self.make(*CASES["qwen2"])
         sample = "-n 12 --temperature 1 --seed 3 --json"
         alone = json.loads(shell(self.prompt + sample).stdout)["ids"]
         done = self.together(3, sample + " --self-check")
         self.assertEqual(json.loads(done.stdout)["ids"], alone)
-        self.assertIn("logits of 3 ranks differ from those of one by at most", done.stderr)
+        self.assertIn("logits of 3 ranks differ from those of a single rank by at most", done.stderr)
 
-    def test_guesses_and_prompts(self):
-        """Fails if ranks speculate or batch differently, so that they deadlock, or a draft model is
-        accepted.
+    def test_speculation_and_batches(self):
+        """Fails if speculation or batches give different results on several ranks. Also fails if a
+        draft model is accepted.
         """
         self.make(*CASES["qwen2"])
         greedy = "-n 12 --greedy --json"
@@ -141,14 +140,14 @@ class Parallel(unittest.TestCase):
         self.assertIn("use prompt lookup", refused.stderr)
 
     def quantized(self, ranks, options, near, **environment):
-        """Return the greedy ids of several ranks and of one rank, whose logits agree, and the
-        self-check's output.
+        """Compare the logits of several ranks and of one rank. Return the greedy ids of several
+        ranks, those of one rank, and the output of the self-check.
         """
         path = os.path.join(self.folder, "logits.npy")
         cache = dict(environment, ANYACCEL_MODEL_CACHE=os.path.join(self.folder, "cache"))
         self.assertEqual(shell(self.prompt + f"{options} --logits-out {path}", **cache).returncode, 0)
         want = np.load(path)
-        for _ in range(2):  # the second time from the cache
+        for _ in range(2):  # the second run reads from the cache
             self.together(ranks, f"{options} --logits-out {path}", **cache)
             self.assertLessEqual(np.abs(np.load(path) - want).max(), near * max(1.0, np.abs(want).max()))
         self.assertEqual(len(os.listdir(cache["ANYACCEL_MODEL_CACHE"])), 1 + ranks)
@@ -157,8 +156,8 @@ class Parallel(unittest.TestCase):
         return json.loads(done.stdout)["ids"], alone, done.stderr
 
     def test_quantized(self):
-        """Fails if ranks quantize their parts to different integers than one rank does, multiply
-        them with other inputs, or read another rank's from the cache.
+        """Fails if ranks quantize their shards to different integers than one rank does, or if a
+        rank reads another rank's shards from the cache.
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, attention_bias=True))
         # Three ranks have 1, 1 and 2 of 4 heads, and 2 of 6 groups each.
@@ -166,12 +165,10 @@ class Parallel(unittest.TestCase):
             shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
             got, alone, said = self.quantized(ranks, f"--quantize {kind} --group-size 32", 1e-3, **environment)
             self.assertEqual(got, alone)
-            self.assertNotIn("other groups", said)
+            self.assertNotIn("quantization groups", said)
 
     def test_quantized_activations(self):
-        """Fails if ranks apply a different activation to integer products than transformers applies
-        to the original matrices.
-        """
+        """Fails if the activation differs from transformers when weights are quantized."""
         for name in ("gelu", "gelu_pytorch_tanh", "relu", "relu2"):
             shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
             model = self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, hidden_act=name))
@@ -185,19 +182,21 @@ class Parallel(unittest.TestCase):
                 self.assertLessEqual(np.abs(np.load(path) - want).max(), 0.03 * max(1.0, np.abs(want).max()), f"{name} {way}")
 
     def test_quantized_tied_vocabulary(self):
-        """Fails if a rank has a wrong part of a tied head, or the embedding is quantized with it.
+        """Fails if a tied output matrix is sharded wrongly, or if the embedding is quantized with
+        it.
         """
         self.make("Qwen2", dict(hidden_size=128, intermediate_size=256, num_attention_heads=4, tie_word_embeddings=True))
         got, alone, _ = self.quantized(2, "--quantize int8 --group-size 64 --dtype bf16", 5e-2)
         self.assertEqual(got[:4], alone[:4])
 
-    def test_quantized_otherwise(self):
-        """Fails if groups that fit no rank's part end the run, or the plan and the self-check do
-        not report them.
+    def test_smaller_groups(self):
+        """Fails if groups that do not fit a rank's shard cause an error, or if the plan and the
+        self-check do not report the smaller groups.
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192))
         _, _, said = self.quantized(3, "--quantize int8", 5e-2)
-        self.assertIn("2 weights are quantized in other groups", said)  # the output projections of both layers
+        # These are the output projections of both layers.
+        self.assertIn("2 weights have different quantization groups", said)
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 3 --plan --json --quantize int8").stdout)}
         self.assertEqual(plan["model.layers.0.self_attn.o_proj.weight"]["groups"], [32, 32, 64])
         self.assertEqual(plan["model.layers.0.mlp.down_proj.weight"]["groups"], [64, 64, 64])
@@ -208,8 +207,8 @@ class Parallel(unittest.TestCase):
         self.assertIn("a multiple of 32", refused.stderr)
 
     def test_plan(self):
-        """Fails if the plan is not printed without ranks, a rule is ignored, or the error about an
-        invalid one does not name its weight.
+        """Fails if --plan needs ranks or ignores a rule. Also fails if the error about an invalid
+        rule does not name the weight.
         """
         self.make(*CASES["llama_biases"])
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 4 --plan --json").stdout)}
@@ -236,8 +235,8 @@ def add(name, ranks):
     setattr(Parallel, f"test_{name}_{ranks}", test)
 
 
-# Each test fails if a rank has a wrong part of a weight, an all-reduce is missing or repeated, or
-# several ranks print or draw separately.
+# Each test fails if the logits or greedy tokens of several ranks differ from transformers, or if a
+# rank other than 0 prints.
 for number, case in enumerate(CASES):
     for count in [2, 3, 4] if case in ON_SIM else [2 + number % 3]:
         add(case, count)

@@ -1,4 +1,5 @@
-"""The same checkpoint gives the same results here and in transformers, whichever of them wrote it.
+"""Tests that the same checkpoint gives the same results in AnyAccel and in transformers, whichever
+of them wrote it.
 """
 import json
 import os
@@ -61,9 +62,8 @@ class Parity(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
 
-    # Fails if the forward pass, the tensor names or the tokenizer that training writes differ from
-    # transformers.
-    def test_what_train_writes(self):
+    # Fails if transformers reads a checkpoint from `anyaccel train` differently than AnyAccel.
+    def test_trained_checkpoint(self):
         data = os.path.join(self.folder, "text.txt")
         with open(data, "w", encoding="utf-8") as file:
             file.write("Grüße, world! int main() { return 0; }\n" * 200)
@@ -78,25 +78,24 @@ class Parity(unittest.TestCase):
         self.assertEqual(tokenizer.decode(ids), text)
         self.check(out, ids)
 
-    # Fails if a default of config.json, the rotation or the norm differs from transformers.
+    # Fails if a default of config.json, the rotary embedding or the norm differs from transformers.
     def test_plain(self):
         self.check(self.write(), IDS)
 
-    # Fails if grouped heads, tied embeddings, biases or an explicit head dimension are handled
-    # wrongly.
+    # Fails if grouped-query attention, tied embeddings, biases or head_dim are handled wrongly.
     def test_variants(self):
         for changes in (dict(num_key_value_heads=2), dict(num_key_value_heads=1, tie_word_embeddings=True),
                         dict(attention_bias=True, mlp_bias=True), dict(head_dim=12)):
             with self.subTest(**changes):
                 self.check(self.write(**changes), IDS)
 
-    # Fails if shards are read from the wrong file, or bf16 is converted wrongly.
+    # Fails if a tensor is read from the wrong shard, or if bf16 is converted wrongly.
     def test_sharded_bf16(self):
         folder = self.write(dtype=torch.bfloat16, shard="10KB")
         self.assertTrue(os.path.exists(os.path.join(folder, "model.safetensors.index.json")))
         self.check(folder, IDS)
 
-    # Fails if a method of position scaling differs; dynamic scaling starts above
+    # Fails if a method of RoPE scaling differs from transformers. Dynamic scaling starts above
     # max_position_embeddings.
     def test_rope_types(self):
         llama3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -107,7 +106,8 @@ class Parity(unittest.TestCase):
             with self.subTest(**rope):
                 self.check(self.write(rope_parameters=rope), ids)
 
-    # Fails if files from before transformers 5 (rope_theta, rope_scaling, torch_dtype) are misread.
+    # Fails if a config.json from before transformers 5 (rope_theta, rope_scaling, torch_dtype) is
+    # misread.
     def test_old_config(self):
         folder = self.write(rope_parameters=dict(rope_type="linear", factor=2.0, rope_theta=777.0))
         want = reference(folder, IDS)
@@ -120,7 +120,7 @@ class Parity(unittest.TestCase):
         self.edit(folder, old)
         self.assertLessEqual(np.abs(self.ours(folder, IDS) - want).max(), 1e-4 * max(1.0, np.abs(want).max()))
 
-    # Fails if the KV cache, greedy decoding or the end token differs from transformers' generate.
+    # Fails if the KV cache, greedy decoding or the end token differs from transformers' generate().
     def test_greedy_generation(self):
         folder = self.write(num_key_value_heads=2)
         model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -130,7 +130,7 @@ class Parity(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["ids"], want)
 
-    # Fails if generation_config.json is misread, or overrides the command line.
+    # Fails if generation_config.json is misread, or if it overrides the command line.
     def test_generation_config(self):
         folder = self.write(eos_token_id=None)
         model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -149,8 +149,8 @@ class Parity(unittest.TestCase):
                 hot = [json.loads(shell(f"{command} --temperature 50 --top-k 0 --seed {seed}").stdout)["ids"] for seed in (1, 2)]
                 self.assertNotEqual(*hot)
 
-    # Fails if an unsupported family or method of position scaling is accepted.
-    def test_unsupported_is_named(self):
+    # Fails if an unsupported family or method of RoPE scaling is accepted.
+    def test_unsupported_models(self):
         folder = self.write()
         self.edit(folder, lambda config: config.update(model_type="gpt_oss"))
         done = shell(f"anyaccel generate --model {folder} --prompt-ids 1")

@@ -1,5 +1,5 @@
-"""train and generate as users run them: output, interruption, resuming, failing disks and wrong
-input.
+"""Tests of `anyaccel train` and `generate` as users run them: output, interruption, resuming, full
+disks and invalid input.
 """
 import hashlib
 import json
@@ -28,9 +28,10 @@ class Train(SmallModelTest):
     def digests(self, out):
         return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in pathlib.Path(self.path(out)).iterdir()}
 
-    # Fails if promised lines or keys are missing, or training does not reduce the loss.
+    # Fails if documented lines or keys are missing, or if training does not reduce the loss.
     def test_json(self):
-        done = self.train("out", "--steps 40 --seed 3 --random-start")  # the bigram start already predicts half of this text
+        # The bigram start alone predicts half of this text.
+        done = self.train("out", "--steps 40 --seed 3 --random-start")
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["step"] for line in lines[:-1]], list(range(1, 41)))
         last = lines[-1]
@@ -40,14 +41,14 @@ class Train(SmallModelTest):
         self.assertEqual(last["losses"], [line["loss"] for line in lines[:-1]])
         self.assertLess(last["final_loss"], 0.6 * last["losses"][0])
 
-    # Fails if anything but the seed's generator affects weights or data order.
-    def test_seed_decides(self):
+    # Fails if two runs with the same seed differ, or if the seed has no effect.
+    def test_seed_is_reproducible(self):
         first = self.losses(self.train("a", "--steps 4 --seed 5 --dropout 0.1"))
         self.assertEqual(first, self.losses(self.train("b", "--steps 4 --seed 5 --dropout 0.1")))
         self.assertNotEqual(first, self.losses(self.train("c", "--steps 4 --seed 6 --dropout 0.1")))
 
-    # Fails if data order, optimizer, schedule or dropout do not continue where they stopped.
-    def test_interrupt_and_resume_is_the_same_run(self):
+    # Fails if a run that is interrupted and resumed differs from an uninterrupted one in any bit.
+    def test_resumed_run_is_identical(self):
         for options in ("", "--dropout 0.2", "--dtype bf16"):
             with self.subTest(options):
                 whole = self.losses(self.train("whole", f"--steps 300 {options}"))
@@ -70,16 +71,15 @@ class Train(SmallModelTest):
                 first, second = self.digests("whole"), self.digests("parts")
                 self.assertEqual([first[name] for name in same], [second[name] for name in same])
 
-    # Fails if initial weights from counts are not better than random ones, or tied embeddings,
-    # which cannot use them, are rejected.
+    # Fails if initial weights from bigram counts are not better than random ones. Also fails if
+    # tied embeddings, which cannot use them, are rejected.
     def test_bigram_start(self):
         counted, drawn, tied = (self.losses(self.train(f"start{i}", f"--steps 2 {options}"))[0]
                                 for i, options in enumerate(("", "--random-start", "--tie-embeddings")))
         self.assertLess(counted, 0.5 * drawn)
         self.assertGreater(tied, 0.8 * drawn)
 
-    # Fails if the vocabulary is not learned from the data, is larger than requested, or is lost
-    # when a run is resumed.
+    # Fails if the vocabulary is larger than requested, or if it changes when a run is resumed.
     def test_vocabulary(self):
         def tokens(out):
             with open(os.path.join(self.path(out), "tokenizer.json"), encoding="utf-8") as file:
@@ -98,9 +98,8 @@ class Train(SmallModelTest):
         for wrong in ("256", "65537"):
             self.assertIn("vocab-size", self.train("words", f"--steps 2 --vocab-size {wrong}").stderr)
 
-    # Fails if an older checkpoint, without a learned vocabulary, cannot be resumed, or gets other
-    # tokens.
-    def test_resumes_a_checkpoint_of_bytes(self):
+    # Fails if a checkpoint from before vocabularies were learned cannot be resumed.
+    def test_resume_from_byte_checkpoint(self):
         whole = self.losses(self.train("whole", "--steps 6 --vocab-size 257"))
         first = self.losses(self.train("old", "--steps 3 --vocab-size 257"))
         path = pathlib.Path(self.path("old"), "trainer_state.json")
@@ -112,7 +111,7 @@ class Train(SmallModelTest):
         self.assertEqual(len(first) + len(again), len(whole))
         self.assertEqual(json.loads(path.read_text(encoding="utf-8"))["options"]["vocab_size"], 257)
 
-    # Fails if a finished run cannot be continued, or more time does not give more steps.
+    # Fails if a finished run cannot be continued, or if more time does not give more steps.
     def test_more_time(self):
         first = json.loads(self.train("out", "--minutes 0.01").stdout.splitlines()[-1])
         more = json.loads(self.train("out", "--resume --minutes 0.03").stdout.splitlines()[-1])
@@ -120,13 +119,13 @@ class Train(SmallModelTest):
         self.assertEqual(more["steps"], first["steps"] + len(more["losses"]))
         self.assertEqual(self.train("out", "--resume").returncode, 0)
 
-    # Fails if a replayed step differs from the eager one (learning rate, step count or random
-    # numbers frozen in the graph).
-    def test_graph_is_eager(self):
+    # Fails if the losses with --graph differ, for example because the graph always uses the same
+    # learning rate, step count or random numbers.
+    def test_graph_matches_eager(self):
         eager = self.losses(self.train("eager", "--steps 12 --dropout 0.1"))
         self.assertEqual(self.losses(self.train("graph", "--steps 12 --dropout 0.1 --graph")), eager)
 
-    # Fails if mixed precision breaks a step, or fp16 trains without loss scaling.
+    # Fails if mixed precision breaks training, for example if fp16 trains without loss scaling.
     def test_mixed_precision(self):
         full = self.losses(self.train("full", "--steps 25"))
         for dtype in ("bf16", "fp16"):
@@ -134,35 +133,35 @@ class Train(SmallModelTest):
             self.assertNotEqual(mixed, full)
             self.assertAlmostEqual(mixed[-1], full[-1], delta=0.1 * full[-1])
 
-    # Fails if the captured step freezes the loss scale, or updates weights although gradients
-    # overflowed.
-    def test_fp16_graph_is_eager(self):
+    # Fails if the captured step always uses the same loss scale, or if it updates weights when
+    # gradients overflow.
+    def test_fp16_graph_matches_eager(self):
         eager = self.losses(self.train("eager16", "--steps 12 --dtype fp16"))
         self.assertEqual(self.losses(self.train("graph16", "--steps 12 --dtype fp16 --graph")), eager)
 
-    # Fails if one limit disables the other.
+    # Fails if --steps disables --minutes or the reverse.
     def test_steps_and_minutes(self):
         self.assertEqual(len(self.losses(self.train("steps", "--steps 3 --minutes 5"))), 3)
         self.assertLess(len(self.losses(self.train("minutes", "--steps 1000000 --minutes 0.02"))), 1000000)
 
-    # Fails if an invalid argument is not reported as wrong usage, or an endless device is read.
-    def test_wrong_arguments(self):
+    # Fails if an invalid value of an option is accepted, or if an endless device is read.
+    def test_invalid_arguments(self):
         for options, text in (("--steps 0", "steps"), ("--minutes -1", "minutes"), ("--dtype fp64", "fp32, bf16 or fp16"),
                               ("--lr 50", "lr"), ("--data /dev/zero", "/dev/zero")):
             done = self.train("wrong", options)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(text, done.stderr)
 
-    # Fails if Ctrl-C stops a job that nohup or a background shell protects from it.
-    def test_an_ignored_signal_stays_ignored(self):
+    # Fails if Ctrl-C stops a job that ignores SIGINT, as nohup and background jobs of a shell do.
+    def test_ignored_signal_stays_ignored(self):
         done = shell(f"trap '' INT; anyaccel train --data {self.data} --out {self.path('ignored')} {SMALL} --json --minutes 0.05 & "
                      "pid=$!; sleep 1; kill -INT $pid; wait $pid")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse(json.loads(done.stdout.splitlines()[-1])["interrupted"])
 
-    # Fails if a failed save damages the previous checkpoint. A limit on the file size simulates a
-    # full disk.
-    def test_full_disk_leaves_the_old_checkpoint(self):
+    # Fails if a failed save damages the previous checkpoint. A file size limit simulates a full
+    # disk.
+    def test_full_disk_keeps_previous_checkpoint(self):
         self.losses(self.train("out", "--steps 3"))
         before = self.digests("out")
         done = self.train("out", "--steps 5", before="trap '' XFSZ; ulimit -f 20; ")
@@ -171,9 +170,8 @@ class Train(SmallModelTest):
         self.assertIn("File too large", done.stderr)
         self.assertEqual(self.digests("out"), before)
 
-    # Fails if a resumed run trains on different data than before, or accepts a partially saved
-    # state.
-    def test_resume_refuses_what_does_not_fit(self):
+    # Fails if a run is resumed with changed data or without a checkpoint.
+    def test_resume_rejects_changed_data(self):
         self.losses(self.train("out", "--steps 3"))
         with open(self.data, "a", encoding="utf-8") as file:
             file.write("more\n")
@@ -182,8 +180,8 @@ class Train(SmallModelTest):
         self.assertIn("data", done.stderr)
         self.assertIn("no such file", self.train("nowhere", "--resume").stderr.lower())
 
-    # Fails if one of these is accepted, crashes, or gives a message without the cause.
-    def test_wrong_input(self):
+    # Fails if invalid input is accepted, or if the error does not name the cause.
+    def test_invalid_input(self):
         for options, text in (("--data /nowhere/x", "/nowhere/x"), ("--dtype int3", "int3"), ("--steps 0", "steps"),
                               ("--lr -1", "lr"), ("--heads 3 --kv-heads 2", "heads"), ("--rope-theta 0", "rope_theta"),
                               ("--initializer-range nan", "initializer_range")):
@@ -195,9 +193,9 @@ class Train(SmallModelTest):
             file.write("too short")
         self.assertIn("too little text", shell(f"anyaccel train --out {self.path('x')} --data {short}").stderr)
 
-    # Fails if an option that --resume cannot change is ignored silently, or is rejected with an
-    # unchanged value.
-    def test_resume_keeps_what_decides_the_run(self):
+    # Fails if an option that cannot change on --resume is ignored, or if its unchanged value is
+    # rejected.
+    def test_resume_rejects_changed_options(self):
         self.losses(self.train("out", "--steps 2 --seed 4"))
         for option in ("--seed 5", "--dtype bf16", "--clip 2", "--tie-embeddings", "--vocab-size 300"):
             done = self.train("out", f"--resume --steps 3 {option}")
@@ -212,15 +210,15 @@ class Train(SmallModelTest):
         done = shell(f"anyaccel train --data {self.data} --out {self.path('out')} --resume")
         self.assertIn("nothing to do: the run was already complete after 2 steps", done.stdout)
 
-    # Fails if an unwritable folder is noticed only after training.
-    def test_unwritable_folder_is_told_before_training(self):
+    # Fails if an unwritable output folder is detected only after training.
+    def test_unwritable_folder_fails_before_training(self):
         for out in ("text.txt/out", "text.txt"):
             done = self.train(out, "--steps 2")
             self.assertEqual((done.returncode, done.stdout), (1, ""), out)
             self.assertIn("text.txt", done.stderr)
 
-    # Fails if a name that is not UTF-8 prevents the checkpoint.
-    def test_names_that_are_not_utf8(self):
+    # Fails if no checkpoint is written when a path is not valid UTF-8.
+    def test_paths_without_utf8(self):
         data, out = os.fsencode(self.folder) + b"/\xff.txt", os.fsencode(self.folder) + b"/out\xff"
         os.rename(self.data, data)
         command = [os.path.join(BIN, "anyaccel"), "train", "--data", data, "--out", out, "--steps", "2", "--json"]
@@ -229,7 +227,7 @@ class Train(SmallModelTest):
         self.assertEqual(json.loads(done.stdout.splitlines()[-1])["steps"], 2)
         self.assertIn(b"model.safetensors", os.listdir(out))
 
-    # Fails if the progress of a run without a terminal is missing, or contains control characters.
+    # Fails if progress is not printed without a terminal, or if it contains control characters.
     def test_plain_progress(self):
         done = shell(f"anyaccel train --data {self.data} --out {self.path('out')} {SMALL} --steps 3")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -258,30 +256,31 @@ class Generate(unittest.TestCase):
     def generate(self, options):
         return shell(f"anyaccel generate --model {self.model} {options}")
 
-    # Fails if the model did not learn, or standard output contains anything but the generated text.
+    # Fails if the model did not learn its text, or if standard output contains anything but the
+    # generated text.
     def test_greedy(self):
         done = self.generate("--prompt abc -n 5 --temperature 0")
         self.assertEqual((done.returncode, done.stdout), (0, "defgh\n"), done.stderr)
 
-    # Fails if anything but the seed affects the random numbers.
+    # Fails if two generations with the same seed differ, or if the seed has no effect.
     def test_seed(self):
         sample = "--prompt a -n 25 --temperature 3 --seed "
         self.assertEqual(self.generate(sample + "1").stdout, self.generate(sample + "1").stdout)
         self.assertNotEqual(self.generate(sample + "1").stdout, self.generate(sample + "2").stdout)
 
-    # Fails if a stop text is printed, or not recognized.
+    # Fails if generation does not end at a stop text, or if the stop text is printed.
     def test_stop(self):
         self.assertEqual(self.generate("--prompt abc -n 20 --greedy --stop gh").stdout, "def\n")
 
-    # Fails if keys that programs read are missing.
+    # Fails if a key that programs read is missing.
     def test_json(self):
         out = json.loads(self.generate("--prompt abc -n 5 --greedy --json").stdout)
         self.assertEqual((out["text"], out["ids"], out["finish_reason"]), ("defgh", list(b"defgh"), "length"))
         for key in ("prefill_seconds", "decode_seconds", "tokens_per_second", "accelerator"):
             self.assertIn(key, out)
 
-    # Fails if one of these is accepted, crashes, or gives a message without the cause.
-    def test_wrong_input(self):
+    # Fails if invalid input is accepted, or if the error does not name the cause.
+    def test_invalid_input(self):
         for options, text in (("--prompt " + "a" * 33, "context"), ("--prompt-ids '1 x'", '"x"'),
                               ("--prompt-ids 999", "999"), ("--prompt a --top-p 2", "top-p"),
                               ("--prompt a --dtype int3", "int3")):
@@ -290,7 +289,7 @@ class Generate(unittest.TestCase):
             self.assertIn(text, done.stderr)
         self.assertIn("/nowhere", shell("anyaccel generate --model /nowhere --prompt a").stderr)
 
-    # Fails if a damaged checkpoint is used, or its error lacks the file or tensor.
+    # Fails if a damaged checkpoint is used, or if the error does not name the file or tensor.
     def test_damaged_checkpoint(self):
         copy = os.path.join(self.folder.name, "copy")
         weights = os.path.join(copy, "model.safetensors")

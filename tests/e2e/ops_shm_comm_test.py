@@ -1,4 +1,4 @@
-"""Collectives over shared memory in Python programs: two and three processes started by
+"""Tests of collectives over shared memory in Python programs: two and three processes that use
 torch.distributed.
 """
 import os
@@ -13,7 +13,7 @@ REDUCTIONS = ("sum", "avg", "product", "min", "max")
 
 
 def start(rank, size, store, device="cpu"):
-    """Return the op's module. The group is torch.distributed's default one."""
+    """Return the op's Python module, initialized for torch.distributed's default group."""
     import datetime
 
     import torch
@@ -36,7 +36,7 @@ def start(rank, size, store, device="cpu"):
 
 
 def code_of(call, *arguments):
-    """Return the code and text of the anyaccel.Error that a call must raise."""
+    """Return the code and message of the anyaccel.Error that the call raises."""
     import anyaccel
     try:
         call(*arguments)
@@ -71,8 +71,8 @@ def same(got, want):
 
 
 def can_reduce(dtype, op):
-    """Return whether the header promises a reduction: all of floats, all but averages of integers
-    and bool, sums and averages of complex numbers.
+    """Return whether the header documents the reduction as supported: all reductions of floats, all
+    but averages of integers and bool, and sums and averages of complex numbers.
     """
     import torch
     if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
@@ -106,9 +106,9 @@ def every_dtype(rank, size, shm):
             assert torch.equal(sent.view(torch.uint8), parts[size - 1].view(torch.uint8))
 
 
-def hard_numbers(rank, size, shm):
-    """Check numbers that reveal sums in the tensor's own dtype, signed comparisons and lost NaNs.
-    All ranks get the same bits.
+def edge_values(rank, size, shm):
+    """Check values that reveal sums in the tensor's own dtype, signed comparisons of unsigned
+    values, and lost NaNs.
     """
     import torch
     for dtype, value in ((torch.float16, 2048.0), (torch.bfloat16, 256.0)):
@@ -132,8 +132,8 @@ def hard_numbers(rank, size, shm):
                 assert tensor.isnan().all(), (dtype, op, place, tensor)
 
 
-def calls_that_differ(rank, size, shm):
-    """Call with a different source on each rank."""
+def mismatched_calls(rank, size, shm):
+    """Broadcast with a different source rank on each rank, which is an error."""
     import torch
     code, text = code_of(shm.broadcast, torch.ones(2), rank)
     assert code == "invalid_argument" and "from rank 0" in text and "from rank 1" in text, (code, text)
@@ -153,22 +153,22 @@ def renew(shm):
     assert shm.initialize(timeout=30.0) == ""
 
 
-def made_anew(rank, size, shm):
+def recreated_group(rank, size, shm):
     import torch
     import torch.distributed as dist
-    assert shm.initialize(timeout=1.5) == ""  # for the existing group
+    assert shm.initialize(timeout=1.5) == ""  # changes the timeout of the existing group
     begin = time.monotonic()
     if rank == 0:
         code, text = code_of(shm.barrier)
         assert code == "timeout" and "rank 1 did not respond in time" in text, (code, text)
         assert time.monotonic() - begin < 15, "the first timeout was 30 s"
     dist.barrier()
-    # Another process group with the same name, after the old one has failed.
+    # Replace the failed process group by another one with the same name.
     dist.destroy_process_group()
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[4]}_again", rank=rank, world_size=size)
     try:
         torch.ops.deepspeed.inference_all_reduce(torch.ones(4))
-        raise AssertionError("a group of a process group that is no more")
+        raise AssertionError("the group of a destroyed process group is still usable")
     except RuntimeError as error:
         assert "process group was destroyed" in str(error), error
     tensor = torch.ones(4)
@@ -208,7 +208,7 @@ def groups(rank, size, shm):
     shm.barrier()
 
 
-def names_of_deepspeed(rank, size, shm):
+def deepspeed_names(rank, size, shm):
     import torch
     assert shm.vector_kernel_level() == 2
     tensor = torch.ones(4)
@@ -269,33 +269,34 @@ class ShareMemCommTest(unittest.TestCase):
                     os.unlink(file)
         self.assertEqual(ended, codes or [0] * size)
 
-    # Fails if a dtype, reduction, layout, size or name gives different results than torch.
+    # Fails if a result differs from torch for any dtype, reduction, memory layout or size.
     def test_two_ranks(self):
-        self.run_ranks(2, "every_dtype", "hard_numbers", "layouts", "names_of_deepspeed", "opcheck", "calls_that_differ")
+        self.run_ranks(2, "every_dtype", "edge_values", "layouts", "deepspeed_names", "opcheck", "mismatched_calls")
 
-    # Fails if overlapping groups disturb each other, or parts are distributed wrongly.
+    # Fails if overlapping groups interfere, or if a collective gives a wrong result with three
+    # ranks.
     def test_three_ranks(self):
-        self.run_ranks(3, "every_dtype", "hard_numbers", "layouts", "groups")
+        self.run_ranks(3, "every_dtype", "edge_values", "layouts", "groups")
 
-    # Fails if the process group, which is used without shared memory, reduces differently or not at
-    # all.
-    def test_process_group_instead(self):
-        self.run_ranks(3, "every_dtype", "hard_numbers", "layouts", ANYACCEL_SHM_DIR="/no/such/folder")
+    # Fails if results are wrong when shared memory is unavailable and the process group is used
+    # instead.
+    def test_process_group_fallback(self):
+        self.run_ranks(3, "every_dtype", "edge_values", "layouts", ANYACCEL_SHM_DIR="/no/such/folder")
 
-    # Fails if a group outlives its process group after another one with the same name replaced it,
-    # or keeps its first timeout.
-    def test_made_anew(self):
-        self.run_ranks(2, "made_anew")
+    # Fails if a group keeps its first timeout, or if it remains usable after its process group was
+    # destroyed.
+    def test_recreated_group(self):
+        self.run_ranks(2, "recreated_group")
 
-    # Fails if a rank does not get a typed error when its memory would be in a network folder.
+    # Fails if shared memory in a network folder is not rejected with a typed error.
     def test_network_folder(self):
         self.run_ranks(2, "refused", ANYACCEL_SHM_DIR="/proc")
 
-    # Fails if other ranks wait for a killed one.
+    # Fails if other ranks wait for a killed rank instead of getting an error.
     def test_killed_rank(self):
         self.run_ranks(3, "killed", codes=[0, -signal.SIGKILL, 0])
 
-    # Fails if a device's tensors are treated as host memory.
+    # Fails if tensors of a device are treated as host memory.
     def test_simulated_device(self):
         self.run_ranks(2, "on_device", DS_ACCELERATOR="sim")
 

@@ -1,5 +1,5 @@
-"""Ops of an installed AnyAccel: prebuilt, without a compiler, in any folder; and the command
-`anyaccel ops`.
+"""Tests of the ops of an installed AnyAccel, which are prebuilt and need no compiler, and of the
+command `anyaccel ops`.
 """
 import hashlib
 import json
@@ -16,21 +16,21 @@ class Ops(unittest.TestCase):
     def setUpClass(cls):
         cls.folder, cls.prefix = install(cls)
         cls.environment = {**ENVIRONMENT, "ANYACCEL_OP_CACHE": str(cls.folder / "op cache")}
-        # No program is in PATH, in particular no compiler.
+        # PATH contains no programs, in particular no compiler.
         cls.bare = {**cls.environment, "PATH": "/nowhere", "CXX": "/nowhere/c++"}
 
     def ops(self, *words, check=True, prefix=None, env=None):
-        # On a slow machine, progress messages on standard error would mix with JSON on standard
-        # output.
+        # On a slow machine, progress messages go to standard error, which must not be mixed with
+        # JSON.
         apart = {"stderr": subprocess.PIPE} if "--json" in words and check else {}
         return run((prefix or self.prefix) / "bin/anyaccel", "ops", *words, check=check, env=env or self.environment, **apart)
 
     def listed(self, **options):
-        """Return the host's ops by name; CUDA sources may have the same name."""
+        """Return the host's ops by name. Ops for CUDA, which may have the same names, are omitted.
+        """
         return {op["name"]: op for op in json.loads(self.ops("list", "--json", **options).stdout) if op["backends"] != ["cuda"]}
 
-    # Fails if a prebuilt library's key differs between installation and build tree, or computing it
-    # needs a compiler.
+    # Fails if a prebuilt library is not used after installation, or if finding it needs a compiler.
     def test_1_prebuilt_without_compiler(self):
         built = {p.name for p in (BUILD / "lib/ops").glob("libanyaccel_op_*.so")}
         self.assertIn("libanyaccel_op_utils.so", built)
@@ -40,7 +40,7 @@ class Ops(unittest.TestCase):
                 self.assertEqual((op["state"], op["compatible"]), ("prebuilt", True), op)
                 self.assertTrue(op["library"].startswith(os.path.realpath(self.prefix)), op)
 
-    # Fails if a path is compiled into libraries or keys.
+    # Fails if prebuilt libraries are not found after the installation was moved.
     def test_2_moved_installation(self):
         moved = self.folder / "moved"
         self.prefix.rename(moved)
@@ -59,8 +59,7 @@ class Ops(unittest.TestCase):
             moved.rename(self.prefix)
         self.assertFalse((self.folder / "op cache").exists() and list((self.folder / "op cache").glob("*/*.so")))
 
-    # Fails if this machine's library is used for a different instruction set, a dry run executes
-    # something, or clean keeps unused entries.
+    # Fails if a library of another instruction set is used, or if a dry run builds something.
     def test_3_build_for_another_machine(self):
         plan = self.ops("build", "UtilsBuilder", "--dry_run", "--target-arch=x86-64-v3").stdout
         self.assertRegex(plan, r"(?s)utils\n  key     [0-9a-f]{64}\n.* -march=x86-64-v3 .* -shared ")
@@ -72,19 +71,19 @@ class Ops(unittest.TestCase):
             self.assertEqual(one["state"], "cached")
             self.assertEqual(json.loads(self.ops("clean", "--json").stdout)["removed"], 1)
 
-    # Fails if the machine-readable plan is not JSON.
+    # Fails if `ops build --dry-run --json` does not print a JSON plan.
     def test_5_plan_as_json(self):
         (plan,) = json.loads(self.ops("build", "utils", "--dry-run", "--json").stdout)
         self.assertEqual((plan["name"], len(plan["key"])), ("utils", 64))
         self.assertIn(" -shared ", plan["commands"][-1])
 
-    # Fails if CUDA sources are mistaken for the host's sources of the same name.
-    def test_8_one_name_two_backends(self):
+    # Fails if sources for CUDA and for the host are confused when an op has both.
+    def test_8_same_op_for_two_backends(self):
         (plan,) = json.loads(self.ops("build", "fused_adam", "--backend", "cpu", "--dry-run", "--json").stdout)
         self.assertIn("/libanyaccel_op_fused_adam.so", plan["commands"][-1])
 
-    # Fails if one invalid description hides all ops, or is skipped silently.
-    def test_6_one_bad_description(self):
+    # Fails if one invalid description hides the other ops, or if it is skipped without a message.
+    def test_6_invalid_description(self):
         folder = next(self.prefix.glob("share/anyaccel/ops")) / "bad"
         folder.mkdir()
         (folder / "bad.op").write_text("anyaccel_op = 1\nnonsense\n")
@@ -96,15 +95,15 @@ class Ops(unittest.TestCase):
         finally:
             shutil.rmtree(folder)
 
-    # Fails if a library that the loader rejects is an error although it can be built here, or the
-    # next process tries it again.
+    # Fails if a prebuilt library that cannot be opened is not rebuilt, or if the next process tries
+    # it again.
     def test_7_library_that_cannot_be_opened(self):
         if cached("ANYACCEL_BUILD_PYTHON") != "ON":
-            self.skipTest("needs Python")
+            self.skipTest("this build has no Python package")
         library = next(self.prefix.glob("lib*/**/libanyaccel_op_utils.so"))
         manifest = library.with_name(library.name + ".manifest")
         whole, text = library.read_bytes(), manifest.read_text()
-        # Like a library built for a newer C library: intact, but it cannot be opened.
+        # Simulate a library that was built for a newer C library: intact, but it cannot be opened.
         library.write_bytes(b"no ELF")
         manifest.write_text(text.replace(hashlib.sha256(whole).hexdigest(), hashlib.sha256(b"no ELF").hexdigest()))
         try:
@@ -120,10 +119,10 @@ class Ops(unittest.TestCase):
             manifest.write_text(text)
             self.ops("clean")
 
-    # Fails if an unknown name or an invalid argument is accepted silently.
-    def test_4_wrong_words(self):
+    # Fails if an unknown name or an invalid argument is accepted.
+    def test_4_invalid_arguments(self):
         for words, code, text in [(["build", "nosuch"], 1, '"nosuch"'), (["list", "--colour"], 2, "--colour"), ([], 2, "requires one of list, build"),
-                                  (["biuld"], 2, 'no action "biuld"; did you mean \'build\'?'), (["info"], 2, "NAME"),
+                                  (["biuld"], 2, 'unknown action "biuld"; did you mean \'build\'?'), (["info"], 2, "NAME"),
                                   (["clean", "--dry-run"], 2, 'unknown option "--dry-run"'),
                                   (["build", "fused_adam", "--backend", "nosuch"], 1, "no sources"),
                                   (["build", "utils", "--target-arch=native"], 1, "other than native")]:

@@ -1,5 +1,5 @@
-"""Models may have rows for ids that their tokenizer does not define. Such ids decode to an empty
-string, as in transformers.
+"""Tests of models with more embedding rows than their tokenizer has tokens. As in transformers, ids
+without a token decode to an empty string.
 """
 import json
 import os
@@ -12,7 +12,7 @@ from shell import shell
 import tokenizers
 import transformers
 
-ROWS, TOKENS, GAP = 160, 96, 40  # rows of the model; the tokens have ids 0 to 96, except 40
+ROWS, TOKENS, GAP = 160, 96, 40  # the model has ROWS rows; the tokens have the ids 0 to TOKENS except GAP
 SIZES = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=160,
              initializer_range=0.12, bos_token_id=None, eos_token_id=None, pad_token_id=None)
 PROMPTS = ["abc", "The quick brown fox", "x y z"]
@@ -49,13 +49,15 @@ class PaddedVocabulary(unittest.TestCase):
         return done.stdout
 
     def want(self, prompt):
-        """Return ids and text of transformers, including ids without a token."""
+        """Return the ids that transformers generates, including ids without a token, and their
+        text.
+        """
         ids, _ = random_models.greedy(self.model, self.tokenizer.encode(prompt), NEW)
         self.assertTrue([i for i in ids if i > TOKENS] and [i for i in ids if i < TOKENS], ids)
         return ids, self.tokenizer.decode(ids)
 
     def test_generate(self):
-        # Fails if an id without a token ends generation or adds text, in any generation mode.
+        # Fails if an id without a token ends generation or adds text, in any mode of generation.
         options = f"--model {self.folder}/model --raw --greedy -n {NEW}"
         for prompt in PROMPTS:
             ids, text = self.want(prompt)
@@ -66,7 +68,7 @@ class PaddedVocabulary(unittest.TestCase):
                     self.assertEqual(self.run_program(f"generate {options}{way} -p '{prompt}'"), text + "\n")
 
     def test_prompts(self):
-        # Fails if such an id loses the text of a prompt from a file.
+        # Fails if an id without a token changes the results of prompts from a file.
         path = os.path.join(self.folder, "prompts")
         with open(path, "w", encoding="utf-8") as file:
             file.write("".join(prompt + "\n" for prompt in PROMPTS))
@@ -74,12 +76,13 @@ class PaddedVocabulary(unittest.TestCase):
         self.assertEqual([(one["ids"], one["text"]) for one in map(json.loads, out.splitlines())], [self.want(prompt) for prompt in PROMPTS])
 
     def test_chat(self):
-        # Fails if such an id ends a conversation.
+        # Fails if an id without a token ends an answer or adds text to it.
         out = self.run_program(f"chat --model {self.folder}/model --greedy -n {NEW} <<< '{PROMPTS[0]}'")
         self.assertEqual(out, self.want(PROMPTS[0])[1] + "\n")
 
     def test_prompt_ids(self):
-        # Fails if such an id is rejected in a prompt, or an id beyond the model's rows is accepted.
+        # Fails if an id without a token is rejected in --prompt-ids, or if an id beyond the model's
+        # rows is accepted.
         ids = [5, ROWS - 1, GAP]
         got = json.loads(self.run_program(f"generate --model {self.folder}/model --prompt-ids '{' '.join(map(str, ids))}' --greedy -n {NEW} --json"))
         self.assertEqual(got["ids"], random_models.greedy(self.model, ids, NEW)[0])
@@ -88,7 +91,7 @@ class PaddedVocabulary(unittest.TestCase):
         self.assertNotEqual(bad.returncode, 0)
 
     def test_stop(self):
-        # Fails if a stop string is missed because such an id is between its tokens.
+        # Fails if a stop string is missed because an id without a token is between its tokens.
         ids, text = self.want(PROMPTS[2])
         place = next(i for i in range(1, NEW - 1) if ids[i] > TOKENS and ids[i - 1] < TOKENS and ids[i + 1] < TOKENS)
         stop = self.tokenizer.decode(ids[place - 1:place + 2])

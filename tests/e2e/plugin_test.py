@@ -1,5 +1,5 @@
-"""examples/out_of_tree_backend, built outside the tree against the installed package, and run in
-the installed program.
+"""Tests of examples/out_of_tree_backend: built outside the tree against the installed package, and
+loaded into the installed program.
 """
 import json
 import os
@@ -29,17 +29,16 @@ class Plugin(unittest.TestCase):
         return run(self.prefix / "bin/anyaccel", *words, check=check, env={**ENVIRONMENT, **variables})
 
     def report(self, check=True, **variables):
-        # Warnings on standard error come first.
+        # If standard error is included, warnings come before the JSON object.
         text = self.anyaccel("report", "--json", check=check, **variables).stdout
         return text[:text.index("{")], json.loads(text[text.index("{"):])
 
     def losses(self, text):
         return json.loads([line[line.index("{"):] for line in text.splitlines() if '"losses"' in line][-1])
 
-    # Fails if the plugin does not load into the unchanged program, cannot run tensors or training,
-    # gets different losses than the CPU, whose kernels it uses, or its op does not build from the
-    # plugin's folder.
-    def test_1_its_own_tests(self):
+    # Fails if the example's own tests fail when it is built outside the tree. Also fails if
+    # training gives other losses than on the CPU, whose kernels the example uses.
+    def test_1_own_tests(self):
         said = run("ctest", "--test-dir", self.built, "-V", env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", "ANYACCEL_OP_CACHE": str(self.folder / "op cache")}).stdout
         self.assertIn("100% tests passed, 0 tests failed", said)
         self.assertEqual([p.name for p in (self.folder / "op cache").glob("*/*.so")], ["libanyaccel_op_axpy.so"])
@@ -48,14 +47,14 @@ class Plugin(unittest.TestCase):
         words = re.search(r'Test command: .*?anyaccel ("train".*)', said).group(1)
         words = [word.replace("/model", "/model-cpu") for word in re.findall(r'"([^"]*)"', words)]
         cpu = self.losses(self.anyaccel(*words, DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1").stdout)
-        # Attention is a single kernel on the CPU and composed of other ops elsewhere, so the last
-        # bits differ.
+        # On the CPU, attention is a single kernel. Elsewhere it is composed of other ops, so the
+        # last bits differ.
         self.assertEqual(len(ours["losses"]), 3)
         for mine, its in zip(ours["losses"], cpu["losses"]):
             self.assertAlmostEqual(mine, its, delta=1e-5 * its)
 
-    # Fails if the output of new-backend differs from the example, which these tests build, or keeps
-    # its name.
+    # Fails if `new-backend` does not generate the example that these tests build, or if a project
+    # with another name contains the example's name.
     def test_2_new_backend(self):
         self.anyaccel("new-backend", NAME, self.folder / "same")
         run("diff", "-r", self.project, self.folder / "same")
@@ -69,7 +68,7 @@ class Plugin(unittest.TestCase):
         self.assertIn("device_type = my_card\n", texts[pathlib.Path("my_card.traits")])
         configure(self.folder / "other", self.folder / "other/build", self.prefix)
 
-    # Fails if the report omits a plugin, or describes it wrongly.
+    # Fails if the report omits the plugin or describes it wrongly.
     def test_3_report(self):
         said, data = self.report(DS_ACCELERATOR=NAME)
         self.assertEqual((said, data["accelerator"]), ("", NAME))
@@ -82,8 +81,8 @@ class Plugin(unittest.TestCase):
         _, data = self.report(DS_ACCELERATOR="cpu")
         self.assertEqual(data["plugins"][0]["verdict"], "found")
 
-    # Fails if a broken plugin stops a program that does not use it, or one that names it continues
-    # without it.
+    # Fails if a broken plugin stops a program that does not use it. Also fails if a program that
+    # selects it continues.
     def test_4_broken(self):
         broken = self.folder / "broken"
         broken.mkdir(mode=0o755)
@@ -103,8 +102,8 @@ class Plugin(unittest.TestCase):
         done = self.anyaccel("report", check=False, path=broken, DS_ACCELERATOR=NAME)
         self.assertIn("is writable by everyone", " ".join(done.stdout.split()))
 
-    # Fails if torch's Python code behaves differently on the example than on the CPU:
-    # checkpointing, seeds, current device, autocast.
+    # Fails if torch's Python code does not work with the example: checkpointing, seeds, current
+    # device or autocast.
     def test_5_python(self):
         if not cached("ANYACCEL_PYTHON_EXECUTABLE") or not list(BUILD.glob("python/anyaccel/_conformance*")):
             self.skipTest("this build has no Python package")
@@ -115,8 +114,8 @@ class Plugin(unittest.TestCase):
         self.assertGreater(len(cases), 15)
         self.assertEqual([case for case in cases if case["outcome"] != "passed"], [])
 
-    # Fails if a plugin installed next to AnyAccel needs the variable.
-    def test_6_installed_beside(self):
+    # Fails if a plugin installed into AnyAccel's prefix is not found without ANYACCEL_PLUGIN_PATH.
+    def test_6_installed_into_prefix(self):
         run("cmake", "--install", self.built, "--prefix", self.prefix, env=ENVIRONMENT)
         done = run(self.prefix / "bin/anyaccel", "report", env={**ENVIRONMENT, "DS_ACCELERATOR": NAME})
         self.assertIn("lib", done.stdout)

@@ -1,5 +1,6 @@
-"""Small random checkpoints of Hugging Face's families, created with fixed seeds, and transformers'
-results for them. Ends the test with a reason if transformers is not installed.
+"""Helpers that create small random checkpoints of Hugging Face's families with fixed seeds, and
+compute transformers' results for them. Importing this module skips the test if transformers is not
+installed.
 """
 import os
 import sys
@@ -25,10 +26,10 @@ def make(family, folder, sizes):
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() == 1:  # the default ones and zeros of norms and biases would hide errors
+            if parameter.dim() == 1:  # the default ones and zeros in norms and biases would hide errors
                 parameter.add_(torch.randn_like(parameter) * 0.2)
     model.save_pretrained(folder, max_shard_size=shard)
-    if bare:  # as in the original files of GPT-2 and OPT
+    if bare:  # names without the prefix, as in the original files of GPT-2 and OPT
         path = os.path.join(folder, "model.safetensors")
         tensors = {name.split(".", 1)[1]: tensor.clone() for name, tensor in load_file(path).items()}
         save_file(tensors, path, metadata={"format": "pt"})
@@ -41,7 +42,7 @@ def logits(model, ids):
 
 
 def greedy(model, ids, count):
-    """Return the `count` greedy ids that follow, and the margin of each over the second best."""
+    """Return the next `count` greedy ids, and for each its margin over the second-best id."""
     out = model.generate(torch.tensor([ids]), max_new_tokens=count, do_sample=False, output_scores=True, return_dict_in_generate=True)
     margins = [float(best[0] - best[1]) for best in (score[0].topk(2).values for score in out.scores)]
     return out.sequences[0, len(ids):].tolist(), margins

@@ -1,5 +1,5 @@
-"""`anyaccel report`: the chosen accelerator and the reason, as text and as JSON, also if none can
-be chosen.
+"""Tests of `anyaccel report`: the selected accelerator and the reason, as text and as JSON, also if
+no accelerator can be selected.
 """
 import fcntl
 import json
@@ -19,7 +19,7 @@ def report(**variables):
 
 
 class Report(unittest.TestCase):
-    # Fails if a key that programs read is missing or has a different type.
+    # Fails if a key that programs read is missing or has the wrong type.
     def test_json_schema(self):
         done, data = report()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -43,7 +43,8 @@ class Report(unittest.TestCase):
         self.assertEqual(data["shared_memory"]["path"], "/dev/shm")
         self.assertGreater(data["topology"]["cores"], 0)
 
-    # Fails if threads spin as long as by libgomp's default, or the user's setting is overridden.
+    # Fails if OpenMP threads spin longer than the limit that AnyAccel sets, or if a user's setting
+    # is overridden.
     def test_spinning_is_limited(self):
         for given, expected in (({}, "'5000'"), ({"GOMP_SPINCOUNT": "77"}, "'77'")):
             shown = shell("anyaccel report", OMP_DISPLAY_ENV="verbose", **given).stderr
@@ -51,7 +52,7 @@ class Report(unittest.TestCase):
                 self.skipTest("this LibTorch does not use libgomp")
             self.assertIn("GOMP_SPINCOUNT = " + expected, shown)
 
-    # Fails if a key is added or renamed without documentation.
+    # Fails if a key of the report is not documented.
     def test_every_key_is_documented(self):
         _, data = report()
         with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/reference/cli.md"), encoding="utf-8") as file:
@@ -59,14 +60,14 @@ class Report(unittest.TestCase):
         for key in [*data, *data["versions"], *data["devices"][0], *data["topology"], *data["memory"]["limits"]]:
             self.assertIn(f"`{key}`", page)
 
-    # Fails if backends are not probed, or the chosen one is not among the available ones.
+    # Fails if the selected backend is not among those reported as available.
     def test_chosen_is_available(self):
         _, data = report()
         verdicts = {b["name"]: b["verdict"] for b in data["backends"]}
         self.assertGreaterEqual(len(verdicts), 2)
         self.assertEqual(verdicts[data["accelerator"]], "available")
 
-    # Fails if text and JSON disagree, or a line exceeds the width.
+    # Fails if the text disagrees with the JSON report, or if a line is longer than 100 columns.
     def test_text(self):
         _, data = report()
         done = shell("anyaccel report")
@@ -79,7 +80,7 @@ class Report(unittest.TestCase):
         wide = [line for line in done.stdout.splitlines() if len(line) > 100 and " " in line.strip()[40:]]
         self.assertEqual(wide, [])
 
-    # Fails if lines do not fit the terminal.
+    # Fails if a line is wider than the terminal.
     def test_width_of_the_terminal(self):
         main, side = os.openpty()
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -89,7 +90,7 @@ class Report(unittest.TestCase):
             try:
                 while chunk := os.read(main, 65536):
                     text += chunk
-            except OSError:  # the other end is closed
+            except OSError:  # the program has closed its end
                 pass
         os.close(main)
         self.assertEqual(process.returncode, 0)
@@ -97,16 +98,16 @@ class Report(unittest.TestCase):
         self.assertGreater(len(lines), 30)
         self.assertEqual([line for line in lines if len(line) > 80 and " " in line.strip()], [])
 
-    # Fails if DS_ACCELERATOR does not take precedence, or the reason does not mention it.
+    # Fails if DS_ACCELERATOR does not take precedence, or if the reason does not mention it.
     def test_named_accelerator(self):
         done, data = report(DS_ACCELERATOR="cpu")
         self.assertEqual((done.returncode, data["accelerator"]), (0, "cpu"))
         self.assertIn("DS_ACCELERATOR", data["reason"])
         self.assertEqual(data["environment"]["DS_ACCELERATOR"], "cpu")
 
-    # Fails if an unknown name is accepted, fails silently, or the error does not list the
-    # registered names.
-    def test_unknown_accelerator_lists_the_registered(self):
+    # Fails if an unknown accelerator is accepted, or if the error does not list the registered
+    # names.
+    def test_unknown_accelerator(self):
         done, data = report(DS_ACCELERATOR="gpu9000")
         self.assertEqual((done.returncode, data["accelerator"]), (1, None))
         self.assertIn("gpu9000", data["reason"])
@@ -116,19 +117,19 @@ class Report(unittest.TestCase):
         self.assertEqual(text.returncode, 1)
         self.assertIn("gpu9000", text.stdout)
 
-    # Fails if a named accelerator that cannot run falls back to another one, or its reason is lost.
-    def test_named_accelerator_that_cannot_run(self):
+    # Fails if selecting an accelerator that cannot run falls back to another one, or if the reason
+    # is lost.
+    def test_unavailable_accelerator(self):
         _, data = report()
         absent = [b for b in data["backends"] if b["verdict"] == "unavailable"]
         if not absent:
-            self.skipTest("every accelerator of this build can run here")
+            self.skipTest("every accelerator of this build is available")
         for backend in absent:
             done, named = report(DS_ACCELERATOR=backend["name"])
             self.assertEqual((done.returncode, named["accelerator"]), (1, None), backend["name"])
             self.assertIn(backend["reason"], named["reason"])
 
-    # Fails if strict mode allows the fallback to the CPU on a machine without a device, or rejects
-    # a machine that has one.
+    # Fails if ANYACCEL_STRICT allows the fallback to the CPU, or if it rejects an available device.
     def test_strict(self):
         _, data = report()
         done, strict = report(ANYACCEL_STRICT="1")
@@ -137,29 +138,29 @@ class Report(unittest.TestCase):
             self.assertIn("ANYACCEL_STRICT", strict["reason"])
         else:
             self.assertEqual((done.returncode, strict["accelerator"]), (0, data["accelerator"]))
-        # Naming the CPU is not a fallback.
+        # Selecting the CPU by name is not a fallback.
         self.assertEqual(report(ANYACCEL_STRICT="1", DS_ACCELERATOR="cpu")[0].returncode, 0)
 
-    # Fails if a value that is neither true nor false counts as "not strict".
-    def test_strict_with_a_wrong_value(self):
+    # Fails if an invalid value of ANYACCEL_STRICT is accepted.
+    def test_strict_with_invalid_value(self):
         done, data = report(ANYACCEL_STRICT="maybe")
         self.assertEqual((done.returncode, data["accelerator"]), (1, None))
         self.assertIn("ANYACCEL_STRICT", data["reason"])
 
-    # Fails if variables that affect results are not shown.
+    # Fails if the report omits variables that affect results.
     def test_environment_is_shown(self):
         _, data = report(OMP_NUM_THREADS="1", ANYACCEL_LOG_LEVEL="error")
         self.assertEqual(data["environment"]["OMP_NUM_THREADS"], "1")
         self.assertEqual(data["environment"]["ANYACCEL_LOG_LEVEL"], "error")
         self.assertEqual(data["host"]["threads"], 1)
 
-    # Fails if the limits are not the shell's.
+    # Fails if the reported stack limit is not that of the shell.
     def test_limits(self):
         done = shell("ulimit -S -s 4096 && anyaccel report --json")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["memory"]["limits"]["stack"], 4096 * 1024)
 
-    # Fails if the machine model needs LibTorch's module, or is empty.
+    # Fails if `anyaccel topology` fails or reports no cores.
     def test_topology(self):
         done = shell("anyaccel topology --json && anyaccel topology")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -167,7 +168,7 @@ class Report(unittest.TestCase):
         self.assertGreater(len(machine["cores"]), 0)
         self.assertRegex(done.stdout, re.compile(r"^packages \d+, cores \d+", re.MULTILINE))
 
-    # Fails if the error about an unreadable file does not name it.
+    # Fails if the error about an unreadable topology file does not name it.
     def test_topology_of_a_missing_file(self):
         done = shell("anyaccel topology --xml /nonexistent/machine.xml")
         self.assertEqual(done.returncode, 1)

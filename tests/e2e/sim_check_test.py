@@ -1,5 +1,5 @@
-"""The simulator's checker for users: silent about correct programs, clear and machine-readable
-about defective ones.
+"""Tests of the simulator's checker as users run it: no reports for correct programs, and clear and
+machine-readable reports for defective ones.
 """
 import json
 import os
@@ -18,7 +18,7 @@ WRONG = """
 import sys, torch
 torch.ops.load_library(sys.argv[1])
 
-# Its own lines:
+# The module is inserted here:
 def train_step():
     side = torch.Stream("sim:0")
     with side:
@@ -28,7 +28,7 @@ def train_step():
 train_step()
 try:
     torch.zeros(3, device="cuda")
-except (AssertionError, RuntimeError):  # the second in a torch that was built for it
+except (AssertionError, RuntimeError):  # RuntimeError in a torch that was built for CUDA
     pass
 """
 
@@ -36,11 +36,11 @@ except (AssertionError, RuntimeError):  # the second in a torch that was built f
 OUT_OF_MEMORY = """
 import sys, torch
 torch.ops.load_library(sys.argv[1])
-# Its own lines:
+# The module is inserted here:
 held = torch.empty(10 << 20, device="sim:0")
 
 def run_out():
-    return torch.empty(10 << 20, device="sim:0")  # more than is left of 64 MiB
+    return torch.empty(10 << 20, device="sim:0")  # more than what remains of 64 MiB
 
 try:
     run_out()
@@ -63,15 +63,16 @@ if sys.argv[2] == "fail later":
 
 class SimCheck(SmallModelTest):
     def run_checked(self, line, check="abort", kind="problems", **variables):
-        """Return the finished program, and the problems or notes in its file."""
+        """Run a command line with the checker, and return the finished process and the problems or
+        notes in the checker's JSON file.
+        """
         file = os.path.join(self.folder, "problems.json")
         done = shell(line, DS_ACCELERATOR="sim", SIM_CHECK=check, SIM_CHECK_JSON=file, OMP_NUM_THREADS="1", **variables)
         with open(file, encoding="utf-8") as opened:
             return done, json.load(opened)[kind]
 
-    # Fails if a correct program is reported. Training and generation were not written for the
-    # checker.
-    def test_right_programs(self):
+    # Fails if the checker reports a problem in training or generation, which are correct.
+    def test_correct_programs(self):
         train = f"anyaccel train --data {self.data} --out {self.folder}/model {SMALL} --steps 10"
         generate = f"anyaccel generate --model {self.folder}/model --prompt line --max-new-tokens 20"
         for line in (train, train + " --dropout 0.1 --dtype bf16", train + " --graph", generate):
@@ -79,17 +80,17 @@ class SimCheck(SmallModelTest):
                 done, problems = self.run_checked(line)
                 self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails if one of the ways to order streams is not understood.
-    def test_right_streams(self):
+    # Fails if the checker reports a valid way of ordering streams.
+    def test_correct_streams(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
-            self.skipTest("no torch in this Python")
-        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "right_streams.py")
+            self.skipTest("this Python has no torch")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "correct_streams.py")
         done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}")
         self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails if a report does not reach standard error and the file, or `report` changes the exit
-    # code.
-    def test_wrong_program_is_reported(self):
+    # Fails if a problem is not written to standard error and to the JSON file. Also fails if
+    # SIM_CHECK=report changes the exit code.
+    def test_defective_program_is_reported(self):
         done, problems = self.run_checked("sim_bugs prefetch_without_wait bug", "report")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([problem["kind"] for problem in problems], ["unordered_streams"])
@@ -97,20 +98,21 @@ class SimCheck(SmallModelTest):
         for part in ("(unordered_streams)", "float32 [32, 32]", "prefetch_without_wait", "wait_stream"):
             self.assertIn(part, done.stderr)
 
-    # Fails if `abort` lets the program continue, or ends it before the file is written.
+    # Fails if SIM_CHECK=abort lets the program continue, or if it aborts before the JSON file is
+    # written.
     def test_abort_ends_the_program(self):
         done, problems = self.run_checked("exec sim_bugs kv_cache_shared bug")
         self.assertEqual(done.returncode, -signal.SIGABRT, done.stderr)
         self.assertEqual(len(problems), 1)
 
-    # Fails if a report names only the interpreter's C code instead of the Python line, or a device
-    # name that torch's Python code rejects is not reported.
+    # Fails if a report does not name the Python line. Also fails if a device name that torch
+    # rejects is not reported.
     def test_python_lines(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
-            self.skipTest("no torch in this Python")
+            self.skipTest("this Python has no torch")
         program = os.path.join(self.folder, "wrong.py")
         with open(program, "w", encoding="utf-8") as file:
-            file.write(WRONG.replace("# Its own lines:", MODULE))
+            file.write(WRONG.replace("# The module is inserted here:", MODULE))
         with open(program, encoding="utf-8") as file:
             line = file.read().split("\n").index("    return hidden @ hidden") + 1
         done, problems = self.run_checked(f"{sys.executable} {program} {LIBRARY}", "report")
@@ -122,15 +124,14 @@ class SimCheck(SmallModelTest):
     def run_out_of_memory(self, way, check, kind):
         program = os.path.join(self.folder, "out_of_memory.py")
         with open(program, "w", encoding="utf-8") as file:
-            file.write(OUT_OF_MEMORY.replace("# Its own lines:", MODULE))
+            file.write(OUT_OF_MEMORY.replace("# The module is inserted here:", MODULE))
         line = f"exec {sys.executable} {program} {LIBRARY} '{way}'"
         return self.run_checked(line, check, kind, SIM_MEMORY="64MiB")
 
-    # Fails if an out-of-memory error that the program handles ends the program or counts as a
-    # problem.
+    # Fails if a handled out-of-memory error aborts the program or counts as a problem.
     def test_handled_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
-            self.skipTest("no torch in this Python")
+            self.skipTest("this Python has no torch")
         for way, status in (("retry", 0), ("pass", 0), ("fail later", 1)):
             with self.subTest(way):
                 done, notes = self.run_out_of_memory(way, "abort", "notes")
@@ -138,11 +139,10 @@ class SimCheck(SmallModelTest):
                 self.assertNotIn("(memory_limit)", done.stderr)
                 self.assertIn("note: the program handled 1 error", done.stderr)
 
-    # Fails if an out-of-memory error that ends the program is not reported, or the report lacks the
-    # failing line.
+    # Fails if an out-of-memory error that ends the program is not reported with the failing line.
     def test_fatal_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
-            self.skipTest("no torch in this Python")
+            self.skipTest("this Python has no torch")
         for way in ("give up", "raise", "raise from"):
             with self.subTest(way):
                 done, problems = self.run_out_of_memory(way, "report", "problems")
@@ -151,8 +151,8 @@ class SimCheck(SmallModelTest):
         done, problems = self.run_out_of_memory("raise", "abort", "problems")
         self.assertEqual((done.returncode, len(problems)), (-signal.SIGABRT, 1), done.stderr)
 
-    # Fails if an invalid value starts a program without checks.
-    def test_wrong_value(self):
+    # Fails if a program starts with an invalid value of SIM_CHECK.
+    def test_invalid_value(self):
         done = shell("sim_bugs kv_cache_shared fixed", DS_ACCELERATOR="sim", SIM_CHECK="yes")
         self.assertIn("SIM_CHECK", done.stderr)
         self.assertEqual(done.returncode, 1)

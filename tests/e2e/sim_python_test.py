@@ -1,5 +1,5 @@
-"""libanyaccel_sim.so in a Python program that does not know AnyAccel: training gives bitwise the
-same results as on the CPU.
+"""Tests of libanyaccel_sim.so in a Python program that does not use AnyAccel: training gives the
+same bits as on the CPU.
 """
 import os
 import subprocess
@@ -10,7 +10,7 @@ from shell import libtorch_accelerator
 
 LIBRARY = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "lib", "libanyaccel_sim.so")
 
-# The attributes that torch needs in the module of an unknown device type.
+# The attributes that torch requires in the module of a device type that it does not know.
 MODULE = """
 import types
 module = types.ModuleType("torch.sim")
@@ -76,19 +76,17 @@ class SimPython(unittest.TestCase):
         return subprocess.run([sys.executable, "-c", PROGRAM.format(name=name, module=module), LIBRARY], env=environment,
                               capture_output=True, text=True, timeout=100, check=False)
 
-    # Fails if the library does not make devices of the type available to torch's Python code, or an
-    # op of training differs.
-    def test_trains_as_on_the_cpu(self):
+    # Fails if training on the simulator in Python differs from training on the CPU in any bit.
+    def test_training_matches_cpu(self):
         for name, module in (("sim", MODULE), *(() if libtorch_accelerator() else (("mtia", ""),))):
             with self.subTest(name):
                 done = self.run_program(name, module)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn(f"device='{name}:1'", done.stdout)
 
-    # Fails if the simulator takes a device type that LibTorch occupies, so that autograd or torch's
-    # own module fails later.
+    # Fails if the simulator does not reject a device type that this LibTorch uses itself.
     @unittest.skipUnless(libtorch_accelerator(), "this LibTorch has no accelerator of its own")
-    def test_places_that_libtorch_keeps(self):
+    def test_device_types_of_libtorch(self):
         for name in ("cuda", "mtia"):
             done = self.run_program(name)
             self.assertEqual(done.returncode, 1, done.stderr)

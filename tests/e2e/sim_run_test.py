@@ -1,4 +1,6 @@
-"""`anyaccel sim run`: programs that do not know AnyAccel run on the simulated accelerator."""
+"""Tests of `anyaccel sim run`, which runs programs that do not use AnyAccel on the simulated
+accelerator.
+"""
 import functools
 import os
 import pathlib
@@ -26,8 +28,8 @@ def has_torch():
 
 
 class SimRun(unittest.TestCase):
-    # Fails if an invalid command line runs something, or its error does not name the cause.
-    def test_wrong_use(self):
+    # Fails if an invalid command line is accepted, or if the error does not name the cause.
+    def test_invalid_command_lines(self):
         for arguments, words in (((), "no program"), (("--nonsense", "--", "true"), "--nonsense"), (("--devices",), "--devices"),
                                  (("--check", "maybe", "--", "true"), "maybe")):
             result = run(*arguments)
@@ -37,32 +39,33 @@ class SimRun(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("no-such-program-here", result.stderr)
 
-    # Fails if arguments or options do not reach the program, or its exit code is lost.
+    # Fails if arguments or options do not reach the program, or if its exit code is lost.
     def test_arguments_and_exit_code(self):
         result = run("--devices", "3", "--memory=64MiB", "--", "sh", "-c", 'echo "$1 $SIM_DEVICES $SIM_MEMORY $DS_ACCELERATOR"; exit 7', "sh", "a b")
         self.assertEqual((result.returncode, result.stdout), (7, "a b 3 64MiB sim\n"), result.stderr)
 
-    # Fails if options cannot be written with `_`, as for every command, or an argument of the
-    # program is parsed as an option.
-    def test_either_dash(self):
+    # Fails if an option with `_` instead of `-` is rejected, or if an argument of the program is
+    # parsed as an option.
+    def test_underscores_in_options(self):
         result = run("--stands_in_for", "npu", "--devices=2", "--log_level", "warning", "sh", "-c", 'echo "$SIM_STANDS_IN_FOR $SIM_DEVICES $ANYACCEL_LOG_LEVEL $*"', "sh",
                      "--stands_in_for", "--log_level", "loud")
         self.assertEqual((result.returncode, result.stdout), (0, "npu 2 warning --stands_in_for --log_level loud\n"), result.stderr)
         self.assertEqual(run("--log-level", "loud", "--", "true").returncode, 2)
 
-    # Fails if a misspelled option does not get a suggestion.
+    # Fails if a misspelled option gets no suggestion.
     def test_misspelled_option(self):
         self.assertIn("unknown option \"--devises\"; did you mean '--devices'?\nTry 'anyaccel sim --help'.", run("--devises", "2", "--", "true").stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if a Python program that uses only torch does not find the simulated devices.
     def test_python_with_torch_alone(self):
         code = "import torch; x = torch.ones(4, device=torch.accelerator.current_accelerator()); print(x.device, x.sum().item(), torch.accelerator.device_count())"
         result = run("--devices", "3", "--", PYTHON, "-c", code)
         self.assertEqual(result.stdout, "sim:0 4.0 3\n", result.stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
-    # Fails if the simulator starts too late to stand in for a vendor's device type in Python.
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
+    # Fails if the simulator cannot stand in for a vendor's device type in Python, for example
+    # because it starts too late.
     def test_python_stands_in(self):
         code = """import sys, torch
 x = torch.ones(4, device=sys.argv[1]); x.requires_grad_(); (x * 2).sum().backward(); print(x.device, x.grad.sum().item())"""
@@ -74,9 +77,9 @@ x = torch.ones(4, device=sys.argv[1]); x.requires_grad_(); (x * 2).sum().backwar
             else:
                 self.assertEqual(result.stdout, f"{name}:0 8.0\n", result.stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
-    # Fails if a program written for one vendor lacks a part of that vendor's module in a torch that
-    # was not built for it, or runs elsewhere because no backend has the name.
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
+    # Fails if a program for one vendor's torch module does not run on the simulator that stands in
+    # for that vendor.
     def test_python_written_for_a_vendor(self):
         code = """import sys, torch
 name = sys.argv[1]
@@ -99,9 +102,9 @@ print(module.current_device(), accelerator.device_type(), accelerator.name(), x.
             result = run("--stands-in-for", name, "--check", "abort", "--", PYTHON, "-c", code, name)
             self.assertEqual(result.stdout, f"0 {name} {accelerator} 32.0 {name}:1 True\n", result.stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
-    # Fails if a vendor's name of a communication backend is unavailable without the vendor's
-    # package, or torch's default fails.
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
+    # Fails if the simulator does not provide a vendor's communication backend, or torch's default
+    # one.
     def test_torch_distributed(self):
         code = """import sys, torch, torch.distributed as dist
 name, backend = sys.argv[1], sys.argv[2] or None
@@ -114,9 +117,10 @@ dist.destroy_process_group()"""
             result = run("--stands-in-for", name, "--", PYTHON, "-c", code, name, backend)
             self.assertEqual(result.stdout, "6.0 staged\n", result.stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
-    # Fails if a torch that was already imported, or the user's sitecustomize, is ignored silently.
-    def test_torch_was_imported_already(self):
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
+    # Fails if no message is printed when sitecustomize has already imported torch. Also fails if
+    # the user's sitecustomize does not run.
+    def test_torch_imported_earlier(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "sitecustomize.py").write_text("import torch\nprint('mine ran')\n")
             result = run("--stands-in-for", "cuda", "--", PYTHON, "-c", "print('program ran')", PYTHONPATH=folder)
@@ -126,13 +130,13 @@ dist.destroy_process_group()"""
             self.assertEqual(result.stdout, "mine ran\n2.0\n", result.stderr)
             self.assertIn("torch was imported before", result.stderr)
 
-    # Fails if a Python program that does not use torch is slowed or changed.
+    # Fails if torch is imported into a Python program that does not use it.
     def test_python_without_torch(self):
         result = run("--", sys.executable, "-c", "import sys; print('torch' in sys.modules)")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "False\n", ""))
 
-    # Fails if a binary that uses only torch does not find the simulator, or continues although the
-    # simulator cannot start.
+    # Fails if a binary that uses only torch does not find the simulator, or if it continues when
+    # the simulator cannot start.
     def test_binary_with_torch_alone(self):
         program = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "tests/fakes/torch_program")
         result = run("--devices", "3", "--", program)

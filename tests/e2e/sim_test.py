@@ -1,5 +1,5 @@
-"""The simulated accelerator as users run it: the same results as on the CPU, also with vendors'
-backends.
+"""Tests of the simulated accelerator as users run it: the same results as on the CPU, also when it
+stands in for vendors' devices.
 """
 import json
 import os
@@ -10,8 +10,8 @@ import unittest
 from shell import libtorch_accelerator, shell
 from small_model import SMALL, SmallModelTest
 
-# Backends whose device types torch itself defines.
-TORCHS_OWN = ("cuda", "hpu", "klxpu", "mps", "xpu")
+# Backends whose device types are defined by torch itself.
+TORCH_TYPES = ("cuda", "hpu", "klxpu", "mps", "xpu")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
@@ -23,27 +23,25 @@ class Sim(SmallModelTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
-    # Fails if an op of training differs from the CPU's kernel in any bit, or does not wait for its
-    # inputs.
-    def test_losses_are_the_cpus(self):
+    # Fails if training on the simulator differs from training on the CPU in any bit of the losses.
+    def test_losses_match_cpu(self):
         for options in ("", "--dropout 0.1", "--dtype bf16", "--dtype fp16", "--graph"):
             with self.subTest(options):
                 simulated = self.train("sim", options)
                 self.assertEqual(simulated["losses"], self.train("cpu", options)["losses"])
         self.assertTrue(simulated["accelerator"].startswith("sim"))
 
-    # Fails if generation on the device gives a different text than on the CPU.
-    def test_text_is_the_cpus(self):
+    # Fails if generation on the simulator gives a different text than on the CPU.
+    def test_text_matches_cpu(self):
         self.train("cpu")
         texts = [shell(f"anyaccel generate --model {self.folder}/cpu --prompt line --max-new-tokens 60 --temperature 0",
                        DS_ACCELERATOR=name, **ONE_THREAD) for name in ("cpu", "sim")]
         self.assertEqual([text.returncode for text in texts], [0, 0], texts[1].stderr)
         self.assertEqual(texts[0].stdout, texts[1].stdout)
 
-    # Fails if graph decoding on the device gives a different text than the CPU's op, also after the
-    # first 256 positions and for a second prompt, or is silently not used; or if a decoding method
-    # cannot be selected.
-    def test_text_of_graphs_is_the_cpus(self):
+    # Fails if decoding with graphs is not used or generates different tokens than without graphs.
+    # The texts are longer than the 256 positions of the first graph.
+    def test_graph_decoding_matches_cpu(self):
         self.train("cpu", small=SMALL.replace("--context 32", "--context 320 --vocab-size 257"))
         path = os.path.join(self.folder, "prompts")
         with open(path, "w", encoding="utf-8") as file:
@@ -62,24 +60,23 @@ class Sim(SmallModelTest):
             self.assertEqual(ids, runs["cpu", "auto"][0], key)
             self.assertEqual(captures, [256, 301] if key in {("cpu", "graph"), ("sim", "auto")} else [], key)
 
-    # Fails if detection chooses the simulator without a request, or does not choose the device type
-    # for which it stands in.
+    # Fails if the simulator is selected without being requested. Also fails if the backend for
+    # which it stands in is not selected.
     def test_chosen_only_by_name(self):
         self.assertNotEqual(json.loads(shell("anyaccel report --json").stdout)["accelerator"], "sim")
         report = json.loads(shell("anyaccel report --json", SIM_STANDS_IN_FOR="npu").stdout)
         self.assertEqual(report["accelerator"], "npu")
 
-    # Fails if a vendor's unchanged backend does not run on the simulated device type.
+    # Fails if a vendor's backend does not train on the simulator that stands in for its device.
     def test_stands_in_for_a_vendor(self):
         expected = self.train("cpu")["losses"]
-        for name in ("mlu", "npu", "sdaa", "supa", *(() if libtorch_accelerator() else TORCHS_OWN)):
+        for name in ("mlu", "npu", "sdaa", "supa", *(() if libtorch_accelerator() else TORCH_TYPES)):
             with self.subTest(name):
                 self.assertEqual(self.train(name, SIM_STANDS_IN_FOR=name)["losses"], expected)
 
-    # Fails if the simulator takes a device type that LibTorch occupies, or the program then
-    # silently runs elsewhere.
-    def test_places_that_libtorch_keeps(self):
-        for name in TORCHS_OWN if libtorch_accelerator() else ():
+    # Fails if the simulator does not reject a device type that this LibTorch uses itself.
+    def test_device_types_of_libtorch(self):
+        for name in TORCH_TYPES if libtorch_accelerator() else ():
             with self.subTest(name):
                 done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x {SMALL} --steps 1", DS_ACCELERATOR=name,
                              SIM_STANDS_IN_FOR=name)
@@ -87,8 +84,8 @@ class Sim(SmallModelTest):
                 self.assertIn("[sim] the LibTorch of this process", done.stderr)
                 self.assertIn("CPU-only LibTorch", done.stderr)
 
-    # Fails if an invalid value causes a crash, or a message without the valid values.
-    def test_wrong_values_are_clear_errors(self):
+    # Fails if the error about an invalid SIM_ variable does not name the variable and valid values.
+    def test_invalid_values(self):
         for name, value, expected in (("SIM_DEVICES", "many", "1 to 16"), ("SIM_MEMORY", "8 pounds", "512MiB"),
                                       ("SIM_FAULTS", "alloc", "alloc@3")):
             done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x", DS_ACCELERATOR="sim", **{name: value})
@@ -96,8 +93,8 @@ class Sim(SmallModelTest):
             self.assertIn(name, done.stderr)
             self.assertIn(expected, done.stderr)
 
-    # Fails if running out of device memory, or a fault, causes a crash or goes unnoticed.
-    def test_failures_are_clear_errors(self):
+    # Fails if running out of device memory, or an injected fault, does not give a clear error.
+    def test_failures_are_reported(self):
         for variables, expected in (({"SIM_MEMORY": "2MiB"}, "out of memory"), ({"SIM_FAULTS": "kernel@200"}, "failed on device"),
                                     ({"SIM_FAULTS": "lost@200"}, "was lost")):
             with self.subTest(variables):

@@ -33,14 +33,14 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 """
 
 
-# The timeouts above keep Slurm from taking a slow machine out of service, after which no job would
-# start.
+# The timeouts in the configuration keep Slurm from marking a slow node as down, after which no job
+# would start.
 
 
 class Slurm:
-    """Slurm for `nodes`, pairs of a name and an address, the first of which runs the controller.
+    """Slurm for `nodes`, pairs of a name and an address. The first node runs the controller.
 
-    The configuration and the key are in `folder`, which all nodes see. Each node's state is in
+    The configuration and the key are in `folder`, which all nodes see. The state of each node is in
     `run`, which is local to the node. Skips the test if Slurm is not installed.
     """
 
@@ -58,7 +58,7 @@ class Slurm:
         self.variables = {"SLURM_CONF": str(config)}
 
     def servers(self, node):
-        """Return the command lines of a node's daemons in their start order."""
+        """Return the command lines of a node's daemons, in the order in which they must start."""
         words = [[self.programs["munged"], "--foreground", "--force", "--key-file", str(self.folder / "key"), "--socket", f"{self.run}/munge.socket",
                   "--pid-file", f"{self.run}/munged.pid", "--log-file", f"{self.run}/munged.log", "--seed-file", f"{self.run}/munged.seed"]]
         if node == self.nodes[0][0]:
@@ -66,11 +66,11 @@ class Slurm:
         return [*words, [self.programs["slurmd"], "-D", "-N", node]]
 
     def logs(self):
-        """Return the last output of the daemons whose folder is visible here."""
+        """Return the end of each log of the daemons whose `run` folder is visible here."""
         return "".join(f"{path.name}: {path.read_text(errors='replace')[-600:]}\n" for path in pathlib.Path(self.run).glob("slurm*.log"))
 
     def states(self):
-        """Return the command line that prints each node's state on a line: jobs can start if all
-        are "idle".
+        """Return the command line that prints one line per node with its state. Jobs can start when
+        all states are "idle".
         """
         return [self.programs["sinfo"], "-h", "-N", "-o", "%T"]

@@ -1,4 +1,4 @@
-"""A model and a text that train in a second."""
+"""Options of a model that trains in a second, and a text for it."""
 import os
 import tempfile
 import unittest
@@ -7,7 +7,7 @@ SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-he
 
 
 class SmallModelTest(unittest.TestCase):
-    """self.data is the text's path, self.folder a temporary folder."""
+    """Base class of tests with a text file `self.data` in a temporary folder `self.folder`."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

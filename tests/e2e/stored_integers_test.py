@@ -1,5 +1,5 @@
-"""Checkpoints with integer matrices (GPTQ, AWQ, compressed-tensors), compared with the same values
-as floats.
+"""Tests of checkpoints with integer matrices (GPTQ, AWQ, compressed-tensors): the results must
+equal those of the same weights as floats.
 """
 import json
 import os
@@ -14,13 +14,15 @@ import numpy as np
 
 SIZES = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=64, initializer_range=0.3, bos_token_id=0, eos_token_id=1, pad_token_id=1)
-LONG = " ".join(str(i * 7 % 97) for i in range(2, 42))  # more rows than the op accepts at once
+LONG = " ".join(str(i * 7 % 97) for i in range(2, 42))  # a prompt with more rows than the op accepts at once
 SHORT = "5 9 2 40"
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
 def pack(values, bits):
-    """Pack neighbors along the last dimension into 32-bit words, the first one lowest."""
+    """Pack neighboring values of the last dimension into 32-bit words, starting with the lowest
+    bits.
+    """
     per = 32 // bits
     values = np.pad(values.astype(np.uint32), ((0, 0), (0, -values.shape[1] % per)))
     words = values.reshape(values.shape[0], -1, per) << (np.arange(per, dtype=np.uint32) * bits)
@@ -28,7 +30,9 @@ def pack(values, bits):
 
 
 def integers(shape, bits, group, symmetric, random):
-    """Return q, scales and zeros of shape [outputs, inputs or groups], and each input's group."""
+    """Return random q, scales and zero points of shape [outputs, inputs or groups], and the group
+    of each input.
+    """
     outputs, inputs = shape
     groups = inputs // group
     q = random.integers(0, 2 ** bits, shape)
@@ -71,20 +75,20 @@ def compressed(form, bits, **more):
 
 
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": True}
-# name: writer, config, bits, group (0: all inputs), symmetric, zeros minus one, whether inputs have
-# their own order, whether they remain integers
+# name: (writer, config, bits, group size or 0 for all inputs, symmetric, offset of stored zero
+# points, whether the order of inputs is permuted, whether the weights remain integers)
 KINDS = {
     "gptq": (gptq, GPTQ, 4, 32, True, 1, False, True),
-    "gptq zeros": (gptq, dict(GPTQ, sym=False), 4, 32, False, 1, False, True),
+    "gptq asymmetric": (gptq, dict(GPTQ, sym=False), 4, 32, False, 1, False, True),
     "gptq v2": (gptq, dict(GPTQ, sym=False, checkpoint_format="gptq_v2"), 4, 32, False, 0, False, True),
-    "gptq order": (gptq, dict(GPTQ, desc_act=True), 4, 32, False, 1, True, False),
-    "gptq 8": (gptq, dict(GPTQ, bits=8), 8, 32, True, 1, False, True),
-    "gptq 8 zeros": (gptq, dict(GPTQ, bits=8, sym=False), 8, 32, False, 1, False, False),
-    "gptq narrow group": (gptq, dict(GPTQ, group_size=16), 4, 16, True, 1, False, False),
+    "gptq act order": (gptq, dict(GPTQ, desc_act=True), 4, 32, False, 1, True, False),
+    "gptq 8 bits": (gptq, dict(GPTQ, bits=8), 8, 32, True, 1, False, True),
+    "gptq 8 bits asymmetric": (gptq, dict(GPTQ, bits=8, sym=False), 8, 32, False, 1, False, False),
+    "gptq small group": (gptq, dict(GPTQ, group_size=16), 4, 16, True, 1, False, False),
     "awq": (awq, {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm", "zero_point": True}, 4, 32, False, 0, False, True),
-    "packed 4": (packed, compressed("pack-quantized", 4), 4, 32, True, 0, False, True),
-    "packed 4 zeros": (packed, compressed("pack-quantized", 4), 4, 32, False, 0, False, True),
-    "packed 8": (packed, compressed("pack-quantized", 8), 8, 0, True, 0, False, True),
+    "packed 4 bits": (packed, compressed("pack-quantized", 4), 4, 32, True, 0, False, True),
+    "packed 4 bits asymmetric": (packed, compressed("pack-quantized", 4), 4, 32, False, 0, False, True),
+    "packed 8 bits": (packed, compressed("pack-quantized", 8), 8, 0, True, 0, False, True),
     "int8": (plain_int8, compressed("int-quantized", 8), 8, 0, True, 0, False, True),
 }
 
@@ -100,7 +104,7 @@ class StoredIntegers(unittest.TestCase):
         return shell(line, ANYACCEL_MODEL_CACHE=self.cache)
 
     def write(self, kind):
-        """Write two folders: one with integers, one with the equivalent floats."""
+        """Write and return two folders: one with floats, and one with the equivalent integers."""
         writer, config, bits, group, symmetric, shift, own_order, _ = KINDS[kind]
         random = np.random.default_rng(3)
         plain, stored = os.path.join(self.folder, "plain"), os.path.join(self.folder, "stored")
@@ -144,7 +148,7 @@ class StoredIntegers(unittest.TestCase):
             want = self.logits(plain, ids)
             self.near(self.logits(stored, ids, more="--no-model-cache"), want)
             self.assertFalse(os.path.exists(self.cache))
-        # The second time from the cache, if there are integers to keep.
+        # The second run reads integers from the cache.
         for _ in range(2):
             self.near(self.logits(stored, SHORT), want)
         kept, = os.listdir(self.cache)
@@ -154,7 +158,7 @@ class StoredIntegers(unittest.TestCase):
 
     def test_sim(self):
         # Fails if integers are unpacked only on the host.
-        plain, stored = self.write("gptq zeros")
+        plain, stored = self.write("gptq asymmetric")
         self.near(self.logits(stored, LONG, "ANYACCEL_ACCELERATOR=sim"), self.logits(plain, LONG))
 
     def check_ranks(self, kind, ranks):
@@ -162,7 +166,7 @@ class StoredIntegers(unittest.TestCase):
         launch = f"env ANYACCEL_CCL=off anyaccel launch -q --oversubscribe --num_accelerators {ranks} "
         together = f"{launch} anyaccel generate --model {stored} --tensor-parallel auto "
         out = os.path.join(self.folder, "ranks.npy")
-        for _ in range(2):  # the second time from the cache
+        for _ in range(2):  # the second run reads from the cache
             done = self.run_program(f"{together} --prompt-ids '{LONG}' --logits-out {out}")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.near(np.load(out), self.logits(plain, LONG))
@@ -172,30 +176,30 @@ class StoredIntegers(unittest.TestCase):
         plan = json.loads(self.run_program(f"anyaccel generate --model {stored} --tensor-parallel {ranks} --plan --json").stdout)
         told = {tensor["name"].removeprefix("model.layers.0.").removesuffix("_proj.weight"): tensor["bits"] for tensor in plan}
         kept = [load_file(os.path.join(self.cache, name)) for name in os.listdir(self.cache)]
-        self.assertEqual(len(kept), ranks)  # and no rank wrote its file again
+        self.assertEqual(len(kept), ranks)  # fails if the second run wrote other files
         stored_as = {torch.int8: 8, torch.uint8: 4, torch.float32: 0}
         for ours, theirs in (("qkv", "self_attn.q"), ("output", "self_attn.o"), ("gate_up", "mlp.up"), ("down", "mlp.down")):
             self.assertEqual(sorted(stored_as[tensors[f"layers.0.{ours}"].dtype] for tensors in kept), sorted(told[theirs]))
         return told
 
     def test_ranks(self):
-        # Fails if ranks that share such a model read different values than one rank, convert
-        # integers to floats unnecessarily, or the plan differs.
+        # Fails if several ranks give different results than one rank, or if their shards do not
+        # remain integers as planned.
         self.assertEqual(self.check_ranks("awq", 2)["self_attn.o"], [4, 4])
 
-    def test_ranks_rows(self):
-        # Fails if a scale for all inputs is not used by each rank.
+    def test_ranks_with_row_scales(self):
+        # Fails if a scale that belongs to all inputs is not used by every rank.
         self.assertEqual(self.check_ranks("int8", 2)["mlp.down"], [8, 8])
 
-    def test_ranks_uneven(self):
-        # Fails if a part that begins within a group, such as the 16 inputs of one head, remains
-        # integers, or the other parts do not.
-        told = self.check_ranks("gptq zeros", 3)
+    def test_ranks_with_uneven_shards(self):
+        # Fails if a shard that starts within a group, such as the 16 inputs of one head, remains
+        # integers, or if other shards do not.
+        told = self.check_ranks("gptq asymmetric", 3)
         self.assertEqual((told["self_attn.o"], told["mlp.down"]), ([0, 0, 4], [4, 4, 4]))
 
-    def test_ranks_order(self):
-        # Fails if inputs with their own order are split as if they were adjacent.
-        self.assertEqual(self.check_ranks("gptq order", 2)["mlp.down"], [0, 0])
+    def test_ranks_with_permuted_inputs(self):
+        # Fails if inputs in permuted order are split as if they were adjacent.
+        self.assertEqual(self.check_ranks("gptq act order", 2)["mlp.down"], [0, 0])
 
     def refused(self, folder, *words, status=1, more=""):
         done = self.run_program(f"anyaccel generate --model {folder} --prompt-ids '1 2' -n 1 {more}")
@@ -203,9 +207,8 @@ class StoredIntegers(unittest.TestCase):
         for word in words:
             self.assertIn(word, done.stderr)
 
-    def test_what_does_not_fit(self):
-        # Fails if a file with inconsistent integers is read past its end, gives results, or gives
-        # an error without the tensor's name.
+    def test_inconsistent_tensors(self):
+        # Fails if inconsistent tensors are accepted, or if the error does not name the tensor.
         _, stored = self.write("gptq")
         path = os.path.join(stored, "model.safetensors")
         good = load_file(path)
@@ -219,9 +222,9 @@ class StoredIntegers(unittest.TestCase):
             save_file({name: tensor for name, tensor in good.items() if name != base + part}, path, metadata={"format": "pt"})
             self.refused(stored, "down_proj")
 
-    def test_what_is_not_read(self):
-        # Fails if weights of an unsupported format are accepted, or the error does not name the
-        # supported ones.
+    def test_unsupported_formats(self):
+        # Fails if an unsupported format is accepted, or if the error does not name the supported
+        # ones.
         _, stored = self.write("gptq")
         self.refused(stored, "already quantized", status=2, more="--quantize int8")
         for config, words in ((dict(GPTQ, bits=3), ("bits", "4 or 8")), (dict(GPTQ, checkpoint_format="marlin"), ("marlin", "gptq_v2")),
@@ -234,8 +237,8 @@ class StoredIntegers(unittest.TestCase):
 
 
 for each in KINDS:
-    # Fails if a value, scale or zero is read from a different place than the format says, its zero
-    # is shifted, its integers become floats unnecessarily, or the cache returns something else.
+    # Fails if integers of this format give different logits than the equivalent floats, with or
+    # without the cache. Also fails if the weights do not remain integers as expected.
     setattr(StoredIntegers, "test_" + each.replace(" ", "_"), lambda self, kind=each: self.check(kind))
 
 if __name__ == "__main__":

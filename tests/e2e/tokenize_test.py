@@ -1,5 +1,5 @@
-"""`anyaccel tokenize` gives the same ids and text as the `tokenizers` library, for tokenizers of
-every kind.
+"""Tests that `anyaccel tokenize` gives the same ids and texts as the `tokenizers` library, for all
+kinds of tokenizers.
 """
 import json
 import os
@@ -15,7 +15,7 @@ except ImportError as error:
     print(f"SKIP: {error}")
     sys.exit(77)
 
-# For each kind, so more than 100 000 lines in total.
+# Lines per kind, more than 100 000 in total.
 LINES = 10000
 
 
@@ -38,7 +38,7 @@ class Tokenize(unittest.TestCase):
             return [json.loads(line) for line in file]
 
     def test_every_kind(self):
-        # Fails if a step differs from the library's.
+        # Fails if ids or texts differ from those of the library.
         text = kinds.lines(LINES)
         training = kinds.training_text()
         for kind in kinds.KINDS:
@@ -69,7 +69,7 @@ class Tokenize(unittest.TestCase):
         self.assertEqual(done.stdout, "a\ufffdb\n", done.stderr)
 
     def test_errors(self):
-        # Fails if invalid input gives ids, or a message without its place.
+        # Fails if invalid input is accepted, or if the error does not name the cause.
         kinds.llama3(kinds.PROSE).save(os.path.join(self.folder, "tokenizer.json"))
         for options, message in (("--decode --text '1 x'", "line 1 is not a list of ids"), ("--decode --text -1", "token id out of range"),
                                  ("--decode --text 4294967296", "token id out of range"),

@@ -1,4 +1,4 @@
-"""Tokenizers of every kind, trained here with the `tokenizers` library, and text for them."""
+"""Tokenizers of all kinds, trained here with the `tokenizers` library, and texts for them."""
 import io
 import json
 import os
@@ -30,15 +30,15 @@ PROSE = [
 
 
 def newer(text):
-    """Return whether the text has characters that may be newer than the Unicode versions of ICU,
-    Oniguruma or the library.
+    """Return whether the text contains characters that may be newer than the Unicode version of
+    ICU, Oniguruma or the library.
     """
     return any(c > "\u086f" and unicodedata.category(c) == "Cn" for c in text)
 
 
 def rare_characters():
-    """Return marks, and characters that a normalization form decomposes, from Unicode 3.2, which
-    all tables here include.
+    """Return combining marks, and characters that a normalization form decomposes. All are from
+    Unicode 3.2, which every table here includes.
     """
     old = [chr(c) for c in range(0x80, 0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
     return [c for c in old if unicodedata.category(c)[0] == "M" or (unicodedata.normalize("NFKD", c) != c and not "\uac00" <= c <= "\ud7a3")]
@@ -49,7 +49,8 @@ def training_text():
 
 
 def lines(count, seed=1):
-    """Return text of many kinds: fixed lines, then Python's own sources, then random ones."""
+    """Return `count` lines of many kinds: fixed ones, then Python's own sources, then random ones.
+    """
     chance = random.Random(seed)
     out = list(PROSE)
     stdlib = sysconfig.get_path("stdlib")
@@ -71,8 +72,8 @@ def lines(count, seed=1):
             words = " ".join(PROSE).split(" ")
             text = "".join(chance.choice(words) + chance.choice([" ", "  ", "", "\t", " <s>", "\u3000"]) for _ in range(chance.randrange(1, 12)))
         elif kind == 3:
-            # Changes by a normalizer at the start of a text determine whether Metaspace adds its
-            # prefix mark.
+            # Metaspace adds its prefix mark depending on how a normalizer changed the start of the
+            # text.
             some = [chance.choice(chance.choice([rare, leading, "a b", " \u2581\x01\u200b"])) for _ in range(chance.randrange(1, 9))]
             text = "".join(some)
         else:
@@ -96,7 +97,7 @@ def trainer_of(kind, **options):
 
 
 def byte_level(text):
-    """GPT-2's, with added tokens of every kind."""
+    """Return a tokenizer like GPT-2's, with added tokens of all kinds."""
     t = Tokenizer(models.BPE())
     t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     t.decoder = decoders.ByteLevel()
@@ -120,7 +121,7 @@ def llama3(text):
 
 
 def nfc_bytes(text):
-    """Qwen's: the text is normalized, but its added tokens are not."""
+    """Return a tokenizer like Qwen's: it normalizes the text, but not the added tokens."""
     t = llama3(text)
     t.normalizer = normalizers.NFC()
     t.add_tokens([AddedToken("e\u0301", normalized=True), AddedToken("o\u0308", normalized=False)])
@@ -128,12 +129,13 @@ def nfc_bytes(text):
 
 
 def llama2(text):
-    """SentencePiece's BPE as converted for Llama 2: bytes for unknown characters."""
+    """Return a tokenizer like Llama 2's: SentencePiece's BPE, with bytes for unknown characters."""
     t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     specials = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
-    # Without a pre-tokenizer, whole lines are words, so a few of them suffice.
+    # This tokenizer has no pre-tokenizer, so training it would treat whole lines as words. A helper
+    # with a pre-tokenizer trains the model instead.
     trainer = trainers.BpeTrainer(vocab_size=1200, special_tokens=specials, limit_alphabet=150, show_progress=False)
     helper = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     helper.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -203,7 +205,8 @@ def field(message, wanted):
 
 
 def charsmap(text):
-    """T5's: a precompiled character map, as in SentencePiece's files."""
+    """Return a tokenizer like T5's, with a precompiled character map as in SentencePiece's files.
+    """
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(PROSE), model_writer=model, vocab_size=400, minloglevel=2,
                                              normalization_rule_name="nmt_nfkc_cf", hard_vocab_limit=False)
@@ -224,8 +227,8 @@ def unigram_bytes(text):
 
 
 def accents_stripped(text):
-    """ALBERT's and XLNet's: the remains of a text's first character determine whether it gets the
-    prefix mark.
+    """Return a tokenizer like those of ALBERT and XLNet. Its normalizers may change a text's first
+    character, which determines whether the text gets the prefix mark.
     """
     t = unigram(text)
     t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(),
@@ -242,7 +245,9 @@ def charsmap_first(text):
 
 
 def pieces_of_one_character(text):
-    """Several pieces may come from a text's first character, and each gets the mark."""
+    """Return a tokenizer whose pre-tokenizer may split a text's first character into several
+    pieces, each of which gets the prefix mark.
+    """
     t = unigram(text)
     t.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Nmt(), normalizers.Prepend("."), normalizers.NFC()])
     t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation("isolated"), pre_tokenizers.Digits(individual_digits=True),
@@ -265,7 +270,7 @@ def byte_symbols_first(text):
 
 
 def small_steps(text):
-    """All remaining steps in one tokenizer."""
+    """Return a tokenizer with all remaining kinds of steps."""
     t = Tokenizer(models.BPE(unk_token="<unk>", continuing_subword_prefix="@@", end_of_word_suffix="</w>"))
     t.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()])
     t.pre_tokenizer = pre_tokenizers.Sequence([

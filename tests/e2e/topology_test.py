@@ -1,4 +1,4 @@
-"""`anyaccel topology`: saved machines, plans of ranks and pictures."""
+"""Tests of `anyaccel topology`: saved topologies, plans of ranks and pictures."""
 import collections
 import json
 import os
@@ -15,7 +15,9 @@ MACHINES = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"], "tests/data/topologie
 
 
 def pixels(png):
-    """Count each color in a PNG of 8 bits per channel without alpha."""
+    """Return the number of pixels of each color in a PNG with 8 bits per channel and no alpha
+    channel.
+    """
     data, at = b"", 8
     while at < len(png):
         size, kind = struct.unpack(">I4s", png[at : at + 8])
@@ -47,7 +49,8 @@ class Topology(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.path = pathlib.Path(self.folder.name)
 
-    # Fails if the plan does not follow the launcher's options, or an option requires one spelling.
+    # Fails if the plan ignores an option, or if an option is accepted only with `-` or only with
+    # `_`.
     def test_plan_as_json(self):
         options = "--plan_ranks=2 --bind-core-list 0-51,56-107 --reserve_cores 2"
         done = shell(f"anyaccel topology --topology {MACHINES}/sockets_of_56.xml --json {options}")
@@ -61,15 +64,15 @@ class Topology(unittest.TestCase):
         for key in [*plan, *plan["ranks"][0]]:
             self.assertIn(f"`{key}`", page)
 
-    # Fails if `auto` is not one rank per node with cores, or the text lacks the plan.
+    # Fails if `--plan-ranks auto` does not plan one rank per memory node with cores, or if the text
+    # lacks the plan.
     def test_plan_as_text(self):
         done = shell(f"anyaccel topology --xml {MACHINES}/xeon_max_flat_snc4.xml --plan-ranks auto")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("rank 7   CPUs 21-23, threads 3, memory preferred 15\n", done.stdout)
 
-    # Fails if an impossible plan does not give an error with the numbers, or invalid arguments are
-    # accepted.
-    def test_refusals(self):
+    # Fails if an impossible plan or an invalid argument is accepted.
+    def test_rejected_command_lines(self):
         machine = f"anyaccel topology --xml {MACHINES}/one_node_8_cores.xml "
         done = shell(machine + "--plan-ranks 33")
         self.assertEqual(done.returncode, 1)
@@ -80,7 +83,7 @@ class Topology(unittest.TestCase):
             done = shell(machine + words)
             self.assertEqual((done.returncode, done.stdout), (2, ""), words)
 
-    # Fails if the SVG is not a document with each CPU in its rank's color.
+    # Fails if the SVG does not show each CPU in the color of its rank.
     def test_svg(self):
         done = shell(f"anyaccel topology --xml {MACHINES}/sockets_of_56.xml --plan-ranks 2 -o {self.path}/m.svg")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
@@ -89,7 +92,7 @@ class Topology(unittest.TestCase):
         fills = collections.Counter(box.get("fill") for box in boxes)
         self.assertEqual(sorted(fills.values()), [56, 56, 112])
 
-    # Fails if the PNG cannot be decoded, or lacks the ranks' colors.
+    # Fails if the PNG cannot be decoded, or if it lacks the colors of the ranks.
     def test_png(self):
         line = f"anyaccel topology --xml {MACHINES}/one_node_8_cores.xml --plan-ranks 2 -o {self.path}/m"
         done = shell(line + ".png")
@@ -102,9 +105,9 @@ class Topology(unittest.TestCase):
         for colour in {box.get("fill") for box in root if box.get("class") == "pu"}:
             self.assertGreater(seen[colour[1:]], 1000, colour)
 
-    # Fails if an unknown format, or a file that cannot be written, leaves a file or causes no
-    # error.
-    def test_pictures_that_cannot_be(self):
+    # Fails if an unknown format or an unwritable file does not give an error, or if a file is left
+    # behind.
+    def test_invalid_pictures(self):
         for name in ("m.jpg", "m", "missing/m.svg"):
             done = shell(f"anyaccel topology -o {self.path}/{name}")
             self.assertEqual(done.returncode, 1, name)

@@ -1,4 +1,5 @@
-"""`anyaccel train` with `anyaccel launch`: several ranks train like one."""
+"""Tests of `anyaccel train` with `anyaccel launch`: several ranks give the same result as one rank.
+"""
 import json
 import os
 import pathlib
@@ -9,8 +10,8 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-# Ranks add in a different order than one rank, and training amplifies the difference. After 20
-# steps of this model, it is below this bound.
+# Ranks sum in a different order than one rank, and training amplifies the difference. It is below
+# this bound after 20 steps of this model.
 BOUND = 1e-5
 
 
@@ -23,12 +24,12 @@ class TrainRanks(SmallModelTest):
         return f"{launch}anyaccel train --data {self.data} --out {self.path(out)} {SMALL} --json {options}"
 
     def train(self, out, options="", ranks=None, **variables):
-        # If installed, oneCCL would print a line to the output that is parsed here.
+        # oneCCL, if installed, would print a line into the output, which is parsed.
         variables = {"DS_ACCELERATOR": "cpu", "ANYACCEL_CCL": "off", **variables}
         return shell(self.command(out, options, ranks), OMP_NUM_THREADS="1", **variables)
 
     def result(self, done):
-        """Return the last line; the others are one per step."""
+        """Return the last line of the output, which is the summary. Each other line is a step."""
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["loss"] for line in lines[:-1]], lines[-1]["losses"])
@@ -40,9 +41,9 @@ class TrainRanks(SmallModelTest):
         for mine, other in zip(got, want):
             self.assertLess(abs(mine - other), BOUND * other, f"{got}\nwanted\n{want}")
 
-    # Fails if ranks train on different data than one rank, weight their shares wrongly, clip by
-    # their own norms, or report their own losses.
-    def test_the_same_as_one_rank(self):
+    # Fails if the losses of several ranks differ from those of one rank, for example because each
+    # rank clips by its own norm.
+    def test_matches_one_rank(self):
         for options in ("--batch-size 4", "--batch-size 5 --dropout 0.1 --clip 0.1", "--batch-size 4 --dtype bf16", "--batch-size 3 --dtype fp16",
                         "--batch-size 4 --tie-embeddings --bucket-cap-mb 0.01"):
             one = self.result(self.train("one", f"--steps 20 --seed 3 {options}"))
@@ -50,14 +51,15 @@ class TrainRanks(SmallModelTest):
                 with self.subTest(options, ranks=ranks):
                     many = self.result(self.train("many", f"--steps 20 --seed 3 {options}", ranks))
                     self.assertEqual((many["world_size"], many["steps"], many["out"]), (ranks, 20, self.path("many")))
-                    if "16" in options:  # each rank rounds its own share
+                    if "16" in options:  # each rank rounds the gradients of its own part of the batch
                         self.assertAlmostEqual(many["final_loss"], one["final_loss"], delta=0.02 * one["final_loss"])
                         continue
                     self.assert_near(many["losses"], one["losses"])
                     self.assert_near([many["held_out_loss"]], [one["held_out_loss"]])
                     self.assertEqual(many["unigram_entropy"], one["unigram_entropy"])
 
-    # Fails if asynchronous devices are read before their work is done, or ranks share a device.
+    # Fails if two ranks on the simulator give different losses than one rank, or if the checker
+    # reports a problem.
     def test_on_the_simulator(self):
         if "sim" not in shell("anyaccel report --json", DS_ACCELERATOR="cpu").stdout:
             self.skipTest("this build has no simulator")
@@ -67,25 +69,24 @@ class TrainRanks(SmallModelTest):
         self.assertEqual((many["accelerator"], many["world_size"]), ("sim", 2))
         self.assert_near(many["losses"], one["losses"])
 
-    # Fails if a run that resumes with a different number of ranks differs, or ranks other than 0
-    # read its folder.
-    def test_resume_with_another_number_of_ranks(self):
+    # Fails if resuming with a different number of ranks changes the losses.
+    def test_resume_with_different_rank_count(self):
         options = "--batch-size 4 --dropout 0.1"
         whole = self.result(self.train("whole", f"--steps 20 {options}"))
         losses = self.result(self.train("parts", f"--steps 6 {options}", 2))["losses"]
         losses += self.result(self.train("parts", "--resume --steps 12", 3))["losses"]
         losses += self.result(self.train("parts", "--resume --steps 15"))["losses"]
         losses += self.result(self.train("parts", "--resume --steps 20", 2))["losses"]
-        # The schedule depends on the number of steps, so the parts are compared with parts of one
-        # rank.
+        # The learning-rate schedule depends on the number of steps, so one rank must run the same
+        # parts.
         alone = self.result(self.train("alone", f"--steps 6 {options}"))["losses"]
         for steps in (12, 15, 20):
             alone += self.result(self.train("alone", f"--resume --steps {steps}"))["losses"]
         self.assert_near(losses, alone)
         self.assertEqual(len(whole["losses"]), len(losses))
 
-    # Fails if ranks without an explicit batch size have no work, or a batch that cannot be shared
-    # is partially trained.
+    # Fails if the default batch size leaves a rank without work, or if a batch smaller than the
+    # number of ranks is accepted.
     def test_batch(self):
         self.assertEqual(self.result(self.train("none", "--steps 1", 3))["steps"], 1)
         state = json.loads(pathlib.Path(self.path("none"), "trainer_state.json").read_text())
@@ -97,7 +98,7 @@ class TrainRanks(SmallModelTest):
             self.assertEqual((done.returncode, done.stdout), (1 if "graph" in text else 2, ""), done.stderr)
 
     def start(self, out, options):
-        """Start a job of two ranks and return it once it has trained a few steps."""
+        """Start a job of two ranks and return its process after a few training steps."""
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"], OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu")
         process = subprocess.Popen(["bash", "-c", "exec " + self.command(out, options, 2)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=environment, start_new_session=True)
@@ -119,9 +120,8 @@ class TrainRanks(SmallModelTest):
                 pass
         self.fail("no such rank")
 
-    # Fails if the death of a rank leaves others waiting, counts as success, or loses the
-    # checkpoint.
-    def test_a_rank_is_killed(self):
+    # Fails if other ranks wait for a killed rank, or if the checkpoint cannot be resumed.
+    def test_killed_rank_ends_job(self):
         for rank in (1, 0):
             process = self.start("killed", "--steps 1000000 --save-every 1")
             os.kill(self.process_of_rank(rank), signal.SIGKILL)
@@ -133,7 +133,7 @@ class TrainRanks(SmallModelTest):
             resumed = self.result(self.train("killed", f"--resume --steps {state['step'] + 2}", 2))
             self.assertEqual(resumed["steps"], state["step"] + 2)
 
-    # Fails if an interruption ends some ranks before others, or the checkpoint is not written.
+    # Fails if SIGINT does not end all ranks after the same step with a checkpoint.
     def test_interruption(self):
         process = self.start("stopped", "--steps 1000000")
         process.send_signal(signal.SIGINT)

@@ -1,6 +1,6 @@
-// A fake libcuda whose devices come from FAKE_CUDA in CUDA's order, one per line: "<32 hex digits>
-// <major> <minor> <SMs>". It counts its initializations and, like the driver, rejects all calls
-// before the first one.
+// A fake libcuda. Its devices are the lines of FAKE_CUDA, in CUDA's order:
+//   <32 hex digits> <major> <minor> <SMs>
+// It counts its initializations. Like the driver, it rejects all calls before the first one.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>

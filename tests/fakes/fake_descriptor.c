@@ -1,4 +1,4 @@
-/* A plugin in C whose descriptor is what FAKE_DESCRIPTOR says: one field is wrong, all others are its host's. */
+/* A plugin in C. FAKE_DESCRIPTOR selects one field of its descriptor that is wrong; all others match the host. */
 #include <stdlib.h>
 #include <string.h>
 

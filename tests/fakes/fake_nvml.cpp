@@ -1,12 +1,12 @@
-// A fake libnvidia-ml whose devices come from FAKE_NVML, one per line, in PCI order:
+// A fake libnvidia-ml. Its devices are the lines of FAKE_NVML, in PCI order:
 //   gpu <uuid> <name> <major> <minor> <free> <total>
-//     a device; "gpu -" is one that may not be opened
+//     a device; "gpu -" is a device that may not be opened
 //   mig <uuid> <gpu instance> <compute instance> <free> <total>
-//     an instance of the device above, which is then in MIG mode
+//     a MIG instance of the preceding device, which is then in MIG mode
 //   fail <code>
 //     the result of nvmlInit_v2
 // Queries for the memory of a device in MIG mode are denied, as in a container. FAKE_NVML is read
-// at every start.
+// at the first initialization.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ struct Device {
 struct Machine {
   int failure = 0;
   int starts = 0;
-  pid_t started_in = -1;  // a forked child must initialize it again
+  pid_t started_in = -1;  // a forked child must initialize again
   std::vector<Device> devices;
 };
 

@@ -1,5 +1,4 @@
-// A fake profiler for NVTX 3, which loads this library through NVTX_INJECTION64_PATH. Records its
-// calls.
+// A fake profiler for NVTX 3 that records its calls. NVTX loads it through NVTX_INJECTION64_PATH.
 #include <nvtx3/nvToolsExt.h>
 
 #include <map>
@@ -7,7 +6,7 @@
 
 namespace {
 std::string calls;
-std::map<std::string, char> domains;  // the addresses are the handles
+std::map<std::string, char> domains;  // the address of each value is the domain's handle
 
 std::string name_of(nvtxDomainHandle_t domain) {
   for (auto& [name, handle] : domains)

@@ -1,4 +1,4 @@
-// A plugin that has the defect that FAKE_PLUGIN selects.
+// A plugin with the defect that FAKE_PLUGIN selects.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,17 +19,17 @@ bool told(const char* what) {
   return value != nullptr && std::string(value) == what;
 }
 
-/// Reports a process to the test, which checks that it has ended.
+/// Reports a process id to the test, which checks that the process has ended.
 void write_pid(pid_t process) {
   const char* file = std::getenv("FAKE_PLUGIN_FILE");
   if (file != nullptr) std::ofstream(file) << process;
 }
 
-/// Leaves a daemon in its own session that keeps the output open.
+/// Leaves a daemon in its own session. The daemon keeps standard output open.
 void leave_a_daemon() {
   const pid_t child = ::fork();
   if (child != 0) {
-    ::waitpid(child, nullptr, 0);  // the process id has been written by then
+    ::waitpid(child, nullptr, 0);  // the child has written the daemon's id when it exits
     return;
   }
   ::setsid();
@@ -46,7 +46,7 @@ void leave_a_daemon() {
     if (::write(STDOUT_FILENO, words.data(), words.size()) < 0) ::pause();
 }
 
-/// True in the process named by the test, false in its trial child.
+/// True in the program under test, false in the child that tries the plugin first.
 bool is_program() {
   const char* value = std::getenv("FAKE_PLUGIN_PROGRAM");
   return value != nullptr && std::atoi(value) == ::getpid();
@@ -57,7 +57,7 @@ bool is_program() {
 }
 
 [[maybe_unused]] const bool opened = [] {
-  // Tests count how often the library was opened.
+  // Tests count how often the library was loaded: each load appends a digit.
   const char* before = std::getenv("FAKE_PLUGIN_OPENED");
   setenv("FAKE_PLUGIN_OPENED", (before == nullptr ? "1" : std::string(before) + "1").c_str(), 1);
   if (told("static")) throw std::runtime_error("thrown by a static object");

@@ -1,5 +1,5 @@
-// The parts of a CUDA LibTorch's libtorch_cuda.so that graphs use: torch's own class, with methods
-// that count their calls.
+// A fake libtorch_cuda.so with those parts of a CUDA LibTorch that graphs use: torch's own class,
+// with methods that record their calls.
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 
@@ -35,7 +35,8 @@ MempoolId_t CUDAGraph::pool() { return mempool_id_; }
 
 }  // namespace at::cuda
 
-// Inline functions in torch's headers refer to it, and without optimization the reference remains.
+// Inline functions in torch's headers refer to this variable. Without optimization, the linker
+// needs it.
 namespace c10::cuda::CUDACachingAllocator {
 std::atomic<CUDAAllocator*> allocator{nullptr};
 }  // namespace c10::cuda::CUDACachingAllocator

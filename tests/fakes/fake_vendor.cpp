@@ -1,5 +1,5 @@
-// A vendor's library that adds the device type that FAKE_VENDOR names to torch when it is opened,
-// if any. Stores the value of PT_HPU_LAZY_ACC_PAR_MODE at that time in FAKE_VENDOR_SAW.
+// A vendor's library that adds a device type to torch when it is loaded, if FAKE_VENDOR names one.
+// At the same time, it stores the value of PT_HPU_LAZY_ACC_PAR_MODE in FAKE_VENDOR_SAW.
 #include <cstdlib>
 
 #include "unit/support/test_device.h"

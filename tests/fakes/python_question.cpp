@@ -1,5 +1,5 @@
-// A C interface to sdk::ask_python for a Python process. Returns 1 for true, 0 for false, and -1
-// without an answer, with the reason.
+// A C interface to sdk::ask_python for tests that run in Python. Returns 1 for true, 0 for false,
+// and -1 with the reason if there is no answer.
 #include <cstdio>
 
 #include "backends/torch/python_query.h"

@@ -1,4 +1,4 @@
-// A program that uses only torch, for `anyaccel sim run`.
+// A program that uses only torch, for the tests of `anyaccel sim run`.
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sum.h>

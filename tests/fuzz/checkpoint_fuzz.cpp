@@ -1,5 +1,5 @@
 // Input: an index and, after a zero byte, the header of its only shard. Tensors are returned with
-// the requested type and shape, or rejected with a typed error that names a file.
+// the requested dtype and shape, or rejected with a typed error that names a file.
 // sources: llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp text/json.cpp
 // sources: llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp
 // sources: base/untrusted_text.cpp
@@ -14,7 +14,7 @@
 
 namespace {
 
-/// A shard with this header and four floats.
+/// Returns a shard with this header and four floats.
 std::string shard(std::string_view header) {
   std::string out;
   for (std::size_t size = header.size(), i = 0; i < 8; ++i, size >>= 8)

@@ -1,5 +1,5 @@
-// A list of --bind_core_list is read or rejected. A list that was read is ascending, names each CPU
-// once, and round-trips when written with ranges.
+// The value of --bind_core_list is read or rejected. A list that was read is ascending, names each
+// CPU once, and round-trips when written with ranges.
 // sources: launch/core_list.cpp topology/cpu_list.cpp base/error.cpp base/untrusted_text.cpp
 #include "launch/core_list.h"
 

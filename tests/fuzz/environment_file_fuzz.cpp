@@ -1,4 +1,4 @@
-// A file of variables is read or rejected, and variables that were read round-trip.
+// A file of environment variables is read or rejected. Variables that were read round-trip.
 // sources: launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp
 // sources: base/file.cpp
 #include "launch/environment_file.h"

@@ -1,5 +1,5 @@
-// A host file is read or rejected, and filters can name every host and slot that was read. The same
-// holds for hosts in the form of a filter.
+// A host file is read or rejected. Filters can name every host and slot of a file that was read.
+// Hosts in the form of a filter are read or rejected too.
 // sources: launch/hosts.cpp base/error.cpp base/untrusted_text.cpp
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       slots += host.slots.size();
     }
     if (slots < 1000) {
-      // As a filter that selects everything.
+      // Written as a filter, the hosts select everything.
       if (parse_hosts(format_hosts(hosts)) != hosts) std::abort();
       if (filter_hosts(hosts, format_hosts(hosts), "").size() != hosts.size()) std::abort();
       filter_hosts(hosts, filter, "");

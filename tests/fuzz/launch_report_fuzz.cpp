@@ -1,5 +1,5 @@
-// Reports of failures are removed from a text wherever the reads of a pipe split it, and nothing
-// else is.
+// Failure reports, and nothing else, are removed from the output of a pipe, wherever its reads
+// split the output.
 // sources: launch/line_interleaver.cpp launch/terminal.cpp launch/output.cpp base/log.cpp
 // sources: base/error.cpp base/untrusted_text.cpp base/env.cpp base/fork_safe.cpp
 #include <algorithm>
@@ -13,7 +13,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using anyaccel::launch::ReportFilter;
   if (size == 0) return 0;
-  // The first byte determines how the rest is split.
+  // The first byte determines the size of the pieces into which the rest is split.
   const std::size_t piece = data[0] + std::size_t{1};
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   ReportFilter whole;

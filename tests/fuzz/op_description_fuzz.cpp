@@ -1,5 +1,5 @@
-// A description is read, or rejected with a typed error. Accepted paths stay below the op's folder,
-// and accepted flags name no file.
+// An op's description is read or rejected with a typed error. Accepted paths stay in the op's
+// folder, and accepted flags name no files.
 // sources: build/description.cpp build/flags.cpp build/host_flags.cpp build/nvcc_flags.cpp
 // sources: base/file.cpp base/untrusted_text.cpp base/error.cpp
 #include "build/description.h"
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto op = build::parse_description({reinterpret_cast<const char*>(data), size});
     if (op.name.empty() || op.class_name.empty() || op.sources.empty() || op.backends.empty())
       std::abort();
-    // "..cpp" is a name like any other.
+    // Only a component "..", unlike the name "..cpp", leaves the folder.
     const auto leaves = [](const std::string& path) {
       return *std::filesystem::path(path).lexically_normal().begin() == "..";
     };

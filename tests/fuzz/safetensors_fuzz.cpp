@@ -1,5 +1,5 @@
-// A safetensors file is read or rejected with a typed error, and all values that were read are
-// within the file.
+// A safetensors file is read or rejected with a typed error. All tensors of a file that was read
+// are inside the file.
 // sources: llm/checkpoint/safetensors.cpp text/json.cpp llm/support/mapped_file.cpp base/file.cpp
 // sources: base/error.cpp base/untrusted_text.cpp
 // torch

@@ -21,7 +21,7 @@
 #include "anyaccel/error.h"
 #include "temporary_file.h"
 
-// For messages. The real function is in a source that needs the whole core.
+// Used in error messages. The real function is in a source that depends on all of core.
 const char* anyaccel::dtype_name(c10::ScalarType dtype) noexcept { return c10::toString(dtype); }
 
 namespace {
@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 4> kConfigs = {
     R"({"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":
         {"weights":{"num_bits":4,"type":"int","strategy":"group","group_size":32},"targets":["Linear"]}}}})"};
 
-/// A shard with this header and bytes of every value.
+/// Returns a shard with this header. Its data contains every value of a byte.
 std::string shard(std::string_view header) {
   std::string out;
   for (std::size_t size = header.size(), i = 0; i < 8; ++i, size >>= 8)
@@ -54,8 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                     config.size());
   const auto& folder = fuzz::folder_with(
       "model.safetensors", reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
-  // A whole matrix, some of its rows, and some of its columns, which may begin within a group or a
-  // word.
+  // A whole matrix, some of its rows, and some of its columns. The columns begin within a group and
+  // within a packed word.
   const std::vector<std::pair<llm::TensorPlan, std::array<std::int64_t, 2>>> parts = {
       {{.name = "a.weight", .shape = {32, 64}}, {32, 64}},
       {{.name = "a.weight", .shape = {32, 64}, .dim = 0, .parts = {{3, 7}, {16, 9}}}, {16, 64}},

@@ -1,4 +1,5 @@
-// The same bytes as each file of a chat template: read, or rejected with a typed error.
+// Each file that may contain a chat template is read or rejected with a typed error. The same bytes
+// serve as every such file.
 // sources: text/chat/template_files.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp
 // sources: base/error.cpp base/untrusted_text.cpp
 // libraries: icuuc

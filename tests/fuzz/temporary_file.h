@@ -1,4 +1,4 @@
-// A file with a fuzzer's input in a temporary folder of this process.
+// Writes a fuzzer's input to a file in a temporary folder.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,8 @@
 
 namespace anyaccel::fuzz {
 
-/// Writes the bytes to the file `name` and returns its folder, which is in memory if possible.
+/// Writes the bytes to the file `name` in a temporary folder, which is in memory if possible, and
+/// returns the folder.
 inline const std::filesystem::path& folder_with(const char* name, const std::uint8_t* data,
                                                 std::size_t size) {
   static const std::filesystem::path folder = [] {

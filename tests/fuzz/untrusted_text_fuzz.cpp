@@ -1,4 +1,4 @@
-// Any text becomes printable: valid UTF-8 within the limits, with nothing left to escape.
+// Any text becomes printable: valid UTF-8 within the size limits, in which nothing needs escaping.
 // sources: base/untrusted_text.cpp
 // options: -timeout=2 -rss_limit_mb=256
 #include "base/untrusted_text.h"

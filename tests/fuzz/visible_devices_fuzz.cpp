@@ -1,5 +1,5 @@
-// Any CUDA_VISIBLE_DEVICES yields devices that exist, each once, and never a whole device together
-// with a MIG instance.
+// Any CUDA_VISIBLE_DEVICES selects existing devices, each at most once. A MIG instance is never
+// selected together with another device.
 // sources: backends/cuda/visible_devices.cpp
 #include "backends/cuda/visible_devices.h"
 

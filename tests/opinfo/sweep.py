@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Run the ops of PyTorch's OpInfo database on the accelerator and compare them with the CPU.
 
-The comparison is bitwise. It covers float32, the first four samples of each op, and the gradients
-of two samples if the op has gradients, on one thread. Ops listed in exceptions.txt are compared as
-the file says. Any other op that differs fails the sweep, and so does a listed op that is equal
-after all. The last line has the counts. PYTHONPATH must contain the package, and DS_ACCELERATOR
-names the accelerator. Exit status 77 means that a requirement is missing.
+The comparison is bitwise, in float32, on one thread. It covers the first four samples of each op
+and the gradients of two samples. Ops in exceptions.txt are compared as that file says. The sweep
+fails if another op differs, or if an op that is listed as different is equal. The last line shows
+the counts. PYTHONPATH must contain the package, and DS_ACCELERATOR selects the accelerator. Exit
+status 77 means that a requirement is missing.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 KINDS = {
-    "random": "the CPU draws from the seed that the device's first draw is made from; else compared by value",
+    "random": "compared bitwise, with the CPU's generator seeded like the device's first draw",
     "uninitialized": "compared by shape and dtype",
     "close": "compared with torch's tolerance",
     "differs": "not equal",
@@ -28,7 +28,7 @@ KINDS = {
 
 
 def exceptions():
-    """Return {name: (kind, reason)}."""
+    """Return {op: (kind, reason)} from exceptions.txt."""
     found = {}
     for line in (HERE / "exceptions.txt").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
@@ -48,7 +48,7 @@ def names():
     return found
 
 
-# --- In the child: runs one op after the other and prints a line before and after each ---
+# --- In the child process, which runs the ops and prints a line before and after each ---
 
 
 def moved(tree, device):
@@ -67,8 +67,8 @@ def moved(tree, device):
 
 
 def seed_of_first_draw(seed):
-    """Return the seed of the CPU's generator for a device's first draw, as in
-    src/backends/sim/generator.cpp: hash.h, mix(seed, 1).
+    """Return the seed with which the CPU draws the same numbers as a device in its first draw. This
+    is mix(seed, 1) of hash.h, as in src/backends/sim/generator.cpp.
     """
     mask = (1 << 64) - 1
     z = (seed + 0x9E3779B97F4A7C15 * 2) & mask
@@ -78,8 +78,8 @@ def seed_of_first_draw(seed):
 
 
 def call_as_device(op, sample):
-    """Call the op on the CPU with a device's random numbers. Ops of the database set their own
-    seeds.
+    """Call the op on the CPU with the random numbers of a device. Some ops of the database call
+    manual_seed(), so it is patched.
     """
     import torch
     seed = torch.manual_seed
@@ -98,7 +98,7 @@ def call(op, sample, device):
 
 
 def gradients(op, sample, device):
-    """Return the gradients of the sum of all results, or None if the sample has none."""
+    """Return the gradients of the sum of all results, or None if the sample has no gradients."""
     import torch
     from torch.utils import _pytree
     arguments, keywords, first = moved((sample.args, sample.kwargs, sample.input), device)
@@ -115,7 +115,7 @@ def gradients(op, sample, device):
 
 
 def differ(ours, reference, kind):
-    """Return None if equal, otherwise how the results differ."""
+    """Return None if the results are equal, otherwise a description of the difference."""
     import torch
     if len(ours) != len(reference):
         return f"{len(ours)} results, {len(reference)} on the CPU"
@@ -140,7 +140,7 @@ def compare(op, device, kind):
     for count, sample in enumerate(itertools.islice(op.sample_inputs("cpu", torch.float32, requires_grad=False), 4), 1):
         try:
             reference = call_as_device(op, sample) if kind == "random" else call(op, sample, torch.device("cpu"))
-        except Exception as error:  # an error of the CPU proves nothing
+        except Exception as error:  # if the CPU fails too, the op is not compared
             reference = error
         try:
             ours = call(op, sample, device)
@@ -167,7 +167,7 @@ def compare(op, device, kind):
 
 
 def add_module(accelerator):
-    """Add the module of the device type that torch's Python code needs."""
+    """Add the torch module of the device type, which torch's Python code needs."""
     import types
 
     import torch
@@ -188,7 +188,7 @@ def child(wanted):
     import torch
 
     import anyaccel
-    warnings.simplefilter("ignore")  # from the samples: deprecated ops, unusual arguments
+    warnings.simplefilter("ignore")  # the samples use deprecated ops and unusual arguments
     torch.set_num_threads(1)
     add_module(anyaccel.get_accelerator())
     device = anyaccel.get_accelerator().torch_device(0)
@@ -198,7 +198,7 @@ def child(wanted):
         if index not in wanted:
             continue
         print(json.dumps({"begin": index, "name": name}), flush=True)
-        signal.alarm(60)  # ends the process, and the parent reports it
+        signal.alarm(60)  # ends this process if an op hangs, which the parent reports
         try:
             result = compare(op, device, kinds.get(name, (None,))[0])
         except Exception as error:
@@ -207,12 +207,12 @@ def child(wanted):
         print(json.dumps({"end": index, "name": name, "differs": result}), flush=True)
 
 
-# --- In the parent ---
+# --- In the parent process ---
 
 
 def sweep(wanted):
-    """Return {index: (name, difference or None)}. If a child dies, it is replaced, and the op that
-    it ran counts as different.
+    """Return {index: (name, difference or None)}. If a child dies, the op that it ran counts as
+    different, and a new child continues.
     """
     results, left = {}, sorted(wanted)
     while left:
@@ -240,9 +240,9 @@ def sweep(wanted):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slice", default="1/1", help="K/N: every N-th op from the K-th on")
-    parser.add_argument("--only", help="regular expression of names")
-    parser.add_argument("--json", type=pathlib.Path, help="all results")
-    parser.add_argument("--at-least", type=int, default=0, help="how many ops must be equal")
+    parser.add_argument("--only", help="regular expression for the names of ops")
+    parser.add_argument("--json", type=pathlib.Path, help="file for all results")
+    parser.add_argument("--at-least", type=int, default=0, help="minimum number of equal ops")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -256,7 +256,7 @@ def main():
     part, parts = map(int, arguments.slice.split("/"))
     wanted = [i for i, name in enumerate(known) if i % parts == part - 1 and (not arguments.only or re.search(arguments.only, name))]
     listed = exceptions()
-    wrong = [f"{name}: listed in exceptions.txt, but there is no such op" for name in listed if name not in known]
+    wrong = [f"{name}: listed in exceptions.txt, but the op does not exist" for name in listed if name not in known]
     results = sweep(wanted)
     equal = by_shape = exempt = 0
     for index in sorted(results):
@@ -266,7 +266,7 @@ def main():
             by_shape += kind == "uninitialized"
             equal += kind != "uninitialized"
         elif found is None:
-            wrong.append(f"{name}: equal, but exceptions.txt says that it differs; take it out there")
+            wrong.append(f"{name}: equal, but exceptions.txt says that it differs; remove it there")
         elif kind == "differs":
             exempt += 1
         else:
@@ -276,7 +276,7 @@ def main():
     for line in wrong:
         print(line)
     if equal < arguments.at_least:
-        wrong.append("too few")
+        wrong.append("too few ops are equal")
     print(f"opinfo: {equal} of {len(wanted)} ops equal to the CPU, {by_shape} without values compared by shape, "
           f"{exempt} listed as different, {len(wrong)} wrong")
     return 1 if wrong else 0

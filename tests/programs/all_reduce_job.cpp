@@ -1,7 +1,8 @@
-// all_reduce_job [ROUNDS]: a rank of a job, for tests of the launcher. It finds the other ranks
-// through the launcher's variables, all-reduces tensors of the accelerator and the host, of sizes
-// below and far above a chunk of shared memory, and checks every element. It exits with 1 and a
-// message if a sum is wrong; rank 0 prints a line if all are right.
+// all_reduce_job [ROUNDS]: a rank of a job, for tests of the launcher.
+//
+// Finds the other ranks through the launcher's variables, all-reduces tensors on the accelerator
+// and on the host, and checks every element. The sizes range from one element to many chunks of
+// shared memory. Exits with 1 and a message if a sum is wrong; otherwise rank 0 prints a line.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
@@ -29,7 +30,8 @@ void check(const at::Tensor& got, const at::Tensor& want, const char* what, int 
             << got.device() << " as " << got.scalar_type() << ": " << differ << " are wrong\n";
 }
 
-/// Rank r contributes (i modulo 64) + r: small integers, so that sums are exact in every dtype.
+/// Element i of rank r is (i modulo 64) + r. These integers are small, so sums are exact in every
+/// dtype.
 void check_size(ProcessGroup& group, std::int64_t count, const at::TensorOptions& here) {
   const int n = group.size();
   const auto base = at::arange(count, at::TensorOptions().dtype(at::kDouble)).remainder(64);
@@ -58,19 +60,20 @@ int main(int argc, char** argv) try {
     for (const auto device : {accelerator.torch_device(), c10::Device(c10::kCPU)})
       for (const auto dtype : {at::kFloat, at::kBFloat16, at::kLong})
         for (const std::int64_t count : {1, 1000, 32768, 100003, 1500007}) {
-          // bfloat16 represents integers up to 256 exactly, which is enough for a few ranks.
+          // bfloat16 represents integers up to 256 exactly. Larger sums, with many ranks, are not
+          // checked.
           if (dtype == at::kBFloat16 && 64 * group.size() + group.size() * group.size() / 2 > 256)
             continue;
           check_size(group, count, at::TensorOptions().dtype(dtype).device(device));
           checks += 3;
         }
-  // An error on one rank fails all ranks.
+  // An error on one rank makes all ranks fail.
   auto all = at::full({1}, static_cast<double>(wrong), at::TensorOptions().dtype(at::kDouble));
   group.all_reduce(all);
   const auto memory = group.shared_memory_reason();
   if (group.rank() == 0 && all.item<double>() == 0)
     std::cout << "all_reduce ok: " << group.size() << " ranks on " << accelerator.name() << ", "
-              << checks << " results right, shared memory: " << (memory.empty() ? "yes" : memory)
+              << checks << " correct results, shared memory: " << (memory.empty() ? "yes" : memory)
               << std::endl;
   group.barrier();
   return all.item<double>() == 0 ? 0 : 1;

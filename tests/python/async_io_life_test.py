@@ -1,4 +1,4 @@
-"""Lifetimes in async_io: how long transfers keep tensors, threads and the GIL. Also runs on sim."""
+"""Lifetimes in async_io: how long transfers hold tensors, threads and the GIL. Also runs on sim."""
 
 import contextlib
 import os
@@ -34,8 +34,10 @@ def counting():
         thread.join()
 
 
-def test_memory_outlives_its_tensor(path):
-    """Fails if replacing a tensor's storage during a write frees the memory in use."""
+def test_replaced_storage_stays_alive(path):
+    """Fails if replacing a tensor's storage during a write frees the memory that the write still
+    reads.
+    """
     handle = aio.aio_handle(1 << 20, 4, False, True, 1)
     for _ in range(3):
         x = numbers(16_000_000)
@@ -45,8 +47,8 @@ def test_memory_outlives_its_tensor(path):
         assert torch.from_file(path, size=16_000_000).equal(numbers(16_000_000))
 
 
-def test_cancel_reaches_what_is_waited_for(path):
-    """Fails if cancel() has no effect while another thread waits."""
+def test_cancel_interrupts_wait(path):
+    """Fails if cancel() does not interrupt a wait() on another thread."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     x = torch.zeros(50_000_000)
     handle.async_pwrite(x, path)
@@ -57,11 +59,12 @@ def test_cancel_reaches_what_is_waited_for(path):
     canceller.join()
 
 
-def test_buffers_are_kept_and_wait_lets_python_run(tmp_path):
-    """Fails if memory in use is freed, or waiting holds the GIL."""
+def test_wait_keeps_buffers_and_releases_the_gil(tmp_path):
+    """Fails if a buffer is freed while a write uses it, or wait() holds the GIL."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     for i in range(4):
-        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))  # the handle has the only reference
+        # The handle holds the only reference.
+        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))
     with counting() as counted:
         start = counted()
         assert handle.wait() == 4
@@ -72,15 +75,16 @@ def test_buffers_are_kept_and_wait_lets_python_run(tmp_path):
 
 
 def slow_writes(tmp_path, handle):
-    """Start writes that take a while, and return their request."""
+    """Start several slow writes, and return the request of the last one."""
     for i in range(4):
         handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))
     return handle.start_write(numbers(2_000_000), str(tmp_path / "own"))
 
 
 @pytest.mark.parametrize("last", ["handle", "request"])
-def test_going_lets_python_run(tmp_path, last):
-    """Fails if the last owner of the threads waits for them while holding the GIL."""
+def test_destruction_releases_the_gil(tmp_path, last):
+    """Fails if destroying the last owner of the I/O threads holds the GIL until they have finished.
+    """
     handle = aio.aio_handle(4096, 1, True, False, 1)
     request = slow_writes(tmp_path, handle)
     with counting() as counted:
@@ -95,8 +99,8 @@ def test_going_lets_python_run(tmp_path, last):
 
 
 def test_close(tmp_path):
-    """Fails if leaving `with` does not wait for transfers or hides a failure, or a closed handle
-    accepts calls.
+    """Fails if leaving the `with` block does not wait for transfers and report their failures.
+    Afterwards, a closed handle must reject calls.
     """
     with aio.aio_handle(4096, 1, True, False, 1) as handle:
         request = slow_writes(tmp_path, handle)
@@ -116,8 +120,8 @@ def test_close(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["async_pwrite", "async_pread", "start_write", "start_read"])
-def test_what_nobody_awaits_is_let_go(path, way):
-    """Fails if a finished transfer keeps its tensor until somebody waits for it."""
+def test_unawaited_transfer_releases_its_tensor(path, way):
+    """Fails if a completed transfer holds its tensor until wait() is called."""
     handle = aio.aio_handle()
     handle.sync_pwrite(numbers(1000), path)
 
@@ -138,7 +142,9 @@ def test_what_nobody_awaits_is_let_go(path, way):
 
 
 def test_requests(path):
-    """Fails if a request cannot be waited for separately, or stays open after cancellation."""
+    """Fails if a request cannot be waited for separately from its handle, or never completes after
+    cancellation.
+    """
     handle = aio.aio_handle(4096, 1, True, False, 1)
     x = numbers(1_000_000)
     request = handle.start_write(x, path)
@@ -185,9 +191,9 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("last", ["handle", "handle, request"])
-def test_end_of_the_interpreter(path, last):
-    """Fails if a handle or request in a module's globals prints an error, crashes or loses writes
-    at interpreter exit. A forked child with a copy of it must also exit cleanly.
+def test_interpreter_exit(path, last):
+    """Fails if a handle or request that is still alive at interpreter exit loses writes, crashes or
+    prints an error. A forked child with a copy of it must also exit cleanly.
     """
     code = f"""
 import os, sys, anyaccel, torch

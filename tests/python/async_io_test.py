@@ -1,5 +1,5 @@
-"""async_io and pin_memory as DeepSpeed's Python uses them, and torch's requirements on ops. Also
-runs on sim.
+"""async_io and pin_memory, called as in DeepSpeed's Python code, and torch's requirements on ops.
+Also runs on sim.
 """
 
 import os
@@ -16,8 +16,10 @@ DEVICE = "cpu" if accelerator.name() == "cpu" else accelerator.current_device_na
 on_device = pytest.mark.skipif(DEVICE == "cpu", reason="the accelerator is the host")
 
 
-def test_every_way_of_deepspeed(path):
-    """Fails if a method, an argument, a result or a default differs from DeepSpeed's."""
+def test_methods_match_deepspeed(path):
+    """Fails if the methods of DeepSpeed's handle have different arguments, results or defaults
+    here.
+    """
     handle = aio.aio_handle(block_size=4096, queue_depth=4, single_submit=True, overlap_events=True, intra_op_parallelism=2)
     asked = [getattr(handle, "get_" + name)() for name in
              ("block_size", "queue_depth", "single_submit", "overlap_events", "intra_op_parallelism", "alignment")]
@@ -38,13 +40,15 @@ def test_every_way_of_deepspeed(path):
     assert handle.async_pwrite(x, path) == 0 and handle.pwrite(x, path + "2", False, True) == 0
     assert handle.wait() == 2
     assert handle.async_pread(y, path) == 0
-    assert handle.sync_pread(torch.empty(10), path) == 2  # the result counts the earlier transfer too
+    # The result also counts the earlier transfer.
+    assert handle.sync_pread(torch.empty(10), path) == 2
     assert torch.equal(x, y) and handle.wait() == 0
     assert aio.deepspeed_memcpy(y, x + 1) == 0 and torch.equal(y, x + 1)
 
 
-def test_an_earlier_failure_leaves_nothing_running(path):
-    """Fails if a call that raises because of an earlier failure leaves its own transfer running."""
+def test_earlier_failure_stops_the_new_transfer(path):
+    """Fails if a call that raises the error of an earlier transfer leaves its own transfer running.
+    """
     handle = aio.aio_handle(4096, 1, True, False, 1)
     handle.sync_pwrite(numbers(5_000_000), path)
     handle.async_pread(torch.zeros(5_000_000), path)
@@ -56,7 +60,7 @@ def test_an_earlier_failure_leaves_nothing_running(path):
 
 
 def test_offsets_and_descriptors(path):
-    """Fails if a write changes bytes outside its range, or the wrong descriptor is used."""
+    """Fails if a write changes bytes outside its range, or uses the wrong file descriptor."""
     handle = aio.aio_handle(4096, 8, False, True, 1)
     before = numbers(30000, torch.uint8)
     handle.sync_pwrite(before, path)
@@ -68,9 +72,9 @@ def test_offsets_and_descriptors(path):
     assert open(path, "rb").read() == bytes(before.tolist())
 
 
-def test_keywords_are_deepspeeds(path):
-    """Fails if an argument's name differs from DeepSpeed's binding, which includes `async` and a
-    misspelled name.
+def test_keywords_match_deepspeed(path):
+    """Fails if a keyword of DeepSpeed's binding is rejected, including `async` and the misspelled
+    `example_tenosr`.
     """
     handle = aio.aio_handle()
     x, y = numbers(1000), torch.zeros(1000)
@@ -92,7 +96,7 @@ def test_keywords_are_deepspeeds(path):
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.int64, torch.complex64])
 def test_dtypes_and_views(path, dtype):
-    """Fails if strides or conjugation are ignored, or an empty tensor is rejected."""
+    """Fails if a transfer ignores strides or lazy conjugation, or rejects an empty tensor."""
     handle = aio.aio_handle()
     x = numbers(600, dtype).view(20, 30)
     handle.sync_pwrite(x.t(), path)
@@ -108,7 +112,7 @@ def test_dtypes_and_views(path, dtype):
 
 
 def test_errors(path):
-    """Fails if a failure is silent, raises a different type, or makes the handle unusable."""
+    """Fails if an I/O error is silent or makes the handle unusable."""
     handle = aio.aio_handle()
     for call, code in ((lambda: handle.sync_pread(torch.zeros(4), path), "not_found"),
                        (lambda: handle.sync_pwrite(torch.zeros(4), path, -1), "invalid_argument"),
@@ -125,10 +129,8 @@ def test_errors(path):
     assert handle.wait() == 0
 
 
-def test_reads_are_seen_by_autograd(path):
-    """Fails if autograd does not notice a read into a tensor that it saved, and returns wrong
-    gradients.
-    """
+def test_autograd_detects_reads(path):
+    """Fails if autograd misses a read into a tensor that it saved, and returns wrong gradients."""
     handle = aio.aio_handle()
     handle.sync_pwrite(numbers(10), path)
     x, w = torch.ones(10), torch.ones(10, requires_grad=True)
@@ -139,9 +141,9 @@ def test_reads_are_seen_by_autograd(path):
         y.backward()
 
 
-def test_errors_of_torch_stay(path):
-    """Fails if an error of torch with a prefix like ours is converted to anyaccel.Error, or error
-    codes are mixed up.
+def test_torch_errors_are_not_converted(path):
+    """Fails if one of torch's own errors becomes an anyaccel.Error because of its text, or an error
+    gets another error's code.
     """
     from anyaccel.ops import _errors
     handle = aio.aio_handle()
@@ -156,7 +158,7 @@ def test_errors_of_torch_stay(path):
     with pytest.raises(RuntimeError, match="enforce fail") as told:
         fails()
     assert type(told.value) is RuntimeError
-    # After two failures, the first one is reported with its own code.
+    # After two failures, the first one is reported, with its own code.
     handle.sync_pwrite(torch.zeros(4), path)
     slow = aio.aio_handle(4096, 1, True, False, 1)
     big = torch.zeros(5_000_000)
@@ -177,8 +179,8 @@ def test_errors_of_torch_stay(path):
         del os.environ["ANYACCEL_AIO_QUEUE"]
 
 
-def test_files_that_are_none(tmp_path):
-    """Fails if opening a pipe blocks until its other end is open."""
+def test_pipes_do_not_block(tmp_path):
+    """Fails if opening a pipe blocks until another process opens its other end."""
     handle = aio.aio_handle()
     os.mkfifo(tmp_path / "fifo")
     for name in (str(tmp_path / "fifo"), "/dev/zero"):
@@ -187,8 +189,8 @@ def test_files_that_are_none(tmp_path):
         assert told.value.code == "invalid_argument"
 
 
-def test_pinned(path):
-    """Fails if pinned tensors, views of them or frees are not tracked, or freed memory is not
+def test_pinned_memory(path):
+    """Fails if is_pinned() is wrong for a pinned tensor or a view of it, or freed memory is not
     reused.
     """
     handle, pin = aio.aio_handle(), pins.pin_handle()
@@ -220,12 +222,12 @@ def test_pinned(path):
 
 @on_device
 def test_device_tensors(path):
-    """Fails if copies are not ordered with the stream, or their result is lost."""
+    """Fails if a transfer of a device tensor is not ordered with the work on its stream."""
     handle = aio.aio_handle(4096, 4, False, True, 2)
     x = numbers(100000, device=DEVICE)
     x.add_(1)
     assert handle.async_pwrite(x, path) == 0
-    x.zero_()  # after the call, so it must not reach the file
+    x.zero_()  # changes the tensor after the call, so the file must not contain the zeros
     assert handle.wait() == 1
     y = torch.zeros(100000, device=DEVICE)
     assert handle.async_pread(y, path) == 0 and handle.wait() == 1
@@ -234,9 +236,9 @@ def test_device_tensors(path):
     assert torch.equal(x.cpu(), y.cpu())
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the schemas are the same everywhere")
+@pytest.mark.skipif(DEVICE != "cpu", reason="the schemas are the same on all devices")
 def test_opcheck(path):
-    """Fails if a schema is wrong about what an op writes, or a meta kernel is missing."""
+    """Fails if a schema misses a mutation, or an op lacks its meta kernel."""
     ops = torch.ops.anyaccel
     x = numbers(1000)
     aio.aio_write(x, path, 4096, 4, False, True, False)
@@ -246,12 +248,12 @@ def test_opcheck(path):
     assert ops.pin_memory_new(4, torch.empty(0, device="meta")).device.type == "meta"
 
 
-def test_queue_that_is_asked_for(path):
+def test_requested_queue_is_used(path):
     """Fails if ANYACCEL_AIO_QUEUE is ignored, or an invalid value is accepted."""
     os.environ["ANYACCEL_AIO_QUEUE"] = "threads"
     try:
         handle = aio.aio_handle()
-        assert handle.get_queue() == "threads" and "asked for" in handle.get_queue_reason()
+        assert handle.get_queue() == "threads" and "requested" in handle.get_queue_reason()
         handle.sync_pwrite(numbers(100), path)
         os.environ["ANYACCEL_AIO_QUEUE"] = "fast"
         with pytest.raises(anyaccel.Error, match="ANYACCEL_AIO_QUEUE"):

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-# Read at startup by the interpreter, the loader or libraries.
+# Prefixes of variables that are read at startup by the interpreter, the loader or libraries.
 _EARLY = ("PYTHON", "LD_", "OMP_", "GOMP_", "KMP_", "MKL_", "TORCH_", "CUDA_")
 _server = None
 
@@ -50,7 +50,7 @@ def _early(environment):
 
 
 class _Server:
-    """The process that forks children. It starts at first use and ends with this process."""
+    """The process that forks children. It starts on first use and ends with this process."""
 
     def __init__(self):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -84,8 +84,8 @@ class _Server:
 
 
 def _serve(requests):
-    """Fork a child for each request. Return the code in a child, and None in the server after the
-    last request.
+    """Fork a child for each request. In a child, return its code; in the server, return None after
+    the last request.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # each child is reaped by its watcher
     while True:
@@ -114,8 +114,8 @@ def _exactly(stream, count):
 
 
 def _watched(request, stdout, stderr, ends):
-    """Fork the child. Return its code in the child. Return None in the watcher after the child has
-    exited, or was killed because the requester gave up.
+    """Fork the child. In the child, return its code. In the watcher, return None after the child
+    has exited, or was killed because the requester gave up.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()

@@ -1,4 +1,4 @@
-"""torch.distributed with the staged backend in two processes. COMM_DEVICE is the device of the
+"""torch.distributed with the staged backend in two processes. COMM_DEVICE names the device of the
 tensors.
 """
 
@@ -105,11 +105,11 @@ def check_moves(rank, device):
         tagged.wait()
     else:
         x, y = torch.empty(6, device=device), torch.empty(6, device=device)
-        assert dist.recv(y) == 0  # from any rank: the second message has no tag
+        assert dist.recv(y) == 0  # from any rank; the second message has no tag
         dist.recv(x, src=0, tag=7)
         same(x, [30, 31, 32, 33, 34, 35])
         same(y, [40, 41, 42, 43, 44, 45])
-    # Each rank receives what the other has not sent yet.
+    # Each rank waits for a message before it sends the message that the other rank waits for.
     x = torch.empty(6, device=device)
     work = dist.batch_isend_irecv([dist.P2POp(dist.irecv, x, 1 - rank), dist.P2POp(dist.isend, values(rank, device), 1 - rank)])
     for one in work:
@@ -124,8 +124,8 @@ def check_moves(rank, device):
 
 
 def check_order(rank, device):
-    """Check that a collective sees work queued before it, and that work after wait() sees its
-    result.
+    """Check that a collective runs after the work queued before it, and that work queued after
+    wait() sees its result.
     """
     accelerator = anyaccel.get_accelerator()
     big = torch.zeros(300, 300, device=device)
@@ -138,7 +138,7 @@ def check_order(rank, device):
         result = big.diagonal().sum()
         big.fill_(-1)
         assert result.item() == 300 * 10, (step, result.item())
-    # The same on another stream, with the tensor dropped immediately.
+    # The same on another stream, with the only reference to the tensor dropped immediately.
     stream = accelerator.Stream()
     with accelerator.stream(stream):
         x = torch.full((1000,), float(rank + 1), device=device)
@@ -224,7 +224,7 @@ def launch(what, size=2):
     return outputs
 
 
-# Fails if a collective returns wrong numbers, is not ordered with the work around it, or accepts
+# Fails if a collective returns wrong results, is not ordered with the stream's work, or accepts
 # invalid arguments.
 def test_two_processes():
     assert "check_training done" in launch("all")[0]
@@ -235,7 +235,8 @@ def test_timeout():
     launch("timeout")
 
 
-# Fails if the backend's name is not registered with torch, or hides another vendor's backend.
+# Fails if the backend's name is not registered with torch, or replaces a backend that another
+# vendor registered.
 def test_names():
     assert anyaccel.get_accelerator().communication_backend_name() in dist.Backend.backend_list
     assert dist.Backend("staged") == "staged"

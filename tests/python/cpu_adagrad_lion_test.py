@@ -1,4 +1,4 @@
-"""CPUAdagrad and CPULion through their builders, called like DeepSpeed's Python does and compared
+"""CPUAdagrad and CPULion through their builders, called as in DeepSpeed's Python code and compared
 with torch.
 """
 
@@ -27,8 +27,8 @@ def tensors(n=1001, dtype=torch.float32, state=torch.float32, seed=0):
             torch.zeros(n, dtype=state)]
 
 
-# Fails if the formula differs from torch's Adagrad with L2 decay.
-def test_adagrad_follows_torch():
+# Fails if a step differs from torch's Adagrad with L2 decay.
+def test_adagrad_matches_torch():
     p, _, s = tensors()
     q = torch.nn.Parameter(p.clone())
     theirs = torch.optim.Adagrad([q], lr=1e-2, weight_decay=0.1)
@@ -41,8 +41,8 @@ def test_adagrad_follows_torch():
     torch.testing.assert_close(p, q.data, rtol=1e-5, atol=1e-6)
 
 
-# Fails if the values of a sparse gradient, as DeepSpeed's Python passes them, are rejected.
-def test_adagrad_of_sparse_values():
+# Fails if the value tensor of a sparse gradient, which DeepSpeed's Python code passes, is rejected.
+def test_adagrad_accepts_sparse_values():
     p, s = torch.randn(10, 4), torch.zeros(10, 4)
     g = torch.sparse_coo_tensor([[1, 7]], torch.ones(2, 4), (10, 4)).coalesce()
     some, squares = p.sparse_mask(g), s.sparse_mask(g)
@@ -56,8 +56,8 @@ def lion_of_the_paper(p, g, m):
     return p * (1 - 1e-2 * 0.1) - 1e-2 * direction, 0.99 * m + 0.01 * g
 
 
-# Fails if the formula differs from the paper's.
-def test_lion_follows_the_paper():
+# Fails if a step differs from the formula in the paper on Lion.
+def test_lion_matches_the_paper():
     p, _, m = tensors()
     q, n = p.double(), m.double()
     for step in range(1, 6):
@@ -67,10 +67,11 @@ def test_lion_follows_the_paper():
     torch.testing.assert_close(p.double(), q, rtol=1e-5, atol=1e-6)
 
 
-# Fails if a combination of dtypes is missing, or a list is not updated like its tensors one by one.
+# Fails if a combination of dtypes is unsupported, or updating a list differs from updating its
+# tensors one by one.
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("own_state", [False, True])
-def test_types_and_lists(dtype, own_state):
+def test_dtypes_and_lists(dtype, own_state):
     given = [tensors(n, dtype, dtype if own_state else torch.float32, n) for n in (0, 1, 40_000, 333)]
     for update, update_list, numbers in (
             (ADAGRAD.adagrad_update, ADAGRAD.adagrad_update_list, (3, 1, 1e-2, 1e-10, 0.1)),
@@ -91,7 +92,7 @@ def test_types_and_lists(dtype, own_state):
     ("dtype of params", lambda x: x.__setitem__(0, x[0].double())),
     ("memory layout", lambda x: x.__setitem__(1, torch.ones(2002)[::2])),
 ])
-def test_wrong_tensors(what, change):
+def test_invalid_tensors(what, change):
     given = tensors()
     change(given)
     before = [x.clone() for x in given]
@@ -102,7 +103,7 @@ def test_wrong_tensors(what, change):
     assert all(torch.equal(a, b) for a, b in zip(given, before))
 
 
-def test_wrong_numbers():
+def test_invalid_numbers():
     given = tensors()
     for call in (lambda: ADAGRAD.adagrad_update(4, 1, 1e-2, 1e-10, 0.1, *given),
                  lambda: ADAGRAD.adagrad_update(3, -1, 1e-2, 1e-10, 0.1, *given),
@@ -115,8 +116,8 @@ def test_wrong_numbers():
     assert all(torch.equal(a, b) for a, b in zip(given, tensors()))
 
 
-# Fails if autograd does not see that a step changed parameters and state in place.
-def test_autograd_is_told():
+# Fails if autograd does not notice that a step changed parameters and state in place.
+def test_autograd_detects_mutation():
     p, g, s = tensors()
     before = p._version, s._version
     torch.ops.anyaccel.adagrad_update(3, 1, 1e-2, 1e-10, 0.1, p, g, s)
@@ -124,7 +125,7 @@ def test_autograd_is_told():
     assert (p._version, s._version) == (before[0] + 2, before[1] + 2)
 
 
-# Fails if a schema hides a mutation, or meta kernels disagree with it.
+# Fails if a schema does not declare a mutation, or a meta kernel differs from it.
 def test_opcheck():
     given = tensors(32)
     torch.library.opcheck(torch.ops.anyaccel.adagrad_update.default, (3, 1, 1e-2, 1e-10, 0.1, *given))
@@ -134,9 +135,9 @@ def test_opcheck():
     torch.library.opcheck(torch.ops.anyaccel.lion_update_list.default, (3, 1, 1e-2, 0.9, 0.99, 0.1, *lists))
 
 
-# Fails if autograd sees a change when a list is rejected. A backward pass would then reject tensors
-# that did not change.
-def test_refused_lists_are_not_taken_as_changed():
+# Fails if a rejected list still counts as modified. A backward pass would then reject unchanged
+# tensors.
+def test_rejected_lists_do_not_count_as_modified():
     params, grads, states = ([torch.zeros(n) for n in sizes] for sizes in ((4, 4), (4, 4), (4, 5)))
     for call in (lambda: ADAGRAD.adagrad_update_list(3, 1, 1e-2, 1e-10, 0.1, params, grads, states),
                  lambda: LION.lion_update_list(3, 1, 1e-2, 0.9, 0.99, 0.1, params, grads, states)):

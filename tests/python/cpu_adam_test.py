@@ -1,4 +1,4 @@
-"""CPUAdam through its builder, called like DeepSpeed's Python does and compared with torch's
+"""CPUAdam through its builder, called as in DeepSpeed's Python code and compared with torch's
 optimizers.
 """
 
@@ -36,7 +36,7 @@ def update(adam, step, given, number=7, **changed):
 
 
 class Optimizer(torch.optim.Optimizer):
-    """An optimizer that uses the op like DeepSpeedCPUAdam."""
+    """An optimizer that calls the op as DeepSpeedCPUAdam does."""
 
     def __init__(self, params, adamw):
         super().__init__(params, {"lr": 1e-2})
@@ -54,12 +54,13 @@ class Optimizer(torch.optim.Optimizer):
                                  state["exp_avg"], state["exp_avg_sq"])
 
 
-# Fails if the formula differs from AdamW's or Adam's: the losses diverge within a few steps.
+# Fails if a step differs from torch's AdamW or Adam: the losses diverge within a few steps.
 @pytest.mark.parametrize("adamw", [True, False])
-def test_training_follows_torch(adamw):
+def test_training_matches_torch(adamw):
     torch.manual_seed(0)
     before = torch.get_num_threads()
-    torch.set_num_threads(1)  # other tests run in parallel, and waiting threads would spin
+    # Other tests run in parallel, so waiting threads would take their CPU time.
+    torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Linear(16, 37), torch.nn.GELU(), torch.nn.Linear(37, 3))
     other = copy.deepcopy(model)
     ours = Optimizer(model.parameters(), adamw)
@@ -80,11 +81,11 @@ def test_training_follows_torch(adamw):
         torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
 
 
-# Fails if a combination of dtypes is missing or converted wrongly.
+# Fails if a combination of dtypes is unsupported or converted incorrectly.
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("own_state", [False, True])
 @pytest.mark.parametrize("float_grad", [False, True])
-def test_types(adam, dtype, own_state, float_grad):
+def test_dtypes(adam, dtype, own_state, float_grad):
     state = dtype if own_state else torch.float32
     p, g, m, v = tensors(1001, dtype, state, torch.float32 if float_grad else dtype)
     q = p.float().clone()
@@ -94,8 +95,8 @@ def test_types(adam, dtype, own_state, float_grad):
     torch.testing.assert_close(m, (0.1 * g.float()).to(state), rtol=1e-2 if own_state else 1e-5, atol=1e-7)
 
 
-# Fails if results depend on threads or on where a view begins, or elements outside a view are
-# written.
+# Fails if results depend on the number of threads or a view's offset, or a step writes outside the
+# view.
 def test_threads_and_views(adam):
     n = 300_000
     given = tensors(n)
@@ -111,7 +112,7 @@ def test_threads_and_views(adam):
         assert b[:3].eq(9).all() and b[-5:].eq(9).all()
 
 
-# Fails if a list is not updated like its tensors one by one, whatever their order, sizes and
+# Fails if updating a list differs from updating its tensors one by one, for any order, sizes and
 # dtypes.
 def test_list(adam):
     sizes = (0, 1, 40_000, 17, 100_000, 5)
@@ -123,8 +124,8 @@ def test_list(adam):
     assert all(torch.equal(a, b) for x, y in zip(ours, single) for a, b in zip(x, y))
 
 
-# Fails if a transposed dense weight is rejected, or updated in the wrong order.
-def test_dense_in_another_order(adam):
+# Fails if a transposed dense weight is rejected, or its elements are matched with the wrong state.
+def test_transposed_weight(adam):
     plain = [x.view(20, 30) for x in tensors(600)]
     turned = [x.t().contiguous().t() for x in plain]
     update(adam, 1, plain)
@@ -140,7 +141,7 @@ def test_dense_in_another_order(adam):
     ("dtype of params", lambda x: x.__setitem__(0, x[0].double())),
     ("memory layout", lambda x: x.__setitem__(1, torch.ones(200)[::2])),
 ])
-def test_wrong_tensors(adam, what, change):
+def test_invalid_tensors(adam, what, change):
     given = tensors()
     change(given)
     before = [x.clone() for x in given]
@@ -157,7 +158,7 @@ def test_wrong_tensors(adam, what, change):
     ("eps", 1, 7, {"eps": -1.0}), ("weight_decay", 1, 7, {"weight_decay": float("nan")}),
     ("lr", 1, 7, {"lr": float("inf")}),
 ])
-def test_wrong_numbers(adam, what, step, number, changed):
+def test_invalid_numbers(adam, what, step, number, changed):
     given = tensors()
     before = [x.clone() for x in given]
     with pytest.raises(ValueError, match=what + ".*got.*want"):
@@ -171,9 +172,9 @@ def test_lists_of_unequal_length(adam):
         adam.adam_update_list(7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, [p], [g, g], [m], [v])
 
 
-# Fails if the fast call mistakes an argument, or handles what must go to torch: keywords,
-# conversions, modes, subclasses.
-def test_ways_to_call(adam):
+# Fails if the fast call misreads an argument, or handles calls that only torch supports: keywords,
+# conversions, modes and subclasses.
+def test_call_variants(adam):
     numbers = (7, 3, 1.0, 0.9, 0.99, 1e-8, 0.5, True)
     names = ("optimizer_id", "step", "lr", "beta1", "beta2", "eps", "weight_decay", "bias_correction")
     calls = {
@@ -210,7 +211,7 @@ def test_ways_to_call(adam):
         adam.adam_update(*numbers, *(torch.empty(5) for _ in range(4)))
 
 
-# Fails if a schema hides a mutation, or meta kernels disagree with it.
+# Fails if a schema does not declare a mutation, or a meta kernel differs from it.
 def test_opcheck(adam):
     given = tensors(32)
     numbers = (7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True)
@@ -219,7 +220,7 @@ def test_opcheck(adam):
     torch.library.opcheck(torch.ops.anyaccel.adam_update_list.default, (*numbers, *([x] for x in given)))
 
 
-# Fails if a rollback is not the inverse of the step.
+# Fails if a rollback does not undo the step.
 def test_rollback(adam):
     given = tensors()
     update(adam, 1, given)
@@ -231,8 +232,8 @@ def test_rollback(adam):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-# Fails if a list with a wrong tensor is partly rolled back, or a list is not rolled back like its
-# tensors one by one.
+# Fails if a list with an invalid tensor is partly rolled back, or the result differs from a
+# rollback of its tensors one by one.
 def test_rollback_of_lists(adam):
     numbers = (7, 2, 1e-2, 0.9, 0.99, 1e-8, 0.1, True)
     ours = [tensors(n, seed=n) for n in (0, 17, 50_000)]
@@ -245,7 +246,7 @@ def test_rollback_of_lists(adam):
     with pytest.raises(ValueError, match="dtypes of exp_avg and exp_avg_sq differ"):
         adam.adam_rollback_list(*numbers, *wrong)
     assert all(torch.equal(a, b) for x, y in zip(ours, single) for a, b in zip(x, y))
-    assert versions == [x._version for x in ours[1]], "autograd takes them as changed"
+    assert versions == [x._version for x in ours[1]], "autograd treats them as modified"
     with pytest.raises(ValueError, match="beta1"):
         adam.adam_rollback_list(*numbers[:3], 0.0, *numbers[4:], *map(list, zip(*ours)))
     adam.adam_rollback_list(*numbers, *map(list, zip(*ours)))
@@ -254,7 +255,7 @@ def test_rollback_of_lists(adam):
     assert all(torch.equal(a, b) for x, y in zip(ours, single) for a, b in zip(x, y))
 
 
-# Fails if ANYACCEL_OPS_ISA is ignored, or instruction sets give different bits.
+# Fails if ANYACCEL_OPS_ISA is ignored, or the instruction sets give different bits.
 def test_instruction_sets():
     program = ("import sys; sys.path.insert(0, sys.argv[1]); import cpu_adam_test as t, torch, hashlib\n"
                "t.ADAM.create_adam(7, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, True)\n"
@@ -272,7 +273,7 @@ def test_instruction_sets():
 
 
 def optimizer_process(groups, control, ready):
-    """Run the optimizer like DeepSpeed's zenflow_optimizer_process."""
+    """Run the optimizer as DeepSpeed's zenflow_optimizer_process does."""
     ADAM.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
     handle = ADAM.zenflow_adam_create(0, list(os.sched_getaffinity(0)))
     for param, grad0, grad1, stale in groups:
@@ -284,9 +285,8 @@ def optimizer_process(groups, control, ready):
     ADAM.destroy_adam(0)
 
 
-# Fails if a backward pass can use parameters that a step has changed since, which gives wrong
-# gradients silently.
-def test_autograd_is_told(adam):
+# Fails if a backward pass silently uses parameters that a step has changed since the forward pass.
+def test_autograd_detects_mutation(adam):
     p, g, m, v = tensors()
     p.requires_grad_()
     loss = (p * p).sum()
@@ -295,7 +295,7 @@ def test_autograd_is_told(adam):
         loss.backward()
 
 
-# Fails if the optimizer process computes a different step than adam_update, or a step is lost.
+# Fails if the optimizer process computes a different step than adam_update, or loses a step.
 def test_zenflow(adam):
     context = torch.multiprocessing.get_context("spawn")
     groups = []
@@ -317,7 +317,7 @@ def test_zenflow(adam):
         with pytest.raises(ValueError, match="differs from that of the groups"):
             ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *(x[:1] for x in numbers))
         ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *numbers)
-        # Fails if a second step replaces the first one before it is done.
+        # Fails if a second step replaces an unfinished one.
         with pytest.raises(ValueError, match="previous step has not been waited for"):
             ADAM.zenflow_adam_submit(control.data_ptr(), 1, 2, *numbers)
         assert ADAM.zenflow_adam_wait(control.data_ptr(), 60.0)
@@ -343,7 +343,7 @@ def trainer_process(control, pids):
     time.sleep(600)
 
 
-# Fails if the optimizer process survives its killed trainer, and keeps memory and CPUs.
+# Fails if the optimizer process outlives its killed trainer and keeps using memory and CPUs.
 def test_zenflow_ends_with_its_trainer():
     context = torch.multiprocessing.get_context("spawn")
     control = torch.zeros(ADAM.zenflow_adam_ctrl_size(), dtype=torch.uint8).share_memory_()
@@ -357,8 +357,8 @@ def test_zenflow_ends_with_its_trainer():
     state = lambda: open(f"/proc/{worker}/stat").read().rsplit(")", 1)[1].split()[0]  # noqa: E731
     end = time.monotonic() + 60
     try:
-        while state() not in "ZX":  # it stays a zombie if no process reaps it
-            assert time.monotonic() < end, "the worker is still there"
+        while state() not in "ZX":  # stays a zombie if no process reaps it
+            assert time.monotonic() < end, "the worker is still running"
             time.sleep(0.1)
     except FileNotFoundError:
         pass

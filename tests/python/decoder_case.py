@@ -1,5 +1,5 @@
-"""A small decoder of any kind as arguments of `inference_decode`, and its reference in plain torch
-in float64. DS_ACCELERATOR selects the accelerator.
+"""A small decoder with configurable layers, as arguments of `inference_decode`, and its reference
+in plain torch in float64. DS_ACCELERATOR selects the accelerator.
 """
 
 import dataclasses
@@ -22,7 +22,9 @@ GATES = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
 
 
 def pack(weight, bits, group, asymmetric, random):
-    """Return integer weights with scales and zeros in the op's format, and their values."""
+    """Return integer weights with scales and zero points in the op's format, and the values that
+    they represent.
+    """
     outputs, inputs = weight.shape
     scales = (torch.rand(outputs, inputs // group, generator=random) * 0.02 + 0.01) * (1 if bits == 4 else 0.06)
     wide = scales.repeat_interleave(group, 1).double()
@@ -32,7 +34,7 @@ def pack(weight, bits, group, asymmetric, random):
     q = torch.randint(0, 16, weight.shape, generator=random)
     zeros = torch.randint(0, 16, scales.shape, generator=random, dtype=torch.uint8)
     block = 64 if group % 64 == 0 else 32
-    planes = q.view(outputs, -1, 4, block // 4)  # nibble, word
+    planes = q.view(outputs, -1, 4, block // 4)  # dimensions: output, block, nibble, word
     low, high = planes[:, :, 0] | planes[:, :, 1] << 4, planes[:, :, 2] | planes[:, :, 3] << 4
     packed = torch.stack([low, high], -1).reshape(outputs, -1).to(torch.uint8)
     zero = zeros.repeat_interleave(group, 1).long() if asymmetric else 8
@@ -40,7 +42,7 @@ def pack(weight, bits, group, asymmetric, random):
 
 
 class Model:
-    """A random decoder from a seed: the op's arguments and the reference."""
+    """A decoder with random weights from a seed: the op's arguments and the reference."""
 
     def __init__(self, dtype=torch.float32, norm="rms", gate="silu", gated=True, head_norms=False, norms_after=False, bias=False, split=False, bits=0,
                  group=32, asymmetric=False, softcap=0.0, window=0, half=None, layers=2, heads=4, kv_heads=2, dim=16, hidden=64, inner=96, vocab=41,
@@ -88,7 +90,7 @@ class Model:
             self.tensor(None)
 
     def together(self, *outputs):
-        """Return the projections separately or fused."""
+        """Return the projections, separate or fused."""
         if self.split:
             parts = [self.linear(each, self.hidden) for each in outputs]
         else:
@@ -119,7 +121,7 @@ class Model:
         return out
 
     def config_of(self, *layers, **changes):
-        """Return the configuration of `layers` only, with `changes` applied."""
+        """Return the configuration of only these layers, with `changes` applied."""
         return dataclasses.replace(self.config, layers=[self.config.layers[i] for i in layers], **changes)
 
     def caches(self, capacity):
@@ -130,11 +132,13 @@ class Model:
         return [turn.cos().float().to(DEVICE), turn.sin().float().to(DEVICE)] if self.half else []
 
     def run(self, x, keys, values, past):
-        """Return the logits of the rows of x after `past` positions. The caches change."""
+        """Return the logits of the rows x, which follow `past` cached positions. Updates the
+        caches.
+        """
         return self.run_segments(x, keys, values, [past], [len(x)])
 
     def run_segments(self, x, keys, values, past, count, last_only=False):
-        """Run several sequences. Their caches, positions and rows are concatenated."""
+        """Run several sequences, with their caches, positions and rows concatenated."""
         rows = x.to(DEVICE, copy=True)
         logits = torch.full((len(count) if last_only else len(x), self.vocab), 7.0, device=DEVICE)
         angles = [torch.cat(each) for each in zip(*(self.angles(*place) for place in zip(past, count)))]
@@ -149,7 +153,7 @@ class Model:
         x = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
         return x * (weight + 1 if self.norm == "rms_plus_one" else weight)
 
-    def turned(self, x, begin):
+    def rotated(self, x, begin):
         if not self.half:
             return x
         cos, sin = (each.cpu().double()[:, None] for each in self.angles(begin, len(x)))
@@ -172,8 +176,8 @@ class Model:
             out[row] += shares[row, place] * self.fed_forward(x[row:row + 1], (first[expert],), (down[expert],))[0]
         return out
 
-    def meant(self, x):
-        """Return the reference for all positions at once, in float64."""
+    def reference(self, x):
+        """Return the reference result for all positions at once, in float64."""
         x = x.double()
         time = len(x)
         for i, layer in enumerate(self.layers_of):
@@ -182,7 +186,7 @@ class Model:
             q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], 1)
             if self.head_norms:
                 q, k = self.normed(q, layer["q"]), self.normed(k, layer["k"])
-            q, k = self.turned(q, 0), self.turned(k, 0)
+            q, k = self.rotated(q, 0), self.rotated(k, 0)
             k, v = (each.to(self.dtype).double()[:, self.key_heads].transpose(0, 1) for each in (k, v))
             scores = q.transpose(0, 1) @ k.transpose(1, 2) * self.scales[i]
             if self.softcap:

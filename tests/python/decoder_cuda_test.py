@@ -1,5 +1,5 @@
-"""The decoder pass on a CUDA device, beyond decoder_test.py: streams, graphs, agreement with the
-host, long caches. Skipped without a device.
+"""The decoder pass on a CUDA device, beyond decoder_test.py: streams, graphs, long caches, and
+agreement with the host. Skipped without a device.
 """
 
 import pytest
@@ -15,7 +15,9 @@ linear = torch.ops.anyaccel.inference_linear
 
 
 def begin(kind, past):
-    """Return a model on the device, input rows, and caches with `past` random positions."""
+    """Return a model on the device, input rows, and caches with random contents at `past`
+    positions.
+    """
     model = Model(**kind)
     x = torch.randn(3, model.hidden, generator=model.random)
     caches = [model.caches(past + 8) for _ in range(2)]
@@ -26,9 +28,9 @@ def begin(kind, past):
 
 @pytest.mark.parametrize("past", [5, 300, 20000])
 @pytest.mark.parametrize("kind", [{}, {"dtype": torch.bfloat16, "heads": 8, "kv_heads": 1, "dim": 128, "window": 1000}, {"bits": 4, "group": 64, "inner": 192}])
-def test_is_the_hosts(kind, past):
-    # Fails if split attention over a long cache, heads that share a key, or a window give a
-    # different result than on the host.
+def test_matches_the_host(kind, past):
+    # Fails if the result differs from the host's with split attention over a long cache, heads that
+    # share a key, or a window.
     model, x, (keys, values) = begin(kind, past)
     on_host = [[each.cpu() for each in part] for part in (keys, values)]
     got = model.run(x, keys, values, past)
@@ -40,7 +42,7 @@ def test_is_the_hosts(kind, past):
 
 
 def test_on_another_stream():
-    # Fails if a launch goes to the default stream, which does not wait for the copy here.
+    # Fails if a kernel runs on the default stream, which does not wait for the copy.
     model, x, (keys, values) = begin({"hidden": 512, "inner": 1024}, 100)
     want = model.run(x, [each.clone() for each in keys], [each.clone() for each in values], 100)
     stream = accelerator.Stream()
@@ -57,8 +59,8 @@ def test_on_another_stream():
 
 @pytest.mark.parametrize("kind", [{}, {"bits": 8}, {"experts": 4, "per_token": 2}])
 def test_in_a_graph(kind):
-    # Fails if a launch synchronizes, allocates outside torch's allocator, or reads host memory at
-    # replay.
+    # Fails if the pass cannot be captured, because it synchronizes or allocates outside torch's
+    # allocator, or reads host memory during replay.
     model, x, (keys, values) = begin(kind, 600)
     rows, logits = x.to(DEVICE, copy=True), torch.zeros(len(x), model.vocab, device=DEVICE)
     angles = model.angles(600, len(x))
@@ -82,8 +84,8 @@ def test_in_a_graph(kind):
 
 @pytest.mark.parametrize("shape", [(4096, 4096), (11008, 4096), (1000, 14336)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_products_of_models_sizes(shape, dtype):
-    # Fails if matrices with more blocks or longer rows than in the other tests give wrong results.
+def test_products_of_model_sizes(shape, dtype):
+    # Fails if a matrix with more blocks or longer rows than in the other tests gives wrong results.
     random = torch.Generator().manual_seed(3)
     weight = (torch.randn(*shape, generator=random) / shape[1] ** 0.5).to(dtype)
     x = torch.randn(16, shape[1], generator=random)
@@ -99,8 +101,8 @@ def test_products_of_models_sizes(shape, dtype):
     assert (got - want).abs().max() <= 2e-5 * want.abs().max()
 
 
-def test_tensors_of_two_devices():
-    # Fails if a host tensor reaches a kernel.
+def test_mixed_devices_are_rejected():
+    # Fails if a host tensor reaches a CUDA kernel.
     model, x, (keys, values) = begin({}, 5)
     with pytest.raises((ValueError, RuntimeError), match="another device"):
         model.flat[0] = model.flat[0].cpu()

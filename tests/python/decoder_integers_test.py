@@ -14,7 +14,7 @@ DEVICE = accelerator.current_device_name()
 
 
 def on_device(op):
-    """Return the op with its arguments moved to the device and its results to the host."""
+    """Return a function that moves the op's arguments to the device and its results to the host."""
     def call(*arguments):
         out = op(*(each.to(DEVICE) if isinstance(each, torch.Tensor) else each for each in arguments))
         return out.cpu() if isinstance(out, torch.Tensor) else tuple(each.cpu() for each in out)
@@ -26,11 +26,11 @@ quantize, dequantize, linear = (on_device(getattr(torch.ops.anyaccel, "inference
 SHAPES = [(1, 32, 32), (7, 96, 32), (33, 192, 64), (130, 384, 128), (5, 320, 320), (0, 64, 32)]
 
 
-def drawn(*shape, dtype=torch.float32, seed=1):
+def random_tensor(*shape, dtype=torch.float32, seed=1):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def meant(weight, scales, zeros=None):
+def represented(weight, scales, zeros=None):
     """Return the values that integer weights represent: nibble j of word w of a block is input j *
     (block / 4) + w.
     """
@@ -50,15 +50,15 @@ def meant(weight, scales, zeros=None):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_quantized_values_are_near(shape, bits, dtype):
-    # Fails if a value is not rounded to its nearest level or is misplaced, or a group has a wrong
-    # scale.
+def test_quantization_error(shape, bits, dtype):
+    # Fails if a weight is not rounded to the nearest level or is stored in the wrong place, or a
+    # scale is wrong.
     outputs, inputs, group = shape
-    weight = drawn(outputs, inputs, dtype=dtype)
+    weight = random_tensor(outputs, inputs, dtype=dtype)
     made, scales = quantize(weight, bits, group)
     assert made.dtype == (torch.int8 if bits == 8 else torch.uint8) and scales.shape == (outputs, inputs // group)
-    off = (meant(made, scales) - weight.double()).view(outputs, inputs // group, group)
-    # int4 may clip a group's greatest value if the other values gain more.
+    off = (represented(made, scales) - weight.double()).view(outputs, inputs // group, group)
+    # int4 may clip a group's largest value if that reduces the error of the others.
     if bits == 8:
         assert (off.abs() <= scales.abs().double()[..., None] * 0.5001).all()
     else:
@@ -71,12 +71,12 @@ def test_quantized_values_are_near(shape, bits, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kind", ["int8", "int4", "int4 zeros"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_rows_are_widened(shape, kind, dtype):
-    # Fails if the wrong rows are read, or a format is misread.
+def test_dequantized_rows(shape, kind, dtype):
+    # Fails if the wrong rows are read, or a weight format is misinterpreted.
     outputs, inputs, group = shape
-    made, scales = quantize(drawn(outputs, inputs), 8 if kind == "int8" else 4, group)
+    made, scales = quantize(random_tensor(outputs, inputs), 8 if kind == "int8" else 4, group)
     zeros = torch.randint(0, 16, scales.shape, dtype=torch.uint8) if kind == "int4 zeros" else None
-    want = meant(made, scales, zeros).float().to(dtype)
+    want = represented(made, scales, zeros).float().to(dtype)
     for begin, count in [(0, outputs), (outputs // 2, outputs - outputs // 2), (outputs, 0)]:
         assert torch.equal(dequantize(made, scales, zeros, begin, count, dtype), want[begin:begin + count])
 
@@ -85,14 +85,14 @@ def test_rows_are_widened(shape, kind, dtype):
 @pytest.mark.parametrize("kind", ["int8", "int4", "int4 zeros", "float", "bfloat16"])
 @pytest.mark.parametrize("rows", [0, 1, 3, 16, 37])
 def test_products(rows, kind, dtype):
-    # Fails if rows, outputs or the bias are mixed up, or threads skip outputs.
+    # Fails if rows, outputs or biases are swapped, or threads skip outputs.
     for outputs, inputs, group in SHAPES:
-        weight, x, bias = drawn(outputs, inputs), drawn(rows, inputs, dtype=dtype, seed=2), drawn(outputs, seed=3)
+        weight, x, bias = random_tensor(outputs, inputs), random_tensor(rows, inputs, dtype=dtype, seed=2), random_tensor(outputs, seed=3)
         scales = zeros = None
         if kind.startswith("int"):
             weight, scales = quantize(weight, int(kind[3]), group)
             zeros = torch.randint(0, 16, scales.shape, dtype=torch.uint8) if kind == "int4 zeros" else None
-            values = meant(weight, scales, zeros)
+            values = represented(weight, scales, zeros)
         else:
             weight = weight.to(getattr(torch, kind))
             values = weight.double()
@@ -104,54 +104,54 @@ def test_products(rows, kind, dtype):
             assert (got.double() - want).abs().max() <= error * want.abs().max().clamp_min(1)
 
 
-def test_rows_have_the_same_bits_alone():
-    # Fails if a row's sums depend on its neighbors.
-    weight, scales = quantize(drawn(130, 384), 4, 128)
-    x = drawn(2, 9, 384)
+def test_row_bits_do_not_depend_on_other_rows():
+    # Fails if a row's result depends on the other rows.
+    weight, scales = quantize(random_tensor(130, 384), 4, 128)
+    x = random_tensor(2, 9, 384)
     together = linear(x, weight, scales)
     assert together.shape == (2, 9, 130)
     for i in range(2):
         for j in range(9):
             assert torch.equal(together[i, j], linear(x[i, j], weight, scales))
-    gaps = drawn(384, 9).t()
+    gaps = random_tensor(384, 9).t()
     assert torch.equal(linear(gaps, weight, scales), linear(gaps.contiguous(), weight, scales))
 
 
-def test_numbers_that_are_none():
+def test_nan_and_infinity():
     # Fails if a NaN or infinity affects other groups.
-    weight = drawn(4, 64)
+    weight = random_tensor(4, 64)
     weight[1, 3], weight[2, 40] = float("nan"), float("inf")
     made, scales = quantize(weight, 8, 32)
-    values = meant(made, scales)
+    values = represented(made, scales)
     for row, part in [(0, slice(None)), (1, slice(32, None)), (2, slice(0, 32)), (3, slice(None))]:
         assert (values[row, part] - weight[row, part]).abs().max() <= scales.nan_to_num(0, 0, 0).max()
 
 
-def test_refusals():
+def test_invalid_arguments():
     # Fails if inconsistent sizes reach the kernels.
-    made, scales = quantize(drawn(6, 64), 4, 32)
+    made, scales = quantize(random_tensor(6, 64), 4, 32)
 
     def refused(words, call, *arguments):
         with pytest.raises((ValueError, RuntimeError), match=words):
             call(*arguments)
 
-    refused("unsupported bits", quantize, drawn(6, 64), 3, 32)
-    refused("group is out of range", quantize, drawn(6, 64), 4, 48)
-    refused("group is out of range", quantize, drawn(6, 64), 4, 0)
-    refused("weight is not a contiguous matrix", quantize, drawn(64), 4, 32)
-    refused("weight is not a contiguous matrix", quantize, drawn(64, 6).t(), 4, 32)
-    refused("dtype", quantize, drawn(6, 64).double(), 4, 32)
+    refused("unsupported bits", quantize, random_tensor(6, 64), 3, 32)
+    refused("group is out of range", quantize, random_tensor(6, 64), 4, 48)
+    refused("group is out of range", quantize, random_tensor(6, 64), 4, 0)
+    refused("weight is not a contiguous matrix", quantize, random_tensor(64), 4, 32)
+    refused("weight is not a contiguous matrix", quantize, random_tensor(64, 6).t(), 4, 32)
+    refused("dtype", quantize, random_tensor(6, 64).double(), 4, 32)
     refused("rows are out of range", dequantize, made, scales, None, 5, 2, torch.float32)
     refused("rows are out of range", dequantize, made, scales, None, -1, 2, torch.float32)
     refused("rows are out of range", dequantize, made, scales, None, 1 << 62, 1 << 62, torch.float32)
     refused("dtype", dequantize, made, scales, None, 0, 6, torch.int32)
-    refused("scales", linear, drawn(2, 64), made)
-    refused("x has the wrong shape", linear, drawn(2, 63), made, scales)
-    refused("bias has the wrong shape", linear, drawn(2, 64), made, scales, None, drawn(5))
+    refused("scales", linear, random_tensor(2, 64), made)
+    refused("x has the wrong shape", linear, random_tensor(2, 63), made, scales)
+    refused("bias has the wrong shape", linear, random_tensor(2, 64), made, scales, None, random_tensor(5))
 
 
-def test_sums_of_nothing():
-    # Fails if a product without inputs returns uninitialized memory.
+def test_empty_sums():
+    # Fails if a product with zero inputs returns uninitialized memory.
     for rows in (1, 40):
         junk = [torch.full((rows, 33), 7.0, device=DEVICE) for _ in range(8)]
         del junk
@@ -160,9 +160,9 @@ def test_sums_of_nothing():
 
 
 def test_schemas():
-    # Fails if a schema is wrong about mutations, or a meta kernel returns a different shape.
-    made, scales = quantize(drawn(6, 64), 4, 32)
+    # Fails if a schema declares wrong mutations, or a meta kernel returns a different shape.
+    made, scales = quantize(random_tensor(6, 64), 4, 32)
     tests = ("test_schema", "test_faketensor")
-    torch.library.opcheck(torch.ops.anyaccel.inference_quantize.default, (drawn(6, 64, dtype=torch.bfloat16), 8, 32), test_utils=tests)
+    torch.library.opcheck(torch.ops.anyaccel.inference_quantize.default, (random_tensor(6, 64, dtype=torch.bfloat16), 8, 32), test_utils=tests)
     torch.library.opcheck(torch.ops.anyaccel.inference_dequantize.default, (made, scales, None, 1, 3, torch.bfloat16), test_utils=tests)
-    torch.library.opcheck(torch.ops.anyaccel.inference_linear.default, (drawn(2, 3, 64, dtype=torch.float16), made, scales, None, drawn(6)), test_utils=tests)
+    torch.library.opcheck(torch.ops.anyaccel.inference_linear.default, (random_tensor(2, 3, 64, dtype=torch.float16), made, scales, None, random_tensor(6)), test_utils=tests)

@@ -14,12 +14,13 @@ from decoder_case import DEVICE, KINDS, Model, accelerator, decode
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_against_torch(kind, dtype):
-    # Fails if a part of a layer, a format or a cache position is wrong.
+    # Fails if the result differs from the reference for some kind of layer, weight format or cache
+    # position.
     model = Model(dtype, **KINDS[kind])
     x = torch.randn(9, model.hidden, generator=model.random)
     keys, values = model.caches(11), model.caches(11)
     got = torch.cat([model.run(x[:4], keys, values, 0), model.run(x[4:5], keys, values, 4), model.run(x[5:], keys, values, 5)])
-    want = model.meant(x)
+    want = model.reference(x)
     # The reference rounds the cache to the dtype in a different order.
     error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}[dtype]
     assert (got - want).abs().max() <= error * want.abs().max()
@@ -28,13 +29,13 @@ def test_against_torch(kind, dtype):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not KINDS[kind].get("experts")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_many_rows_against_torch(kind, dtype):
-    # Fails if a block of queries sees too many or too few keys, the edge of a panel is skipped, or
-    # many rows and few rows disagree about the cache.
+    # Fails if a query in a large block sees too many or too few keys, or a pass over many rows
+    # fills the cache differently than a pass over few rows.
     model = Model(dtype, **KINDS[kind])
     x = torch.randn(109, model.hidden, generator=model.random)
     keys, values = model.caches(120), model.caches(120)
     got = torch.cat([model.run(x[:67], keys, values, 0), model.run(x[67:70], keys, values, 67), model.run(x[70:], keys, values, 70)])
-    want = model.meant(x)
+    want = model.reference(x)
     # CPUs with bfloat16 dot products round the rows to bfloat16 for each product.
     error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 4e-3, torch.bfloat16: 8e-2}[dtype]
     assert (got - want).abs().max() <= error * want.abs().max()
@@ -43,7 +44,7 @@ def test_many_rows_against_torch(kind, dtype):
 
 @pytest.mark.parametrize("kind", ["llama", "gemma", "int4"])
 def test_many_rows_of_sequences(kind):
-    # Fails if sequences of a pass over many rows see each other, or the logits belong to the wrong
+    # Fails if the sequences of a pass over many rows see each other, or logits belong to the wrong
     # row.
     model = Model(**KINDS[kind])
     pasts, counts = [0, 9, 0], [30, 17, 1]
@@ -55,7 +56,7 @@ def test_many_rows_of_sequences(kind):
     got = model.run_segments(x, *given, pasts, counts)
     parts = list(x.split(counts))
     parts[1] = torch.cat([first, parts[1]])
-    want = torch.cat([model.meant(rows)[-count:] for rows, count in zip(parts, counts)])
+    want = torch.cat([model.reference(rows)[-count:] for rows, count in zip(parts, counts)])
     assert (got - want).abs().max() <= (2e-4 if model.bits else 2e-5) * want.abs().max()
     last = model.run_segments(x, *given, pasts, counts, last_only=True)
     ends = [29, 46, 47]
@@ -66,8 +67,8 @@ def test_many_rows_of_sequences(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_have_the_same_bits_alone(kind):
-    # Fails if a row's sums depend on the number of rows or threads.
+def test_row_bits_do_not_depend_on_other_rows(kind):
+    # Fails if a row's bits depend on the number of rows or threads.
     model = Model(torch.bfloat16, **KINDS[kind])
     x = torch.randn(13, model.hidden, generator=model.random)
     keys, values = model.caches(16), model.caches(16)
@@ -85,9 +86,8 @@ def test_rows_have_the_same_bits_alone(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_sequences_have_the_same_bits_alone(kind, dtype):
-    # Fails if a row sees another sequence's positions, caches of different sizes are mixed up, or a
-    # row's sums depend on them.
+def test_sequence_bits_do_not_depend_on_other_sequences(kind, dtype):
+    # Fails if a row sees another sequence's positions, or its bits depend on the other sequences.
     model = Model(dtype, **KINDS[kind])
     capacities, pasts = [7, 16, 9], [0, 11, 3]
     caches, singles = [], []
@@ -108,9 +108,9 @@ def test_sequences_have_the_same_bits_alone(kind, dtype):
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "int4 zeros", "experts"])
-def test_halves_are_the_whole(kind):
-    # Fails if the partial results of ranks that split a layer do not sum to the result of the whole
-    # pass.
+def test_partial_results_sum_to_the_whole(kind):
+    # Fails if the partial results of ranks that split a layer do not add up to the result of the
+    # whole layer.
     model = Model(**KINDS[kind])
     x = torch.randn(3, model.hidden, generator=model.random)
     keys, values = model.caches(4), model.caches(4)
@@ -126,14 +126,14 @@ def test_halves_are_the_whole(kind):
                    model.config_of(i, part=half, attention_softcap=0.0).pack(), None, change)
             assert torch.equal(rows, before)
             rows += change
-    # Without layers, positions are not used.
+    # Without layers, positions have no effect.
     decode(rows, model.flat[-6:], [], [], [], [(1 << 63) - 1], [3], model.config_of(attention_softcap=0.0).pack(), logits)
     torch.testing.assert_close(logits.cpu(), want, rtol=1e-5, atol=1e-5)
     assert all(torch.equal(a, b) for a, b in zip(keys + values, halves_keys + halves_values))
 
 
-def test_experts_of_values_that_are_no_numbers():
-    # Fails if a row with NaN scores selects an expert that does not exist, or affects other rows.
+def test_experts_with_nan_scores():
+    # Fails if a row with NaN scores selects a nonexistent expert, or affects other rows.
     model = Model(experts=5, per_token=2)
     x = torch.randn(3, model.hidden, generator=model.random)
     want = model.run_segments(x, *(model.caches(4) + model.caches(4) + model.caches(4) for _ in range(2)), [0] * 3, [1] * 3)
@@ -142,7 +142,7 @@ def test_experts_of_values_that_are_no_numbers():
     assert got[1].isnan().all() and torch.equal(got[::2], want[::2])
 
 
-def test_refusals():
+def test_invalid_arguments():
     # Fails if inconsistent sizes reach the kernels.
     model = Model()
     x = torch.randn(2, model.hidden)
@@ -239,7 +239,7 @@ def test_refusals():
 
 
 def test_schema():
-    # Fails if the schema is wrong about mutations, or the meta kernel is missing.
+    # Fails if the schema declares wrong mutations, or the meta kernel is missing.
     model = Model(layers=1)
     keys, values = model.caches(4), model.caches(4)
     arguments = (torch.randn(2, model.hidden, device=DEVICE), model.flat, keys, values, model.angles(0, 2), [0], [2], model.config.pack(),

@@ -1,5 +1,5 @@
-"""AnyAccel's op modules match DeepSpeed's bindings: tools/deepspeed_signatures finds no difference,
-and detects planted ones.
+"""Checks that AnyAccel's op modules match DeepSpeed's bindings: tools/deepspeed_signatures finds no
+difference, and detects differences that the tests add.
 """
 
 import importlib.machinery
@@ -33,14 +33,14 @@ def compare(ops=OPS, page=None):
     return tool.compare(ops, lambda op: tool.read_stub(tool.STUBS / f"{op}.pyi"), tool.PAGE.read_text() if page is None else page)
 
 
-# Fails if AnyAccel's bindings reject a call that DeepSpeed's accept, and
-# docs/reference/deepspeed.md gives no reason.
-def test_no_difference_without_reason():
+# Fails if AnyAccel's bindings reject a call that DeepSpeed's accept, without a reason in
+# docs/reference/deepspeed.md.
+def test_all_differences_have_a_reason():
     assert compare() == []
     assert len(OPS) == 22 and sum(map(len, OPS.values())) > 200
 
 
-# Fails if the tool misses differences.
+# Fails if the tool misses a difference.
 @pytest.mark.parametrize("line, wanted", [
     ("no_such_function(int) -> None", "is missing"),
     ("adam_update(int, int) -> int", "requires lr"),
@@ -55,22 +55,22 @@ def test_differences_are_found(line, wanted):
     assert wanted in message and message.startswith("cpu_adam." + line.split("(")[0])
 
 
-# Fails if the page may keep an explanation for a difference that no longer exists.
+# Fails if the tool accepts a reason for a difference that no longer exists.
 def test_stale_reasons_are_found():
     page = tool.PAGE.read_text().replace("| --- | --- | --- |\n| `transformer_inference", "| --- | --- | --- |\n| `cpu_adam.adam_update` | is missing | no reason |\n| `transformer_inference")
     assert compare(page=page) == ["cpu_adam.adam_update: 'is missing' is in docs/reference/deepspeed.md but no longer applies"]
 
 
-# Fails if the stored signatures differ from the installed DeepSpeed's, or the reader misses some.
-def test_kept_signatures_are_deepspeeds():
+# Fails if the stored signatures differ from those of the installed DeepSpeed.
+def test_stored_signatures_match_deepspeed():
     found = tool.installed()
     if found is None or found[0] != VERSION:
         pytest.skip(f"DeepSpeed {VERSION} is not installed")
     assert bindings.to_text(VERSION, bindings.extract(found[1])) == tool.DATA.read_text()
 
 
-# Fails if the reader misinterprets a declaration, a macro, an overload or a default.
-def test_reader(tmp_path):
+# Fails if the parser misreads a declaration, a macro, an overload or a default.
+def test_parser(tmp_path):
     for path in {path for paths in bindings.SOURCES.values() for path in paths}:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("// empty\n")
@@ -108,7 +108,7 @@ def test_reader(tmp_path):
         bindings.extract(tmp_path)
 
 
-# Fails if ops that DeepSpeed registers with torch have a different schema here.
+# Fails if an op that DeepSpeed registers with torch has a different schema in AnyAccel.
 def test_schemas_of_torch_ops(tmp_path):
     builder = get_accelerator().create_op_builder("ShareMemCommBuilder")
     if not builder.is_compatible():
@@ -130,7 +130,7 @@ OPTIMIZERS = {
 }
 
 
-# Fails if an optimizer function does not return 0 like DeepSpeed's, through the quick call or
+# Fails if an optimizer function does not return 0 like DeepSpeed's, in the fast call or through
 # torch's dispatcher.
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_return_zero(name):

@@ -16,9 +16,10 @@ import torch
 _SKIPPED = ("_C/", "ao/", "cpu/", "cuda/", "include/", "mps/", "mtia/", "onnx/", "testing/", "utils/benchmark/", "xpu/")
 _HOLDERS = {"device_module", "device_mod", "custom_device_mod", "_device_module", "device_handle", "_device_handle"}
 _MAKERS = {"get_device_module", "_get_device_module", "_get_device_handle"}
-# Skip files without these words: they read nothing, and parsing all of torch takes half a minute.
+# Files without these strings are skipped, because parsing all of torch takes half a minute.
 _SIGNS = (*_HOLDERS, *_MAKERS, "getattr(torch,", "_get_custom_mod_func", "_get_device_attr")
-# Expressions X that are device types in getattr(torch, X), and expressions that are not.
+# Words in expressions X that name a device type in getattr(torch, X), and words in expressions that
+# do not.
 _DEVICE_WORDS = ("device", "backend", "gpu", "GPU", "acc", "privateuse")
 _OTHER_WORDS = ("dtype", "func")
 

@@ -1,5 +1,5 @@
-"""The conformance kit's suite `device_module`: the modules that AnyAccel registers pass, and each
-planted defect fails its case.
+"""The conformance kit's suite `device_module`: the modules that AnyAccel registers pass it, and
+each injected defect fails its case.
 """
 
 import json
@@ -16,7 +16,7 @@ if "sim" not in anyaccel.registered_backends():
     pytest.skip("this build has no simulator", allow_module_level=True)
 
 
-def judge(kind, cases, before="", **variables):
+def run_suite(kind, cases, before="", **variables):
     """Run the kit and return {case name: (outcome, message)}."""
     backend = "card" if kind in ("card", "mtia") else kind
     done = run(f"""
@@ -29,18 +29,17 @@ sys.exit(conformance.main(["--backend", {backend!r}, "--case", {cases!r}, "--jso
     return {case["name"]: (case["outcome"], case["message"]) for case in json.loads(done.stdout)["cases"]}
 
 
-# Fails if a module's answers are wrong, which would change gradients, random numbers, the current
-# device or stream.
+# Fails if a module that AnyAccel registers fails a case of the suite.
 @pytest.mark.parametrize("kind", KINDS)
 def test_modules_pass_the_suite(kind):
-    results = judge(kind, "device_module.*")
+    results = run_suite(kind, "device_module.*")
     assert len(results) > 15
     assert {name: result for name, result in results.items() if result[0] not in ("passed", "skipped")} == {}
     assert len([result for result in results.values() if result[0] == "skipped"]) <= 1
 
 
-# Code that plants the defect of a row in mutants.md; it can use `module` and `accelerator`.
-SPOILERS = {
+# Code that injects the defect of a row in mutants.md. It can use `module` and `accelerator`.
+DEFECTS = {
     "module_without_initialized": "del module._initialized",
     "module_never_initialized": "module.is_initialized = lambda: False",
     "module_choice_is_not_noticed": "module.is_initialized = accelerator._is_initialized",
@@ -72,7 +71,7 @@ module.device.__enter__ = enter""",
     "module_counts_one_device": "module.device_count = lambda: 1",
 }
 
-# Variables that a defect needs to show.
+# Environment variables that some defects need to have an effect.
 VARIABLES = {"module_autocasts_to_anything": {"SIM_DTYPES": "float32,int64,uint8"}}
 
 
@@ -83,16 +82,16 @@ def listed_mutants():
             yield cells[1], cells[4]
 
 
-# Fails if the list and the planted defects differ.
+# Fails if mutants.md and the injected defects differ.
 def test_mutants_are_listed():
-    assert sorted(SPOILERS) == sorted(name for name, _ in listed_mutants())
+    assert sorted(DEFECTS) == sorted(name for name, _ in listed_mutants())
 
 
-# Fails if the suite misses a planted defect.
+# Fails if the suite misses an injected defect.
 @pytest.mark.parametrize(("mutant", "case"), [*listed_mutants()])
-def test_mutant_is_found(mutant, case):
-    spoil = "\n".join("    " + line for line in SPOILERS[mutant].strip().splitlines())
-    results = judge("sim", case, f"""
+def test_mutant_is_detected(mutant, case):
+    spoil = "\n".join("    " + line for line in DEFECTS[mutant].strip().splitlines())
+    results = run_suite("sim", case, f"""
 import os, torch
 def make(name, accelerator, make=device_module._make):
     module = make(name, accelerator)

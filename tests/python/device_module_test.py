@@ -1,5 +1,5 @@
-"""torch.<device type>: the module has every name that torch reads, and features that depend on them
-work.
+"""torch.<device type>: the module has every name that torch reads, and torch features that depend
+on these names work.
 """
 
 import pathlib
@@ -22,26 +22,25 @@ def rows():
             yield [cell.strip() for cell in line.split("|")]
 
 
-# Fails if torch reads a name that the table lacks, or the table has a name that torch does not
-# read.
+# Fails if the table and torch's sources disagree about the names that torch reads.
 def test_audit_lists_what_torch_reads():
     if not torch.__version__.startswith("2.13."):
-        pytest.skip(f"the table is torch 2.13's, this is {torch.__version__}")
+        pytest.skip(f"the table is for torch 2.13, this is torch {torch.__version__}")
     import device_module_reads
     listed = {name: set(files.split()) for name, _, _, _, files in rows() if not files.startswith("csrc/")}
     assert listed == device_module_reads.names()
 
 
-# Fails if the table is malformed.
-def test_audit_is_complete():
+# Fails if a row is malformed, or a name whose absence changes results is listed as absent.
+def test_audit_is_well_formed():
     for name, ours, effect, why, _ in rows():
         assert ours in ("present", "absent") and effect in ("results", "error", "report", "none") and why.endswith("."), name
         assert (ours, effect) != ("absent", "results"), f"{name} changes results and is absent"
 
 
-# Fails if a module lacks a name that it has according to the table.
+# Fails if a module lacks a name that the table lists as present.
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_are_there(kind):
+def test_modules_have_the_listed_names(kind):
     names = [name for name, ours, *_ in rows() if ours == "present"]
     done = run(f"""
 import torch, anyaccel
@@ -71,12 +70,12 @@ print(torch.equal(direct, gradient(lambda f, y: checkpoint(f, y, use_reentrant=F
     assert done.stdout.splitlines()[-1:] == ["True"], done.stdout + done.stderr
 
 
-# Fails if the simulator takes CUDA's place after torch has looked for CUDA, which makes random
-# numbers fail, or if a program that imports torch first is not warned.
+# Fails if random numbers do not work on the simulator in place of CUDA. If torch is imported first,
+# a warning must say so.
 @pytest.mark.parametrize(("imports", "works"), [("anyaccel, torch", True), ("torch, anyaccel", False)])
-def test_random_numbers_in_the_place_of_cuda(imports, works):
+def test_random_numbers_with_simulated_cuda(imports, works):
     if torch.backends.cuda.is_built():
-        pytest.skip("this LibTorch is built for CUDA, whose place cannot be taken")
+        pytest.skip("this LibTorch is built with CUDA, so the simulator cannot stand in for it")
     done = run(f"""
 import {imports}
 device = anyaccel.get_accelerator().device_name(1)
@@ -89,8 +88,8 @@ print(device, torch.equal(first, torch.rand(4, device=device)))
     assert (done.stdout == "cuda:1 True\n") == works, done.stdout + done.stderr
 
 
-# Fails if DeviceMesh leaves a rank on device 0 although the launcher assigned another one, or
-# overrides the program's choice.
+# Fails if DeviceMesh does not select the device of the launcher's local rank, or overrides the
+# program's choice.
 @pytest.mark.parametrize(("choice", "device"), [("", 1), ("anyaccel.get_accelerator().set_device(0)", 0), ("torch.sim.set_device(0)", 0),
                                                 ("torch.ones(1, device='sim')", 0), ("torch.sim.device(0).__enter__()", 1)])
 def test_device_mesh_chooses_the_device(choice, device):

@@ -25,7 +25,7 @@ def packed(weight):
 
 
 class Encoder:
-    """A random encoder from a seed: the op's arguments and the reference."""
+    """An encoder with random weights from a seed: the op's arguments and the reference."""
 
     def __init__(self, hidden=48, heads=4, inner=100, layers=2, activation=1):
         self.heads, self.activation = heads, activation
@@ -50,8 +50,8 @@ class Encoder:
         encode(out, self.flat, lengths, self.heads, self.activation, EPS)
         return out.cpu()
 
-    def meant(self, x):
-        """Return the reference for one text, in float64."""
+    def reference(self, x):
+        """Return the reference result for one text, in float64."""
         x = x.double()
         linear, norm = torch.nn.functional.linear, torch.nn.functional.layer_norm
         for qkv, qkv_bias, output, output_bias, weight, bias, inner, inner_bias, down, down_bias, last, last_bias in self.layers:
@@ -69,16 +69,16 @@ SHAPES = [dict(), dict(hidden=64, heads=1, inner=64), dict(hidden=35, heads=5, i
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 @pytest.mark.parametrize("lengths", [[1], [22], [5, 64, 1], [49, 48, 130, 7]], ids=str)
 def test_against_torch(sizes, lengths):
-    # Fails if a text sees another text's rows, the edge of a panel or of a block of queries is
-    # skipped, or heads are mixed up.
+    # Fails if a text sees another text's rows, or the last rows of a panel or of a block of queries
+    # are skipped.
     model = Encoder(**sizes)
     x = model.draw(sum(lengths), model.layers[0][0].shape[1]) * 3
-    want = torch.cat([model.meant(text) for text in x.split(lengths)])
+    want = torch.cat([model.reference(text) for text in x.split(lengths)])
     assert (model.run(x, lengths) - want).abs().max() <= 1e-5 * want.abs().max()
 
 
-def test_same_bits_for_threads_and_texts():
-    # Fails if sums depend on the threads or on the other texts.
+def test_bits_do_not_depend_on_threads_or_other_texts():
+    # Fails if a text's bits depend on the number of threads or on the other texts.
     model = Encoder(hidden=80, heads=2, inner=200)
     lengths = [30, 3, 61]
     x = model.draw(sum(lengths), 80)
@@ -93,8 +93,9 @@ def test_same_bits_for_threads_and_texts():
         torch.set_num_threads(threads)
 
 
-def test_nothing():
-    # Fails if no texts do not give an empty result, or no layers change the input.
+def test_empty_batch_and_no_layers():
+    # Fails if an empty batch does not give an empty result, or an encoder without layers changes
+    # its input.
     model = Encoder()
     assert model.run(torch.zeros(0, 48), []).shape == (0, 48)
     model.flat = []
@@ -102,7 +103,7 @@ def test_nothing():
     assert torch.equal(model.run(x, [3]), x)
 
 
-def test_refusals():
+def test_invalid_arguments():
     # Fails if inconsistent sizes reach the kernels.
     model = Encoder()
 
@@ -138,9 +139,9 @@ def test_refusals():
 
 
 def test_opcheck():
-    # Fails if the schema is wrong about mutations, or the meta kernel behaves differently.
+    # Fails if the schema declares wrong mutations, or the meta kernel differs from the op.
     if DEVICE != "cpu":
-        pytest.skip("opcheck is for the host's kernel")
+        pytest.skip("opcheck runs on the host's kernel only")
     model = Encoder(layers=1)
     for op, arguments in ((pack, (torch.randn(70, 9), torch.empty(2, 9, 64))), (encode, (torch.randn(5, 48), model.flat, [2, 3], 4, 1, EPS))):
         torch.library.opcheck(op.default, arguments, test_utils=("test_schema", "test_faketensor"))

@@ -16,13 +16,13 @@ DEVICE = accelerator.current_device_name()
 torch.set_num_threads(2)
 torch.manual_seed(0)
 evoformer = accelerator.create_op_builder("EvoformerAttnBuilder").load()
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 ERROR = {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
 def plain(q, k, v, bias1=None, bias2=None, scale=None):
-    """Reference in float64. Queries without visible keys give zeros."""
+    """Reference in float64. The result of a query without visible keys is zero."""
     scale = 1 / math.sqrt(max(1, q.shape[-1])) if scale is None else scale
     scores = torch.einsum("...qhd,...khd->...hqk", q.double(), k.double()) * scale
     for bias in (bias1, bias2):
@@ -66,14 +66,14 @@ def compare(inputs, scale=None, error=None):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("has1, has2", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("lead, queries, keys, heads, dim", [((1, 3), 48, 48, 2, 32), ((2, 2), 37, 61, 3, 20), ((5,), 70, 33, 1, 8)])
-def test_is_plain_attention(lead, queries, keys, heads, dim, dtype, has1, has2):
+def test_matches_plain_attention(lead, queries, keys, heads, dim, dtype, has1, has2):
     compare(make(lead, queries, keys, heads, dim, dtype, has1, has2))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_long_rows_go_through_several_chunks(dtype):
-    """Fails if the softmax is not carried over from one chunk of keys to the next, or tiles of
-    queries are wrong.
+def test_keys_span_several_chunks(dtype):
+    """Fails if the running softmax is wrong when the keys span several chunks, or a tile of queries
+    is wrong.
     """
     compare(make((1, 1), 150, 700, 1, 16, dtype))
 
@@ -81,43 +81,43 @@ def test_long_rows_go_through_several_chunks(dtype):
 @pytest.mark.parametrize("lead, queries, keys, heads, dim", [
     ((0, 2), 5, 5, 2, 8), ((2, 0), 5, 5, 2, 8), ((1, 2), 0, 5, 2, 8), ((1, 2), 5, 0, 2, 8), ((1, 2), 5, 5, 0, 8), ((1, 2), 5, 5, 2, 0),
     ((1, 1), 1, 1, 1, 1), ((2, 1, 2), 3, 4, 2, 5)])
-def test_sizes_at_the_edge(lead, queries, keys, heads, dim):
+def test_empty_and_tiny_sizes(lead, queries, keys, heads, dim):
     """Fails if a size of zero or one causes a division by zero or an invalid read."""
     compare(make(lead, queries, keys, heads, dim, torch.float32))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_nothing_to_see_is_zero(dtype):
-    """Fails if hidden keys or queries without visible keys give NaN instead of zeros and zero
-    gradients. Either bias hides them.
+def test_queries_without_visible_keys_are_zero(dtype):
+    """Fails if a query without visible keys, hidden by either bias, gives NaN instead of zero
+    results and zero gradients.
     """
     inputs = make((2, 2), 40, 300, 2, 16, dtype)
     with torch.no_grad():
         inputs[3][0, 0] = -math.inf  # all keys of an entry
-        inputs[3][0, 1, ..., :260] = -math.inf  # more keys than the first chunk
-        inputs[4][1, 0, 1, 3] = -math.inf  # a query
+        inputs[3][0, 1, ..., :260] = -math.inf  # more keys than fit in the first chunk
+        inputs[4][1, 0, 1, 3] = -math.inf  # all keys of a query
         inputs[4][1, 0, 0, :, 7:200] = -math.inf
     compare(inputs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1e9, 3e4, 300.0, "least"])
-def test_masks_of_large_numbers(dtype, size):
-    """Fails if the backward pass treats the logarithm of the sum as exact under AlphaFold's masks,
-    1e9 * (mask - 1). If such a mask covers all keys of an entry, only score differences that
-    survive rounding matter.
+def test_large_masks(dtype, size):
+    """Fails if the backward pass loses accuracy under AlphaFold's masks, 1e9 * (mask - 1), because
+    it assumes that the stored log-sum-exp is exact. If a mask covers all keys of an entry, only
+    score differences that survive rounding count.
     """
     size = -torch.finfo(dtype).min if size == "least" else size
     if size > torch.finfo(dtype).max:
-        pytest.skip("no number of this dtype")
+        pytest.skip("the dtype cannot represent this number")
     inputs = make((1, 3), 40, 90, 2, 16, dtype)
     with torch.no_grad():
         inputs[3].zero_()
         inputs[3][0, 0, ..., :50] = -size
         inputs[3][0, 1] = -size
         inputs[4].mul_(0.1)
-    # Torch's softmax in the arithmetic dtype loses the same digits, except for an occasional last
-    # bit next to the mask.
+    # The reference uses the op's arithmetic dtype, so adding the mask loses the same digits, except
+    # for an occasional last bit.
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     leaves = [x.detach().to(wide).requires_grad_() for x in inputs]
     error = ERROR[dtype] + (2 * torch.finfo(wide).eps * size if torch.finfo(wide).eps * size < 0.1 else 0)
@@ -133,7 +133,7 @@ def test_masks_of_large_numbers(dtype, size):
         torch.testing.assert_close(mine.grad.cpu().to(wide), right.grad, rtol=2 * error, atol=2 * error * (1 + right.grad.abs().max().item()))
 
 
-def test_not_a_number_is_not_hidden():
+def test_nan_propagates():
     q, k, v, bias1, bias2 = (x.detach() for x in make((1, 2), 5, 40, 1, 8, torch.float32))
     q[0, 0, 3, 0, 5] = math.nan
     bias2[0, 0, 0, 1, 39] = math.nan
@@ -142,9 +142,9 @@ def test_not_a_number_is_not_hidden():
 
 
 @pytest.mark.parametrize("which", range(4))
-def test_inputs_with_gaps(which):
-    """Fails if strides are ignored: attention over columns, heads before the length, a strided last
-    dimension, expanded biases.
+def test_strided_inputs(which):
+    """Fails if strides are ignored. Inputs are transposed in several ways, have a strided last
+    dimension or expanded biases.
     """
     q, k, v, bias1, bias2 = (x.detach() for x in make((2, 3), 20, 20, 2, 16, torch.float32))
     there = [on(x) for x in (q, k, v, bias1, bias2)]
@@ -180,8 +180,8 @@ def test_gradients(lead, heads, dim):
                                     fast_mode=True)
 
 
-def test_a_second_gradient_is_refused():
-    """Fails if a second derivative is silently zero."""
+def test_second_derivative_raises():
+    """Fails if a second derivative is zero instead of raising an error."""
     q, k, v, bias1, bias2 = map(on, make((1, 2), 4, 4, 1, 4, torch.float64))
     first, = torch.autograd.grad(evoformer.evoformer_attention(q, k, v, bias1, bias2).square().sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="not implemented"):
@@ -190,9 +190,9 @@ def test_a_second_gradient_is_refused():
 
 @HOST
 @pytest.mark.parametrize("lead, heads", [((1, 6), 2), ((1, 1), 1), ((2, 40), 1)])
-def test_threads_change_no_bit(lead, heads):
-    """Fails if the order in which threads add to a shared gradient depends on timing, or a group or
-    part of a head is lost.
+def test_bits_do_not_depend_on_threads(lead, heads):
+    """Fails if the bits of a gradient that threads share depend on timing or on the number of
+    threads.
     """
     inputs = make(lead, 150, 150, heads, 16, torch.float32)
     grad = torch.randn(inputs[0].shape)
@@ -212,9 +212,9 @@ def test_threads_change_no_bit(lead, heads):
 
 @HOST
 def test_memory():
-    """Fails if memory of entries x heads x queries x keys is allocated. The forward pass may use
-    its result and one number per row. The backward pass may use the gradients, a copy of bias2's
-    gradient per group of entries, and little else.
+    """Fails if memory proportional to entries x heads x queries x keys is allocated. The forward
+    pass may use its result and one number per row. The backward pass may use the gradients, a copy
+    of bias2's gradient per group of entries, and little else.
     """
     inputs = make((1, 16), 512, 512, 4, 16, torch.float32)
     size, square = 4 * inputs[0].numel(), 4 * inputs[4].numel()
@@ -230,7 +230,7 @@ def test_memory():
 
 
 def deepspeeds_call(inputs, grad):
-    """Call the functions like DeepSpeed's Python, with the tensors that it allocates."""
+    """Call the functions as DeepSpeed's Python code does, with the tensors that it allocates."""
     q, k, v, bias1, bias2 = (torch.tensor([], dtype=inputs[0].dtype, device=DEVICE) if x is None else on(x.detach()) for x in inputs)
     out = torch.empty_like(q)
     lse = torch.empty((q.shape[:-3].numel(), q.shape[-2], (q.shape[-3] + 31) // 32 * 32), dtype=torch.float32, device=DEVICE)
@@ -242,9 +242,9 @@ def deepspeeds_call(inputs, grad):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("has1, has2", [(False, False), (True, False), (False, True), (True, True)])
-def test_functions_that_deepspeed_calls(dtype, has1, has2):
-    """Fails if arguments are in a different order, lse or a gradient is not written, or a missing
-    bias is used.
+def test_deepspeed_functions(dtype, has1, has2):
+    """Fails if the arguments are in a different order than DeepSpeed's, or lse or a gradient is not
+    written.
     """
     inputs = make((2, 3), 40, 40, 2, 16, dtype, has1, has2)
     grad = torch.randn(inputs[0].shape).to(dtype).transpose(0, 1).contiguous().transpose(0, 1)
@@ -266,8 +266,10 @@ def test_functions_that_deepspeed_calls(dtype, has1, has2):
         torch.testing.assert_close(evoformer.DS4Sci_EvoformerAttention(*map(on, inputs[:3]), list(map(on, biases))), out, rtol=0, atol=0)
 
 
-def test_gradients_of_biases_are_added():
-    """Fails if the gradients that DeepSpeed passes as zeros are overwritten, or added to twice."""
+def test_bias_gradients_are_accumulated():
+    """Fails if the biases' gradients overwrite the tensors that DeepSpeed passes instead of being
+    added to them.
+    """
     inputs = make((1, 40), 20, 20, 1, 8, torch.float32)
     grad = torch.randn(inputs[0].shape)
     out, lse, grads = deepspeeds_call(inputs, grad)
@@ -278,9 +280,9 @@ def test_gradients_of_biases_are_added():
         torch.testing.assert_close(twice.cpu(), (2 if once.shape != out.shape else 1) * once.cpu(), rtol=1e-5, atol=1e-5)
 
 
-def test_a_change_is_seen_by_autograd():
-    """Fails if a result can be written into a tensor that requires gradients, or a write into a
-    tensor saved by a graph is not noticed.
+def test_autograd_detects_mutation():
+    """Fails if autograd misses a write into a tensor that it saved. Writing results of inputs that
+    require gradients must raise an error.
     """
     inputs = [on(x) for x in make((1, 2), 4, 4, 1, 4, torch.float32)]
     out = torch.ones(inputs[0].shape, device=DEVICE)
@@ -324,14 +326,14 @@ LSE = torch.zeros(2, 3, 6)
     lambda: evoformer.DS4Sci_EvoformerAttention(Q, K, K, [None] * 3),
 ])
 def test_errors(call):
-    """Fails if memory outside a tensor is read or written."""
+    """Fails if an invalid argument causes an access outside a tensor instead of a ValueError."""
     with pytest.raises(ValueError, match="; got .*, want "):
         call()
 
 
 @HOST
-def test_torch_finds_the_ops_well_made():
-    """Fails if torch cannot trace or compile an op, or a schema hides a mutation."""
+def test_opcheck():
+    """Fails if torch cannot trace an op, or a schema does not declare a mutation."""
     op = torch.ops.anyaccel
     inputs = make((1, 2), 6, 5, 3, 4, torch.float32)
     torch.library.opcheck(op.evoformer_attention.default, (*inputs,))
@@ -345,8 +347,8 @@ def test_torch_finds_the_ops_well_made():
                           (out, *given[:3], out, lse, *given[3:], None, *(torch.zeros_like(x) for x in given)))
 
 
-def test_it_compiles():
-    """Fails if a compiled function gives a different result or other gradients."""
+def test_compile():
+    """Fails if a compiled function gives different results or gradients."""
     inputs = [on(x) for x in make((1, 2), 6, 5, 3, 4, torch.float32)]
     compiled = torch.compile(evoformer.evoformer_attention, backend="aot_eager", fullgraph=True)
     got, want = compiled(*inputs), evoformer.evoformer_attention(*inputs)

@@ -1,5 +1,5 @@
-"""The functions for small float formats, called like DeepSpeed's Python does and compared with
-plain torch. DS_ACCELERATOR selects the accelerator.
+"""The functions for small floating-point formats, called as in DeepSpeed's Python code and compared
+with plain torch. DS_ACCELERATOR selects the accelerator.
 """
 
 import math
@@ -14,13 +14,13 @@ torch.set_num_threads(2)
 F = accelerator.create_op_builder("FPQuantizerBuilder").load()
 DEVICE = accelerator.current_device_name()
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-# (q_bits, q_mantisa_bits as DeepSpeed's Python passes them, the format's mantissa bits, its
-# greatest value). For 12 bits, DeepSpeed passes 4, but the format has 7.
+# (q_bits, q_mantisa_bits as DeepSpeed's Python code passes it, the format's mantissa bits, its
+# largest value). For 12 bits, DeepSpeed passes 4, but the format has 7.
 FORMATS = {"e4m3": (8, 3, 3, 480.0), "e5m2": (8, 2, 2, 114688.0), "e4m7": (12, 4, 7, 510.0), "e3m2": (6, 2, 2, 28.0), "e2m1": (4, 1, 1, 6.0)}
 SHAPES = [((8, 64), 64), ((3, 5, 16), 8), ((1, 512), 512), ((40, 1000), 200), ((7, 24), 8), ((300, 1024), 512), ((2, 9), 18 * 8)]
 
 
-def drawn(*shape, dtype=torch.float32, seed=1):
+def random_tensor(*shape, dtype=torch.float32, seed=1):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
@@ -43,7 +43,9 @@ def read(rows, shape, group, name, dtype=torch.float32):
 
 
 def codes_and_steps(rows, group, name):
-    """Decode rows: codes, stored from the lowest bit upwards, and the float32 step after them."""
+    """Return the codes and scales in rows: codes are stored from the lowest bit upwards, followed
+    by the float32 scale.
+    """
     bits = FORMATS[name][0]
     rows = rows.cpu()
     each = rows[:, :-4, None].int().bitwise_right_shift(torch.arange(8)).bitwise_and(1).flatten(1).view(rows.shape[0], group, bits)
@@ -51,7 +53,7 @@ def codes_and_steps(rows, group, name):
 
 
 def numbers(name):
-    """Return the absolute values of the codes."""
+    """Return the absolute values of all codes."""
     bits, _, mantissa, _ = FORMATS[name]
     code = torch.arange(2**(bits - 1))
     exponent, fraction = code >> mantissa, (code & (2**mantissa - 1)).double() / 2**mantissa
@@ -60,8 +62,8 @@ def numbers(name):
 
 
 def plain(x, group, name):
-    """Return codes and steps by definition. Values round to nearest, with ties away from 0, but to
-    even below the least normal number.
+    """Return codes and scales, computed from their definition. Rounding is to nearest, with ties
+    away from zero; ties of subnormal values go to even.
     """
     bits, _, mantissa, greatest = FORMATS[name]
     x = x.float().reshape(-1, group)
@@ -74,12 +76,12 @@ def plain(x, group, name):
     return codes - to_even.long() | (y.signbit().long() << (bits - 1)), most / greatest
 
 
-# Fails if a code or a step differs from the format's definition, or is misplaced.
+# Fails if a code or a scale differs from the format's definition, or is stored in the wrong place.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("shape, group", SHAPES, ids=str)
 def test_codes_and_values(shape, group, name, dtype):
-    x = drawn(*shape, dtype=dtype)
+    x = random_tensor(*shape, dtype=dtype)
     if x.numel() % group:
         x = x.repeat(group // math.gcd(x.numel(), group), 1)
     rows = quantized(x, group, name)
@@ -95,38 +97,38 @@ def test_codes_and_values(shape, group, name, dtype):
     assert (off <= x.float().abs() * 2.0**-(mantissa + 1) * 1.001 + x.float().abs().max() * 2.0**-(2**(bits - mantissa - 1) - 2 + mantissa)).all()
 
 
-# Fails if 8-bit codes represent different finite values than torch's own types.
+# Fails if a finite 8-bit code has a different value than in torch's own float8 types.
 @pytest.mark.parametrize("name, dtype", [("e4m3", torch.float8_e4m3fn), ("e5m2", torch.float8_e5m2)])
-def test_codes_are_torchs(name, dtype):
+def test_8_bit_codes_match_torch(name, dtype):
     rows = torch.cat([torch.arange(256, dtype=torch.uint8), torch.tensor([1.0]).view(torch.uint8)])[None].to(DEVICE)
     ours, theirs = read(rows, (256,), 256, name), torch.arange(256, dtype=torch.uint8).view(dtype).float()
     finite = theirs.isfinite()
     assert finite.sum() == {"e4m3": 254, "e5m2": 248}[name] and torch.equal(ours[finite], theirs[finite])
 
 
-# Fails if zeros do not stay zeros (DeepSpeed's kernels change them), or values near 0 are raised to
-# the least normal number.
+# Fails if zeros are not preserved (DeepSpeed's kernels change them), or values near 0 are rounded
+# up to the smallest normal number.
 @pytest.mark.parametrize("name", FORMATS)
-def test_zeros_and_what_is_near(name):
+def test_zeros_and_tiny_values(name):
     x = torch.zeros(2, 24)
     x[1, :3] = torch.tensor([1.0, 1e-13, -1e-13])
     assert torch.equal(read(quantized(x, 24, name), x.shape, 24, name)[:, 3:], x[:, 3:])
     assert read(quantized(x, 24, name), x.shape, 24, name)[1, 1:].abs().max() == 0
 
 
-# Fails if an overflow in one group is lost, or spreads to another group.
+# Fails if NaN or infinity in a group does not make that group NaN, or affects other groups.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_no_number(name, dtype):
+def test_nan_and_infinity(name, dtype):
     for bad in (math.inf, -math.inf, math.nan):
-        x = drawn(5, 40)
+        x = random_tensor(5, 40)
         x[2, 39] = bad
         found = read(quantized(x.to(dtype), 40, name), x.shape, 40, name)
         assert found[2].isnan().all() and not found[[0, 1, 3, 4]].isnan().any()
 
 
-# Fails if the probabilities of rounding up and down do not match the distances, or
-# torch.manual_seed() does not reproduce them.
+# Fails if the average of the rounded values is biased, or torch.manual_seed() does not reproduce
+# the rounding.
 @pytest.mark.parametrize("name", FORMATS)
 def test_stochastic_rounding(name):
     x = torch.full((64, 512), 0.3173)
@@ -139,14 +141,15 @@ def test_stochastic_rounding(name):
     values = read(found[0].to(DEVICE), x.shape, 512, name)[:, 1:]
     assert values.unique().numel() == 2 and values.min() < 0.3173 < values.max()
     assert values.mean() == pytest.approx(0.3173, abs=4 * float(values.max() - values.min()) / values.numel()**0.5)
-    assert (values == values.min()).float().mean(0).std() > 0  # not the same places in each group
+    # Rounding must not select the same positions in each group.
+    assert (values == values.min()).float().mean(0).std() > 0
 
 
 # Fails if elements are read or written in memory order instead of the tensor's order.
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_not_contiguous(name):
+def test_noncontiguous_tensors(name):
     bits, mantissa = FORMATS[name][:2]
-    x = drawn(16, 48)
+    x = random_tensor(16, 48)
     want = quantized(x.t().contiguous(), 16, name).cpu()
     assert torch.equal(quantized(x.to(DEVICE).t(), 16, name).cpu(), want)
     gaps = torch.zeros(48, want.shape[1], 2, dtype=torch.uint8, device=DEVICE)
@@ -163,17 +166,17 @@ def test_empty():
         bits, mantissa = FORMATS[name][:2]
         rows = quantized(torch.empty(0, 64), 64, name)
         assert rows.shape[0] == 0 and read(rows, (0, 64), 64, name).shape == (0, 64)
-        F.selective_dequantize(torch.empty(0, 4, 8, device=DEVICE), quantized(drawn(3, 4, 8), 8, name), torch.empty(0, dtype=torch.int32, device=DEVICE), 8,
+        F.selective_dequantize(torch.empty(0, 4, 8, device=DEVICE), quantized(random_tensor(3, 4, 8), 8, name), torch.empty(0, dtype=torch.int32, device=DEVICE), 8,
                                mantissa, bits - mantissa - 1)
 
 
-# Fails if the wrong parts are read, or only one index dtype is supported.
+# Fails if the wrong slices are read, or an index dtype is rejected.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("integer", [torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("name", FORMATS)
-def test_selective(name, integer, dtype):
+def test_selective_dequantize(name, integer, dtype):
     bits, mantissa = FORMATS[name][:2]
-    x = drawn(6, 10, 32, dtype=dtype)
+    x = random_tensor(6, 10, 32, dtype=dtype)
     rows = quantized(x, 64, name)
     every = read(rows, x.shape, 64, name, dtype)
     indexes = torch.tensor([4, 0, 4, 5], dtype=integer)
@@ -182,11 +185,10 @@ def test_selective(name, integer, dtype):
     assert torch.equal(out.cpu(), every[indexes.long()])
 
 
-# Fails if steps are read from the beginning of the rows, as DeepSpeed's function does if the rows
-# are not cut.
+# Fails if scales are read from the beginning of full rows, as DeepSpeed's function does.
 @pytest.mark.parametrize("name", FORMATS)
-def test_scales(name):
-    rows = quantized(drawn(12, 24), 24, name)
+def test_get_scales(name):
+    rows = quantized(random_tensor(12, 24), 24, name)
     _, steps = codes_and_steps(rows, 24, name)
     cut = rows.split(rows.shape[1] - 4, dim=-1)[1].contiguous()
     assert torch.equal(F.get_scales(rows, 12).cpu(), steps) and torch.equal(F.get_scales(cut, 12).cpu(), steps)
@@ -197,9 +199,9 @@ def test_scales(name):
             bad()
 
 
-def test_threads_change_nothing():
-    # Fails if random numbers or rows depend on the number of threads.
-    x = drawn(900, 512)
+def test_results_do_not_depend_on_threads():
+    # Fails if random numbers or codes depend on the number of threads.
+    x = random_tensor(900, 512)
     found = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
@@ -209,14 +211,14 @@ def test_threads_change_nothing():
     assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1])
 
 
-X, ROWS = drawn(4, 16), torch.zeros(4, 20, dtype=torch.uint8)
+X, ROWS = random_tensor(4, 16), torch.zeros(4, 20, dtype=torch.uint8)
 BAD = {
     "no such bits": lambda: F.quantize(ROWS, X, 16, 0, 5, 2),
     "no such mantissa": lambda: F.quantize(ROWS, X, 16, 0, 8, 4),
     "no group": lambda: F.quantize(ROWS, X, 0, 0, 8, 3),
     "negative group": lambda: F.quantize(ROWS, X, -16, 0, 8, 3),
     "not whole groups": lambda: F.quantize(ROWS, X, 15, 0, 8, 3),
-    "no whole bytes": lambda: F.quantize(ROWS, drawn(4, 2), 2, 0, 6, 2),
+    "no whole bytes": lambda: F.quantize(ROWS, random_tensor(4, 2), 2, 0, 6, 2),
     "few rows": lambda: F.quantize(ROWS[:3], X, 16, 0, 8, 3),
     "rows' dtype": lambda: F.quantize(ROWS.int(), X, 16, 0, 8, 3),
     "dtype": lambda: F.quantize(ROWS, X.double(), 16, 0, 8, 3),
@@ -235,17 +237,18 @@ BAD = {
 }
 
 
-# Fails if an invalid call accesses memory out of bounds or changes something, or its error does not
+# Fails if an invalid call changes a tensor or accesses memory out of bounds, or its error does not
 # name the cause.
 @pytest.mark.parametrize("name", BAD)
-def test_wrong_arguments(name):
+def test_invalid_arguments(name):
     before = X.clone()
     with pytest.raises(ValueError, match=r"\[fp_quantizer_\w+\] .*got.*want"):
         BAD[name]()
     assert torch.equal(X, before) and ROWS.eq(0).all()
 
 
-# Fails if a schema hides a mutation, or meta kernels disagree with it, also with symbolic shapes.
+# Fails if a schema does not declare a mutation, or a meta kernel differs from it, also with
+# symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel
     for bits, mantissa, _, _ in FORMATS.values():
@@ -256,9 +259,9 @@ def test_opcheck():
                               (X[:2].clone(), rows, torch.tensor([3, 0]), 16, mantissa, bits - mantissa - 1))
 
 
-# Fails if autograd does not notice that a saved tensor changed, and the backward pass uses the new
+# Fails if autograd misses a change to a saved tensor, so that the backward pass uses the new
 # values.
-def test_autograd_sees_the_change():
+def test_autograd_detects_mutation():
     x = torch.ones(16, requires_grad=True)
     saved = x.detach().clone()
     y = x * saved
@@ -268,7 +271,7 @@ def test_autograd_sees_the_change():
 
 
 def test_names():
-    # Fails if the module or the builder lacks a name that DeepSpeed's have.
+    # Fails if the module or the builder lacks a name that DeepSpeed's has.
     builder = accelerator.get_op_builder("FPQuantizerBuilder")
     assert builder.NAME == "fp_quantizer" and builder().is_compatible()
     assert F.get_default_quant_dtype() is torch.uint8

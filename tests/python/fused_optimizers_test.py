@@ -1,4 +1,4 @@
-"""FusedAdam, FusedLion and FusedLamb on host memory, called like DeepSpeed's Python does."""
+"""FusedAdam, FusedLion and FusedLamb on host memory, called as in DeepSpeed's Python code."""
 
 import math
 
@@ -19,7 +19,8 @@ def lists(dtype, states, sizes=(5, 0, 40_000, 333)):
     return [make(), make(), *([torch.zeros(n, dtype=dtype) for n in sizes] for _ in range(states))]
 
 
-# Fails if the order of lists or arguments differs from DeepSpeed's, or the formula from Adam's.
+# Fails if the order of lists or arguments differs from DeepSpeed's, or a step differs from Adam's
+# formula.
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mode", [0, 1])
 def test_adam(dtype, mode):
@@ -33,8 +34,8 @@ def test_adam(dtype, mode):
         torch.testing.assert_close(x, y.data.to(dtype), rtol=1e-5 if dtype == torch.float32 else 1e-2, atol=1e-5)
 
 
-# Fails if parameters that require gradients, as FusedAdam passes them for bfloat16, are rejected.
-def test_adam_of_parameters():
+# Fails if parameters that require gradients, which FusedAdam passes for bfloat16, are rejected.
+def test_adam_accepts_parameters():
     p = torch.nn.Parameter(torch.ones(10, dtype=torch.bfloat16))
     g = torch.ones_like(p)
     ADAM.multi_tensor_adam(65536, FLAG, [[g], [p], [torch.zeros_like(p)], [torch.zeros_like(p)]], 0.5, 0.9, 0.99, 0.0, 1, 1,
@@ -61,7 +62,7 @@ def plain_lamb(p, m, v, g, lr, b1, b2, high, low, eps, scale, step, mode, bias, 
     return p.double() - rate * ratio * u, m, v, ratio
 
 
-# Fails if a norm, bound, scale, mode or bias correction is wrong, or the copy in a different dtype.
+# Fails if a step differs from LAMB's formula, or the copy in another dtype is wrong.
 @pytest.mark.parametrize("n", [1, 17, 5000, 100_003])
 @pytest.mark.parametrize("mode", [0, 1])
 @pytest.mark.parametrize("grad", DTYPES)
@@ -81,7 +82,7 @@ def test_lamb(n, mode, grad):
             assert torch.equal(copy, p.to(grad))
 
 
-# Fails if the ratio's bounds are ignored, or a tensor of zeros gets a ratio other than 1.
+# Fails if the bounds of the trust ratio are ignored, or a zero tensor gets a ratio other than 1.
 def test_lamb_bounds():
     numbers = lambda high, low: (1e-2, 0.9, 0.99, high, low, 1e-6, 1.0, 1, 1, 1, 0.0)  # noqa: E731
     state = lambda: (torch.zeros(8), torch.zeros(8), torch.ones(8))  # noqa: E731
@@ -90,7 +91,7 @@ def test_lamb_bounds():
     assert LAMB.lamb(torch.zeros(8), torch.tensor([]), *state(), *numbers(7.0, 0.5)).item() == 1
 
 
-def test_wrong_arguments():
+def test_invalid_arguments():
     g, p, m, v = lists(torch.float32, 2)
     before = [x.clone() for x in p]
     for call in (lambda: ADAM.multi_tensor_adam(1, FLAG, [g[:1], p, m, v], 1e-2, 0.9, 0.99, 1e-8, 1, 1, 1, 0.1),
@@ -107,7 +108,7 @@ def test_wrong_arguments():
     assert all(torch.equal(a, b) for a, b in zip(p, before))
 
 
-# Fails if a schema hides a mutation, or meta kernels disagree with it.
+# Fails if a schema does not declare a mutation, or a meta kernel differs from it.
 def test_opcheck():
     g, p, m, v = lists(torch.float32, 2, (32, 7))
     torch.library.opcheck(torch.ops.anyaccel.multi_tensor_adam.default,

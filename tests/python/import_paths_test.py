@@ -1,5 +1,5 @@
-"""DeepSpeed's import paths with `anyaccel` instead of `deepspeed`: the tables of docs/reference/deepspeed-paths.md,
-and the behavior of the names.
+"""DeepSpeed's import paths with `anyaccel` instead of `deepspeed`: the tables of
+docs/reference/deepspeed-paths.md, and the behavior of the names.
 """
 
 import importlib
@@ -28,7 +28,7 @@ def found(path, name):
     return getattr(module, last)
 
 
-# Fails if a path or a name in the table cannot be imported.
+# Fails if a path or name in the table cannot be imported.
 @pytest.mark.parametrize("path, names", ROWS, ids=[f"{i}-{path}" for i, (path, _) in enumerate(ROWS)])
 def test_counterparts(path, names):
     for name in names:
@@ -38,30 +38,33 @@ def test_counterparts(path, names):
     importlib.import_module(path.replace("deepspeed", "anyaccel", 1))
 
 
-# Fails if a name that contains `deepspeed` is missing after a program replaces the word everywhere.
-def test_word_in_a_name():
+# Fails if a name that contains `deepspeed` is missing after a program replaces that string
+# everywhere.
+def test_names_containing_deepspeed():
     from anyaccel.ops.anyaccel4science import DS4Sci_EvoformerAttention
     assert DS4Sci_EvoformerAttention is anyaccel.ops.deepspeed4science.DS4Sci_EvoformerAttention
 
 
-# Fails if a row is not parsed and therefore not tested.
-def test_tables_were_read():
+# Fails if rows of the tables are not parsed, and therefore not tested.
+def test_tables_are_parsed():
     assert len(ROWS) == 28 and sum(len(names) for _, names in ROWS) > 150 and len(MISSING) == 47
 
 
-# Fails if the error for a path without a counterpart lacks the advice, for `import` and `from ...
-# import`.
+# Fails if the error for a path without a counterpart does not say what to do, with `import` or
+# `from ... import`.
 @pytest.mark.parametrize("path", MISSING)
-def test_missing_paths_say_what_to_do(path):
+def test_errors_for_missing_paths_give_advice(path):
     *above, last = path.split(".")
     ways = [f"import anyaccel.{path}", f"from {'.'.join(['anyaccel', *above])} import {last}"]
-    for how in ways[:1] if path == "ops.fp_quantizer.quantize" else ways:  # the package has a function of that name
+    # The package has a function with this name.
+    for how in ways[:1] if path == "ops.fp_quantizer.quantize" else ways:
         with pytest.raises(ImportError, match=rf"no counterpart of deepspeed\.{path}; keep `deepspeed`"):
             exec(how, {})
 
 
-# Fails if the advice is missing for attributes of the package, or appears for other wrong names.
-def test_missing_names_say_what_to_do():
+# Fails if the advice is missing for a missing attribute of the package, or appears for a name that
+# DeepSpeed lacks, too.
+def test_errors_for_missing_names_give_advice():
     for name in ("initialize", "zero", "init_inference", "DeepSpeedConfig"):
         with pytest.raises(AttributeError, match=f"no counterpart of deepspeed.{name}; keep"):
             getattr(anyaccel, name)
@@ -74,8 +77,9 @@ def test_missing_names_say_what_to_do():
         anyaccel.ops.no_such_op
 
 
-# Fails if DeepSpeed has a module for ops, accelerators or communication that no table mentions.
-def test_no_module_of_deepspeed_is_left_out():
+# Fails if DeepSpeed has a module for ops, accelerators or communication that the tables do not
+# mention.
+def test_tables_list_all_modules_of_deepspeed():
     spec = importlib.util.find_spec("deepspeed")
     if spec is None:
         pytest.skip("DeepSpeed is not installed")
@@ -91,9 +95,8 @@ def test_no_module_of_deepspeed_is_left_out():
         assert file.parent.name in MISSING or file.parent.name in ("accelerator", "comm", "ops"), file.parent.name
 
 
-# Fails if builders remain those of the accelerator at their first import, or an op lacks its
-# builder.
-def test_builders_are_the_accelerators():
+# Fails if a builder does not belong to the current accelerator, or an op lacks its builder.
+def test_builders_belong_to_the_accelerator():
     from anyaccel.ops import op_builder
     from anyaccel.ops.op_builder import CPUAdamBuilder, all_ops, async_io
     assert CPUAdamBuilder is get_accelerator().get_op_builder("CPUAdamBuilder") is op_builder.CPUAdamBuilder
@@ -110,7 +113,7 @@ def parameters(dtype=torch.float32):
 
 
 def run(optimizer, weights, steps=6):
-    """Run steps with a new gradient each. The second weight initially has none."""
+    """Run steps with a new gradient each. The second weight has none in the first step."""
     torch.manual_seed(4)
     for step in range(steps):
         for place, weight in enumerate(weights):
@@ -133,9 +136,9 @@ OPTIMIZERS = {
 }
 
 
-# Fails if an optimizer's rule, step count or skipped parameters differ from torch's.
+# Fails if an optimizer's results differ from torch's, including for parameters that skip a step.
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizers_follow_torchs(name):
+def test_optimizers_match_torch(name):
     ours, torchs = OPTIMIZERS[name]
     mine, theirs = parameters(), parameters()
     for got, want in zip(run(ours(mine), mine), run(torchs(theirs), theirs)):
@@ -143,7 +146,7 @@ def test_optimizers_follow_torchs(name):
 
 
 def lion(weights, lr, betas, decay, steps=6):
-    """Reference implementation of the rule."""
+    """Reference implementation of Lion."""
     moments = [torch.zeros_like(weight) for weight in weights]
     torch.manual_seed(4)
     for step in range(steps):
@@ -157,7 +160,7 @@ def lion(weights, lr, betas, decay, steps=6):
     return [weight.detach() for weight in weights]
 
 
-# Fails if one of the two does not compute Lion.
+# Fails if the results differ from Lion's formula.
 @pytest.mark.parametrize("name", ["DeepSpeedCPULion", "FusedLion"])
 def test_lion(name):
     mine, theirs = parameters(), parameters()
@@ -190,9 +193,9 @@ def test_lamb():
     torch.testing.assert_close(copies[2], copies[0] / 10, rtol=1e-4, atol=1e-6)
 
 
-# Fails if a state dict does not resume the run, states have a wrong dtype, or sparse gradients
-# change other rows.
-def test_states():
+# Fails if loading a state dict does not resume the run, or a state has the wrong dtype. Sparse
+# gradients must not change other rows.
+def test_optimizer_states():
     from anyaccel.ops.adagrad import DeepSpeedCPUAdagrad
     from anyaccel.ops.adam import DeepSpeedCPUAdam
     whole, parts = parameters(torch.bfloat16), parameters(torch.bfloat16)
@@ -218,8 +221,9 @@ def test_states():
     assert table.data[[0, 2, 3, 5]].eq(1).all() and torch.allclose(table.data[[1, 4]], torch.full((2, 3), 0.5))
 
 
-# Fails if a subgroup's step cannot be undone, or a step that never happened can.
-def test_subgroups():
+# Fails if a subgroup's step cannot be undone, or undoing a step that never happened is not an
+# error.
+def test_subgroup_rollback():
     from anyaccel.ops.adam import DeepSpeedCPUAdam
     weight = torch.nn.Parameter(torch.linspace(-1, 1, 16))
     before = weight.data.clone()
@@ -235,8 +239,8 @@ def test_subgroups():
         assert error.value.code == "invalid_state"
 
 
-# Fails if an unsupported request is silently executed as something else.
-def test_refused():
+# Fails if an unsupported option or tensor does not raise an error.
+def test_unsupported_arguments_raise():
     from anyaccel.ops.adam import DeepSpeedCPUAdam, FusedAdam
     from anyaccel.ops.lamb import FusedLamb
     for cls in (DeepSpeedCPUAdam, FusedAdam, FusedLamb):
@@ -257,7 +261,8 @@ class Config:
     group_size = 64
 
 
-# Fails if codes, scales or slices of them do not represent the quantized values.
+# Fails if dequantizing codes, or slices of them, does not return the quantized values within the
+# format's error.
 def test_fp_quantize():
     from anyaccel.ops.fp_quantizer import FP_Quantize, matmul_fp8
     x = torch.randn(4, 2, 64, dtype=torch.bfloat16)
@@ -282,8 +287,7 @@ def test_fp_quantize():
             wrong()
 
 
-# Fails if tokens are sampled twice or out of order, or gradients do not reach all activations and
-# the layer.
+# Fails if sampled tokens repeat or are out of order, or a gradient does not reach its tokens.
 def test_random_ltd():
     from anyaccel.ops.random_ltd import GatherTokens, ScatterTokens, bert_sample_tokens, gpt_sample_tokens
     mask = torch.arange(2 * 16 * 16.0).reshape(2, 1, 16, 16)
@@ -299,7 +303,7 @@ def test_random_ltd():
     assert torch.equal(x.grad, want)
 
 
-# Fails if functions of deepspeed.comm have different argument names, or do not start the
+# Fails if a function of deepspeed.comm has different argument names here, or does not use the
 # accelerator's backend.
 def test_comm_of_one_rank(tmp_path):
     import anyaccel.comm as dist

@@ -251,7 +251,7 @@ CHECKS = {
     "visible_devices_envs": lambda a: a.visible_devices_envs() == [],
 }
 
-# Members beyond DeepSpeed's 77; docs/reference/methods.md lists the C++ ones.
+# Members in addition to DeepSpeed's 77. docs/reference/methods.md lists those of the C++ class.
 BEYOND = {
     "amp": lambda a: a.amp().GradScaler(enabled=False).scale(torch.ones(1)).item() == 1,
     "autocast": lambda a: autocast_dtype(a) is torch.bfloat16,
@@ -275,21 +275,20 @@ def autocast_dtype(a):
     return inside if torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.float32 else None
 
 
-# Fails if a member of DeepSpeed's interface is missing, has other argument names, or behaves
-# differently.
+# Fails if a member is missing or behaves differently than in DeepSpeed.
 @pytest.mark.parametrize("name", sorted(CHECKS | BEYOND))
 def test_member(name):
     assert hasattr(get_accelerator(), name)
     assert (CHECKS | BEYOND)[name](get_accelerator())
 
 
-# Fails if one of the 77 members is no longer checked.
-def test_all_77_are_checked():
+# Fails if one of DeepSpeed's 77 members has no check.
+def test_all_77_members_are_checked():
     assert len(CHECKS) == 77
 
 
-# Fails if an error loses its code or message format, or cannot be pickled, which multiprocessing
-# needs.
+# Fails if an error has no code or the wrong message format, or cannot be pickled, which
+# multiprocessing requires.
 def test_errors_have_codes():
     with pytest.raises(anyaccel.Error) as error:
         get_accelerator().set_compile_backend("99")
@@ -300,9 +299,9 @@ def test_errors_have_codes():
     assert (type(copy), copy.code, str(copy)) == (anyaccel.Error, "invalid_argument", str(error.value))
 
 
-# Fails if errors raised in Python look different from the library's, or torch's own errors are
-# converted.
-def test_other_errors():
+# Fails if errors raised in Python have a different format than the library's, or torch's own errors
+# are converted.
+def test_errors_from_python_and_torch():
     with pytest.raises(anyaccel.Error, match=r"\[pin_empty\] .*; got device 'meta', want cpu") as error:
         get_accelerator().pin_empty(1, dtype=torch.float32, device="meta")
     assert error.value.code == "invalid_argument"
@@ -310,15 +309,15 @@ def test_other_errors():
         get_accelerator().on_accelerator("no tensor")
 
 
-# Fails if compute_capability() returns a value instead of raising an error.
-def test_compute_capability_is_refused():
+# Fails if compute_capability() on the CPU returns a value instead of raising an error.
+def test_compute_capability_raises():
     with pytest.raises(anyaccel.Error) as error:
         get_accelerator().compute_capability()
     assert error.value.code == "unsupported"
 
 
-# Fails if a local rank beyond the number of devices is rejected. torchrun may start any number of
-# ranks.
+# Fails if a local rank beyond the number of devices is rejected, because torchrun may start any
+# number of ranks.
 def test_local_ranks_beyond_the_devices():
     a = get_accelerator()
     for rank in (a.device_count(), 1000, -1):
@@ -329,21 +328,22 @@ def test_local_ranks_beyond_the_devices():
         assert a.memory_allocated(rank) >= 0 and a.total_memory(rank) > 0
 
 
-# Fails if changing a returned list changes the names cached in Python.
-def test_kept_names():
+# Fails if modifying a returned list modifies the names cached in Python.
+def test_cached_names_cannot_be_modified():
     a = get_accelerator()
     a.export_envs().append("changed")
     assert "changed" not in a.export_envs()
 
 
-# Fails if a negative seed or one over 63 bits is rejected, although torch accepts it.
+# Fails if a seed that torch accepts is rejected, such as a negative one or one of more than 63
+# bits.
 def test_seeds_of_any_size():
     for seed in (-1, 2**64 - 1):
         get_accelerator().manual_seed(seed)
         assert get_accelerator().initial_seed() == 2**64 - 1
 
 
-# Fails if training with mixed precision does not work in Python.
+# Fails if a model cannot be trained with mixed precision.
 def test_amp_trains():
     a = get_accelerator()
     model = torch.nn.Linear(4, 4)

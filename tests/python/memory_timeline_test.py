@@ -25,7 +25,7 @@ def record():
     return timeline, y, z
 
 
-# Fails if a sample misses an allocation or a release, or the peak belongs to another op.
+# Fails if a sample misses an allocation or a release, or the peak is attributed to another op.
 def test_samples():
     timeline, y, _z = record()
     before = timeline.samples[0].allocated
@@ -51,7 +51,7 @@ def test_backward():
     assert "aten::mm" in [sample.op for sample in timeline.samples[start:]]
 
 
-# Fails if the picture does not show the peak, the marks, or a sample of a long program.
+# Fails if the picture does not show the peak, the marks, or a short peak in a long program.
 def test_picture(tmp_path):
     timeline, *_ = record()
     timeline.save(tmp_path / "memory.svg")
@@ -62,7 +62,7 @@ def test_picture(tmp_path):
     circle = root.find("s:circle", NAMES)
     heights = [float(word) for word in root.find("s:path", NAMES).get("d").replace("L", " ").replace("M", " ").replace("Z", " ").split()[1::2]]
     assert float(circle.get("cy")) == min(heights)
-    # 5000 ops with one peak: it must survive the reduction to columns.
+    # 5000 ops with a single peak, which must survive the reduction to columns.
     sample = timeline.samples[0]._replace(allocated=MIB)
     timeline.samples = [sample] * 2500 + [sample._replace(allocated=5 * MIB)] + [sample] * 2500
     timeline.save(tmp_path / "long.svg")
@@ -72,7 +72,7 @@ def test_picture(tmp_path):
     assert f" {float(root.find('s:circle', NAMES).get('cy')):.1f} " in path
 
 
-# Fails if the data cannot be read by another program.
+# Fails if the JSON file lacks samples or marks.
 def test_json(tmp_path):
     timeline, *_ = record()
     timeline.save(tmp_path / "memory.json")
@@ -82,12 +82,12 @@ def test_json(tmp_path):
     assert data["marks"] == [list(mark) for mark in timeline.marks]
 
 
-# Fails if misuse is silent, or an error leaves a file behind.
+# Fails if misuse does not raise an error, or an error leaves a file behind.
 def test_errors(tmp_path):
     timeline = MemoryTimeline()
     with pytest.raises(anyaccel.Error, match="no op was recorded"):
         timeline.save(tmp_path / "a.svg")
-    with timeline, pytest.raises(anyaccel.Error, match="active already"):
+    with timeline, pytest.raises(anyaccel.Error, match="already active"):
         timeline.__enter__()
     torch.ones(3)
     assert not timeline.samples

@@ -1,5 +1,5 @@
 """Op builders in Python: the result of load(), the names of all of DeepSpeed's builders, and
-packages of a backend's own builders.
+packages with a backend's own builders.
 """
 
 import os
@@ -19,7 +19,7 @@ InferenceCore InferenceCutlass PinMemory Quantizer RaggedOps RaggedUtils RandomL
 StochasticTransformer Transformer Utils""".split()
 
 
-# Fails if load() does not return the module that DeepSpeed's callers use, or the bytes are wrong.
+# Fails if load() does not return the module that DeepSpeed's Python code uses.
 def test_load_returns_the_module():
     utils = accelerator.create_op_builder("UtilsBuilder").load()
     assert utils is anyaccel.ops.utils
@@ -30,12 +30,12 @@ def test_load_returns_the_module():
         utils.cast_to_byte_tensor(x.t())
 
 
-# Fails if the byte view of a dtype or shape has wrong bytes or is a copy, or a conjugate view is
-# not rejected.
+# Fails if the byte view has wrong bytes or is a copy, for any dtype or shape. A lazily conjugated
+# view must be rejected.
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64,
                                    torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool,
                                    torch.complex64, torch.complex128])
-def test_bytes_of_every_dtype(dtype):
+def test_byte_views_of_every_dtype(dtype):
     utils = accelerator.create_op_builder("UtilsBuilder").load()
     for shape in ((), (1,), (3, 5), (0,), (2, 0, 3)):
         want = torch.randint(0, 2, (torch.Size(shape).numel() * dtype.itemsize,), dtype=torch.uint8)
@@ -48,7 +48,7 @@ def test_bytes_of_every_dtype(dtype):
             utils.cast_to_byte_tensor(mirrored)
 
 
-# Fails if the op copies, its schema does not declare a view, or its meta kernel is missing.
+# Fails if the op copies, its schema does not declare the view, or its meta kernel is missing.
 def test_opcheck():
     accelerator.create_op_builder("UtilsBuilder").load()
     x = torch.arange(6, dtype=torch.int32)
@@ -57,10 +57,10 @@ def test_opcheck():
     assert x[0] == 7
 
 
-# Fails if a builder of DeepSpeed's is unknown. Each has a name, and either loads or raises an error
-# with op and backend.
+# Fails if one of DeepSpeed's builders is unknown, or neither loads nor raises an error that names
+# the op and the backend.
 @pytest.mark.parametrize("name", DEEPSPEED)
-def test_deepspeeds_names(name):
+def test_deepspeed_builder_names(name):
     builder = accelerator.create_op_builder(name + "Builder")
     assert builder.NAME and builder.NAME != "not_implemented"
     if not builder.is_compatible():
@@ -72,9 +72,9 @@ def test_deepspeeds_names(name):
             assert f"{name}Builder is not implemented on {accelerator.name()}" in reason
 
 
-# Fails if classes of a package are not found, other names are, or one broken module hides the
-# others.
-def test_package_of_builders(tmp_path, monkeypatch):
+# Fails if a package's builder classes are not found, or a module that cannot be imported hides
+# those of other modules.
+def test_builder_package(tmp_path, monkeypatch):
     package = tmp_path / "mycard_ops"
     package.mkdir()
     (package / "__init__.py").write_text("from .adam import MyAdamBuilder\n")
@@ -89,9 +89,9 @@ def test_package_of_builders(tmp_path, monkeypatch):
     assert classes_of("deepspeed.ops.op_builder") == {}
 
 
-# Fails if create_op_builder() cannot construct a backend's own builder or loses its name, or
-# imported helpers and abstract bases are offered as ops.
-def test_classes_of_a_backend(tmp_path, monkeypatch):
+# Fails if create_op_builder() cannot construct a backend's own builder, or imported helpers and
+# abstract bases count as ops.
+def test_builder_classes_of_a_backend(tmp_path, monkeypatch):
     helper = tmp_path / "buildtools"
     helper.mkdir()
     (helper / "__init__.py").write_text("class WheelBuilder:\n    pass\nclass LentBuilder:\n    pass\n")
@@ -139,7 +139,9 @@ def begun():
 
 
 def slow_build(tmp_path, code):
-    """Run code in a process where CPULionBuilder must be built with a compiler that never ends."""
+    """Run code in a process in which CPULionBuilder must be built with a compiler that never
+    terminates.
+    """
     compiler = tmp_path / "c++"
     compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo slow 1; exit 0; }\necho $$ >> "$(dirname "$0")/begun"\nexec sleep 100000\n')
     compiler.chmod(0o755)
@@ -148,9 +150,9 @@ def slow_build(tmp_path, code):
     return subprocess.run([sys.executable, "-c", SLOW_BUILD + code], capture_output=True, text=True, env=env, timeout=600)
 
 
-# Fails if Ctrl-C is noticed only after a build, does not raise KeyboardInterrupt, or leaves
-# compilers running.
-def test_ctrl_c(tmp_path):
+# Fails if Ctrl-C during a build does not promptly raise KeyboardInterrupt, or leaves compilers
+# running.
+def test_ctrl_c_during_build(tmp_path):
     done = slow_build(tmp_path, """
 threading.Thread(target=lambda: (begun(), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
 try:
@@ -164,8 +166,9 @@ except KeyboardInterrupt:
             assert ") S " not in stat.read()
 
 
-# Fails if an op waits for the build of another op, in a thread or in a child forked meanwhile.
-# These ops use the same compiler, so it is enough that their builds start.
+# Fails if loading an op waits for the build of another op, in a thread or in a forked child. The
+# ops use the same compiler, which never terminates, so the test only waits until their builds
+# start.
 def test_other_ops_do_not_wait(tmp_path):
     done = slow_build(tmp_path, """
 threading.Thread(target=builder.load, daemon=True).start()
@@ -192,8 +195,8 @@ os._exit(0)
     assert done.stdout == "0\nbegun\n", done.stderr
 
 
-# Fails if loading a prebuilt op runs a program, or needs a compiler or a cache.
-def test_fresh_process(tmp_path):
+# Fails if loading a prebuilt op runs a program, or requires a compiler or a cache.
+def test_prebuilt_op_in_a_new_process(tmp_path):
     code = "import anyaccel; anyaccel.get_accelerator().create_op_builder('UtilsBuilder').load()"
     bare = {**os.environ, "PATH": "/nowhere", "CXX": "/nowhere/c++", "ANYACCEL_OP_CACHE": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=bare)

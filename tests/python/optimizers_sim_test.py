@@ -1,5 +1,5 @@
-"""The optimizers' ops on the simulated accelerator: states in host memory as in ZeRO-Offload, and
-all tensors on the device.
+"""The optimizers' ops on the simulated accelerator: with states in host memory as in ZeRO-Offload,
+and with all tensors on the device.
 """
 
 import os
@@ -27,7 +27,8 @@ ADAM.create_adam(5, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, False)
 ADAGRAD.create_adagrad(5, 1e-2, 1e-10, 0.1, False)
 LION.create_lion(5, 1e-2, 0.9, 0.99, 0.1, False)
 
-# Each takes a step number, parameters, gradients and two states. Some do not use the second state.
+# Functions of a step number, parameters, gradients and two states. Some do not use the second
+# state.
 STEPS = {
     "adam": lambda n, p, g, m, v: ADAM.adam_update(5, n, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, p, g, m, v),
     "adam list": lambda n, p, g, m, v: ADAM.adam_update_list(5, n, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, [p], [g], [m], [v]),
@@ -71,7 +72,7 @@ def train(step, device):
     return losses
 
 
-# Fails if a step does not see the gradients from the device, or the device does not see the new
+# Fails if a step misses gradients that the device has computed, or the device misses the new
 # parameters.
 @pytest.mark.parametrize("name", STEPS)
 def test_states_in_host_memory(name):
@@ -80,8 +81,8 @@ def test_states_in_host_memory(name):
     assert ours[-1] < 0.97 * ours[0]
 
 
-# Fails if a step on device tensors is lost, runs before the work that fills them, or gives
-# different bits than on the host.
+# Fails if a step on device tensors runs before the work that fills them, or gives different bits
+# than on the host.
 @pytest.mark.parametrize("name", STEPS)
 def test_tensors_on_the_device(name):
     torch.manual_seed(1)
@@ -97,8 +98,8 @@ def test_tensors_on_the_device(name):
     assert all(x.device.type == "sim" and torch.equal(x.cpu(), y) for x, y in zip(there, host))
 
 
-# Fails if the empty host tensor, which DeepSpeed's FusedLamb passes for "no copy", is rejected as a
-# tensor of another device.
+# Fails if the empty host tensor that DeepSpeed's FusedLamb passes for "no copy" is rejected because
+# of its device.
 def test_lamb_without_a_copy():
     there = [torch.full((100,), x, device=DEVICE) for x in (2.0, 0.0, 0.0, 1.0)]
     answer = FUSED_LAMB.lamb(there[0], torch.tensor([], dtype=torch.float), *there[1:], 1e-2, 0.9, 0.99, 10.0, 0.01, 1e-6, 1.0, 1, 1, 1, 0.0)
@@ -108,10 +109,11 @@ def test_lamb_without_a_copy():
     torch.testing.assert_close(there[0].cpu(), torch.full((100,), 1.98), rtol=1e-4, atol=0)
 
 
-# Fails if tensors of host and device can be mixed, or change before the error.
+# Fails if a step accepts host and device tensors together, or changes a tensor before it raises the
+# error.
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("odd", [0, 1, 2])
-def test_tensors_of_both(name, odd):
+def test_mixed_devices_are_rejected(name, odd):
     given = [torch.ones(10, device=DEVICE if i == odd else "cpu") for i in range(4)]
     with pytest.raises(RuntimeError, match="on the same device.*sim:0 and cpu"):
         STEPS[name](1, *given)

@@ -1,5 +1,5 @@
-"""`python -m anyaccel`, anyaccel.report(), representations for notebooks, and the torch version
-that the package requires.
+"""`python -m anyaccel`, anyaccel.report(), representations for notebooks, and the required torch
+version.
 """
 
 import importlib.metadata
@@ -27,7 +27,7 @@ def module(*words, **environment):
 needs_program = pytest.mark.skipif(not os.path.exists(PROGRAM), reason="this build has no program")
 
 
-# Fails if arguments, output or exit codes differ from the program's.
+# Fails if output or exit codes differ from those of the program `anyaccel`.
 @needs_program
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["no-such-command"], ["report", "--no-such-option"], ["topology", "--json"],
                                    ["launch", "--num_accelerators", "1", "bash", "-c", "exit 7"], ["launch", "bash", "-c", "echo '  a  b' \"$0\"", "ü *"]])
@@ -40,12 +40,13 @@ def test_same_command_line(words):
 
 # Fails if `python -m anyaccel` imports torch, which takes a second.
 @needs_program
-def test_no_torch_is_imported(tmp_path):
+def test_program_does_not_import_torch(tmp_path):
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
     path = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
     done = module("--version", PYTHONPATH=path)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("anyaccel ")
-    assert run(sys.executable, "-c", "import anyaccel", PYTHONPATH=path).returncode != 0  # the fake torch works
+    # Verifies that the fake torch works.
+    assert run(sys.executable, "-c", "import anyaccel", PYTHONPATH=path).returncode != 0
 
 
 # Fails if `-m` with another module runs the program, or runpy cannot run the package.
@@ -64,9 +65,9 @@ def torch_of(folder, version):
     return os.pathsep.join([str(folder), os.environ["PYTHONPATH"]])
 
 
-# Fails if another torch version causes a loader error, or the message lacks a version or the
-# remedy.
-def test_other_torch_is_refused(tmp_path):
+# Fails if a different torch version causes a loader error instead of a message with both versions
+# and the remedy.
+def test_other_torch_version_is_rejected(tmp_path):
     path = torch_of(tmp_path, "2.9.1+cu128")
     code = """
 try:
@@ -80,8 +81,8 @@ except RuntimeError as error:
     assert f"pip install torch=={_build_info.TORCH_VERSION}" in said
 
 
-# Fails if the error without torch does not say what to install.
-def test_no_torch_is_said(tmp_path):
+# Fails if the error for missing torch does not say what to install.
+def test_missing_torch_is_reported(tmp_path):
     code = f"""
 import sys
 class Hidden:
@@ -130,7 +131,7 @@ print([name for name in ("deepspeed", "transformers", "numba") if name in sys.mo
     assert run(sys.executable, "-c", code).stdout == "[]\n"
 
 
-# Fails if an object's representation in a notebook is not informative.
+# Fails if an object's repr or notebook representation does not show its state.
 def test_representations():
     a = get_accelerator()
     assert repr(a) == "<anyaccel.Accelerator 'cpu'>"
@@ -147,4 +148,4 @@ def test_representations():
     info = a.memory_info()
     assert repr(info) == f"MemoryInfo(free={info.free}, total={info.total})"
     assert f"<th>total</th><td>{info.total}</td>" in info._repr_html_()
-    assert "&#x27;" in anyaccel.detect()._repr_html_()  # text is escaped
+    assert "&#x27;" in anyaccel.detect()._repr_html_()  # special characters are escaped

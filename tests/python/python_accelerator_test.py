@@ -1,5 +1,4 @@
-"""Accelerators that a user derives in Python from DeepSpeed's base class, here on the host's
-devices.
+"""Accelerators that a user derives in Python from DeepSpeed's base class, with the host's devices.
 """
 
 import subprocess
@@ -13,7 +12,7 @@ from anyaccel import get_accelerator, set_accelerator
 from anyaccel.accelerator.abstract_accelerator import DeepSpeedAccelerator
 
 
-# Written as in DeepSpeed's documentation, on the host.
+# A class as in DeepSpeed's documentation, for the host.
 class Custom(DeepSpeedAccelerator):
 
     def __init__(self):
@@ -49,26 +48,26 @@ def custom():
     set_accelerator(before)
 
 
-# Fails if get_accelerator() does not return the object itself, or isinstance() does not recognize
-# it.
-def test_it_is_the_accelerator(custom):
+# Fails if get_accelerator() does not return the user's object itself, or isinstance() does not
+# recognize it.
+def test_object_is_the_accelerator(custom):
     assert get_accelerator() is custom and isinstance(custom, anyaccel.Accelerator)
     assert anyaccel.detection().accelerator == "custom"
     assert not isinstance(object(), anyaccel.Accelerator)
     assert "custom" in repr(custom)
 
 
-# Fails if base methods ignore the attributes that the class sets after super().__init__().
-def test_base_methods_read_the_names(custom):
+# Fails if base methods ignore attributes that the class sets after super().__init__().
+def test_base_methods_use_the_attributes(custom):
     assert (custom.name(), custom.communication_backend_name(), custom.get_compile_backend()) == ("custom", "nccl", "inductor")
     custom.set_compile_backend("eager")
     assert custom.get_compile_backend() == "eager"
-    with pytest.raises(anyaccel.Error, match="does not know"):
+    with pytest.raises(anyaccel.Error, match="does not support"):
         custom.set_compile_backend("no such backend")
 
 
 # Fails if inherited methods do not use the overridden ones, in Python or in C++.
-def test_what_is_left_out_goes_by_what_is_given(custom):
+def test_inherited_methods_use_overrides(custom):
     assert custom.is_available() and custom.current_device_name() == "cpu"
     assert custom.supported_dtypes() == [torch.float32] + ([torch.float16] if custom.is_fp16_supported() else [])
     assert custom.memory_allocated(3) >= 0  # the names have no index, so any index is a local rank
@@ -90,9 +89,9 @@ def test_cpp_calls_the_class(custom):
     assert custom.synchronized == [1, None]
 
 
-# Fails if streams, events, graphs, random numbers or op builders of such an accelerator do not use
-# its device.
-def test_the_rest_is_the_devices(custom):
+# Fails if streams, events, graphs, random numbers or op builders of the user's accelerator do not
+# use the backend of its device.
+def test_inherited_features_use_the_device(custom):
     with custom.stream(custom.Stream()):
         x = custom.FloatTensor([1, 2])
     event = custom.Event(enable_timing=True)
@@ -111,15 +110,15 @@ def test_the_rest_is_the_devices(custom):
     assert error.value.code == "unsupported"
 
 
-# Fails if an existing class lacks a method that a later version adds to accelerators.
-def test_a_method_added_later(custom, monkeypatch):
+# Fails if an existing class does not get a method that a later version adds to accelerators.
+def test_method_added_later(custom, monkeypatch):
     monkeypatch.setattr(anyaccel.accelerator.accelerator.Accelerator, "added_later", lambda self: self.device_count() + 1, raising=False)
     assert custom.added_later() == 4
     with pytest.raises(AttributeError):
         custom.never_added()
 
 
-# Fails if a class without methods cannot be constructed, or the error for a missing name or an
+# Fails if a class without methods cannot be instantiated, or the error for a missing name or
 # unknown device type lacks the cause.
 def test_errors():
     class Bare(DeepSpeedAccelerator):
@@ -132,11 +131,11 @@ def test_errors():
     assert unknown.device_name() == "no_such_device" and unknown.communication_backend_name
     with pytest.raises(anyaccel.Error) as error:
         set_accelerator(unknown)
-    assert error.value.code == "unavailable" and "does not know the device type" in str(error.value)
+    assert error.value.code == "unavailable" and "does not support the device type" in str(error.value)
 
 
-# Fails if memory statistics recurse in a class that overrides only some of them.
-def test_counting_in_part(custom):
+# Fails if memory statistics recurse infinitely in a class that overrides only some of them.
+def test_partly_overridden_memory_statistics(custom):
     class Counting(Custom):
         def memory_allocated(self, device_index=None):
             return 77
@@ -185,9 +184,9 @@ print(x.cpu().tolist(), a.is_bf16_supported(), a.memory_allocated() > 0)
 """
 
 
-# Fails if the example of DeepSpeed's documentation does not run unchanged on a device whose type is
-# torch's PrivateUse1.
-def test_the_example_on_a_device_of_its_own(monkeypatch):
+# Fails if the example of DeepSpeed's documentation does not run unchanged on a device type that is
+# torch's renamed PrivateUse1.
+def test_documented_example_on_private_use_1(monkeypatch):
     if "sim" not in anyaccel.registered_backends():
         pytest.skip("built without the simulator")
     monkeypatch.setenv("SIM_STANDS_IN_FOR", "custom")

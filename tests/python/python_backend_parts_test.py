@@ -1,4 +1,6 @@
-"""Parts of a backend written in Python: streams, events, graphs, threads, forks, host memory."""
+"""Components of a backend written in Python: streams, events, graphs, threads, forks and host
+memory.
+"""
 
 import pytest
 
@@ -30,7 +32,7 @@ class Parts(Card):
 
 
 # Fails if streams, events and graphs of a Python backend do not work through the same classes as
-# those of C++.
+# those of C++ backends.
 @pytest.mark.parametrize("base", ["cpu", "sim"])
 def test_streams_events_graphs(base):
     done = run(PARTS + f"""
@@ -57,8 +59,8 @@ for wanted in (("stream", 0, -1), "record", "wait", "synchronize", "replay"):
     assert done.stdout == "4.5 [2.0, 2.0, 2.0, 2.0]\ncaptured True\n"
 
 
-# Fails if a backend method called from a thread does not acquire the GIL, or keeps it while it
-# waits, so that this test hangs.
+# Fails if a backend method that a thread calls does not acquire the GIL. If the method held the GIL
+# while it waits, this test would hang.
 def test_threads():
     run("""
 entered, go = threading.Event(), threading.Event()
@@ -74,7 +76,7 @@ assert entered.wait(300)
 assert [a.memory_info().free for _ in range(100)] == [123] * 100
 go.set()
 thread.join()
-# First choices of many threads at once, with a finder and a constructor that take the lock.
+# Many threads make their first call at once, while a finder or a constructor holds the lock.
 """, DS_ACCELERATOR="waiting")
     run("""
 class Slow(Card):
@@ -140,8 +142,8 @@ class WithHost(Card):
 """
 
 
-# Fails if pinned memory does not come from the class's allocator and return to it, is not
-# recognized as pinned (also a view), or a failed allocation is not out_of_memory.
+# Fails if pinned memory does not come from the class's allocator, is not returned to it, or is not
+# recognized as pinned.
 def test_host_allocator():
     done = run(HOST + """
 register_backend("card", WithHost, base="cpu")
@@ -171,9 +173,9 @@ kept = a.pin_empty(8, dtype=torch.int8)
     assert lines[0].startswith("out_of_memory [card.host_allocator]") and lines[1] == "[24, 160] {} 1" and not done.stderr
 
 
-# Fails if a class cannot return None for "pinning is not needed", or cannot use the base backend's
-# allocator, or another object is accepted.
-def test_host_allocator_of_the_backend_below():
+# Fails if host_allocator() cannot return None for "no pinning needed" or the base backend's
+# allocator. Other objects must be rejected.
+def test_host_allocator_of_the_base_backend():
     done = run("""
 class Nothing(Card):
     def host_allocator(self): return None

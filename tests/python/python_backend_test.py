@@ -9,9 +9,9 @@ import pytest
 from python_backend_case import run
 
 
-# Fails if a registered class is not selected by its name, or C++ does not call it:
-# device_properties() and memory_info() are C++'s.
-def test_chosen_by_name():
+# Fails if a registered class cannot be selected by its name, or C++ does not call it.
+# device_properties() and memory_info() are C++ functions.
+def test_selected_by_name():
     done = run("""
 register_backend("card", Card, base="cpu", vendor="us")
 a = get_accelerator()
@@ -20,11 +20,11 @@ print(anyaccel.detection().reason)
 assert "card" in anyaccel.registered_backends()
 """, DS_ACCELERATOR="card")
     assert done.stdout.splitlines()[0] == f"card Card 0 us (123, {1 << 30}) 123"
-    assert done.stdout.splitlines()[1].startswith("DS_ACCELERATOR names it")
+    assert done.stdout.splitlines()[1].startswith("selected by DS_ACCELERATOR")
 
 
-# Fails if detection does not call Python probes, loses a reason, or fails because of a broken probe
-# although another backend is available.
+# Fails if detection does not call Python probes, or fails because of a broken probe although
+# another backend is available.
 def test_detection():
     done = run("""
 register_backend("absent", Card, base="cpu", priority=30, probe=lambda: (0, "no card in the slot"))
@@ -51,8 +51,8 @@ except Error as error:
     assert lines[5].startswith("unavailable") and "the driver is gone" in lines[5]
 
 
-# Fails if an error of a Python backend gets a different code in C++, or loses the exception of its
-# class.
+# Fails if an error of a Python backend has a different code in C++, or loses the original
+# exception.
 def test_errors():
     done = run("""
 class Bad(Card):
@@ -88,7 +88,7 @@ for bad in (lambda: register_backend("x", int), lambda: register_backend("x", Ca
     assert lines[0].startswith("unsupported") and "no way to wait" in lines[0]
     assert lines[1].startswith("internal") and "KeyError: 'a slip'" in lines[1]
     assert lines[2].startswith("unavailable") and "it is taken" in lines[2]
-    assert lines[3].startswith("internal") and "current_stream() returned a wrong type" in lines[3]
+    assert lines[3].startswith("internal") and "current_stream() returned a value of the wrong type" in lines[3]
     assert lines[4:] == ["interrupted"] + ["invalid_argument"] * 5
 
 
@@ -121,8 +121,8 @@ def register():
     return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"}
 
 
-# Fails if an entry point is not found, is imported although another accelerator is selected, or a
-# broken one affects programs that do not select it.
+# Fails if an entry point is not found, or is imported although another accelerator is selected. A
+# broken entry point must not affect programs that do not select it.
 def test_entry_points(packages):
     for name in ("goodcard", "byfunction"):
         done = run("print(get_accelerator().name(), get_accelerator().device_properties(0).vendor or 'no vendor')", DS_ACCELERATOR=name, **packages)
@@ -158,8 +158,8 @@ class Judged(Backend):
 """
 
 
-# Fails if a Python backend gets different conformance results than its base, whose threads, forks,
-# streams and errors pass through it.
+# Fails if a Python backend that forwards all calls to its base gets different conformance results
+# than the base.
 @pytest.mark.parametrize("base", ["cpu", "sim"])
 def test_conformance(base):
     done = run(JUDGED + f"""
@@ -173,8 +173,8 @@ sys.exit(conformance.main(words))
     assert "conforms" in done.stdout.splitlines()[-1], done.stdout
 
 
-# Fails if the conformance kit passes a wrong Python backend.
-def test_conformance_fails_what_is_wrong():
+# Fails if the conformance kit passes an incorrect Python backend.
+def test_conformance_detects_incorrect_backend():
     done = run("""
 class Wrong(Card):
     def set_device(self, index):

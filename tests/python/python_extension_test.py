@@ -1,4 +1,4 @@
-"""Python op builders with their own sources, and examples/python_backend after installation."""
+"""Python op builders with their own sources, and an installation of examples/python_backend."""
 
 import os
 import pathlib
@@ -102,9 +102,9 @@ def test_changed_header(extension):
     assert done.stdout == "10.0\n", done.stderr
 
 
-# Fails if an unbuildable op is only discovered by the failing build, or an unsupported flag is
-# silently ignored.
-def test_refusals(extension):
+# Fails if is_compatible() is true for an op that cannot be built, or an unsupported flag is
+# ignored.
+def test_unsupported_builders(extension):
     builders = classes_of("ext_ops")
     gone = builders["GoneBuilder"]()
     assert not gone.is_compatible() and "gone.cpp" in gone.compatibility().reason
@@ -117,7 +117,7 @@ def test_refusals(extension):
 
 
 # Fails if builder() does not give setup.py the same sources.
-def test_for_setup(extension):
+def test_sources_for_setup(extension):
     made = classes_of("ext_ops")["ScaleBuilder"]().builder()
     assert [os.path.basename(path) for path in made.sources] == ["scale.cpp"]
     assert str(extension / "headers") in made.include_dirs
@@ -129,8 +129,8 @@ def in_example(folder, code, **variables):
     return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=environment, timeout=600)
 
 
-# Fails if pip cannot install the example, its entry point is not found, it does not conform, or its
-# op is not built or cannot be called.
+# Fails if the example cannot be installed with pip and used through its entry point, including its
+# op.
 def test_example(tmp_path):
     if subprocess.run([sys.executable, "-c", "import setuptools, pip"], capture_output=True).returncode != 0:
         pytest.skip("pip or setuptools is not installed")
@@ -148,7 +148,7 @@ def test_example(tmp_path):
         print(axpy.axpy(torch.ones(2), torch.full((2,), 3.0), 2.0).tolist())
         assert a.create_op_builder("UtilsBuilder").is_compatible()
         """)
-    assert done.stdout == ("pycard PyCard 1 ['PYCARD_VISIBLE_DEVICES'] DS_ACCELERATOR names it; the example is always there\n"
+    assert done.stdout == ("pycard PyCard 1 ['PYCARD_VISIBLE_DEVICES'] selected by DS_ACCELERATOR; the example is always there\n"
                            "[5.0, 5.0]\n"), done.stderr
     environment = {**os.environ, "PYTHONPATH": f"{target}{os.pathsep}{os.environ['PYTHONPATH']}"}
     done = subprocess.run([sys.executable, "-m", "anyaccel.conformance", "--backend", "pycard", "--suite", "identity", "--suite", "op_builders",
@@ -156,9 +156,9 @@ def test_example(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Fails if C++ does not see a builder of a Python backend's package. The conformance kit asks
-# through the accelerator's C++ object.
-def test_cpp_sees_the_builders(extension):
+# Fails if C++ does not find the builders of a Python backend's package. The conformance kit looks
+# them up through the accelerator's C++ object.
+def test_cpp_finds_the_builders(extension):
     code = f"""
         import sys
         sys.path.insert(0, {str(extension.parent)!r})
@@ -177,8 +177,8 @@ def test_cpp_sees_the_builders(extension):
     assert done.stdout == "ext_scale True\nFalse\n", done.stderr
 
 
-# Fails if include paths outside the extension's folder, which are allowed, change the files in the
-# description.
+# Fails if an include path outside the extension's folder, which is allowed, changes the list of
+# files in the description.
 def test_description(extension):
     text, folder = extension_op.describe(classes_of("ext_ops")["ScaleBuilder"]())
     assert folder == str(extension)
@@ -186,8 +186,9 @@ def test_description(extension):
 
 
 # A DeepSpeed extension as described in "Accelerator Abstraction Interface". It has a base class for
-# builders, functions that locate the kernels in the extension's folder (one copies them, because
-# DeepSpeed's JIT looks elsewhere), and an accelerator that names the builders' package.
+# builders, functions that locate the kernels in the extension's folder, and an accelerator that
+# names the builders' package. One of the functions copies the kernels, because DeepSpeed's JIT
+# looks elsewhere.
 PORTED = {
     "op_builder/__init__.py": "from .scale import ScaleBuilder\n",
     "op_builder/builder.py": """

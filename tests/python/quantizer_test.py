@@ -1,4 +1,4 @@
-"""The quantizer's functions, called like DeepSpeed's Python does and compared with plain torch.
+"""The quantizer's functions, called as in DeepSpeed's Python code and compared with plain torch.
 DS_ACCELERATOR selects the accelerator.
 """
 
@@ -17,7 +17,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 TYPES = (Q.Symmetric, Q.Asymmetric)
 
 
-def drawn(*shape, dtype=torch.float32, seed=1):
+def random_tensor(*shape, dtype=torch.float32, seed=1):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
@@ -30,7 +30,7 @@ def on_device(function, *arguments, **options):
 
 
 def plain_codes(x, groups, bits, kind):
-    """Return codes and parameters by definition."""
+    """Return codes and parameters, computed from their definition."""
     x = x.float().reshape(groups, -1)
     levels = 2.0**bits
     if kind == Q.Symmetric:
@@ -44,7 +44,7 @@ def plain_codes(x, groups, bits, kind):
 
 
 def unpacked(codes, bits):
-    """Unpack int4: the upper four bits of each byte come first."""
+    """Unpack int4 codes: the upper four bits of each byte come first."""
     if bits == 8:
         return codes.float()
     codes = codes.view(torch.uint8).int()
@@ -54,13 +54,14 @@ def unpacked(codes, bits):
 SHAPES = [((8, 64), 8), ((3, 5, 14), 5), ((1, 2), 1), ((6, 34), 17), ((2, 4096), 1), ((257, 96), 257), ((1000, 66), 3), ((70_000, 10), 2)]
 
 
-# Fails if a code, a scale or an offset differs from DeepSpeed's definition, or is misplaced.
+# Fails if a code, a scale or an offset differs from DeepSpeed's definition, or is stored in the
+# wrong place.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("shape, groups", SHAPES, ids=str)
 def test_codes_and_values(shape, groups, bits, kind, dtype):
-    x = drawn(*shape, dtype=dtype) * 3 + 1
+    x = random_tensor(*shape, dtype=dtype) * 3 + 1
     codes, params = on_device(Q.quantize, x, groups, bits, kind)
     want, want_params = plain_codes(x, groups, bits, kind)
     assert codes.dtype == torch.int8 and codes.shape == (*shape[:-1], shape[-1] * bits // 8)
@@ -73,26 +74,25 @@ def test_codes_and_values(shape, groups, bits, kind, dtype):
     for result, name in ((on_device(Q.dequantize, codes, params, groups, bits, kind), torch.float16),
                          (on_device(Q.dequantize, codes, params, groups, bits, kind, dtype=torch.bfloat16), torch.bfloat16)):
         assert result.dtype == name and torch.equal(result, wide.to(name))
-    # The error is at most half a step. It is at most a whole step for the greatest value, which has
-    # no code.
+    # The error is at most half a step, or a whole step for the largest value, which has no code.
     off = (wide - x.float()).abs().reshape(groups, -1)
     assert (off <= params[:, :1] * 1.001 + 1e-6).all()
     assert (off > params[:, :1] * 0.501 + 1e-6).sum() <= (want == 2**(bits - 1) - 1).sum()
 
 
-# Fails if int8 with odd sizes is rejected (only int4 needs pairs), or a tail is wrong.
+# Fails if int8 with odd sizes is rejected (only int4 needs pairs), or the last elements are wrong.
 @pytest.mark.parametrize("shape, groups", [((7,), 1), ((3, 5), 5), ((), 1), ((11, 13), 13), ((1,), 1)], ids=str)
 def test_odd_sizes(shape, groups):
-    x = drawn(*shape)
+    x = random_tensor(*shape)
     codes, params = on_device(Q.quantize, x, groups, 8, Q.Symmetric)
     want, want_params = plain_codes(x, groups, 8, Q.Symmetric)
     assert codes.shape == shape and torch.equal(codes.float().reshape(groups, -1), want) and torch.equal(params, want_params)
 
 
-# Fails if elements are read in memory order instead of the tensor's order, or strided codes and
-# parameters are misread.
-def test_what_is_not_contiguous():
-    x = drawn(48, 32)
+# Fails if elements are read in memory order instead of the tensor's order, or strides of codes and
+# parameters are ignored.
+def test_noncontiguous_tensors():
+    x = random_tensor(48, 32)
     for cut in (lambda x: x.t(), lambda x: x[::2], lambda x: x[:, 3:21], lambda x: x.t()[1:, ::3], lambda x: x[None, :, 5].expand(4, 48)):
         view = cut(x)
         groups = view.shape[0]
@@ -120,8 +120,8 @@ def test_empty():
                      0, 16).shape == (0, 16)
 
 
-# Fails if a group of equal values divides by zero, or an overflow in one group is lost or spreads
-# to another group.
+# Fails if a group of equal values causes a division by zero, or an overflow in one group affects
+# another group.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
@@ -143,9 +143,9 @@ def test_special_groups(bits, kind, dtype):
 # Fails if results depend on the number of threads.
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_threads_change_nothing(bits, kind):
+def test_results_do_not_depend_on_threads(bits, kind):
     for size, groups in ((300_002, 1), (600_008, 4), (40_000, 1000)):
-        x = drawn(size)
+        x = random_tensor(size)
         made = {}
         for threads in (1, 2):
             torch.set_num_threads(threads)
@@ -154,19 +154,18 @@ def test_threads_change_nothing(bits, kind):
         assert all(torch.equal(a, b) for a, b in zip(made[1], made[2]))
 
 
-# Fails if groups go to the wrong device, the wrong groups are summed, or scales and codes are in
-# different orders. This simulates the two all-to-alls of DeepSpeed's gradients, with all ranks in
-# one process.
+# Fails if the two all-to-alls of DeepSpeed's gradients, simulated in one process, sum the wrong
+# groups or use the wrong scales.
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("nodes, devices", [(1, 2), (2, 2), (2, 4), (3, 1)])
-def test_gradients_go_round(nodes, devices, bits, kind):
+def test_quantized_all_to_alls(nodes, devices, bits, kind):
     ranks, rows, columns = nodes * devices, 24, 32
-    gradients = [drawn(rows, columns, seed=rank) for rank in range(ranks)]
+    gradients = [random_tensor(rows, columns, seed=rank) for rank in range(ranks)]
     sent = [on_device(Q.swizzle_quant, x, rows, bits, kind, 1, nodes, devices) for x in gradients]
     reduced = {}
     for node in range(nodes):
-        for device in range(devices):  # this rank's part from each rank in the node
+        for device in range(devices):  # this rank's part, from each rank of the node
             peers = [sent[node * devices + peer] for peer in range(devices)]
             codes, scales = (torch.cat([peer[i].chunk(devices)[device] for peer in peers]) for i in (0, 1))
             reduced[node, device] = on_device(Q.quantized_reduction, codes, scales, rows, rows // devices, bits, kind, devices)
@@ -176,18 +175,18 @@ def test_gradients_go_round(nodes, devices, bits, kind):
             out = on_device(Q.dequantize, codes, scales, scales.shape[0], bits, kind)
             mine = sum(out.float().chunk(nodes))
             want = sum(gradients).flatten().chunk(ranks)[node * devices + device]
-            # each of the two roundings is off by at most one step
+            # each of the two roundings has an error of at most one step
             step = sum(each[1][:, 0].max() for each in sent) + sum(each[1][:, 0].max() for each in reduced.values())
             assert mine.shape == want.shape and (mine - want).abs().max() <= step
             assert torch.nn.functional.cosine_similarity(mine, want, dim=0) > (0.999 if bits == 8 else 0.9)
 
 
-# Fails if the sums are not those of the dequantized values, in the order of the tensors.
+# Fails if the sums differ from those of the dequantized values.
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
-def test_reduction_by_definition(bits, kind):
+def test_quantized_reduction(bits, kind):
     for devices, in_groups, out_groups, size in ((3, 4, 2, 80), (1, 5, 1, 50), (8, 2, 6, 96), (2, 1, 1, 40_000)):
-        parts = [Q.quantize(drawn(size, seed=i).to(DEVICE), in_groups, bits, kind) for i in range(devices)]
+        parts = [Q.quantize(random_tensor(size, seed=i).to(DEVICE), in_groups, bits, kind) for i in range(devices)]
         codes, params = (torch.cat([part[i] for part in parts]) for i in (0, 1))
         total = torch.zeros(size)
         for part in parts:
@@ -197,19 +196,20 @@ def test_reduction_by_definition(bits, kind):
         assert torch.equal(made.cpu(), want.cpu()) and torch.equal(made_params.cpu(), want_params.cpu())
 
 
-# Fails if unsigned codes are read differently from the Python fallback of DeepSpeed's kernels.
+# Fails if unsigned codes are decoded differently than in the Python fallback of DeepSpeed's
+# kernels.
 @pytest.mark.parametrize("bits", [8, 4])
-def test_halves(bits):
+def test_dequantize_to_half(bits):
     groups, group = 12, 48
     codes = torch.randint(0, 256, (groups, group * bits // 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    scale, least = drawn(groups, 1, dtype=torch.float16).abs() + 0.5, drawn(groups, 1, dtype=torch.float16, seed=2)
+    scale, least = random_tensor(groups, 1, dtype=torch.float16).abs() + 0.5, random_tensor(groups, 1, dtype=torch.float16, seed=2)
     wide = codes if bits == 8 else torch.stack([codes >> 4, codes & 15], -1).flatten(-2)
     want = wide.half().div(scale).add(least)
     function = Q.dequantize_int8_to_half_experimental if bits == 8 else Q.dequantize_int4_to_half_experimental
     assert torch.equal(on_device(function, codes, scale, least, groups, group), want)
 
 
-X = drawn(4, 16)
+X = random_tensor(4, 16)
 BAD = {
     "groups": lambda: Q.quantize(X, 5, 8, Q.Symmetric),
     "no groups": lambda: Q.quantize(X, 0, 8, Q.Symmetric),
@@ -218,8 +218,8 @@ BAD = {
     "type": lambda: Q.quantize(X, 4, 8, 2),
     "dtype": lambda: Q.quantize(X.double(), 4, 8, Q.Symmetric),
     "integers": lambda: Q.quantize(X.int(), 4, 8, Q.Symmetric),
-    "odd pairs": lambda: Q.quantize(drawn(4, 9), 2, 4, Q.Symmetric),
-    "odd group": lambda: Q.quantize(drawn(6, 2), 4, 4, Q.Symmetric),
+    "odd pairs": lambda: Q.quantize(random_tensor(4, 9), 2, 4, Q.Symmetric),
+    "odd group": lambda: Q.quantize(random_tensor(6, 2), 4, 4, Q.Symmetric),
     "a single int4": lambda: Q.quantize(torch.tensor(1.0), 1, 4, Q.Symmetric),
     "not codes": lambda: Q.dequantize(X, torch.ones(4, 1), 4, 8, Q.Symmetric),
     "few parameters": lambda: Q.dequantize(X.to(torch.int8), torch.ones(3, 1), 4, 8, Q.Symmetric),
@@ -242,15 +242,15 @@ BAD = {
 
 # Fails if an invalid call accesses memory out of bounds, or its error does not name the cause.
 @pytest.mark.parametrize("name", BAD)
-def test_wrong_arguments(name):
+def test_invalid_arguments(name):
     with pytest.raises(ValueError, match="is not a valid QuantizationType" if name == "type" else r"\[quantizer_\w+\] .*got.*want"):
         BAD[name]()
 
 
-# Fails if tensors of several devices can be mixed.
-def test_tensors_of_both():
+# Fails if tensors of different devices are accepted together.
+def test_mixed_devices_are_rejected():
     if torch.device(DEVICE).type == "cpu":
-        pytest.skip("this accelerator's tensors are the host's")
+        pytest.skip("this accelerator uses host tensors")
     codes, params = Q.quantize(X.to(DEVICE), 4, 8, Q.Symmetric)
     with pytest.raises((RuntimeError, ValueError), match="device"):
         Q.dequantize(codes, params.cpu(), 4, 8, Q.Symmetric)
@@ -263,8 +263,8 @@ def test_gradients():
     assert not codes.requires_grad and torch.equal(codes, Q.quantize(X, 4, 8, Q.Symmetric)[0])
 
 
-# Fails if a schema hides a mutation or an alias, or meta kernels disagree with it, also with
-# symbolic shapes.
+# Fails if a schema does not declare a mutation or an alias, or a meta kernel differs from it, also
+# with symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel
     for bits in (8, 4):

@@ -1,5 +1,5 @@
-"""Ops of DeepSpeed's inference v2: ragged batches over a paged cache and the ops between them,
-compared with references in float64. Block lists are host addresses, so the ops that read them are
+"""Ops of DeepSpeed's inference v2, compared with references in float64: ragged batches over a paged
+cache, and the other ops of a layer. Block lists are host addresses, so the ops that read them are
 tested only on the host.
 """
 
@@ -17,7 +17,7 @@ DEVICE = accelerator.current_device_name()
 torch.set_num_threads(2)
 core = accelerator.create_op_builder("InferenceCoreBuilder").load()
 utils = accelerator.create_op_builder("RaggedUtilsBuilder").load()
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="addresses in tensors are the host's")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="block lists contain host addresses")
 ragged = accelerator.create_op_builder("RaggedOpsBuilder").load() if DEVICE == "cpu" else None
 ops = torch.ops.anyaccel
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -45,8 +45,8 @@ def made(*sizes, dtype=torch.float32):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(0, 8), (1, 8), (5, 24), (2, 3, 130)])
 def test_norms_and_activations(dtype, shape):
-    """Fails if results are written to the wrong tensor, the gate is not the odd channel, or gelu is
-    the erf variant.
+    """Fails if a result is written to the wrong tensor, the gate is not the odd channel, or gelu is
+    not the tanh variant.
     """
     (x, gx), (r, gr), (g, gg), (b, gb) = made(*shape, dtype=dtype), made(*shape, dtype=dtype), made(shape[-1], dtype=dtype), made(shape[-1], dtype=dtype)
     norm = lambda t: F.layer_norm(t, shape[-1:], g, b, 1e-5)  # noqa: E731
@@ -80,7 +80,7 @@ def test_norms_and_activations(dtype, shape):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products(dtype):
-    """Fails if weights are read transposed, or leading dimensions are lost."""
+    """Fails if weights are read as transposed, or leading dimensions are lost."""
     core.create_handle()
     for sizes in ((5, 24), (0, 24), (2, 3, 24)):
         (x, gx), (w, gw) = made(*sizes, dtype=dtype), made(10, 24, dtype=dtype)
@@ -89,7 +89,8 @@ def test_products(dtype):
         near(out, x @ w.t(), dtype)
         core.blas_linear(out, gx, gw.t().contiguous().t())
         near(out, x @ w.t(), dtype)
-    for inputs, outputs in ((300, 257), (64, 2048)):  # large weights with few rows use separate kernels
+    # Large weights with few rows have separate kernels.
+    for inputs, outputs in ((300, 257), (64, 2048)):
         (x, gx), (w, gw) = made(17, inputs, dtype=dtype), made(outputs, inputs, dtype=dtype)
         for rows in (0, 1, 3, 16, 17):
             out = torch.full((rows, outputs), math.nan, dtype=dtype, device=DEVICE)
@@ -101,8 +102,8 @@ def test_products(dtype):
     near(out, b @ a, dtype)
 
 
-def test_views_of_a_buffer():
-    """Fails if a view is a copy, has a wrong offset, or extends past the end."""
+def test_buffer_views():
+    """Fails if a view is a copy, has a wrong offset, or extends past the buffer's end."""
     buffer = torch.zeros(64, dtype=torch.uint8, device=DEVICE)
     like = torch.empty(2, 3, dtype=torch.bfloat16)
     view = utils.allocate_view_on(like, buffer, 8)
@@ -122,7 +123,7 @@ def test_views_of_a_buffer():
 
 class Batch:
     """Sequences of (seen, new) tokens with random cache blocks, and the tensors that DeepSpeed's
-    Python passes.
+    Python code passes.
     """
 
     def __init__(self, sequences, blocks, block):
@@ -150,7 +151,7 @@ class Batch:
 CASES = [[(0, 5)], [(3, 1), (0, 7), (20, 1), (4, 9)], [(0, 1), (0, 1)], [(15, 1), (16, 17)], []]
 
 
-def turned(x, place, rotary, steps):
+def rotated(x, place, rotary, steps):
     out = x.clone()
     half = rotary // 2
     for i in range(half):
@@ -163,17 +164,17 @@ def turned(x, place, rotary, steps):
 @HOST
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("how", ["copied", "turned", "in part", "trained"])
-def test_keys_and_values_are_kept(dtype, case, how):
-    """Fails if a token is written to the wrong block or slot, gets another token's rotation, or
-    other cache entries change.
+@pytest.mark.parametrize("how", ["copied", "rotated", "in part", "trained"])
+def test_kv_cache_writes(dtype, case, how):
+    """Fails if a token is written to the wrong block or slot, is rotated for another position, or
+    changes other cache entries.
     """
     heads, kv, dim, block = 4, 2, 16, 8
     batch = Batch(case, 12, block)
     qkv, given = made(batch.tokens, (heads + 2 * kv) * dim, dtype=dtype)
     before, cache = made(12, block, 2, kv, dim, dtype=dtype)
     want = before.clone()
-    rotary = {"copied": 0, "turned": dim, "in part": 8, "trained": 6}[how]
+    rotary = {"copied": 0, "rotated": dim, "in part": 8, "trained": 6}[how]
     steps = [100.0 ** (-2 * i / rotary) for i in range(rotary // 2)] if how != "trained" else [0.5, 0.25, 0.1]
     q, k, v = given.split([heads * dim, kv * dim, kv * dim], 1)
     wide_q, wide_k, wide_v = (t.reshape(batch.tokens, t.shape[1] // dim, dim) for t in qkv.split([heads * dim, kv * dim, kv * dim], 1))
@@ -181,9 +182,9 @@ def test_keys_and_values_are_kept(dtype, case, how):
     for i, (seen, new) in enumerate(case):
         for t in range(new):
             token = int(batch.rows[i, 0]) + t
-            want_q[token] = turned(wide_q[token], seen + t, rotary, steps)
+            want_q[token] = rotated(wide_q[token], seen + t, rotary, steps)
             place = batch.place(want, i, seen + t)
-            place[0], place[1] = turned(wide_k[token], seen + t, rotary, steps), wide_v[token]
+            place[0], place[1] = rotated(wide_k[token], seen + t, rotary, steps), wide_v[token]
     if how == "copied":
         ragged.linear_kv_copy(cache, q, k, v, *batch.all())
     elif how == "trained":
@@ -216,7 +217,7 @@ def test_attention(dtype, case, causal):
             k, v = torch.stack([p[0] for p in places]), torch.stack([p[1] for p in places])
             for t in range(new):
                 token = int(batch.rows[i, 0]) + t
-                # the keys of an atom end with its last query
+                # an atom's last visible key is that of its last query
                 end = seen + t + 1 if causal else seen + min((t // query_block + 1) * query_block, new)
                 for h in range(heads):
                     own = h // (heads // kv)
@@ -229,8 +230,8 @@ def test_attention(dtype, case, causal):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("placed", [True, False])
-def test_first_and_last(dtype, case, placed):
-    """Fails if positions are counted from the start of the batch, or the logits get another token's
+def test_embeddings_and_logits_rows(dtype, case, placed):
+    """Fails if positions are counted from the start of the batch, or the logits use another token's
     row.
     """
     batch = Batch(case, 12, 8)
@@ -238,7 +239,7 @@ def test_first_and_last(dtype, case, placed):
     ids = torch.randint(0, 30, (batch.tokens,))
     out = torch.zeros(batch.tokens, 16, dtype=dtype)
     if batch.tokens:
-        ids[0] = -1  # padding has no row
+        ids[0] = -1  # padding has no embedding row
     ragged.ragged_embed(out, ids.int() if placed else ids, weight, positions if placed else None, 2, *batch.all())
     want = torch.zeros(batch.tokens, 16, dtype=torch.float64)
     for i, (seen, new) in enumerate(case):
@@ -258,14 +259,14 @@ def test_first_and_last(dtype, case, placed):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("choices", [1, 2, 3])
 @pytest.mark.parametrize("tokens, real", [(9, 9), (9, 6), (0, 0)])
-def test_experts(dtype, choices, tokens, real):
+def test_expert_routing(dtype, choices, tokens, real):
     """Fails if two tokens share a slot, a token is lost on its way to its experts or back, or
     padding is routed to an expert.
     """
     experts, channels = 5, 8
     logits, given = made(tokens, experts, dtype=dtype)
     if tokens:
-        given[0] = logits[0] = 0  # for ties, the first expert wins
+        given[0] = logits[0] = 0  # ties go to the first expert
     counts = torch.zeros(experts, dtype=torch.int32)
     scores = torch.zeros(tokens, choices)
     assigned, offsets, slots = (torch.full((tokens, choices), 7, dtype=torch.int32) for _ in range(3))
@@ -361,8 +362,8 @@ def lost_in_attention():
     (lost_expert, "an assignment is out of range; got expert 5"),
     (lost_in_attention, "a block number is out of range; got 9, want 0 to 3"),
 ])
-def test_what_does_not_fit_is_a_value_error(call, text):
-    """Fails if memory outside a tensor is accessed instead."""
+def test_invalid_arguments_raise_value_error(call, text):
+    """Fails if an invalid argument causes an access outside a tensor instead of a ValueError."""
     with pytest.raises(ValueError, match=text):
         call()
 

@@ -14,7 +14,7 @@ DEVICE = accelerator.current_device_name()
 torch.set_num_threads(2)
 torch.manual_seed(0)
 ltd = accelerator.create_op_builder("RandomLTDBuilder").load()
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 
 
 def on(tensor):
@@ -40,7 +40,7 @@ def plain_scatter(whole, part, ids, batch_first):
 
 
 def with_gaps(tensor):
-    """Return the same numbers with strided channels or tokens."""
+    """Return a copy whose channels or tokens are strided."""
     if random.random() < 0.5:
         return tensor.transpose(1, 2).contiguous().transpose(1, 2)
     wide = torch.empty(*tensor.shape[:2], tensor.shape[2] + 3, dtype=tensor.dtype)[..., 1:-2]
@@ -49,9 +49,9 @@ def with_gaps(tensor):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.complex64, torch.bool])
 @pytest.mark.parametrize("numbers", [torch.int32, torch.int64])
-def test_tokens_go_out_and_come_back(dtype, numbers):
-    """Fails if tokens are copied from or to the wrong batch entry or position, or with a wrong
-    length. Both orders of dimensions and strided tensors are tested.
+def test_gather_and_scatter(dtype, numbers):
+    """Fails if tokens are copied from or to the wrong batch entry or position. Both orders of
+    dimensions and strided tensors are tested.
     """
     random.seed(1)
     for case in range(25):
@@ -74,9 +74,9 @@ def test_tokens_go_out_and_come_back(dtype, numbers):
 
 @pytest.mark.parametrize("numbers", [torch.int32, torch.int64])
 @pytest.mark.parametrize("shape, tokens", [((2, 3, 100), 130), ((1, 1, 64), 64), ((3, 5), 100000), ((0, 2, 4), 9), ((2, 0), 9), ((4, 1, 4096), 5000)])
-def test_numbers_are_sorted(numbers, shape, tokens):
-    """Fails if an index is lost, or rows are mixed. The shapes select every sorting algorithm, also
-    with duplicates and strided tensors.
+def test_token_sort(numbers, shape, tokens):
+    """Fails if an index is lost or moves to another row. The shapes select every sorting algorithm,
+    also with duplicates and strided tensors.
     """
     rows = shape[:-1].numel() if isinstance(shape, torch.Size) else int(torch.tensor(shape[:-1]).prod())
     ids = sampled(rows, tokens, shape[-1], numbers).view(shape)
@@ -92,7 +92,7 @@ def test_numbers_are_sorted(numbers, shape, tokens):
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_masks(heads):
-    """Fails if the mask of another layer's or entry's tokens is taken, or rows and columns are
+    """Fails if a mask is gathered for another layer's or entry's tokens, or rows and columns are
     swapped.
     """
     mask = torch.randn(2, heads, 9, 9).masked_fill(torch.rand(2, 1, 9, 9) < 0.3, -torch.inf)
@@ -110,8 +110,8 @@ def test_masks(heads):
 
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_gradients(batch_first):
-    """Check first and second derivatives with torch's gradcheck. A token gathered twice gets both
-    gradients.
+    """Check first and second derivatives with torch's gradcheck. A token that is gathered twice
+    gets the sum of both gradients.
     """
     whole, part = torch.randn(*((2, 6) if batch_first else (6, 2)), 3, dtype=torch.float64), torch.randn(2, 2, 3, dtype=torch.float64)
     whole, part, ids = on(whole.requires_grad_()), on(part.requires_grad_()), on(sampled(2, 6, 2))
@@ -125,8 +125,10 @@ def test_gradients(batch_first):
     assert torch.autograd.gradcheck(lambda x: ltd.mask_gather_gpt(x, 3), (mask,))
 
 
-def test_a_change_is_seen_by_autograd():
-    """Fails if a backward pass uses overwritten values, or ignores an in-place scatter."""
+def test_autograd_detects_mutation():
+    """Fails if autograd misses an in-place scatter, so that a backward pass uses overwritten
+    values.
+    """
     weight, part, ids = on(torch.ones(1, 4, 2, requires_grad=True)), on(torch.zeros(1, 1, 2)), on(torch.tensor([[2]]))
     kept = weight * 1
     product = kept * kept
@@ -141,8 +143,8 @@ def test_a_change_is_seen_by_autograd():
 
 
 @HOST
-def test_shared_memory_stays_as_it_is():
-    """Fails if a scatter writes into memory shared with a lazy clone."""
+def test_lazy_clones_are_not_modified():
+    """Fails if a scatter writes into memory that a lazy clone shares."""
     whole = torch.zeros(1, 4, 2)
     lazy = torch._lazy_clone(whole)
     ltd.token_scatter_(lazy, torch.ones(1, 1, 2), torch.tensor([[2]]), True)
@@ -173,15 +175,19 @@ X, PART, IDS = torch.zeros(2, 5, 4), torch.ones(2, 2, 4), torch.tensor([[0, 1], 
     lambda: ltd.mask_gather_gpt(torch.zeros(2, 1, 5, 5), 6),
 ])
 def test_errors(call):
-    """Fails if memory outside a tensor is accessed, or a tensor changes before the error."""
+    """Fails if an invalid call accesses memory outside a tensor, or changes a tensor before it
+    raises the error.
+    """
     with pytest.raises(ValueError, match="; want|; got"):
         call()
     assert not X.any() and IDS.tolist() == [[0, 1], [2, 4]]
 
 
 @HOST
-def test_memory_that_overlaps():
-    """Fails if tokens overwrite each other, or overwrite tokens that are not copied yet."""
+def test_overlapping_memory():
+    """Fails if a scatter with overlapping source and destination overwrites tokens that are not
+    copied yet.
+    """
     with pytest.raises(RuntimeError, match="single memory location"):
         ltd.token_scatter_(torch.zeros(1, 5, 4).expand(2, 5, 4), PART, IDS, True)
     whole = torch.randn(2, 5, 4)
@@ -190,8 +196,8 @@ def test_memory_that_overlaps():
 
 
 @HOST
-def test_torch_finds_the_ops_well_made():
-    """Fails if torch cannot trace or compile an op, or a schema hides a mutation."""
+def test_opcheck():
+    """Fails if torch cannot trace an op, or a schema does not declare a mutation."""
     whole, part = torch.randn(2, 5, 4, requires_grad=True), torch.randn(2, 2, 4, requires_grad=True)
     op = torch.ops.anyaccel
     for batch_first in (True, False):
@@ -204,7 +210,7 @@ def test_torch_finds_the_ops_well_made():
     torch.library.opcheck(op.mask_gather_gpt.default, (torch.randn(2, 1, 5, 5), 3))
 
 
-def test_it_compiles():
+def test_compile():
     """Fails if a compiled function gives a different result, or loses an in-place scatter."""
     def step(x, y, ids):
         x = x.clone()

@@ -1,6 +1,6 @@
-"""Runs one test file with pytest for ctest. Prints `SKIP: reason` and exits with status 77 without
-pytest, or if ANYACCEL_TEST_SKIP_WITHOUT_DEVICE is set and the accelerator of DS_ACCELERATOR is
-unavailable.
+"""Runs one test file with pytest for ctest. Prints `SKIP: reason` and exits with status 77 if
+pytest is missing. Does the same if ANYACCEL_TEST_SKIP_WITHOUT_DEVICE is set and the accelerator of
+DS_ACCELERATOR is unavailable.
 """
 
 import os
@@ -32,7 +32,7 @@ def main():
         return 77
     status = pytest.main(["-q", "-rs", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir=/", *sys.argv[1:]])
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        print("SKIP: no test of this file is for this build; its output says why")
+        print("SKIP: all tests of this file were skipped; see the reasons above")
         return 77
     return status
 

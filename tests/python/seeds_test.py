@@ -18,7 +18,7 @@ EXAMPLES = pathlib.Path(__file__).with_name("seeds")
 WITH_SIM = "sim" in anyaccel.registered_backends()
 GIB = 1 << 30
 
-# Names that the examples assume to be defined.
+# Definitions that the examples assume.
 MODEL = """
 import torch
 torch.manual_seed(0)
@@ -31,7 +31,7 @@ place = get_accelerator().device_name()
 model = model.to(place)
 input_tensor = input_data = input_tensor.to(place)
 """
-# A replayed graph runs the same work on new input at the same address.
+# A replayed graph repeats its work with new input at the same address.
 REPLAYED = """
 input_tensor.fill_(2.0)
 accelerator.replay_graph(graph)
@@ -75,7 +75,9 @@ except anyaccel.Error as error:
 
 
 def run_on_simulated_cuda(code):
-    """Load the simulator before torch with `anyaccel sim run`: torch looks for CUDA early."""
+    """Load the simulator before torch, with `anyaccel sim run`, because `import torch` looks for
+    CUDA.
+    """
     environment = stands_in("cuda")
     if not os.path.exists(os.environ["ANYACCEL_PROGRAM"]):
         pytest.skip("this build has no program")
@@ -86,8 +88,8 @@ def numbers(pattern, text):
     return [int(word) for word in re.search(pattern, text, re.M).groups()]
 
 
-# Document 000. Fails if a method is missing, numbers are not the device's, or a replayed graph does
-# other work.
+# The example for CUDA. Fails if a method is missing, or its result does not match the simulated
+# device.
 def test_cuda():
     after = REPLAYED + """
 from anyaccel.accelerator.cuda_accelerator import CUDA_Accelerator
@@ -113,7 +115,8 @@ assert accelerator.available_memory(0) <= total
     assert len(re.findall(r"^(?:FP16|BF16|Triton) supported: (?:True|False)$", output, re.M)) == 3
 
 
-# Document 003. Fails if the environment does not select the CPU, or its properties are wrong.
+# The example for the CPU. Fails if the environment does not select the CPU, or a reported property
+# is wrong.
 def test_cpu():
     after = """
 import torch
@@ -136,13 +139,13 @@ from anyaccel.accelerator.cpu_accelerator import CPU_Accelerator
 assert isinstance(accelerator, CPU_Accelerator)
 """
     lines = dict(line.split(": ", 1) for line in run(example("cpu") + after).splitlines() if ": " in line)
-    assert lines["Device"] == "cpu" and lines["Backend"] == "gloo"  # oneCCL is off here
+    assert lines["Device"] == "cpu" and lines["Backend"] == "gloo"  # the test disables oneCCL
     assert int(lines["Memory"]) >= 0
     assert lines["BF16"] in ("True", "False") and lines["FP16"] in ("True", "False")
 
 
-# Document 004. Fails if Gaudi's particularities are lost: names without index, variables and
-# capabilities.
+# The example for HPU. Fails if behavior specific to Gaudi is missing, such as device names without
+# an index.
 def test_hpu():
     after = REPLAYED + """
 from anyaccel.accelerator.hpu_accelerator import HPU_Accelerator
@@ -156,7 +159,7 @@ assert torch.are_deterministic_algorithms_enabled()
 assert isinstance(accelerator.memory_stats(), dict) and accelerator.memory_stats()["allocated_bytes.all.current"] == accelerator.memory_allocated()
 """
     # The example selects the accelerator through the environment before its first import, so the
-    # device is created after that.
+    # tensors are moved to the device after that part.
     text = example("hpu").replace("# HPU graphs\n", ON_DEVICE + "\n")
     output = run(MODEL + text + after, **stands_in("hpu"))
     lines = dict(line.split(": ", 1) for line in output.splitlines() if ": " in line)
@@ -166,8 +169,8 @@ assert isinstance(accelerator.memory_stats(), dict) and accelerator.memory_stats
     assert 0 <= allocated < total == GIB
 
 
-# Document 002 replaces `torch.cuda` with `get_accelerator()`. Both are called in one process, with
-# the simulator as CUDA.
+# DeepSpeed's porting rules replace `torch.cuda` with `get_accelerator()`. Both are called in one
+# process, with the simulator as CUDA.
 SAME = """
 is_available()
 device_count()
@@ -235,13 +238,13 @@ print("converted")
 """
 
 
-# Fails if a call converted by the document's rules returns a different result than torch.cuda's.
+# Fails if a call that is converted by these rules returns a different result than torch.cuda's.
 def test_conversions():
     assert run_on_simulated_cuda(CONVERTED.format(calls=SAME)).strip() == "converted"
 
 
-# Document 002: torch.distributed gets the communication backend's name. Fails if torch rejects it,
-# or a sum is wrong.
+# A ported program passes the communication backend's name to torch.distributed. Fails if torch
+# rejects it, or a sum is wrong.
 def test_communication_backend(tmp_path):
     code = f"""
 import torch
@@ -256,10 +259,9 @@ print("summed")
     assert run(code, DS_ACCELERATOR="cpu").strip() == "summed"
 
 
-# Fails if the conversions work for one device only. The same program, without a device name, runs
-# on cpu and sim.
+# Fails if a converted program gives different results on sim than on cpu.
 @pytest.mark.parametrize("name", ["cpu", "sim"])
-def test_agnostic_program(name):
+def test_device_agnostic_program(name):
     if name == "sim" and not WITH_SIM:
         pytest.skip("this build has no simulator")
     code = """
@@ -284,9 +286,9 @@ print(" ".join(f"{loss:.5f}" for loss in losses))
     assert run(code, DS_ACCELERATOR=name) == run(code, DS_ACCELERATOR="cpu")
 
 
-# Document 001: an accelerator for a device type unknown to torch. Fails if the error does not say
-# how to add the type.
-def test_custom_without_device():
+# The example of a custom accelerator, for a device type unknown to torch. Fails if the error does
+# not say how to add the type.
+def test_custom_accelerator_of_unknown_type():
     code = "import torch\n" + example("custom") + """
 import anyaccel
 from anyaccel.accelerator import set_accelerator
@@ -296,15 +298,15 @@ except anyaccel.Error as error:
     print(error.code, error)
 """
     text = run(code)
-    assert text.startswith("unavailable [MyCustomAccelerator] this process's LibTorch does not know the device type; got 'custom'"), text
+    assert text.startswith("unavailable [MyCustomAccelerator] this process's LibTorch does not support the device type; got 'custom'"), text
     for way in ("import the vendor's package", "torch.utils.rename_privateuse1_backend('custom')", "from device_name()", "SIM_STANDS_IN_FOR=custom"):
         assert way in text
 
 
-# Document 001, with the advice in that error. Fails if one of the ways does not give a working
-# accelerator.
+# The same example, after following the advice in that error. Fails if the accelerator does not
+# work.
 @pytest.mark.parametrize("way", ["sim", "known type"])
-def test_custom(way):
+def test_custom_accelerator(way):
     text = example("custom")
     if way == "sim" and not WITH_SIM:
         pytest.skip("this build has no simulator")
@@ -331,8 +333,8 @@ print(accelerator.device_name(), x.device.type, accelerator.device_count())
 CLASSES = ["CPU", "CUDA", "HPU", "KLXPU", "MLU", "MPS", "NPU", "SDAA", "SUPA", "XPU"]
 
 
-# Fails if a class of DeepSpeed's import paths is missing, its constructor selects its accelerator,
-# or it can be constructed without hardware.
+# Fails if a class of DeepSpeed's import paths is missing, or its constructor selects the
+# accelerator. Without the hardware, the constructor must raise `unavailable`.
 @pytest.mark.parametrize("name", CLASSES)
 def test_import_paths(name):
     lower = name.lower()
@@ -357,15 +359,15 @@ else:
     here = run(code).strip()
     if name == "CPU":
         assert here == "gloo"
-    # Without the hardware, the simulator takes its place.
+    # The simulator replaces missing hardware.
     if here == "unavailable":
         names = {"CUDA": "nccl", "HPU": "hccl", "NPU": "hccl", "MLU": "cncl", "SDAA": "tccl", "SUPA": "bccl"}
         there = run(code, **stands_in(lower)).strip()
         assert there == names.get(name, there) and there != "unavailable"
 
 
-# Fails if set_accelerator() with an object and the real_accelerator path, which programs also use,
-# give different accelerators.
+# Fails if set_accelerator() through DeepSpeed's real_accelerator path does not set AnyAccel's
+# accelerator.
 def test_real_accelerator_path():
     code = """
 from anyaccel.accelerator.real_accelerator import get_accelerator, set_accelerator

@@ -1,5 +1,5 @@
-"""Names, order and defaults of arguments agree in DeepSpeed, the stub and at run time, and so do
-the docstrings.
+"""Names, order and defaults of arguments are the same in DeepSpeed, in the stub and at run time.
+The stub's docstrings are the same as at run time.
 """
 
 import ast
@@ -107,7 +107,9 @@ STUB = pathlib.Path(anyaccel.accelerator.__file__).with_name("accelerator.pyi")
 
 
 def parameters(text):
-    """Return {name: (kind, default)} of an argument list. The default is None if there is none."""
+    """Return {name: (kind, default)} of an argument list. The default is None for an argument
+    without one.
+    """
     arguments = ast.parse(f"def f({text}): ...").body[0].args
     found = {}
     defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + [ast.unparse(d) for d in arguments.defaults]
@@ -155,9 +157,9 @@ def at_run_time(name):
     return found
 
 
-# Fails if a call that is valid in DeepSpeed, with positional or keyword arguments, is rejected.
+# Fails if a call with positional or keyword arguments that DeepSpeed accepts is rejected.
 @pytest.mark.parametrize("name", DEEPSPEED)
-def test_arguments_are_deepspeeds(name):
+def test_arguments_match_deepspeed(name):
     ours = at_run_time(name)
     if DEEPSPEED[name] is None:
         assert ours is None and hasattr(get_accelerator(), name)
@@ -166,21 +168,20 @@ def test_arguments_are_deepspeeds(name):
     assert list(ours)[:len(theirs)] == list(theirs)
     for argument, (kind, default) in ours.items():
         if argument not in theirs:
-            assert default is not None, f"{name} demands {argument}, which DeepSpeed has not"
+            assert default is not None, f"{name} requires {argument}, which DeepSpeed lacks"
             continue
         assert kind == theirs[argument][0]
-        # A default of DeepSpeed must be the same here.
+        # Defaults must be the same as DeepSpeed's.
         assert theirs[argument][1] in (None, default)
 
 
 # Fails if one of the 77 members is missing in the table above.
-def test_all_members_of_deepspeed_are_looked_at():
+def test_all_members_of_deepspeed_are_listed():
     assert len(DEEPSPEED) == 77
 
 
-# Fails if the stub has arguments that the class lacks, or the class has a method that the stub
-# lacks.
-def test_stub_is_what_runs():
+# Fails if the stub and the class differ in methods or arguments.
+def test_stub_matches_the_class():
     stub = in_stub()
     public = {name for name in dir(anyaccel.Accelerator) if not name.startswith("_")}
     assert public == set(stub) - {"__init__"}
@@ -194,7 +195,7 @@ def stubs_of_ops():
             yield pytest.param(stub, id=stub.stem)
 
 
-def promised(stub):
+def stub_signatures(stub):
     """Yield (name in the module, parameters) of the functions and methods of a stub."""
     for node in ast.parse(stub.read_text()).body:
         for function in node.body if isinstance(node, ast.ClassDef) else [node]:
@@ -205,8 +206,7 @@ def promised(stub):
 
 
 def assert_fits(function, wanted, method):
-    """Check that a function with several overloads accepts each of them, with positional and
-    keyword arguments.
+    """Check that a function accepts each of its overloads, with positional and keyword arguments.
     """
     also = getattr(function, "also_named", {})
     signature = inspect.signature(function)
@@ -221,8 +221,7 @@ def in_schema(function):
     return {a.name: ("plain", repr(a.default_value) if a.has_default_value() else None) for a in function.default._schema.arguments}
 
 
-# Fails if an op's stub has a function or an argument that the module lacks, or the module has a
-# function that the stub lacks.
+# Fails if an op's stub and its module differ in functions or arguments.
 @pytest.mark.parametrize("stub", list(stubs_of_ops()))
 def test_stubs_of_ops(stub):
     builder = next((name for name in BUILDERS if anyaccel.get_accelerator().create_op_builder(name).name() == stub.stem), None)
@@ -231,7 +230,7 @@ def test_stubs_of_ops(stub):
         pytest.skip(f"the op {builder} is not compatible here: {answer.reason}")
     module = anyaccel.get_accelerator().create_op_builder(builder).load()
     named = {}
-    for name, wanted in promised(stub):
+    for name, wanted in stub_signatures(stub):
         named.setdefault(name, []).append(wanted)
     for name, overloads in named.items():
         wanted = overloads[0]
@@ -253,9 +252,8 @@ def test_stubs_of_ops(stub):
     assert {*public, *getattr(module, "__all__", ())} <= set(named)
 
 
-# Fails if a method has no docstring at run time, or it differs from the header's text, which the
-# stub contains.
-def test_docstrings_are_the_headers():
+# Fails if a method's docstring at run time differs from the header's text, which the stub contains.
+def test_docstrings_match_the_header():
     for name, wanted in docstrings():
         native = getattr(anyaccel._native.Accelerator, name, None)
         shown = inspect.getdoc(getattr(anyaccel.Accelerator, name))
@@ -265,7 +263,7 @@ def test_docstrings_are_the_headers():
             assert wanted in " ".join(native.__doc__.split()), name
     page = pydoc.plain(pydoc.render_doc(get_accelerator().memory_allocated))
     assert "Bytes of live tensors on a device." in page and "device_index" in page
-    # Implemented in Python for speed, but with the library's docstring.
+    # Methods that are implemented in Python for speed also have the library's docstring.
     assert 'for example "cuda"' in inspect.getdoc(get_accelerator().device_name)
 
 
@@ -308,7 +306,7 @@ def run(size: int) -> float:
 '''
 WRONG = ("get_accelerator().set_device('cuda')", "get_accelerator().memory_alocated()", "get_accelerator().synchronize(index=0)")
 
-# Code of authors of backends, accelerators and ops.
+# Code as an author of backends, accelerators and ops writes it.
 AUTHOR = '''
 import torch
 import anyaccel.deepspeed
@@ -400,15 +398,15 @@ AUTHOR_WRONG = ("register_backend('card', int)", "cpu_adam.create_adam('name')",
 def check_types(folder, text):
     (folder / "client.py").write_text(text)
     environment = {**os.environ, "MYPYPATH": os.path.dirname(os.path.dirname(anyaccel.__file__))}
-    # Without torch's types, mypy reports classes of the stubs that derive from torch's, so only the
-    # client is checked.
+    # Without torch's type information, mypy reports stub classes that derive from torch's, so only
+    # the client is checked.
     (folder / "mypy.ini").write_text("[mypy]\nfollow_imports = silent\n[mypy-torch.*]\nfollow_imports = skip\n"
                                      "[mypy-anyaccel.*]\nignore_errors = True\n")
     return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini", "--cache-dir", str(folder / "cache"),
                            "client.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=550)
 
 
-# Fails if the stubs reject a valid program, or accept a wrong one.
+# Fails if the stubs reject a correct program, or accept an incorrect one.
 def test_client_is_checked_by_mypy(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
     assert (STUB.parents[1] / "py.typed").exists()

@@ -1,5 +1,5 @@
-"""The simulated accelerator from Python: torch's Python code works on it, and gives the CPU's
-numbers.
+"""The simulated accelerator from Python: torch's Python code works on it, and gives the same
+results as on the CPU.
 """
 
 import os
@@ -56,15 +56,14 @@ def train(device):
     return losses
 
 
-# Fails if the forward or backward pass of convolution, attention or AdamW gives different numbers
-# than on the CPU.
-def test_training_equals_the_cpu():
+# Fails if training with convolution, attention and AdamW gives different numbers than on the CPU.
+def test_training_matches_the_cpu():
     ours, reference = train(DEVICE), train("cpu")
     assert ours == pytest.approx(reference, rel=1e-6)
     assert ours[-1] < ours[0] * 0.75
 
 
-# Fails if torch's own functions for the device do not reach it.
+# Fails if torch's own functions for devices do not work on the simulated device.
 def test_torch_knows_the_device():
     x = torch.ones(3, device="sim")
     assert x.device == torch.device("sim", 0) and x.is_sim and str(x.sum()).startswith("tensor(3.")
@@ -77,7 +76,7 @@ def test_torch_knows_the_device():
     assert torch.get_device_module("sim") is torch.sim
 
 
-# Fails if a copy or a kernel does not wait for another stream's work.
+# Fails if a copy or a kernel does not wait for another stream's work as requested.
 def test_streams_and_events():
     side = accelerator.Stream()
     x = torch.zeros(1000, device=DEVICE)
@@ -110,7 +109,7 @@ def test_waiting_lets_other_threads_run():
     thread = threading.Thread(target=tick)
     thread.start()
     x = torch.zeros(10, device=DEVICE)
-    for _ in range(4000):  # at least 0.2 s of waiting
+    for _ in range(4000):  # takes at least 0.2 s
         x += 1
     event = accelerator.current_stream().record_event()
     begin = time.monotonic()
@@ -124,8 +123,8 @@ def test_waiting_lets_other_threads_run():
     assert x.sum().item() == 40000
 
 
-# Fails if memory statistics are not the device's, or exceeding the limit does not raise torch's
-# OutOfMemoryError.
+# Fails if memory statistics are not those of the device, or exceeding its limit does not raise
+# torch's OutOfMemoryError.
 def test_memory():
     before = accelerator.memory_allocated(0)
     x = torch.empty(1 << 20, dtype=torch.uint8, device=DEVICE)
@@ -145,8 +144,8 @@ def test_supported_dtypes():
     assert torch.sim.get_amp_supported_dtype() == [torch.float16, torch.bfloat16]
 
 
-# Fails if only the current device is checked for running devices.
-def test_device_is_initialized_by_work_elsewhere():
+# Fails if work on a device other than the current one does not count as initialization.
+def test_work_on_another_device_initializes():
     code = """
 import torch, anyaccel
 accelerator = anyaccel.get_accelerator()
@@ -163,8 +162,8 @@ print(reserved > accelerator.memory_reserved(1))
     assert done.stdout.split() == "False False True True 0 True".split(), done.stdout + done.stderr
 
 
-# Fails if the interpreter ends while work is in flight. A worker that then releases a tensor
-# aborted the process.
+# Fails if the interpreter exits while work is in flight. A worker that then releases a tensor would
+# abort the process.
 def test_interpreter_waits_for_work():
     code = """
 import atexit
@@ -181,7 +180,7 @@ print(torch.sim.current_stream().query())
     assert done.stdout.split() == ["False", "True"], done.stdout + done.stderr
 
 
-# Fails if seeds and states of the device's generator do not determine its numbers.
+# Fails if the generator's seed or state does not determine its numbers.
 def test_random():
     accelerator.manual_seed(7)
     first = torch.rand(5, device=DEVICE)
@@ -212,9 +211,9 @@ def test_graph():
     assert y.tolist() == [7, 7, 7, 7]
 
 
-# Fails if a parameter's data cannot be moved to the device and back in place, as on CUDA. DeepSpeed
-# moves models this way.
-def test_data_takes_the_place_of_data_elsewhere():
+# Fails if a parameter's data cannot be moved to the device and back in place, as DeepSpeed does on
+# CUDA.
+def test_parameter_data_moves_between_devices():
     module = torch.nn.Linear(2, 3)
     weight = module.weight
     assert module.to(DEVICE).weight is weight and weight.device.type == "sim"

@@ -1,5 +1,5 @@
-"""Linear layers with six-bit weights, called like DeepSpeed's inference v2 does and compared with
-their values in float64.
+"""Linear layers with six-bit weights, called as in DeepSpeed's inference v2 and compared with the
+represented values in float64.
 """
 
 import math
@@ -16,11 +16,11 @@ core = accelerator.create_op_builder("InferenceCoreBuilder").load()
 ops = torch.ops.anyaccel
 NUMBERS = torch.tensor([sign * (mantissa / 16 if exponent == 0 else (4 + mantissa) * 2.0**(exponent - 5))
                         for sign in (1, -1) for exponent in range(8) for mantissa in range(4)])
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="of shapes, not of a device")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the checked shapes do not depend on the device")
 
 
-def drawn(tokens, outputs, inputs, seed=3):
-    """Return inputs, weights representable in six bits as float16, and scales."""
+def random_weights(tokens, outputs, inputs, seed=3):
+    """Return random inputs, float16 weights that six bits represent exactly, and scales."""
     numbers = torch.Generator().manual_seed(seed)
     x = torch.randn(tokens, inputs, generator=numbers).half()
     weight = NUMBERS[torch.randint(64, (outputs, inputs), generator=numbers)].half()
@@ -39,10 +39,10 @@ def multiplied(x, packed, scale, outputs, out=None):
 # otherwise 64 or more.
 @pytest.mark.parametrize("outputs, inputs", [(256, 64), (1, 64), (5, 192), (301, 320), (9, 17024), (130, 8192)])
 def test_products(outputs, inputs):
-    """Fails if a code has a wrong value, a tile of outputs is missing, or a row has a wrong scale.
-    The error bound also rules out sums in float16.
+    """Fails if a code is decoded incorrectly, a tile of outputs is skipped, or a scale is applied
+    to the wrong row. The error bound also excludes sums in float16.
     """
-    x, weight, scale = drawn(40, outputs, inputs)
+    x, weight, scale = random_weights(40, outputs, inputs)
     packed = core.preprocess_weight(weight.to(DEVICE))
     assert [(each.dtype, each.shape, each.device.type) for each in packed] == [
         (torch.uint8, (outputs * inputs // part,), torch.device(DEVICE).type) for part in (4, 2)]
@@ -52,11 +52,11 @@ def test_products(outputs, inputs):
         assert torch.allclose(got.double(), want[:tokens], rtol=6e-4, atol=1e-4), (got.double() - want[:tokens]).abs().max()
 
 
-def test_no_inputs_and_other_places():
-    """Fails if a result without inputs is uninitialized memory, or strides are ignored."""
+def test_empty_inputs_and_strides():
+    """Fails if a product without inputs returns uninitialized memory, or strides are ignored."""
     none = core.preprocess_weight(torch.zeros(3, 0, dtype=torch.half, device=DEVICE))
     assert multiplied(torch.zeros(2, 0, dtype=torch.half), none, torch.ones(3, dtype=torch.half), 3).tolist() == [[0] * 3] * 2
-    x, weight, scale = drawn(20, 64, 128)
+    x, weight, scale = random_weights(20, 64, 128)
     turned = core.preprocess_weight(weight.t().contiguous().t().to(DEVICE))
     packed = core.preprocess_weight(weight.to(DEVICE))
     assert all(torch.equal(a, b) for a, b in zip(turned, packed))
@@ -91,19 +91,19 @@ def call(out=(2, 4), x=(2, 64), packed=None, scale=4, sizes=(4, 2, 64), dtype=to
     (lambda: call(packed=six()[::-1]), "the weights have the wrong size or dtype"),
     (lambda: call(scale=3), "the scales have the wrong size or dtype"),
 ])
-def test_what_does_not_fit_is_a_value_error(refused, text):
-    """Fails if memory outside a tensor is accessed instead."""
+def test_invalid_arguments_raise_value_error(refused, text):
+    """Fails if an invalid argument causes an access outside a tensor instead of a ValueError."""
     with pytest.raises((ValueError, RuntimeError) if DEVICE != "cpu" else ValueError, match=text):
         refused()
 
 
 @HOST
-def test_opcheck_and_shapes_alone():
-    """Check schemas, shapes and mutations with torch's opcheck, and that meta tensors get the
-    host's shapes, dtypes and errors.
+def test_opcheck_and_meta_tensors():
+    """Check schemas and mutations with torch's opcheck, and that meta tensors give the same shapes,
+    dtypes and errors as host tensors.
     """
     for tokens in (3, 20):
-        x, weight, scale = drawn(tokens, 128, 192)
+        x, weight, scale = random_weights(tokens, 128, 192)
         packed = core.preprocess_weight(weight)
         torch.library.opcheck(ops.inference_core_preprocess_weight.default, (weight,))
         torch.library.opcheck(ops.inference_core_wf6af16_linear.default, (torch.zeros(tokens, 128).half(), x, *packed, scale, 128, tokens, 192))
@@ -114,9 +114,9 @@ def test_opcheck_and_shapes_alone():
 
 
 @HOST
-def test_tensors_of_other_devices_are_refused():
-    """Fails if a tensor of another device is read through its address."""
-    x, weight, scale = drawn(2, 128, 192)
+def test_tensors_of_other_devices_are_rejected():
+    """Fails if the address of another device's tensor is read as host memory."""
+    x, weight, scale = random_weights(2, 128, 192)
     packed = core.preprocess_weight(weight)
     with pytest.raises((ValueError, NotImplementedError)):
         core.cuda_wf6af16_linear(torch.zeros(2, 128).half(), x.to("meta"), *packed, scale, None, 128, 2, 192, 1)

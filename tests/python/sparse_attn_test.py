@@ -21,7 +21,7 @@ sparse = accelerator.create_op_builder("SparseAttnBuilder").load()
 
 def dense(q, k, v, layout, block, rpe=None, key_padding_mask=None, attn_mask=None, key_padding_mask_mode="add",
           attn_mask_mode="mul"):
-    """Reference in float64. Rows without visible keys give zeros."""
+    """Reference in float64. The result of a row without visible keys is zero."""
     scores = q.double() @ k.double().transpose(-1, -2) / math.sqrt(q.shape[-1])
     if rpe is not None:
         scores = scores + rpe
@@ -60,14 +60,14 @@ def compare(shape, block, dtype, density=0.4, **masks):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("shape, block", [((2, 3, 96, 64), 16), ((1, 2, 192, 20), 48), ((1, 2, 256, 80), 128)])
-def test_is_dense_attention_with_a_mask(shape, block, dtype):
+def test_matches_dense_attention(shape, block, dtype):
     compare(shape, block, dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_least_number_as_a_mask(dtype):
-    """Fails if Hugging Face's masks are wrong: the lowest value of the dtype, over whole rows and
-    over more than the first chunk of keys.
+def test_masks_of_lowest_value(dtype):
+    """Fails if Hugging Face's masks, which contain the dtype's lowest value, give wrong results for
+    whole rows or more keys than one chunk.
     """
     shape = (2, 2, 1024, 16)
     mask = torch.zeros(2, 1024, dtype=dtype)
@@ -78,7 +78,7 @@ def test_least_number_as_a_mask(dtype):
 
 @pytest.mark.parametrize("modes", list(itertools.product(("add", "mul"), repeat=2)))
 def test_masks(modes):
-    """Check each mask in each mode, together with position embeddings."""
+    """Check each mask in each mode, in combination with position embeddings."""
     shape = (2, 2, 128, 32)
 
     def mask(mode, *sizes):
@@ -91,8 +91,8 @@ def test_masks(modes):
 
 @pytest.mark.parametrize("shape", [(0, 2, 64, 16), (1, 2, 0, 16), (2, 0, 64, 16), (1, 2, 64, 0)])
 def test_empty(shape):
-    """Fails if a size of zero causes a division or a read. Unused position embeddings get zero
-    gradients.
+    """Fails if a size of zero causes a division by zero or an invalid read. Unused position
+    embeddings must get zero gradients.
     """
     compare(shape, 16, torch.float32)
     leaves = [on(torch.randn(shape, requires_grad=True)) for _ in range(3)]
@@ -102,12 +102,12 @@ def test_empty(shape):
     assert not rpe.grad.any() and rpe.grad.shape == rpe.shape
 
 
-def test_long_rows_go_through_several_chunks():
-    """Fails if the softmax is not carried over from one chunk of keys to the next."""
+def test_keys_span_several_chunks():
+    """Fails if the running softmax is wrong when the keys span several chunks."""
     compare((1, 1, 2048, 16), 64, torch.float32, density=0.9)
 
 
-def test_inputs_with_gaps():
+def test_strided_inputs():
     layout = torch.ones(1, 4, 4, dtype=torch.bool)
     q, k, v = (torch.randn(2, 64, 3, 32).transpose(1, 2) for _ in range(3))
     k = k.transpose(2, 3).contiguous().transpose(2, 3)
@@ -115,8 +115,9 @@ def test_inputs_with_gaps():
     torch.testing.assert_close(out.cpu().double(), dense(q, k, v, layout, 16), rtol=2e-5, atol=2e-5)
 
 
-def test_nothing_to_see_is_zero():
-    """Fails if a query without visible keys gives NaN instead of zeros and zero gradients."""
+def test_queries_without_visible_keys_are_zero():
+    """Fails if a query without visible keys gives NaN instead of a zero result and zero gradients.
+    """
     q = torch.randn(1, 1, 32, 16, requires_grad=True)
     there = on(q)
     out = sparse.sparse_attention(there, there, there, on(torch.ones(1, 2, 2)).long(), 16,
@@ -125,7 +126,7 @@ def test_nothing_to_see_is_zero():
     assert not out.any() and not there.grad.any()
 
 
-def test_not_a_number_is_not_hidden():
+def test_nan_propagates():
     q = torch.randn(1, 1, 16, 16)
     q[0, 0, 3, 5] = math.nan
     k, v = torch.randn(2, 1, 1, 16, 16)
@@ -136,9 +137,8 @@ def test_not_a_number_is_not_hidden():
 @pytest.mark.parametrize("batch, heads, dim", [(1, 2, 4), (1, 1, 17), (5, 2, 3)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_gradients(batch, heads, dim, shared):
-    """Fails if a formula of the backward pass or its division among threads is wrong. Torch's
-    gradcheck in float64 uses position embeddings, masks, transposed gradients, and few or many
-    heads.
+    """Check the gradients with torch's gradcheck in float64. The inputs include position embeddings,
+    masks, transposed gradients, and few or many heads.
     """
     layout = on(torch.tensor([[[1, 0, 1], [1, 1, 0], [0, 0, 0]]]))
     inputs = [on(torch.randn(batch, 48, heads, dim, dtype=torch.float64, requires_grad=True)) for _ in range(3)]
@@ -156,10 +156,10 @@ def test_gradients(batch, heads, dim, shared):
     assert torch.autograd.gradcheck(call, (*inputs, rpe), fast_mode=True)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
-def test_few_heads_are_divided_the_same_way_each_time():
-    """Fails if the order in which threads add to a head's gradients depends on timing, or a group
-    is lost.
+@pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
+def test_bits_do_not_depend_on_threads():
+    """Fails if the bits of a head's gradients, to which several threads add, depend on timing or on
+    the number of threads.
     """
     layout = (torch.rand(1, 24, 24) < 0.4).long()
     inputs = [torch.randn(1, 1, 384, 32, requires_grad=True) for _ in range(3)]
@@ -184,8 +184,8 @@ def test_few_heads_are_divided_the_same_way_each_time():
 
 @pytest.mark.parametrize("shape", [(384, 384), (3, 384, 384), (4, 1, 384, 384), (1, 3, 1, 384)])
 def test_gradient_of_shared_position_embeddings(shape):
-    """Fails if the gradient of shared embeddings misses heads, or each head gets its own temporary
-    gradient or another array of that size.
+    """Fails if the gradient of shared position embeddings misses heads, or a temporary array of
+    that size is allocated per head.
     """
     inputs = [torch.randn(4, 3, 384, 16) for _ in range(3)]
     rpe = torch.randn(shape, requires_grad=True)
@@ -198,9 +198,9 @@ def test_gradient_of_shared_position_embeddings(shape):
         before = accelerator.memory_allocated()
     got, = torch.autograd.grad(out, there, on(grad))
     if DEVICE == "cpu":
-        # Gradients of q, k and v; rpe's gradient for each of its own batch entries and heads, in
-        # full length; its sum if rpe is broadcast along the length; the layout as bool; less than a
-        # page for each of these.
+        # Allowed memory: the gradients of q, k and v; rpe's gradient for each of its own batch
+        # entries and heads, in full length; its sum if rpe is broadcast along the length; the
+        # layout as bool; and less than a page for each of these.
         slices = math.prod(shape[:-2])
         most = 3 * 4 * inputs[0].numel() + 4 * slices * 384 ** 2 + 4 * rpe.numel() + layout.numel() + 8 * 4096
         assert accelerator.max_memory_allocated() - before <= most
@@ -208,10 +208,12 @@ def test_gradient_of_shared_position_embeddings(shape):
     torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+@pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 @pytest.mark.parametrize("heads", [1, 8])
-def test_memory_of_the_backward_pass(heads):
-    """Fails if memory grows with the threads that share a head, or with the squared length."""
+def test_backward_memory(heads):
+    """Fails if memory grows with the number of threads that share a head, or with the square of the
+    length.
+    """
     leaves = [torch.randn(1, heads, 2048, 64, requires_grad=True) for _ in range(3)]
     layout = (torch.rand(heads, 32, 32) < 0.2).long()
     out = sparse.sparse_attention(*leaves, layout, 64)
@@ -222,9 +224,9 @@ def test_memory_of_the_backward_pass(heads):
     assert accelerator.max_memory_allocated() - before <= 3 * 4 * out.numel() + layout.numel() + 4 * 4096
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
-def test_a_mask_of_bool_is_read_as_it_is():
-    """Fails if a bool mask is converted to floats of the squared length, or its strides are
+@pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
+def test_bool_mask_is_not_converted():
+    """Fails if a bool mask is converted to a float array of length x length, or its strides are
     ignored.
     """
     inputs = [torch.randn(1, 1, 2048, 16) for _ in range(3)]
@@ -237,15 +239,15 @@ def test_a_mask_of_bool_is_read_as_it_is():
     torch.testing.assert_close(out.double(), dense(*inputs, layout, 128, attn_mask=mask.t()), rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
-def test_torch_finds_the_layouts_well_made():
-    """Fails if a layout cannot be created while torch traces or compiles."""
+@pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
+def test_layouts_can_be_traced():
+    """Fails if a layout cannot be created while torch traces or compiles a function."""
     op = torch.ops.anyaccel.sparse_attention_layout.default
     torch.library.opcheck(op, ("bigbird", 3, 16, 160), {"num_random_blocks": 1, "seed": 3})
     assert op("dense", 2, 16, 64, device="meta").shape == (2, 4, 4)
 
 
-def test_torch_finds_the_op_well_made():
+def test_opcheck():
     q, k, v = (torch.randn(1, 2, 32, 16, requires_grad=True) for _ in range(3))
     layout = torch.ones(2, 2, 2, dtype=torch.int64)
     rpe = torch.randn(32, 32, requires_grad=True)
@@ -254,7 +256,7 @@ def test_torch_finds_the_op_well_made():
 
 
 def test_layouts():
-    """Check arguments under DeepSpeed's names. A C++ test checks the layouts in full."""
+    """Check the arguments under DeepSpeed's names. A C++ test checks the layouts themselves."""
     fixed = sparse.FixedSparsityConfig(num_heads=2, num_local_blocks=2, attention="unidirectional")
     assert fixed.make_layout(64).tolist() == [[[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]] * 2
     local = sparse.LocalSlidingWindowSparsityConfig(1)
@@ -269,8 +271,8 @@ def test_layouts():
     assert birds[0].equal(birds[1]) and not birds[0].equal(birds[2]) and not birds[0][0].equal(birds[0][1])
 
 
-def test_layout_that_no_memory_has():
-    """Fails if the size of a layout overflows, so that writes go out of bounds."""
+def test_huge_layout():
+    """Fails if a layout's size overflows, so that writes are out of bounds."""
     with pytest.raises(RuntimeError):
         torch.ops.anyaccel.sparse_attention_layout("dense", 2 ** 60, 16, 64)
 
@@ -293,8 +295,8 @@ def test_errors(wrong):
 
 
 def test_self_attention():
-    """Check the module: its layout is the beginning of a longer one, and the mask is in
-    transformers' format.
+    """Check the module with a sequence shorter than its layout, and with a mask in transformers'
+    format.
     """
     module = sparse.SparseSelfAttention(sparse.FixedSparsityConfig(2), max_seq_length=256)
     q, k, v = (torch.randn(2, 2, 128, 16) for _ in range(3))
@@ -306,9 +308,9 @@ def test_self_attention():
     torch.testing.assert_close(out.cpu().double(), want, rtol=2e-5, atol=2e-5)
 
 
-def test_pieces_are_the_whole():
-    """Check that sdd, softmax and dsd give sparse_attention's result, and dds and the transposed
-    variants agree with dense products.
+def test_individual_steps_match_sparse_attention():
+    """Check that sdd, softmax and dsd together give sparse_attention's result. dds and the
+    transposed variants must agree with dense products.
     """
     layout = (torch.rand(2, 4, 4) < 0.6).long()
     q, k, v = (torch.randn(2, 2, 64, 32, dtype=torch.float64) for _ in range(3))
@@ -326,7 +328,7 @@ def test_pieces_are_the_whole():
 
 
 def test_padding():
-    """Check that inputs are padded to whole blocks, and the output is unpadded again."""
+    """Check that inputs are padded to whole blocks, and the padding is removed from the output."""
     ids = torch.arange(10).view(1, 10) + 1
     embedding = torch.nn.Embedding(20, 4)
     pad_len, padded, mask, types, positions, embeds = sparse.SparseAttentionUtils.pad_to_block_size(

@@ -14,7 +14,7 @@ DEVICE = accelerator.current_device_name()
 torch.set_num_threads(2)
 torch.manual_seed(0)
 spatial = accelerator.create_op_builder("SpatialInferenceBuilder").load()
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
 
@@ -44,8 +44,8 @@ def shapes(rng):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_biases_are_added(dtype):
-    """Fails if an element gets another channel's bias, a tail is skipped or written out of bounds,
-    or a sum is rounded twice. Some cases use other strides.
+    """Fails if an element gets another channel's bias, the last elements are skipped, or a sum is
+    rounded twice. Some cases have different strides.
     """
     rng = random.Random(3)
     for case in range(60):
@@ -64,8 +64,8 @@ def test_biases_are_added(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_what_is_no_number_stays_where_it_is(dtype):
-    """Fails if infinity or NaN is lost, or spreads to other elements."""
+def test_nan_and_infinity_do_not_spread(dtype):
+    """Fails if infinity or NaN is lost, or affects other elements."""
     activation = torch.zeros(2, 7, 5, dtype=dtype)
     activation[0, 1, 2], activation[1, 3, 4], activation[1, 6, 0] = torch.nan, torch.inf, -torch.inf
     bias = torch.tensor([0, 1, 2, 3, torch.inf], dtype=dtype)
@@ -82,7 +82,7 @@ def test_gradients(shape):
     assert torch.autograd.gradcheck(spatial.nhwc_bias_add_add, leaves[:3])
     assert torch.autograd.gradcheck(spatial.nhwc_bias_add_bias_add, leaves)
     assert torch.autograd.gradgradcheck(spatial.nhwc_bias_add_bias_add, leaves)
-    # One input requires gradients.
+    # Only one input requires gradients.
     for number in range(4):
         given = [x if i == number else x.detach() for i, x in enumerate(leaves)]
         out = spatial.nhwc_bias_add_bias_add(*given)
@@ -91,9 +91,9 @@ def test_gradients(shape):
 
 
 @HOST
-def test_threads_and_instruction_sets_change_no_bit():
-    """Fails if a thread that starts in the middle of the channels uses the wrong biases, or the end
-    is missed. (tests/unit/ops compares the instruction sets.)
+def test_bits_do_not_depend_on_threads():
+    """Fails if a thread that starts in the middle of the channels uses the wrong biases, or the
+    last elements are skipped. (tests/unit/ops compares the instruction sets.)
     """
     activation, bias = torch.randn(3, 211, 773), torch.randn(773)
     torch.set_num_threads(1)
@@ -120,14 +120,14 @@ X, B = torch.zeros(2, 5, 4), torch.zeros(4)
     lambda: spatial.nhwc_bias_add_bias_add(X, B, X, B[:3]),
 ])
 def test_errors(call):
-    """Fails if memory outside a tensor is read."""
+    """Fails if an invalid argument causes a read outside a tensor instead of a ValueError."""
     with pytest.raises(ValueError, match="; got .*, want "):
         call()
 
 
 @HOST
-def test_torch_finds_the_ops_well_made():
-    """Fails if torch cannot trace or compile an op, or the meta kernel reports other strides."""
+def test_opcheck():
+    """Fails if torch cannot trace an op, or the meta kernel reports different strides."""
     for shape in ((2, 5, 4), (2, 4, 3, 5)):
         x, other = (torch.randn(shape, requires_grad=True) for _ in range(2))
         b, c = (torch.randn(4, requires_grad=True) for _ in range(2))

@@ -11,8 +11,8 @@ import anyaccel
 from anyaccel import get_accelerator
 
 
-# Fails if AnyAccel's streams are not torch streams, or two handles of one stream differ.
-def test_stream_is_a_value():
+# Fails if AnyAccel's streams are not torch streams, or two handles of one stream compare unequal.
+def test_streams_are_values():
     a = get_accelerator()
     stream = anyaccel.Stream()
     assert isinstance(stream, torch.Stream) and isinstance(stream, a.Stream)
@@ -46,7 +46,7 @@ def test_scopes_nest():
         scope.__exit__(None, None, None)
 
 
-# Fails if events do not measure time, or using them in the wrong order is accepted.
+# Fails if events do not measure time, or calls in the wrong order are accepted.
 def test_events():
     a = get_accelerator()
     start, end = a.Event(enable_timing=True), a.Event(enable_timing=True)
@@ -70,8 +70,9 @@ def test_events():
     assert error.value.code == "unsupported"
 
 
-# Fails if an exception inside a capture leaves the capture open, or is replaced by another one.
-def test_capture_ends_with_an_exception():
+# Fails if an exception inside a capture leaves the capture active, or is replaced by another
+# exception.
+def test_exception_ends_capture():
     a = get_accelerator()
     graph = a.create_graph()
     with pytest.raises(ZeroDivisionError), a.capture_to_graph(graph):
@@ -93,7 +94,7 @@ def test_capture_ends_with_an_exception():
 
 
 # Fails if an op that cannot be captured crashes the interpreter instead of raising an error.
-def test_capture_refuses_with_an_error():
+def test_uncapturable_op_raises():
     a = get_accelerator()
     graph = a.create_graph()
     with pytest.raises((anyaccel.Error, RuntimeError)), a.capture_to_graph(graph):
@@ -101,7 +102,7 @@ def test_capture_refuses_with_an_error():
     assert not a.is_current_stream_capturing()
 
 
-# Fails if replaying a training step captured from Python gives different numbers than running it.
+# Fails if replaying a captured training step gives different numbers than running it.
 def test_training_step_as_a_graph():
     a = get_accelerator()
 
@@ -132,8 +133,8 @@ def test_training_step_as_a_graph():
         assert torch.equal(left, right)
 
 
-# Fails if a stream set by one thread affects another, or destroying an open scope does not restore
-# the stream.
+# Fails if one thread's current stream affects another thread, or destroying an open scope does not
+# restore the stream.
 def test_threads_and_collection():
     a = get_accelerator()
     base = a.current_stream()

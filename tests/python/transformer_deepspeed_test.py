@@ -56,16 +56,14 @@ def compare(dtype, length, pre, attn_dropout=0.0, hidden_dropout=0.0, **options)
 @pytest.mark.parametrize("gelu", [False, True])
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_options(pre, invertible, gelu, checkpoint):
-    """Fails if the order of arguments or results of forward or backward differs from DeepSpeed's
-    Python.
-    """
+    """Fails if the order of arguments or results differs from that in DeepSpeed's Python code."""
     compare(torch.float32, 32, pre, normalize_invertible=invertible, gelu_checkpoint=gelu, attn_dropout_checkpoint=checkpoint)
 
 
 @pytest.mark.parametrize("pre", [False, True])
-def test_other_ways_through_it(pre):
-    """Check float16, the other builder's module, a tuple result, and a length that DeepSpeed pads
-    to 48.
+def test_other_code_paths(pre):
+    """Check float16, the other builder's module, a tuple as the result, and a length that DeepSpeed
+    pads to 48.
     """
     compare(torch.float16, 32, pre)
     compare(torch.float32, 32, pre, stochastic_mode=True, return_tuple=True)
@@ -79,7 +77,7 @@ def test_dropouts(pre):
 
 
 def test_evaluation():
-    """Check that evaluation applies no dropout and equals our layer."""
+    """Check that evaluation applies no dropout, and gives the same result as AnyAccel's layer."""
     weights = own.parameters(32, 48, torch.float32)
     layer = make(weights, True, attn_dropout_ratio=0.5, hidden_dropout_ratio=0.5).eval()
     x, mask = torch.randn(2, 32, 32), torch.zeros(2, 1, 1, 32)

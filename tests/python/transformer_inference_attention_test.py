@@ -1,5 +1,5 @@
-"""Attention of DeepSpeed's injected inference layers and its workspace, compared with references in
-float64. DS_ACCELERATOR selects the accelerator.
+"""Attention of DeepSpeed's injected inference layers, and its workspace, compared with references
+in float64. DS_ACCELERATOR selects the accelerator.
 """
 
 import math
@@ -45,8 +45,8 @@ def some_mask(kind, batch, queries, keys, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["none", "rows", "bool", "added", "infinite", "hidden"])
 def test_softmax(dtype, kind):
-    """Fails if a mask or alibi goes to the wrong row or head, a window is one key too wide, or a
-    query without visible keys does not give zeros.
+    """Fails if a mask or alibi is added to the wrong row or head, or a window is one key too wide.
+    The result of a query without visible keys must be zero.
     """
     for case, (batch, heads, queries, keys) in enumerate(((2, 3, 5, 5), (1, 2, 1, 9), (2, 4, 3, 7), (0, 2, 4, 4), (2, 1, 33, 33))):
         scores, given = made(batch, heads, queries, keys, dtype=dtype, gaps=case % 2 == 0)
@@ -78,7 +78,7 @@ def rotate(x, first, dims, half, theta):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("half", [True, False])
 def test_rotation(dtype, half):
-    """Fails if the wrong channels are paired, or a token gets another token's rotation."""
+    """Fails if the wrong channels are paired, or a token is rotated for another position."""
     for dims, offset in ((8, 0), (4, 3), (0, 2)):
         (q, gq), (k, gk) = made(2, 5, 24, dtype=dtype, gaps=True), made(2, 5, 24, dtype=dtype)
         got = m.apply_rotary_pos_emb(gq, gk, dims, offset, 3, half, 100.0)
@@ -94,9 +94,9 @@ CONTEXTS = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("what", CONTEXTS)
-def test_a_prompt_and_words_behind(dtype, what):
-    """Fails if a key is stored at the wrong position, layers share a cache, an earlier token is
-    lost, or a new prompt sees the old one.
+def test_prompt_and_continuation(dtype, what):
+    """Fails if a key is stored at the wrong position or in another layer's cache, or a new prompt
+    sees the previous one.
     """
     options = dict(CONTEXTS[what])
     heads, kv, dim, batch, window, kind = 4, options.get("kv", 4), 8, 2, options.get("window"), options.get("mask")
@@ -129,7 +129,7 @@ def test_a_prompt_and_words_behind(dtype, what):
                 want = (plain_softmax(scores, bias) @ wide[1]).transpose(1, 2).flatten(2)
                 out, keys_so_far, values_so_far = context(given, dtype, mask if mask is None else (mask if kind == "bool" else mask.to(dtype)).to(DEVICE), heads, kv,
                                                           (dims, half, every), True, window, layer, 2, alibi.to(DEVICE) if alibi is not None else None)
-                if kind:  # the padding's own results are undefined
+                if kind:  # the results for padding are undefined
                     out, want = out[:, 3 if step == 0 else 0:], want[:, 3 if step == 0 else 0:]
                 near(out, want, dtype, 2)
                 near(keys_so_far, k.transpose(1, 2), dtype)
@@ -137,9 +137,9 @@ def test_a_prompt_and_words_behind(dtype, what):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_encoders_and_masks_that_hide_all(dtype):
-    """Fails if an encoder's single token is treated as a continuation of earlier ones, or a fully
-    hidden row does not give zeros.
+def test_encoders_and_full_masks(dtype):
+    """Fails if an encoder's single token counts as a continuation. The result of a completely
+    masked row must be zero.
     """
     of("allocate_workspace", dtype)(32, 4, 5, 2, 1)
     for tokens in (5, 1, 1):
@@ -152,9 +152,9 @@ def test_encoders_and_masks_that_hide_all(dtype):
     assert context(given[:0], dtype, triangular=False, layers=1)[0].shape == (0, 1, 32)
 
 
-def test_the_workspace():
-    """Fails if a larger batch overflows the workspace of a smaller one, a released workspace is
-    read, or a token is written past its end.
+def test_workspace():
+    """Fails if a larger batch overflows the workspace of a smaller one, or a released workspace is
+    read.
     """
     m.allocate_workspace_fp32(32, 4, 5, 1, 1, 1, False, 0, 6, 1)
     given = torch.randn(3, 5, 96).to(DEVICE)
@@ -178,8 +178,8 @@ def test_the_workspace():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_prompt_for_several(dtype):
-    """Fails if an entry is overwritten before it is copied."""
+def test_repeat_kv_cache(dtype):
+    """Fails if repeating the cache overwrites an entry before it is copied."""
     of("allocate_workspace", dtype)(32, 4, 5, 6, 2, 1, False, 0, 16, 1)
     given = [torch.randn(2, 5, 96).to(dtype).to(DEVICE) for _ in range(2)]
     kept = [context(x, dtype, layer=i)[1:] for i, x in enumerate(given)]

@@ -1,5 +1,5 @@
-"""Shared by the tests of DeepSpeed's injected inference layers: the functions, test data, and error
-bounds.
+"""Functions, test data and error bounds shared by the tests of DeepSpeed's injected inference
+layers.
 """
 
 import random
@@ -14,10 +14,10 @@ DEVICE = accelerator.current_device_name()
 torch.set_num_threads(2)
 m = accelerator.create_op_builder("InferenceBuilder").load()
 ops = torch.ops.anyaccel
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 DTYPES = list(NAMES)
-# A result is rounded once. Torch computes sums of float16 products, and may round intermediate
+# Each result is rounded once. Torch computes sums of float16 products, and may round intermediate
 # results.
 ERRORS = {torch.float32: 3e-6, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
 NONE = torch.empty(1)
@@ -44,7 +44,7 @@ def near(got, want, dtype, factor=1.0):
 
 
 def made(*sizes, dtype=torch.float32, scale=1.0, gaps=False):
-    """Return random numbers in float64, and in the dtype, with strided memory if `gaps` is set."""
+    """Return random numbers in float64, and the same tensor in the dtype, strided if `gaps` is set."""
     given = (torch.randn(*sizes) * scale).to(dtype)
     wide = given.double()
     if gaps and len(sizes) > 1:

@@ -17,8 +17,8 @@ def shapes():
 @pytest.mark.parametrize("shape", shapes())
 @pytest.mark.parametrize("gaps", [False, True])
 def test_norms(dtype, shape, gaps):
-    """Fails if a norm runs over the wrong dimension, a sum misses a term, or is rounded before it
-    is normalized.
+    """Fails if a norm is over the wrong dimension, or its input is rounded or lacks a term of the
+    sum.
     """
     (x, gx), (r, gr) = made(*shape, dtype=dtype, gaps=gaps), made(*shape, dtype=dtype, gaps=gaps)
     (b, gb), (g, gg), (z, gz) = (made(shape[-1], dtype=dtype) for _ in range(3))
@@ -44,9 +44,9 @@ ACTIVATIONS = {1: gelu_tanh, 2: F.relu, 3: lambda x: x.chunk(2, -1)[0] * F.gelu(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", shapes())
-def test_elements(dtype, shape):
-    """Fails if a bias goes to the wrong channel, the wrong half is the gate, or gelu is the other
-    variant.
+def test_elementwise_functions(dtype, shape):
+    """Fails if a bias is added to the wrong channel, the wrong half is the gate, or gelu is the
+    other variant.
     """
     (x, gx), (y, gy) = made(*shape, dtype=dtype, gaps=True), made(*shape, dtype=dtype)
     b, gb = made(shape[-1], dtype=dtype)
@@ -73,8 +73,10 @@ def test_elements(dtype, shape):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("biases", [True, False])
-def test_the_end_of_a_layer(dtype, ranks, biases):
-    """Fails if a term of each rank is divided by the number of ranks, or a shared term is not."""
+def test_residual_add_bias(dtype, ranks, biases):
+    """Fails if a term that is equal on all ranks is not divided by the number of ranks, or a
+    partial sum is.
+    """
     (h, gh), (r, gr), (a, ga) = (made(2, 5, 24, dtype=dtype) for _ in range(3))
     (ab, gab), (fb, gfb) = (made(24, dtype=dtype) for _ in range(2))
     if not biases:
@@ -95,7 +97,7 @@ def weights(inputs, outputs, dtype, transposed):
 @pytest.mark.parametrize("shape", shapes())
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products(dtype, shape, transposed):
-    """Fails if a matrix is read transposed, a bias is added twice or not at all, or the second
+    """Fails if a matrix is read as transposed, a bias is not added exactly once, or the second
     result is not the norm.
     """
     hidden, inner = shape[-1], 2 * shape[-1] + 6
@@ -126,7 +128,7 @@ def test_products(dtype, shape, transposed):
         out, total = of("rms_mlp_gemm", dtype)(gx, gr, gw, gu, gg, 1e-5, NONE, NONE, False, kind, transposed)
         near(total, x + r, dtype)
         near(out, ACTIVATIONS[kind](rms(x + r) @ w) @ u, dtype, 4)
-    assert torch.equal(gr, before)  # DeepSpeed's Python adds to it afterwards
+    assert torch.equal(gr, before)  # DeepSpeed's Python code adds to it afterwards
 
 
 @HOST
@@ -157,8 +159,9 @@ def test_products_of_skinny_gemm(dtype, transposed, inputs, outputs):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_integers(dtype):
-    """Fails if a scale goes to the wrong rows, or int8 weights are read as [inputs, outputs]."""
+def test_int8_weights(dtype):
+    """Fails if a scale is applied to the wrong rows, or int8 weights are read as [inputs, outputs].
+    """
     for outputs, inputs, groups in ((12, 7, 3), (8, 16, 8), (4, 5, 1), (0, 4, 1)):
         codes = torch.randint(-128, 128, (outputs, inputs), dtype=torch.int8)
         scales = torch.rand(groups, 1) * 0.02
@@ -171,7 +174,7 @@ def test_integers(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_experts_and_padding(dtype):
-    """Fails if tokens go to the wrong expert or position, or the padding at the end is not zero."""
+    """Fails if a token is sent to the wrong expert or position, or the padding is not zero."""
     (q, gq), (w, gw) = made(9, 3, 4, dtype=dtype, gaps=True), made(9, 10, dtype=dtype)
     near(of("einsum_sec_sm_ecm", dtype)(gq, gw), torch.einsum("sec,sm->ecm", q, w), dtype, 2)
     for dim, wide in ((8, 32), (32, 64), (40, 64), (64, 128), (130, 130)):
@@ -213,16 +216,16 @@ def test_experts_and_padding(dtype):
     (lambda: m.add_padding_fp32(torch.zeros(1, 1, 4, 8), torch.zeros(1, 1, 200, 8), torch.zeros(1, 1, 200, 8)), "the heads have the wrong shape or are too large"),
     (lambda: m.allocate_workspace_fp32(32, 4, 5, 1, 0), "the sizes are out of range"),
 ])
-def test_what_does_not_fit_is_a_value_error(call, text):
-    """Fails if memory outside a tensor is read instead."""
+def test_invalid_arguments_raise_value_error(call, text):
+    """Fails if an invalid argument causes a read outside a tensor instead of a ValueError."""
     with pytest.raises(ValueError, match=text):
         call()
 
 
 @HOST
 def test_opcheck_and_gradients():
-    """Check schemas, shapes and mutations with torch's opcheck, and gradients of ops composed of
-    torch's.
+    """Check schemas, shapes and mutations with torch's opcheck, and the gradients of ops that are
+    composed of torch's ops.
     """
     x, r, b = torch.randn(2, 5, 8), torch.randn(2, 5, 8), torch.randn(8)
     w, v = torch.randn(8, 24), torch.randn(24, 8)

@@ -18,9 +18,9 @@ def layer(**options):
     return transformer.DeepSpeedTransformerLayer(transformer.DeepSpeedTransformerConfig(**given)).to(DEVICE)
 
 
-def test_layers_draw_anew_and_again():
-    """Check that each call draws a different dropout, that torch's seed or the config's reproduces
-    it, and that evaluation drops nothing.
+def test_dropout_seeds():
+    """Check that each call draws a different dropout mask, that torch's or the configuration's seed
+    reproduces it, and that evaluation applies none.
     """
     x = on(torch.randn(2, 10, 32))
     module = layer()
@@ -45,8 +45,8 @@ def test_layers_draw_anew_and_again():
     assert a.equal(b)
 
 
-def test_layer_through_a_checkpoint():
-    """Fails if torch.utils.checkpoint's second forward pass draws a different dropout."""
+def test_layer_with_checkpointing():
+    """Fails if the second forward pass of torch.utils.checkpoint draws a different dropout mask."""
     module, x = layer(), on(torch.randn(2, 10, 32)).requires_grad_()
     torch.manual_seed(9)
     want, = torch.autograd.grad(module(x).square().sum(), x)
@@ -56,7 +56,7 @@ def test_layer_through_a_checkpoint():
     assert got.cpu().equal(want.cpu())
 
 
-def test_layer_learns():
+def test_layer_trains():
     module = layer(attn_dropout_ratio=0.1, hidden_dropout_ratio=0.1, return_tuple=True)
     optimizer = torch.optim.Adam(module.parameters(), lr=3e-3)
     x, want = on(torch.randn(8, 12, 32)), on(torch.randn(8, 12, 32))
@@ -73,9 +73,9 @@ def test_layer_learns():
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("invertible, gelu", [(False, False), (True, True)])
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
-def test_functions_that_deepspeed_calls(pre, invertible, gelu, dtype):
-    """Fails if the order of arguments differs from DeepSpeed's transformer.py, whose calls are
-    repeated here.
+def test_deepspeed_functions(pre, invertible, gelu, dtype):
+    """Fails if the order of arguments differs from that in DeepSpeed's transformer.py, whose calls
+    are repeated here.
     """
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
     weights = [tensor.detach() for tensor in parameters(32, 48, kind)]
@@ -103,8 +103,8 @@ def test_functions_that_deepspeed_calls(pre, invertible, gelu, dtype):
 
 
 def test_stochastic_op_is_the_same():
-    """Check that the stochastic builder's op gives the same bits, also with both ops in one
-    process.
+    """Check that the stochastic builder's op gives the same bits, also if both ops are loaded in
+    one process.
     """
     other = accelerator.create_op_builder("StochasticTransformerBuilder").load()
     module, x = layer(), on(torch.randn(2, 10, 32))
@@ -118,7 +118,8 @@ def test_stochastic_op_is_the_same():
 
 
 def test_weights_of_a_bert_layer():
-    """Check that a layer with a BERT layer's weights gives its output, with its mask."""
+    """Check that a layer with the weights of a BERT layer gives that layer's output, with a mask.
+    """
     configuration = pytest.importorskip("transformers.models.bert.configuration_bert")
     config = configuration.BertConfig(hidden_size=48, num_attention_heads=4, intermediate_size=100)
     config._attn_implementation = "sdpa"

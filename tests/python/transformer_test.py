@@ -1,4 +1,4 @@
-"""The op transformer_layer, compared with the same layer made of torch's operations. DS_ACCELERATOR
+"""The op transformer_layer, compared with a layer composed of torch's operations. DS_ACCELERATOR
 selects the accelerator.
 """
 
@@ -15,24 +15,26 @@ from plain_transformer import DEVICE, NAMES, compare, on, parameters, plain
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("shape", [(2, 40, 64, 4, 128), (2, 70, 30, 3, 50), (1, 300, 64, 2, 96)])
-def test_is_the_plain_layer(shape, pre, dtype):
-    """Compare with heads read in place, odd head sizes, and more keys than a chunk."""
+def test_matches_plain_layer(shape, pre, dtype):
+    """Compare shapes whose heads are read in place, with odd head sizes, and with more keys than a
+    chunk.
+    """
     compare(*shape, dtype, pre_layer_norm=pre, gelu_approximate="tanh" if pre else "none", eps=1e-5)
 
 
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("rows", [(1, 1), (1, 32), (3, 7), (2, 32), (1, 65)])
 def test_skinny_gemm(rows, pre):
-    """Fails if the products of few rows are wrong, or the limit between few and many rows. The
-    sizes include some that the kernel for few rows handles, and one that it does not.
+    """Fails if a product of few rows is wrong. The sizes include the largest that the kernel for
+    few rows handles, and the next one.
     """
     compare(*rows, 96, 3, 160, torch.float32, pre_layer_norm=pre, eps=1e-5)
     compare(*rows, 96, 3, 144, torch.float32, pre_layer_norm=pre, eps=1e-5)
 
 
-def test_gradients_have_memory_of_their_own():
-    """Fails if a gradient shares storage with another one: it would be saved with the whole
-    storage, or change with the other.
+def test_gradients_do_not_share_storage():
+    """Fails if two gradients share storage. Saving one would save the whole storage, and changing
+    one would change the other.
     """
     weights = [on(tensor) for tensor in parameters(64, 128, torch.float32)]
     torch.ops.anyaccel.transformer_layer(on(torch.randn(1, 8, 64)), None, *weights, 4).sum().backward()
@@ -47,7 +49,7 @@ def test_gradients_have_memory_of_their_own():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("pre", [False, True])
 def test_dropouts(pre, dtype):
-    """Fails if the forward or backward pass draws a different mask than `kept`, or scales it
+    """Fails if the forward or backward pass uses a different mask than `kept`, or scales it
     differently.
     """
     compare(2, 67, 32, 2, 40, dtype, pre_layer_norm=pre, attn_dropout=0.3, hidden_dropout=0.2, seed=7)
@@ -57,8 +59,8 @@ def test_dropouts(pre, dtype):
 
 @pytest.mark.parametrize("pre", [False, True])
 def test_masks(pre):
-    """Compare masks of keys, pairs and heads, of numbers and bool, with the lowest number and minus
-    infinity, and with rows and entries without visible keys.
+    """Compare float and bool masks of keys, pairs and heads. They contain the lowest value and
+    minus infinity, and hide all keys of some rows and entries.
     """
     few = torch.zeros(2, 1, 1, 33).masked_fill(torch.rand(2, 1, 1, 33) < 0.4, -10000.0)
     least = torch.full((2, 1, 1, 33), torch.finfo(torch.float32).min)
@@ -73,9 +75,8 @@ def test_masks(pre):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("pre", [False, True])
 def test_without_gradients(pre, dtype):
-    """Fails if the path without gradients ignores the mask, mixes up heads, or does not give zeros
-    for queries without visible keys. It keeps nothing, shares memory, and may use torch's attention
-    for bfloat16.
+    """Fails if the path without gradients ignores the mask or swaps heads. This path stores nothing
+    for backward, reuses memory, and may use torch's attention for bfloat16.
     """
     least = torch.zeros(2, 1, 1, 70)
     least[0, ..., 40:] = torch.finfo(torch.float32).min
@@ -89,7 +90,7 @@ def test_without_gradients(pre, dtype):
             out = torch.ops.anyaccel.transformer_layer(on(x), on(mask), *map(on, weights), heads, pre_layer_norm=pre)
             want = plain(x.double(), mask, [tensor.double() for tensor in weights], heads, pre_layer_norm=pre)
             torch.testing.assert_close(out.cpu().double(), want, rtol=error, atol=error)
-    # More rows than one piece of the feed-forward part, and a short last piece.
+    # More rows than fit in one block of the feed-forward part, and a short last block.
     weights = [tensor.detach() for tensor in parameters(16, 24, dtype)]
     x = torch.randn(17, 65, 16).to(dtype)
     out = torch.ops.anyaccel.transformer_layer(on(x), None, *map(on, weights), 2, pre_layer_norm=pre)
@@ -103,8 +104,8 @@ def test_empty(shape):
 
 
 @pytest.mark.parametrize("pre", [False, True])
-def test_checkpoints_give_the_same_bits(pre):
-    """Check that recomputed tensors equal the dropped ones."""
+def test_checkpointing_gives_the_same_bits(pre):
+    """Check that recomputed tensors equal those that were not stored."""
     weights = parameters(64, 96, torch.float32)
     x = torch.randn(2, 50, 64, requires_grad=True)
 
@@ -127,8 +128,10 @@ def kept_bytes(**options):
     return sum(tensor.nbytes for tensor in out)
 
 
-def test_checkpoints_keep_less():
-    """Fails if an option keeps what it promises to drop, or a tensor of length x length is kept."""
+def test_checkpointing_stores_less():
+    """Fails if an option does not reduce the stored bytes as documented, or a tensor of length x
+    length is stored.
+    """
     rows, hidden, inter = 2 * 32 * 4, 64, 256
     full = kept_bytes()
     assert full - kept_bytes(gelu_checkpoint=True) == rows * inter
@@ -138,8 +141,8 @@ def test_checkpoints_keep_less():
     assert full == rows * (8 * hidden + 2 * inter) + statistics
 
 
-@pytest.mark.skipif(torch.device(DEVICE).type == "cuda", reason="that would wait for the device in each call")
-def test_invertible_refuses_weights_of_zero():
+@pytest.mark.skipif(torch.device(DEVICE).type == "cuda", reason="the check would synchronize with the device in each call")
+def test_invertible_norm_rejects_zero_weights():
     weights = parameters(16, 16, torch.float32)
     with torch.no_grad():
         weights[NAMES.index("norm_w")][3] = 0
@@ -148,7 +151,7 @@ def test_invertible_refuses_weights_of_zero():
         torch.ops.anyaccel.transformer_layer(call[0], None, *call[1:], 2, normalize_invertible=True)
 
 
-def test_inputs_with_gaps():
+def test_strided_inputs():
     """Check strided inputs, weights and gradients."""
     weights = [on(tensor.detach().repeat_interleave(2, -1)[..., ::2]) for tensor in parameters(32, 48, torch.float32)]
     x = torch.randn(32, 20, 2).permute(2, 1, 0)
@@ -174,7 +177,7 @@ def test_gradients(options):
 
 
 @pytest.mark.parametrize("options", [{}, {"pre_layer_norm": True, "normalize_invertible": True, "gelu_checkpoint": True}])
-def test_torch_finds_the_op_well_made(options):
+def test_opcheck(options):
     x = torch.randn(2, 9, 16, requires_grad=True)
     weights = parameters(16, 24, torch.float32)
     torch.library.opcheck(torch.ops.anyaccel.transformer_layer.default, (x, torch.zeros(2, 1, 1, 9), *weights, 2), options)
@@ -185,9 +188,9 @@ def test_torch_finds_the_op_well_made(options):
                               test_utils=("test_schema", "test_faketensor"))
 
 
-def test_dropout_draws():
-    """Check the statistics of the random numbers: dropped share, independence of rows, columns,
-    seeds and positions, and reproducibility.
+def test_dropout_statistics():
+    """Check the statistics of the random numbers: the fraction of dropped elements, independence of
+    rows, columns, seeds and positions, and reproducibility.
     """
     def mask(ratio=0.1, seed=1, which=1, rows=512, columns=768):
         return torch.ops.anyaccel._transformer_layer_mask(ratio, seed, which, rows, columns)
@@ -203,7 +206,7 @@ def test_dropout_draws():
     for other in others:
         same = (base == other).double().mean().item()
         assert abs(same - 0.5) < 5 * 0.5 / math.sqrt(base.numel() / 2), same
-    for dim in (0, 1):  # no row or column has its own bias
+    for dim in (0, 1):  # no row or column is biased
         size = base.shape[dim]
         assert ((base.double().mean(dim) - 0.5).abs() < 6 * 0.5 / math.sqrt(size)).all()
 
@@ -232,7 +235,8 @@ def test_errors(change, text):
 
 
 def random_mask(rng, batch, heads, length):
-    """Return None or a random mask of bool or numbers, for keys, pairs or heads, maybe strided."""
+    """Return None or a random mask of bool or floats, for keys, pairs or heads, possibly strided.
+    """
     shape = rng.choice([(batch, 1, 1, length), (batch, 1, length, length), (batch, heads, length, length), (1, heads, 1, length),
                         (length, length), (length,), (1, 1, length, 1)])
     seen = torch.rand(shape) < rng.choice([0.0, 0.5, 0.9])
@@ -253,7 +257,7 @@ def test_random_shapes():
         shape = (batch, length, heads * rng.randint(1 if dtype == torch.float64 else 8, 40), heads, rng.randint(1, 140))
         options = {"pre_layer_norm": rng.random() < 0.5, "gelu_checkpoint": rng.random() < 0.5,
                    "attn_dropout_checkpoint": rng.random() < 0.5, "stochastic_mode": rng.random() < 0.5,
-                   # In 16 bits, the values to divide are already rounded, which exceeds the error
+                   # In 16 bits, the values to divide are already rounded, so the error exceeds that
                    # of the other options.
                    "normalize_invertible": rng.random() < 0.5 and dtype.itemsize > 2,
                    "gelu_approximate": rng.choice(["none", "tanh"]), "eps": 1e-3, "seed": case,

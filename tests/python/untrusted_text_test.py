@@ -14,8 +14,8 @@ text_of = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(text_of)
 
 
-# Fails if a rule differs from the data file, which the C++ test also reads.
-def test_prints_what_the_data_file_says():
+# Fails if the result of a rule differs from the data file, which the C++ test also reads.
+def test_matches_the_data_file():
     escaped, cases = set(), 0
     for line in (ROOT / "tests/data/untrusted_text.txt").read_text().splitlines():
         if line.startswith("#"):
@@ -38,8 +38,8 @@ def test_prints_what_the_data_file_says():
         assert (text_of.printable_text(c) != c) == (code in escaped and c not in "\n\t"), hex(code)
 
 
-# Fails if a long text is printed in full, or a str that cannot be encoded as UTF-8 raises.
-def test_cuts_long_texts_and_takes_any_str():
+# Fails if a long text is printed in full, or a str that UTF-8 cannot encode raises an error.
+def test_truncates_long_texts_and_accepts_any_str():
     assert text_of.quoted_text("x" * 300000) == '"' + "x" * 200 + '..." (300000 bytes)'
     message = text_of.printable_text("start\n" + "x" * 300000 + "; do this")
     assert len(message) < 8100 and message.startswith("start\nxxx") and message.endswith("xxx; do this")
@@ -47,13 +47,13 @@ def test_cuts_long_texts_and_takes_any_str():
     assert text_of.quoted_text(pathlib.Path("a\x1b")) == '"a\\x1b"'
 
 
-# Fails if an error raised in Python prints control characters.
+# Fails if an error raised in Python contains control characters of its input.
 def test_errors_are_printable():
     from anyaccel.errors import make_error
     assert str(make_error("io", "f", "a\x1b[31m", got="b\u202e")) == "[f] a\\x1b[31m; got b\\u202e"
 
 
-# Fails if a FIFO or a device is opened instead of a file, or a huge file is read.
+# Fails if a FIFO or a device is opened, or an oversized file is read.
 def test_reads_regular_files_only(tmp_path):
     from anyaccel._files import read_regular
     from anyaccel.errors import Error

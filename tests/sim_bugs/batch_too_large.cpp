@@ -1,5 +1,5 @@
-// A batch does not fit: 384 MiB of activations on a device with 256 MiB. The fixed version halves
-// the batch and retries.
+// A batch does not fit into memory: 384 MiB of activations on a device with 256 MiB. The fixed
+// version halves the batch and retries.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

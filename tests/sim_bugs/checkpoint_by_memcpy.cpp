@@ -1,4 +1,4 @@
-// A checkpoint is copied with memcpy() from the weights' memory.
+// A checkpoint is written with memcpy() from the weights' device memory.
 #include <cstring>
 
 #include "bug.h"

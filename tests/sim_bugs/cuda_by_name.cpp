@@ -1,4 +1,4 @@
-// The source contains "cuda:0", although the rest of the program uses its accelerator.
+// The source contains "cuda:0", although the rest of the program uses the selected accelerator.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

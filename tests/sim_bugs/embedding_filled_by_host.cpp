@@ -1,4 +1,4 @@
-// A loader fills weights in place with a host loop, whatever device they are on.
+// A loader fills weights in place with a loop on the host, although they are in device memory.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -14,7 +14,7 @@ SIM_BUG(gradient_reduce_overlap, "unordered_streams", "aten::mul", "float32 [64,
   if (fixed) communication.wait_stream(accelerator.current_stream());
   {
     const auto guard = accelerator.stream(communication);
-    weight.grad().mul_(0.5);  // instead of an all-reduce
+    weight.grad().mul_(0.5);  // simulates an all-reduce that averages
   }
   accelerator.current_stream().wait_stream(communication);
 }

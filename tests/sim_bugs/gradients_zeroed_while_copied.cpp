@@ -1,5 +1,5 @@
-// Gradients are copied to the host on a side stream for a host optimizer, while the step zeroes
-// them.
+// Gradients are copied to the host on a side stream, for a host optimizer. Meanwhile, the training
+// step zeroes them.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

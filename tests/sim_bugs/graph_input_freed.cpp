@@ -1,4 +1,4 @@
-// A graph is captured with an input that goes out of scope, so the replay reads freed memory.
+// A graph is captured with an input that goes out of scope, so each replay reads freed memory.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

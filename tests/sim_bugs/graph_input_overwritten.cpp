@@ -1,5 +1,5 @@
-// A graph is replayed on its own stream, while the main stream already writes the next input into
-// its buffer.
+// A graph is replayed on its own stream while the main stream already writes the next input to the
+// graph's input buffer.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

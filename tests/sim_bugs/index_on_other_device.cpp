@@ -1,4 +1,4 @@
-// Token positions are on device 0, and the hidden states are on device 1.
+// Token positions are on device 0, but the hidden states that they index are on device 1.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

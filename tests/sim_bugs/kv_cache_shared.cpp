@@ -1,6 +1,6 @@
-// Prefill and decode run on separate streams and share the cache of keys. A decode step reads the
-// whole cache while another sequence's prefill writes to it. Rows used by only one stream are not a
-// problem.
+// Prefill and decode run on separate streams and share a KV cache. A decode step reads the whole
+// cache while the prefill of another sequence writes to it. Rows that only one stream uses are not
+// a problem.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

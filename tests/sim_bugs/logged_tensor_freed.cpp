@@ -1,4 +1,5 @@
-// Statistics of an activation are computed on a side stream, but the activation is freed before.
+// Statistics of an activation are computed on a side stream, and the activation is freed before
+// they are complete.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

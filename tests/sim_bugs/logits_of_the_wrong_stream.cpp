@@ -1,4 +1,5 @@
-// Logits are copied on a side stream, but the host waits for the main stream before sampling.
+// Logits are copied to the host on a side stream, but the host waits for the main stream before
+// sampling.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

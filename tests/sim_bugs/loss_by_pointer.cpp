@@ -1,4 +1,4 @@
-// The loss is read through data_ptr(), as CPU code does.
+// The host reads the loss through data_ptr(), as programs for the CPU do.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

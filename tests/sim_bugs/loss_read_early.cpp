@@ -1,4 +1,4 @@
-// The loss is copied to the host without blocking, and printed immediately.
+// The loss is copied to the host without blocking, and read immediately.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

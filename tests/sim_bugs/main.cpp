@@ -1,5 +1,6 @@
 // sim_bugs NAME bug|fixed: runs one of the programs. SIM_CHECK and the other variables apply.
-// sim_bugs --all: runs each bug in its own process, and all fixed versions in one process, and
+//
+// sim_bugs --all: runs each bug in its own process and all fixed versions in one process, and
 // compares the checker's reports with the expected ones.
 #include <fcntl.h>
 #include <signal.h>
@@ -22,10 +23,10 @@ namespace {
 
 constexpr unsigned kSeconds = 120;
 
-/// Some bugs throw; fixed versions do not.
+/// Some bugs end with an exception. Fixed versions must not.
 int run(const Bug& bug, bool fixed) {
   try {
-    get_accelerator();  // as every AnyAccel program begins
+    get_accelerator();  // every AnyAccel program starts with this call
     bug.run(fixed);
     get_accelerator().synchronize(0);
     get_accelerator().synchronize(1);
@@ -53,7 +54,7 @@ void prepare_child(const std::string& folder) {
   ::setenv("DS_ACCELERATOR", "sim", 1);
 }
 
-/// Returns an empty string if the report is as expected.
+/// Returns an empty string if the report is as expected, otherwise what is wrong.
 std::string judged(const Bug& bug, int status, const nlohmann::json& report) {
 #ifdef __SANITIZE_ADDRESS__
   const bool crash = WIFEXITED(status) && WEXITSTATUS(status) == 1;
@@ -62,18 +63,19 @@ std::string judged(const Bug& bug, int status, const nlohmann::json& report) {
 #endif
   const bool crashed = crash && std::strcmp(bug.kind, "host_access") == 0;
   if (!crashed && (!WIFEXITED(status) || WEXITSTATUS(status) > 1))
-    return "ended with status " + std::to_string(status);
-  if (!report.contains("problems")) return "left no report";
+    return "exited with status " + std::to_string(status);
+  if (!report.contains("problems")) return "has no report";
   const auto& problems = report["problems"];
-  if (problems.empty()) return "is not found";
+  if (problems.empty()) return "is not detected";
   for (const auto& problem : problems)
-    if (problem["kind"] != bug.kind) return "is taken for " + problem["kind"].get<std::string>();
+    if (problem["kind"] != bug.kind) return "is reported as " + problem["kind"].get<std::string>();
   const auto& first = problems[0];
   const auto has = [&](const char* key, const char* text) {
     return first[key].get<std::string>().find(text) != std::string::npos;
   };
-  if (!has("op", bug.op)) return "is laid on the op " + first["op"].get<std::string>();
-  if (!has("shape", bug.shape)) return "is laid on a tensor " + first["shape"].get<std::string>();
+  if (!has("op", bug.op)) return "is attributed to the op " + first["op"].get<std::string>();
+  if (!has("shape", bug.shape))
+    return "is attributed to a tensor " + first["shape"].get<std::string>();
   const bool host_code = !has("stream", "of sim:");
   if (host_code && std::strcmp(bug.kind, "host_access") != 0) return "has no stream";
   for (const auto& frame : first["stack"])
@@ -96,8 +98,8 @@ std::string try_bug(const Bug& bug, const std::string& folder) {
   return judged(bug, status, report);
 }
 
-/// Runs all fixed versions one after the other in one process, which also shows that they do not
-/// affect each other. Returns the number of wrong reports.
+/// Runs all fixed versions in one process, to detect effects of one on the next. Returns the number
+/// of wrong reports.
 int try_fixed(const std::vector<Bug>& chosen, const std::string& folder) {
   std::fflush(nullptr);
   const pid_t process = ::fork();
@@ -111,7 +113,7 @@ int try_fixed(const std::vector<Bug>& chosen, const std::string& folder) {
       if (failed || problems.size() != before) ++wrong;
       if (failed) std::printf("%s (fixed) fails\n", bug.name);
       for (auto i = before; i < problems.size(); ++i)
-        std::printf("%s (fixed) is reported, though it is right\n%s\n", bug.name,
+        std::printf("%s (fixed) is reported although it is correct\n%s\n", bug.name,
                     problems[i].message.c_str());
     }
     std::exit(wrong);
@@ -119,7 +121,7 @@ int try_fixed(const std::vector<Bug>& chosen, const std::string& folder) {
   int status = 0;
   ::waitpid(process, &status, 0);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  std::printf("the fixed programs ended with status %d\n%s\n", status,
+  std::printf("the fixed programs exited with status %d\n%s\n", status,
               content(folder + "/log").c_str());
   return 1;
 }
@@ -140,8 +142,7 @@ int run_all(const std::string& part) {
   }
   for (const char* file : {"/log", "/json"}) std::remove((std::string(folder) + file).c_str());
   ::rmdir(folder);
-  std::printf("%zu wrong programs and their corrected twins, %d judged wrongly\n", chosen.size(),
-              wrong);
+  std::printf("%zu bugs and their fixed versions, %d wrong reports\n", chosen.size(), wrong);
   return chosen.empty() || wrong != 0 ? 1 : 0;
 }
 

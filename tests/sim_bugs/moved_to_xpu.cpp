@@ -1,4 +1,4 @@
-// tensor.to() with a vendor's device type.
+// A tensor is moved to the device type of another vendor with tensor.to().
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

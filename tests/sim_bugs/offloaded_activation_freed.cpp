@@ -1,4 +1,4 @@
-// Activations are copied to the host on a side stream to save memory, and the originals are freed
+// Activations are copied to the host on a side stream to save memory. The originals are freed
 // immediately.
 #include "bug.h"
 

@@ -1,5 +1,5 @@
-// A pipeline's first stage runs on its own stream, and its result is copied to the next device from
-// another stream.
+// A pipeline's first stage runs on its own stream. Another stream copies the result to the next
+// device without waiting for it.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,5 +1,5 @@
-// There is one input buffer on the device: the copy stream writes the next batch while the step
-// still reads the previous one.
+// The device has a single input buffer. The copy stream writes the next batch into it while the
+// step still reads the previous batch.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,4 @@
-// The common prefetcher without record_stream(): the batch's memory belongs to the copy stream,
+// The usual prefetcher without record_stream(). The batch's memory belongs to the copy stream,
 // which reuses it for the next batch while the step still reads the previous one.
 #include "bug.h"
 

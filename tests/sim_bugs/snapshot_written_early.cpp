@@ -1,5 +1,5 @@
-// A checkpoint is copied to pinned memory without blocking the step, and written to the file's
-// buffer too early.
+// A checkpoint is copied to pinned memory without blocking the step. The host writes it to the
+// file's buffer before the copy is complete.
 #include <cstring>
 
 #include "bug.h"

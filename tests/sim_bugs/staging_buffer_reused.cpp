@@ -1,4 +1,4 @@
-// One pinned buffer serves all batches: it is refilled while the copy of the previous batch is in
+// All batches use the same pinned buffer. It is refilled while the copy of the previous batch is in
 // flight.
 #include "bug.h"
 

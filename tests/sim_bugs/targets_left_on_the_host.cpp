@@ -1,4 +1,4 @@
-// The batch was moved to the device, but its targets were not.
+// A batch was moved to the device, but its targets were not.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,6 @@
-"""100 000 reads and writes of async_io do not leak a descriptor, even if requests fail."""
+"""Tests that 100 000 reads and writes of async_io do not leak file descriptors, even if requests
+fail.
+"""
 import os
 import subprocess
 import sys

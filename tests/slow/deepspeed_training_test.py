@@ -1,6 +1,6 @@
-"""DeepSpeed trainings of tests/python/with_deepspeed/train.py on cpu and sim, compared with stock
-DeepSpeed, and AutoTP of all kinds of models, compared with the whole model. Skips without DeepSpeed
-(tools/setup --deepspeed).
+"""Tests of DeepSpeed with AnyAccel on cpu and sim: the trainings of
+tests/python/with_deepspeed/train.py compared with stock DeepSpeed, and AutoTP of all kinds of
+models compared with the whole model. Skipped without DeepSpeed (tools/setup --deepspeed).
 """
 import os
 import subprocess
@@ -20,6 +20,6 @@ class Sweep(unittest.TestCase):
 
 if __name__ == "__main__":
     if subprocess.run([os.environ["ANYACCEL_TEST_PYTHON"], "-c", "import deepspeed.launcher.runner"], capture_output=True).returncode:
-        print("SKIP: the Python of the tests has no DeepSpeed (tools/setup --deepspeed)")
+        print("SKIP: the tests' Python has no DeepSpeed (tools/setup --deepspeed)")
         sys.exit(77)
     unittest.main()

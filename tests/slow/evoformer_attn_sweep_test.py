@@ -1,5 +1,5 @@
-"""Evoformer attention with biases and its gradients, compared with plain attention for 400 random
-shapes, types and masks.
+"""Compare Evoformer attention with biases, and its gradients, with plain attention for 400 random
+shapes, dtypes and masks.
 """
 import unittest
 

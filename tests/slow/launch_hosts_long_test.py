@@ -1,4 +1,4 @@
-"""The long tests of tests/e2e/launch_hosts_test.py: more network failures, also with pdsh, and
+"""The long tests of tests/e2e/launch_hosts_test.py: further network failures, also with pdsh, and
 hundreds of megabytes of output.
 """
 import os
@@ -25,7 +25,7 @@ class MuchOutput:
     def test_output(self):
         self.check_output(100)
 
-    # Fails if a line of that much output is lost or reordered.
+    # Fails if a line of hundreds of megabytes from several hosts is lost or reordered.
     def test_prefixed_output(self):
         self.check_prefixed_output(2000000)
 
@@ -40,7 +40,7 @@ class PdshOutput(MuchOutput, short.OverHosts, hosts.HostsTest):
 
 
 def load_tests(loader, *_):
-    """Select only the tests that the short runs omit."""
+    """Load only the tests that tests/e2e/launch_hosts_test.py does not run."""
     long = loader.getTestCaseNames(short.CutLong)
     names = [(PdshCut, name) for name in long] + [(SshCut, name) for name in long if not hasattr(short.Ssh, name)]
     names += [(kind, name) for kind in (SshOutput, PdshOutput) for name in loader.getTestCaseNames(MuchOutput)]

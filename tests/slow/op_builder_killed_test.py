@@ -1,5 +1,5 @@
-"""Op builds that are killed at 50 random times block no one, leave no partial library, and end
-their compilers.
+"""Tests that op builds, killed at 50 random times, block no other build, leave no partial library
+and end their compilers.
 """
 import os
 import subprocess
@@ -7,7 +7,8 @@ import unittest
 
 
 class OpBuilderKilled(unittest.TestCase):
-    # Fails if RacesTest.KilledBuilderBlocksNobody fails, of which `make test` runs only 4 kills.
+    # Fails if the unit test RacesTest.KilledBuilderBlocksNobody fails with 50 kills instead of the
+    # 4 of `make test`.
     def test_fifty_kills(self):
         program = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "bin/unit_base")
         done = subprocess.run([program, "--gtest_filter=RacesTest.KilledBuilderBlocksNobody"], text=True, capture_output=True,

@@ -1,12 +1,12 @@
-"""Run tests of tests/python with more cases than `make test` does."""
+"""Helper that runs tests of tests/python with more cases than `make test` does."""
 import os
 import subprocess
 import sys
 
 
 def sweep(module, *arguments, **variables):
-    """Run pytest with `arguments`: options, then a file of tests/python. Skip if the package lacks
-    `module` of anyaccel/ops.
+    """Run pytest with `arguments`: options, followed by a file of tests/python. Skip if the built
+    package lacks anyaccel/ops/`module`.
     """
     package = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "python")
     if not os.path.exists(os.path.join(package, "anyaccel", "ops", module)):

@@ -1,5 +1,5 @@
-"""Ranks that are killed at 50 random times leave no shared memory behind, and the others get an
-error.
+"""Tests that ranks killed at 50 random times leave no shared memory behind, and that the other
+ranks get an error.
 """
 import os
 import subprocess
@@ -7,8 +7,8 @@ import unittest
 
 
 class ShmCommKilled(unittest.TestCase):
-    # Fails if ShmConnect.NothingIsLeftAfterAKill or ShmFolder.NothingIsLeftThereAfterAKill fails,
-    # of which `make test` runs only 5 kills.
+    # Fails if one of the unit tests *AfterAKill fails with 50 kills instead of the 5 of `make
+    # test`.
     def test_fifty_kills(self):
         program = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "bin/unit_shm")
         variables = {name: value for name, value in os.environ.items() if name != "ANYACCEL_SHM_DIR"}

@@ -1,5 +1,5 @@
-"""Collectives over shared memory with more than 4 GiB, and more than 2^32 elements, per tensor.
-Needs 12 GiB of memory.
+"""Tests of collectives over shared memory with more than 4 GiB and more than 2^32 elements per
+tensor. They need 14 GiB of free memory.
 """
 import os
 import subprocess
@@ -15,8 +15,7 @@ GIB = 1 << 30
 
 
 def blocks(tensor, first, add, factor=1):
-    """Yield blocks of the tensor with the expected values: index % PERIOD * factor + add, modulo
-    256.
+    """Yield blocks of the tensor and their expected values: (index % PERIOD * factor + add) % 256.
     """
     import torch
     pattern = ((torch.arange(BLOCK + PERIOD) % PERIOD * factor + add) % 256).to(torch.uint8)[first % PERIOD:]
@@ -32,7 +31,7 @@ def fill(tensor, add):
 
 def check(tensor, add, factor=1, first=0):
     for number, (part, wanted) in enumerate(blocks(tensor, first, add, factor)):
-        assert part.equal(wanted), f"wrong from {first + number * BLOCK} on"
+        assert part.equal(wanted), f"wrong values in the block at element {first + number * BLOCK}"
 
 
 def run(rank, store):
@@ -71,12 +70,12 @@ def run(rank, store):
 
 
 class ShmCommLarge(unittest.TestCase):
-    # Fails if a size, count or offset of any collective is truncated to 32 bits.
+    # Fails if a collective truncates a size, count or offset to 32 bits.
     def test_beyond_four_gibibytes(self):
         with open("/proc/meminfo", encoding="ascii") as file:
             free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
         if free < 14 * GIB:
-            print(f"SKIP: 14 GiB of memory are needed, {free // GIB} GiB are free")
+            print(f"SKIP: requires 14 GiB of free memory; {free // GIB} GiB are free")
             sys.exit(77)
         with tempfile.TemporaryDirectory() as folder:
             ranks = [subprocess.Popen([sys.executable, "-W", "ignore", __file__, "rank", str(rank), f"{folder}/store"]) for rank in range(2)]

@@ -1,5 +1,5 @@
-"""Sparse attention and its gradients, compared with dense attention for 400 random shapes, types
-and masks.
+"""Compare sparse attention and its gradients with dense attention for 400 random shapes, dtypes and
+masks.
 """
 import unittest
 

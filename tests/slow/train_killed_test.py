@@ -1,5 +1,5 @@
-"""A training run that is repeatedly killed at random times resumes each time, and ends with the
-weights of an uninterrupted run.
+"""Tests that a training run that is killed at random times can be resumed each time, and ends with
+the weights of an uninterrupted run.
 """
 import os
 import pathlib
@@ -31,15 +31,15 @@ class TrainKilled(SmallModelTest):
     def weights(self, out):
         return (pathlib.Path(out) / "model.safetensors").read_bytes()
 
-    # Fails if a kill leaves a mixture of two checkpoints, no checkpoint, or one that does not
-    # resume where it stopped.
+    # Fails if a kill leaves a mixture of two checkpoints, or no checkpoint that resumes where it
+    # stopped.
     def test_kills_change_nothing(self):
         seed = random.SystemRandom().randrange(1 << 32)
         moments = random.Random(seed)
         new = ["--data", self.data, *SMALL.split(), "--steps", "2000", "--dropout", "0.1", "--save-every", "1"]
         whole, killed = os.path.join(self.folder, "whole"), os.path.join(self.folder, "killed")
         self.finish(new, whole)
-        # The first checkpoint; from here on, one always exists.
+        # Kill the first run after its first checkpoint. From then on, there is always a checkpoint.
         with self.start(new, killed) as process:
             while not os.path.exists(os.path.join(killed, "config.json")) and process.poll() is None:
                 time.sleep(0.01)

@@ -1,5 +1,5 @@
-"""Transformer layers and their gradients, compared with the plain layer for 300 random shapes,
-types, masks and options.
+"""Compare transformer layers and their gradients with plain layers for 300 random shapes, dtypes,
+masks and options.
 """
 import unittest
 

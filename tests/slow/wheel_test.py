@@ -1,5 +1,5 @@
-"""The wheel: built as `pip install .` builds it, installed into a new environment next to the
-build's torch, and used there.
+"""Tests of the wheel: built as by `pip install .`, and installed into a new environment with the
+build's torch.
 """
 import json
 import os
@@ -19,7 +19,7 @@ from installed import BUILD, SOURCE, cached  # noqa: E402
 
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 ENVIRONMENT = {key: value for key, value in installed.ENVIRONMENT.items() if not key.startswith(("SIM_", "PYTHONPATH", "VIRTUAL_ENV"))}
-# Next to the build folder, so that the sources have the same relative path as in the build and the
+# This folder is next to the build folder, so that the sources have the same relative path and the
 # compiler cache finds them.
 FOLDER = BUILD.with_name(BUILD.name + "_wheel")
 
@@ -34,34 +34,35 @@ def has(module):
 
 def missing():
     if cached("ANYACCEL_BUILD_PYTHON") != "ON" or cached("ANYACCEL_SANITIZE") or cached("ANYACCEL_MINIMAL") == "ON":
-        return "wheels are of builds with the Python package and the program"
+        return "wheels require a build with the Python package and the program"
     for module in ("scikit_build_core", "pip"):
         if not has(module):
             return f"{module} is not installed"
     if not cached("ANYACCEL_CCACHE").startswith("/") and os.environ.get("ANYACCEL_TEST_WHEEL") != "1":
-        return "without ccache everything would be compiled once more; ANYACCEL_TEST_WHEEL=1 does that"
+        return "without ccache, everything would be compiled again; set ANYACCEL_TEST_WHEEL=1 to run the test anyway"
     return None
 
 
 def build_wheel(folder, *options):
-    """Build the wheel into a folder and return its path. Compiles only what the compiler cache
-    lacks.
+    """Build the wheel into a folder and return its path. Only files that are missing from the
+    compiler cache are compiled.
     """
+    # The compiler cache depends on the compiler's name, so use the same name as the build.
     run(PYTHON, "-m", "pip", "wheel", "--no-deps", "-w", folder, f"-Cbuild-dir={FOLDER}", *options, SOURCE,
-        env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", "CXX": cached("CMAKE_CXX_COMPILER")})  # the cache depends on the name
+        env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", "CXX": cached("CMAKE_CXX_COMPILER")})
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 def contents(wheel):
-    """Return {file: (size, checksum)} without the wheel's metadata."""
+    """Return {file: (size, checksum)} of a wheel without its metadata."""
     with zipfile.ZipFile(wheel) as files:
         return {info.filename: (info.file_size, info.CRC) for info in files.infolist() if not re.search(r"\.dist-info/", info.filename)}
 
 
 def environment_with_torch(folder):
-    """Create an environment that contains only the build's torch; return its Python and its package
-    folder.
+    """Create an environment that contains only the build's torch. Return its Python and its
+    site-packages folder.
     """
     run(PYTHON, "-m", "venv", "--without-pip", folder)
     python = folder / "bin/python3"
@@ -80,13 +81,13 @@ class Wheel(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        # Without isolation, nothing is downloaded.
+        # Without build isolation, pip downloads nothing.
         cls.wheel = build_wheel(cls.folder, "--no-build-isolation")
         cls.python, cls.site = environment_with_torch(cls.folder / "fresh")
         pip(cls.python, "install", "-q", "--no-deps", "--no-index", cls.wheel)
 
-    # Fails if a part is missing, tests are included, or a file is duplicated because a wheel cannot
-    # contain links.
+    # Fails if the wheel lacks a part or contains tests. Also fails if a library is duplicated,
+    # because wheels cannot contain symbolic links.
     def test_contents(self):
         sizes = contents(self.wheel)
         with zipfile.ZipFile(self.wheel) as wheel:
@@ -97,20 +98,21 @@ class Wheel(unittest.TestCase):
                      "anyaccel/include/anyaccel/accelerator.h", "anyaccel/lib/cmake/anyaccel/anyaccelConfig.cmake",
                      "anyaccel/share/anyaccel/ops/cpu_adam/cpu_adam.op", "anyaccel/share/anyaccel/backend_template/CMakeLists.txt"):
             self.assertIn(part, names)
-        # The hook with which DeepSpeed uses AnyAccel is next to the package, where Python reads
-        # .pth files; nothing else is.
+        # Only the hook through which DeepSpeed uses AnyAccel is outside the package, because Python
+        # reads .pth files only in site-packages.
         self.assertEqual(sorted(n for n in names if not re.match(r"anyaccel(-[^/]*\.(dist-info|data))?/", n)),
                          ["_anyaccel_deepspeed.py", "anyaccel_deepspeed.pth"])
         tests = [n for n in names if re.search(r"unit_|_test\.(py|cpp)$|\.bench\.|/libfake_", n) and "/backend_template/" not in n]
         self.assertEqual(tests, [])
         big = [known for name, known in sizes.items() if re.match(r"anyaccel/lib/[^/]*\.so", name)]
-        self.assertLessEqual(len(big) - len(set(big)), 7)  # linker names: base, anyaccel, comm, ops, text, llm, conformance
+        # The linker names of base, anyaccel, comm, ops, text, llm and conformance are copies.
+        self.assertLessEqual(len(big) - len(set(big)), 7)
         version = re.search(r"project\(anyaccel VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text()).group(1)
         self.assertIn(f"\nVersion: {version}\n", metadata)
         self.assertIn("Requires-Dist: torch", metadata)
 
-    # Fails if pip's default build isolation does not find the torch that it hides, or gives another
-    # wheel.
+    # Fails if a build with pip's isolation, which hides the installed torch, fails or gives a
+    # different wheel.
     def test_isolated_build(self):
         fetched = run(PYTHON, "-m", "pip", "download", "-q", "--no-deps", "-d", self.folder / "fetched", "scikit-build-core", check=False)
         if fetched.returncode:
@@ -118,7 +120,7 @@ class Wheel(unittest.TestCase):
         (self.folder / "isolated").mkdir()
         self.assertEqual(contents(build_wheel(self.folder / "isolated")), contents(self.wheel))
 
-    # Fails if the type stubs are not installed, or not found by other packages.
+    # Fails if mypy does not find the package's type stubs.
     def test_types(self):
         if not has("mypy"):
             self.skipTest("mypy is not installed")
@@ -129,14 +131,15 @@ class Wheel(unittest.TestCase):
         self.assertIn('client.py:2: error: Incompatible types in assignment (expression has type "int", variable has type "str")', done.stdout)
         self.assertIn("Found 1 error", done.stdout)
 
-    # Fails if ANYACCEL_DEEPSPEED does not act in every Python process, the hook acts without it, or
-    # it imports torch.
+    # Fails if the hook for DeepSpeed is active without ANYACCEL_DEEPSPEED, or inactive with it.
+    # Also fails if it imports torch.
     def test_hook_for_deepspeed(self):
         code = "import sys; print(any(type(f).__module__ == '_anyaccel_deepspeed' for f in sys.meta_path), 'torch' in sys.modules)"
         for value, found in (("1", "True False\n"), ("0", "False False\n")):
             self.assertEqual(run(self.python, "-c", code, env={"ANYACCEL_DEEPSPEED": value}).stdout, found)
 
-    # Fails if uninstalling the package leaves a file behind, or removes another package's file.
+    # Fails if uninstalling the package leaves a file behind, or if it removes a file of another
+    # package.
     def test_uninstall_leaves_nothing(self):
         root = self.folder / "emptied"
         python, _ = environment_with_torch(root)
@@ -152,8 +155,8 @@ class Wheel(unittest.TestCase):
         pip(python, "uninstall", "-q", "-y", "anyaccel")
         self.assertEqual(files(), before)
 
-    # Fails if the installed package needs the build tree, or its program is not found by name or by
-    # `python -m anyaccel`.
+    # Fails if the installed program needs the build tree, or if `python -m anyaccel` is not the
+    # same program.
     def test_program(self):
         report = json.loads(run(self.python, "-m", "anyaccel", "report", "--json", env={"DS_ACCELERATOR": "cpu"}).stdout)
         self.assertEqual(report["accelerator"], "cpu")
@@ -167,27 +170,27 @@ class Wheel(unittest.TestCase):
             self.assertNotIn("not found", libraries)
             self.assertNotIn(str(BUILD), libraries)
 
-    # Fails if an op's library or the conformance kit is not where the wheel's libraries look.
+    # Fails if the wheel's libraries do not find an op's library or the conformance kit.
     def test_ops_and_kit(self):
         code = ("import anyaccel, torch; from anyaccel.ops import cpu_adam; a = anyaccel.get_accelerator(); "
                 "print(a.create_op_builder('CPUAdamBuilder').load().__name__, anyaccel.report(show=False)['versions']['torch (Python)'])")
         self.assertRegex(run(self.python, "-c", code, env={"DS_ACCELERATOR": "cpu"}).stdout, r"^anyaccel\.ops\.cpu_adam 2\.")
         run(self.python, "-m", "anyaccel", "conformance", "--backend", "cpu", "--suite", "identity")
 
-    # Fails if a DeepSpeed user's program does not run from the wheel.
-    def test_example_of_the_cpu(self):
+    # Fails if DeepSpeed's example program for the CPU does not run with the wheel.
+    def test_cpu_example(self):
         text = (SOURCE / "tests/python/seeds/cpu.txt").read_text().replace("deepspeed", "anyaccel")
         self.assertIn("Device: cpu\n", run(self.python, "-c", text, env={"ANYACCEL_CCL": "off"}).stdout)
 
-    # Fails if the wheel's simulator does not find its parts, or the package next to them.
+    # Fails if the wheel's simulator does not find its library or the Python package.
     def test_sim_run(self):
         if cached("ANYACCEL_SIM") != "ON":
             self.skipTest("this build has no simulator")
         code = "import torch; print(torch.ones(2, device='sim').sum().item())"
         self.assertEqual(run(self.python, "-m", "anyaccel", "sim", "run", "--", self.python, "-c", code).stdout, "2.0\n")
 
-    # Fails if a Python without torch does not get a message that says what to install.
-    def test_no_torch_is_said(self):
+    # Fails if the error without torch does not say what to install.
+    def test_missing_torch(self):
         empty = self.folder / "empty"
         run(sys.executable, "-m", "venv", "--without-pip", empty)
         done = run("cmake", "-S", SOURCE, "-B", self.folder / "none", "-G", "Ninja", "-DSKBUILD=2", f"-DPython_EXECUTABLE={empty}/bin/python3",

@@ -33,8 +33,7 @@ def declared(sides, prepare=()):
 
 
 class SmallRepository(unittest.TestCase):
-    """A repository with this tree's runner, and benchmarks that print the file `text` of their
-    commit.
+    """A repository with this tree's runner, and benchmarks that print their commit's file `text`.
     """
 
     def setUp(self):
@@ -77,7 +76,7 @@ class Commits(SmallRepository):
                 commits.resolve(self.root, name)
         self.assertEqual(commits.resolve(self.root, "HEAD"), (self.git("rev-parse", "HEAD"), "first"))
 
-    # Fails if a comparison silently omits uncommitted changes, or an untracked file prevents it.
+    # Fails if a comparison ignores uncommitted changes, or an untracked file prevents it.
     def test_dirty_tree(self):
         (self.root / "notes").write_text("mine")
         commits.check_clean(self.root)
@@ -88,8 +87,8 @@ class Commits(SmallRepository):
         with self.assertRaisesRegex(commits.CannotCompare, "got 'CMakeLists.txt' and 1 more"):
             commits.check_clean(self.root)
 
-    # Fails if a checkout is recreated each time, cannot be recreated after `make clean`, or is used
-    # although it was changed.
+    # Fails if a checkout is recreated each time, or is used although its files were changed. After
+    # `make clean`, it must be recreated.
     def test_check_out(self):
         cache, head = self.root / "build/compare", self.git("rev-parse", "HEAD")
         source = commits.check_out(self.root, cache, head)
@@ -102,7 +101,8 @@ class Commits(SmallRepository):
         shutil.rmtree(self.root / "build")
         self.assertTrue((commits.check_out(self.root, cache, head) / "text").exists())
 
-    # Fails if another commit's runner reads a benchmark, so that fields added later are errors.
+    # Fails if a benchmark is read with another commit's runner, so that fields added later are
+    # errors.
     def test_benchmarks_are_read_by_their_own_runner(self):
         declare = self.root / "benchmarks/runner/declare.py"
         declare.write_text(declare.read_text().replace('    keep: tuple = ()\n', '    keep: tuple = ()\n    later: int = 7\n'))
@@ -126,8 +126,8 @@ class Commits(SmallRepository):
         self.assertEqual(commits.targets([op], self.root), ["anyaccel_prebuilt_adam_op", "anyaccel_python", "lib/libplain.so"])
         self.assertEqual(commits.targets([generate], self.root), ["anyaccel_prebuilt_decoder", "bin/bench_generate"])
 
-    # Fails if both builds do not share files made by the same program, or share files made by
-    # different programs.
+    # Fails if the two builds share files made by different programs, or do not share files made by
+    # the same program.
     def test_data_folder(self):
         build = commits.Build("old", "c", "s", self.root, "python3")
         (self.root / "benchmarks/make.py").write_text("one")
@@ -141,9 +141,9 @@ class Commits(SmallRepository):
 
 @unittest.skipUnless(shutil.which("cmake") and shutil.which("ninja"), "cmake or ninja is not installed")
 class WholeComparisons(SmallRepository):
-    # Fails if a side does not run its own commit's program: only there, the figures differ. Also
-    # fails if a slower figure does not give exit status 1, a faster rate counts as slower, or the
-    # failing peer runs or appears in the table.
+    # Fails if a build does not run its own commit's program. Only the programs' figures differ. A
+    # slower figure must give exit status 1, a faster rate must not count as slower, and peers must
+    # neither run nor appear in the table.
     def test_slower(self):
         self.write("kept", '{"x_us": 110, "y_tokens_s": 60, "torch_us": 1}')
         self.commit("second")
@@ -153,10 +153,11 @@ class WholeComparisons(SmallRepository):
         self.assertRegex(text, r"\| ours: y tokens s \| 50.00 \| 60.00 \| 0.833 \|.*\| faster \|")
         self.assertEqual((status, out.read_text()), (1, text))
         self.assertNotIn("torch", text)
-        self.assertEqual(self.run_compare("HEAD", "kept", "--with", "HEAD~1")[0], 1)  # now the rate is slower
+        # Now the rate is lower.
+        self.assertEqual(self.run_compare("HEAD", "kept", "--with", "HEAD~1")[0], 1)
 
-    # Fails if a benchmark that one commit renamed prevents the comparison or other verdicts, or
-    # equal commits do not give exit status 0.
+    # Fails if a benchmark that one commit renamed prevents the comparison of others, or equal
+    # commits do not give exit status 0.
     def test_renamed_benchmark(self):
         self.write("before", '{"x_us": 100}')
         self.commit("second")
@@ -168,8 +169,8 @@ class WholeComparisons(SmallRepository):
         self.assertIn("Benchmarks only in NEW: after.", text)
         self.assertIn("1 figures: 0 slower, 0 faster, 1 without a change", text)
 
-    # Fails if a program's failure in one commit looks like success, or the message does not name
-    # the commit.
+    # Fails if a program's failure in one commit counts as success, or the message does not name the
+    # commit.
     def test_failing_side(self):
         self.write("kept", "nonsense")
         self.commit("second")
@@ -178,7 +179,8 @@ class WholeComparisons(SmallRepository):
         self.assertRegex(text, r"No figures: new \(\w{12}\): ours: last line of output is not a JSON object")
         self.assertIn("benchmarks: kept: new (", last)
 
-    # Fails if bad input does not give one clear line and exit status 2: 1 would mean slower.
+    # Fails if invalid input does not give one clear line and exit status 2. Exit status 1 would
+    # mean slower.
     def test_bad_input(self):
         for words, line in ((("nope",), "unknown commit: got 'nope'"), (("HEAD", "nope"), "unknown benchmark: got 'nope', expected one of: kept. List")):
             status, text, last = self.run_compare(*words)
@@ -188,8 +190,8 @@ class WholeComparisons(SmallRepository):
         self.assertIn("uncommitted changes: got 'text'", self.run_compare("HEAD")[2])
         self.assertEqual(self.run_compare("HEAD", "--with", "HEAD")[0], 0)  # uncommitted changes do not matter here
 
-    # Fails if a commit that does not build is measured with the results of an earlier build, or
-    # more is built than the selected benchmarks need.
+    # Fails if a commit that does not build is measured with an earlier build, or more is built than
+    # the selected benchmarks need.
     def test_commit_that_does_not_build(self):
         path = self.root / "benchmarks/kept.bench.py"
         path.write_text(path.read_text().replace("bin/program", "bin/broken"))

@@ -22,20 +22,21 @@ def noisy(center, seed, count=8, noise=0.01):
 
 
 class Statistics(unittest.TestCase):
-    # Fails if one build always runs first, so that a drift in the machine's speed looks like a
+    # Fails if one build always runs first. A drift in the machine's speed would then look like a
     # difference.
     def test_order_is_abba(self):
         words = [word for index in range(4) for word in intervals.order(index)]
         self.assertEqual(words, ["old", "new", "new", "old", "old", "new", "new", "old"])
 
-    # Fails if tokens per second count as seconds, so that a faster commit is reported as slower.
+    # Fails if tokens per second are treated as seconds, so that a faster commit is reported as
+    # slower.
     def test_rates_are_inverted(self):
         self.assertEqual(intervals.time_ratio("decode_tokens_s", 10, 20), 0.5)
         self.assertEqual(intervals.time_ratio("tokens_per_second", 10, 20), 0.5)
         self.assertEqual(intervals.time_ratio("step_ms", 10, 20), 2)
         self.assertIsNone(intervals.kind("logits_off"))
 
-    # Fails if a benchmark uses a unit unknown to intervals.kind(): its figures would not be
+    # Fails if a benchmark uses a unit that intervals.kind() does not know. Its figures would not be
     # compared.
     def test_units_of_all_benchmarks_are_known(self):
         results = json.loads((SOURCE / "docs/benchmarks.json").read_text(encoding="utf-8")).values()
@@ -43,30 +44,30 @@ class Statistics(unittest.TestCase):
         self.assertGreater(len(numbers), 100)
         self.assertEqual({name for name in numbers if intervals.kind(name) is None}, {"logits_off"})
 
-    # Fails if runs disturbed by other programs shift the ratio.
+    # Fails if rounds disturbed by other programs shift the ratio.
     def test_middle_mean_ignores_outliers(self):
         self.assertEqual(intervals.middle_mean([1, 1, 2, 2, 3, 3, 100, 0]), 2)
 
-    # Fails if the quantile of the t distribution, which determines all intervals, is wrong. The
-    # values are from tables of Student's t.
+    # Fails if the quantile of Student's t distribution, which determines all intervals, is wrong.
+    # The expected values are from tables.
     def test_student(self):
         for freedom, want in ((5, 2.571), (7, 2.365), (9, 2.262), (29, 2.045)):
             self.assertAlmostEqual(intervals.student(0.95, freedom), want, delta=0.01)
 
-    # Fails if intervals are too narrow for few rounds (plain percentiles contain the true ratio in
-    # 89 % of these trials), or so wide that no difference is ever resolved.
+    # Fails if intervals are too narrow for few rounds, or too wide to show any difference. Plain
+    # percentiles contain the true ratio in only 89 % of these trials.
     def test_intervals_contain_the_true_ratio(self):
         found = [intervals.bootstrap(noisy(1, seed, 6), resamples=600, seed=seed) for seed in range(400)]
         self.assertGreaterEqual(sum(each.low <= 1 <= each.high for each in found), 0.93 * len(found))
         self.assertLess(sum(each.resolution for each in found) / len(found), 1.6)
 
-    # Fails if more rounds do not narrow the interval: the runner adds rounds until it is narrow
+    # Fails if more rounds do not narrow the interval. The runner adds rounds until it is narrow
     # enough.
     def test_more_rounds_give_a_narrower_interval(self):
         few, many = (intervals.bootstrap(noisy(1, 3, count)).resolution for count in (8, 40))
         self.assertLess(many, few / 1.5)
 
-    # Fails if a verdict is on the wrong side of 1, or a clear difference is lost because its
+    # Fails if a verdict has the wrong direction, or a clear difference is missed because its
     # interval is wide.
     def test_verdicts(self):
         for center, noise, want in ((1.1, 0.01, "slower"), (0.9, 0.01, "faster"), (1.5, 0.1, "slower"), (1.0, 0.01, "no change within the noise"),
@@ -104,13 +105,12 @@ class Rounds(unittest.TestCase):
         taken = compare.take_rounds(self.one_round, rounds, enough, deadline, max_load, clock=lambda: self.now)
         return len(taken)
 
-    # Fails if rounds are added although the resolution is reached, or fewer than `rounds` are
-    # taken.
+    # Fails if rounds are added although the resolution is reached, or fewer than `rounds` are run.
     def test_stops_at_the_resolution(self):
         self.assertEqual(self.take(8, lambda taken: True, 10_000), 8)
         self.assertEqual(self.take(8, lambda taken: len(taken) >= 11, 10_000), 12)  # added in pairs: ABBA
 
-    # Fails if the time limit is ignored, or cuts the rounds requested with --rounds.
+    # Fails if the time limit is ignored, or skips rounds requested with --rounds.
     def test_stops_at_the_deadline(self):
         self.assertEqual(self.take(8, lambda taken: False, 125), 12)
         self.assertEqual(self.take(8, lambda taken: False, 0), 8)
@@ -135,24 +135,25 @@ class Rounds(unittest.TestCase):
             self.take(6, lambda taken: True, 0, max_load=0.5)
 
     def judge(self, ratios):
-        """Return verdicts for a figure x_us with these ratios, and a figure y_us that differs only
-        after the first 8 rounds.
+        """Return the verdicts for a figure x_us with these ratios, and for a figure y_us that
+        differs only after the first 8 rounds.
         """
         source, other = iter(ratios), iter([1.0] * 8 + [1.1] * 8)
         measured = types.SimpleNamespace(one_round=lambda index: numbers(1.0, next(source)) | numbers(1.0, next(other), ("side", "y_us")))
         rows = compare.compare(measured, 8, 3.0, 0.0, 9)
         return {row.key[1]: row.interval.verdict(3.0) for row in rows}
 
-    # Fails if a difference is reported that fresh rounds do not confirm, or that only fresh rounds
-    # show: with a hundred figures, every run would then end with status 1.
-    def test_differences_by_chance_are_dropped(self):
+    # Fails if a difference is reported that further rounds do not confirm, or that only they show.
+    # With a hundred figures, every run would then end with status 1.
+    def test_unconfirmed_differences_are_dropped(self):
         self.assertEqual(self.judge(noisy(1.02, 1) + noisy(1.0, 2)), {"x_us": "no change within the noise", "y_us": "no change within the noise"})
 
     # Fails if a real difference is not reported, or rounds are measured again unnecessarily.
     def test_differences_are_confirmed(self):
         self.assertEqual(self.judge(noisy(1.05, 1) + noisy(1.05, 2))["x_us"], "slower")
         self.assertEqual(self.judge(noisy(0.95, 1) + noisy(0.95, 2))["x_us"], "faster")
-        self.assertEqual(self.judge(noisy(1.0, 2))["x_us"], "no change within the noise")  # else more than 8 values
+        # Otherwise more than 8 values would be read.
+        self.assertEqual(self.judge(noisy(1.0, 2))["x_us"], "no change within the noise")
 
 
 class Table(unittest.TestCase):
@@ -162,8 +163,7 @@ class Table(unittest.TestCase):
         page.add("Title", verdicts.rows(taken), only or {"old": [], "new": ["added side"]})
         return page
 
-    # Fails if a row has a ratio, interval, resolution or median in the wrong column, or `slower` is
-    # not counted.
+    # Fails if a number in a row is in the wrong column, or `slower` is not counted.
     def test_rows(self):
         page = self.page([numbers(10.0, 12.0)] * 8)
         self.assertIn("| side: x us | 10.00 | 12.00 | 1.200 | 1.200 to 1.200 | 0.0 % | 8 | slower |", page.text())
@@ -178,7 +178,7 @@ class Table(unittest.TestCase):
         self.assertIn("Benchmarks only in OLD: gone.", text)
         self.assertIn("Only in NEW: added side.", text)
 
-    # Fails if a number that is not a speed gets a verdict, or a zero ends the program.
+    # Fails if a number that is not a speed gets a verdict, or a zero causes a crash.
     def test_numbers_that_are_not_speeds(self):
         text = self.page([{("side", "logits_off"): {"old": 1.0, "new": 2.0}, ("side", "z_us"): {"old": 0.0, "new": 2.0}}] * 8).text()
         self.assertIn("| side: logits off | 1.00 | 2.00 |  |  |  | 8 | not a speed |", text)
@@ -199,15 +199,15 @@ def declared(sides):
 class Sides(unittest.TestCase):
     # Fails if peers run, which takes most of the time, or a side that only one commit has is not
     # reported.
-    def test_pairs(self):
+    def test_pairing_of_sides(self):
         found = {"old": declared([{"name": "a", "ours": [""]}, {"name": "peer", "ours": []}, {"name": "gone", "ours": [""]}]),
                  "new": declared([{"name": "a", "ours": [""]}, {"name": "peer", "ours": []}, {"name": "added", "ours": [""]}])}
         pairs, only = compare.pair_up(found, {})
         self.assertEqual([pair.name for pair in pairs], ["a"])
         self.assertEqual(only, {"old": ["gone"], "new": ["added"]})
 
-    # Fails if peers of a commit without `ours` count as AnyAccel, or only one of the two programs
-    # omits its peers: the measuring conditions would then differ.
+    # Fails if peers of a commit without `ours` count as AnyAccel's. Both programs must run the same
+    # sides, so that the conditions of the measurement are equal.
     def test_commits_that_do_not_declare_ours(self):
         reference = {"b": declared([{"name": "a", "ours": ["our_"]}, {"name": "peer", "ours": []}])}
         old = declared([{"name": "a", "command": []}, {"name": "peer", "command": []}])
@@ -218,24 +218,24 @@ class Sides(unittest.TestCase):
         [pair], _ = compare.pair_up({"old": new, "new": new}, reference)
         self.assertEqual(compare.side_of(pair, "old", "/data").env["BENCHMARK_ONLY"], "our_")
 
-    # Fails if a field that a later commit adds to Side prevents the comparison, or a benchmark's
-    # files are in the build tree, which is recreated more often than the models in it.
+    # Fails if a field that a later commit adds to Side prevents the comparison. A benchmark's files
+    # must not be in the build tree, which is recreated more often than the models.
     def test_side_of_another_commit(self):
         side = {"name": "a", "command": ["{build}/bin/x", "{build}/benchmarks/models"], "env": {"OUT": "{build}/benchmarks/o"}, "ours": [""], "later": 1}
         [pair], _ = compare.pair_up({"old": declared([side]), "new": declared([side])}, {})
         made = compare.side_of(pair, "old", pathlib.Path("/data"))
         self.assertEqual((made.command, made.env), (["{build}/bin/x", "/data/models"], {"OUT": "/data/o"}))
 
-    # Fails if a program measures peers that were not requested, or omits its own numbers.
-    def test_wanted(self):
+    # Fails if a program measures peers that were not requested, or omits its own figures.
+    def test_requested_sides(self):
         sides = {"anyaccel": 1, "own_state": 2, "torch": 3, "anyaccelerate": 4}
         with mock.patch.dict(os.environ, BENCHMARK_ONLY="anyaccel_,own_"):
             self.assertEqual(by_turns.wanted(sides), {"anyaccel": 1, "own_state": 2})
         with mock.patch.dict(os.environ, BENCHMARK_ONLY=""):
             self.assertEqual(by_turns.wanted(sides), sides)
 
-    # Fails if a benchmark of the project has no side of AnyAccel to compare.
-    def test_every_benchmark_has_a_side_of_ours(self):
+    # Fails if one of the project's benchmarks has no side of AnyAccel to compare.
+    def test_every_benchmark_has_an_anyaccel_side(self):
         reference = commits.describe(SOURCE)
         self.assertLessEqual(set(compare.DEFAULT), set(reference))
         for name, benchmark in reference.items():

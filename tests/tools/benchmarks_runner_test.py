@@ -1,4 +1,6 @@
-"""The benchmark runner: order of sides, verdicts, refusal on a busy machine, and the page."""
+"""The benchmark runner: order of sides, verdicts, waiting for an idle machine, and the page of
+results.
+"""
 import json
 import os
 import pathlib
@@ -32,7 +34,7 @@ def quiet(_max_load):
 
 class Runner(unittest.TestCase):
     def setUp(self):
-        # A separate test covers waiting.
+        # Waiting has its own test.
         self.addCleanup(setattr, load, "wait_until_quiet", load.wait_until_quiet)
         if "busy" not in self.id():
             load.wait_until_quiet = quiet
@@ -43,15 +45,15 @@ class Runner(unittest.TestCase):
     def tracing(self, name, number="1"):
         return side(name, f"open({self.trace!r}, 'a').write({name!r}); print('noise'); print('{{\"x\": {number}}}')")
 
-    # Fails if a side always runs after the same other one, or the first, cold runs count.
+    # Fails if the order of the sides does not alternate, or the first runs count, although caches
+    # are cold.
     def test_sides_alternate(self):
         result = measure.run(bench([self.tracing("a"), self.tracing("b")]), PLACES, 7, max_load=99)
         with open(self.trace, encoding="ascii") as file:
             self.assertEqual(file.read(), "ab" + "abba" * 3 + "ab")
         self.assertEqual(result["numbers"]["a"]["x"]["rounds"], 7)
 
-    # Fails if a target is judged on the wrong side of its limit, or not by the median of paired
-    # rounds.
+    # Fails if a target's verdict is wrong, or is not based on the median of paired rounds.
     def test_targets(self):
         targets = [Target("low", lambda n: n["b"]["x"] / n["a"]["x"], at_most=1.9),
                    Target("enough", lambda n: n["b"]["x"], at_least=2.0)]
@@ -63,19 +65,20 @@ class Runner(unittest.TestCase):
     def test_summary(self):
         self.assertEqual(measure.summary([5, 1, 9, 3, 7]), {"median": 5, "low": 3, "high": 7, "min": 1, "max": 9, "rounds": 5})
 
-    # Fails if figures are reported while other programs are running.
+    # Fails if measurements start while other programs are running.
     def test_busy_machine_is_refused(self):
         with self.assertRaises(load.TooBusy):
             load.wait_until_quiet(max_load=-1, patience=0)
 
-    # Fails if a side's own work counts as disturbance.
-    def test_work_of_the_sides_is_own(self):
+    # Fails if a side's own work counts as a disturbance.
+    def test_work_of_sides_is_not_a_disturbance(self):
         before = load.own_seconds()
         measure.call(side("a", "import time\nwhile time.process_time() < 0.5: pass\nprint('{\"x\": 1}')"), PLACES)
         self.assertGreater(load.own_seconds() - before, 0.4)
 
-    # Fails if the work of other programs does not count, or counts per round instead of per second.
-    def test_work_of_others_counts(self):
+    # Fails if the work of other programs is not counted, or is counted per round instead of per
+    # second.
+    def test_work_of_other_programs_counts(self):
         busy, own, clock = iter([100.0, 106.0]), iter([10.0, 12.0]), iter([0.0, 8.0])
         with mock.patch.object(load, "busy_seconds", lambda: next(busy)), mock.patch.object(load, "own_seconds", lambda: next(own)), \
                 mock.patch.object(load.time, "monotonic", lambda: next(clock)):
@@ -83,21 +86,21 @@ class Runner(unittest.TestCase):
                 pass
         self.assertEqual(watch.others, 0.5)
 
-    # Fails if unwanted values, or values that are not numbers, appear on the page.
-    def test_only_wanted_numbers(self):
+    # Fails if figures that were not requested, or values that are not numbers, are kept.
+    def test_only_requested_figures(self):
         numbers = measure.call(side("a", "print('{\"x\": 1, \"y\": 2, \"ok\": true, \"text\": \"3\"}')"), PLACES)
         self.assertEqual(numbers, {"x": 1.0, "y": 2.0})
         wanted = side("a", "print('{\"x\": 1, \"y\": 2}')", keep=("y",))
         self.assertEqual(measure.call(wanted, PLACES), {"y": 2.0})
 
-    # Fails if the ratio is inverted, or each of many sides does not get a row.
+    # Fails if the ratio is inverted, or one of several sides does not get a row.
     def test_tables(self):
         two = measure.run(bench([self.tracing("a", "2"), self.tracing("b", "5")]), PLACES, 7, max_load=99)
         self.assertIn("| x | 2.00 (2.00 to 2.00) | 5.00 (5.00 to 5.00) | 2.50 |", write.figures(two))
         four = measure.run(bench([self.tracing(name) for name in "abcd"]), PLACES, 7, max_load=99)
         self.assertIn("\n| d | 1.00 (1.00 to 1.00) |", write.figures(four))
 
-    # Fails if a side that crashes or prints invalid output yields a figure.
+    # Fails if a side that crashes or prints invalid output gives a figure.
     def test_failing_sides(self):
         for code, text in (("raise SystemExit(3)", "exit code 3"), ("print('hello')", "not a JSON object")):
             with self.assertRaisesRegex(measure.SideFailed, text):
@@ -109,10 +112,10 @@ class Runner(unittest.TestCase):
         targets = [Target("compared with the peer", lambda n: n["a"]["x"] / n["peer"]["x"], at_most=1)]
         page = write.section(measure.run(bench([self.tracing("a"), peer], targets), PLACES, 7, max_load=99))
         self.assertIn("Left out because it is not installed: peer.", page)
-        self.assertIn("Not judged because a side was left out: compared with the peer.", page)
+        self.assertIn("Not evaluated because a program was left out: compared with the peer.", page)
 
-    # Fails if a benchmark has few rounds without stating so on the page with all figures, or
-    # although its rounds are short. Also fails if long sides run once more to warm up.
+    # Fails if a benchmark with few, long rounds does not say so on the page, with all figures. Too
+    # few short rounds must be an error.
     def test_few_long_rounds(self):
         few = bench([self.tracing("a"), self.tracing("b")])
         few.few_rounds, few.warm_up = "a build takes minutes.", False
@@ -126,8 +129,8 @@ class Runner(unittest.TestCase):
             self.assertIn("2 rounds, ", page)
             self.assertIn("| x | 1.00 | 1.00 | 1.00 |", write.section(measure.run(few, PLACES, 1, max_load=99)))
 
-    # Fails if a benchmark with few rounds runs without giving a reason.
-    def test_few_rounds_want_a_reason(self):
+    # Fails if a benchmark can have few rounds without giving a reason.
+    def test_few_rounds_require_a_reason(self):
         text = "from runner.declare import Benchmark\nbenchmark = Benchmark(title='T', about='a', sides=[], rounds=3{})\n"
         folder = pathlib.Path(self.folder.name)
         (folder / "short.bench.py").write_text(text.format(""), encoding="ascii")
@@ -136,7 +139,7 @@ class Runner(unittest.TestCase):
         (folder / "short.bench.py").write_text(text.format(", few_rounds='it takes an hour'"), encoding="ascii")
         self.assertEqual([benchmark.rounds for benchmark in find(folder)], [3])
 
-    # Fails if repeating one benchmark drops the figures of others from the page.
+    # Fails if repeating one benchmark removes the figures of others from the page.
     def test_page_keeps_other_results(self):
         page = pathlib.Path(self.folder.name) / "benchmarks.md"
         for name in ("one", "two", "one"):
@@ -145,8 +148,8 @@ class Runner(unittest.TestCase):
         self.assertRegex(page.read_text(), r"(?s)## ONE.*## TWO")
         self.assertEqual(list(json.loads(page.with_suffix(".json").read_text())), ["one", "two"])
 
-    # Fails if the picture of a benchmark misses a target, marks a missed one as met, or is not
-    # well-formed.
+    # Fails if a benchmark's picture lacks a target or marks a missed target as met, or is not
+    # well-formed XML.
     def test_picture(self):
         target = {"unit": "x", "min": 1, "max": 2, "rounds": 7, "kind": "at least", "limit": 1.0}
         result = measure.run(bench([self.tracing("a")]), PLACES, 7, max_load=99)
@@ -162,13 +165,14 @@ class Runner(unittest.TestCase):
         self.assertEqual([circle.get("fill") for circle in circles], [plot.MET, plot.MISSED, plot.MET])
         limit = next(float(t.get("x")) for t in tree.findall("s:text", names) if t.text == "limit")
         self.assertEqual([float(circle.get("cx")) > limit for circle in circles], [True, False, True])
-        # The third target uses half of what it may: the same place as twice the wanted ratio.
+        # The third target uses half of its limit, so it has the same position as twice the wanted
+        # ratio.
         self.assertEqual(circles[0].get("cx"), circles[2].get("cx"))
         write.record(page, {**result, "targets": [], "name": "one", "title": "One"}, ["one"])
         self.assertNotIn("svg", page.read_text())
         self.assertEqual(list(page.with_suffix("").glob("*")), [])
 
-    # Fails if a benchmark file of the project does not load.
+    # Fails if one of the project's benchmark files cannot be loaded.
     def test_benchmarks_of_the_project_load(self):
         names = [benchmark.name for benchmark in find(SOURCE / "benchmarks")]
         self.assertIn("calls", names)

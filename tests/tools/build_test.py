@@ -1,4 +1,5 @@
-"""tools/build: forwards compiler messages and the exit status, and estimates the time left."""
+"""tools/build: passes on compiler messages and the exit status, and estimates the remaining time.
+"""
 import importlib.machinery
 import importlib.util
 import os
@@ -38,7 +39,7 @@ class Build(unittest.TestCase):
             done = subprocess.run([sys.executable, "-B", ROOT / "tools/build", "build/x", *options], env=environment, capture_output=True, text=True)
             return done.returncode, done.stdout + done.stderr, log.read_text().split()
 
-    # Fails if a failed build looks successful, or a compiler's message is lost.
+    # Fails if a failed build returns success, or a compiler's message is lost.
     def test_passes_on_status_and_messages(self):
         for status, word in ((0, "done"), (3, "failed")):
             code, said, _ = self.run_tool(status)
@@ -46,13 +47,13 @@ class Build(unittest.TestCase):
             self.assertIn("a.cpp:1: warning: seen", said)
             self.assertIn(f"build: {word}, 3 steps", said)
 
-    # Fails if targets or the number of jobs do not reach CMake.
+    # Fails if targets or the number of jobs are not passed to CMake.
     def test_targets_and_jobs(self):
         _, _, words = self.run_tool(0, "--jobs", "7", "--target", "one", "--target", "two")
         self.assertEqual(words, "--build build/x -j 7 --target one two".split())
 
-    # Fails if the estimate is not proportional to the remaining steps, or is shown before it is
-    # meaningful.
+    # Fails if the estimate is not proportional to the remaining steps, or is shown before enough
+    # steps are finished.
     def test_estimate(self):
         progress = load_tool().progress
         self.assertEqual(progress(20, 80, 60), "build: 20 of 80 steps, 1 min 00 s, about 3 min 00 s left")

@@ -38,8 +38,8 @@ class CheckDocs(unittest.TestCase):
         status, output = self.run_tool({})
         self.assertEqual(status, 0, output)
 
-    # Fails if a link to a heading that does not exist passes, or one to a heading with code, or to
-    # the second of two equal headings, fails.
+    # Fails if a link to a missing heading is accepted, or a correct link to a heading with code or
+    # to the second of two equal headings is rejected.
     def test_headings(self):
         page = {"docs/a.md": "# A page\n\n## Use `x()` and y\n\n## Use `x()` and y\n\n```sh\n# not a heading\n```\n"}
         for anchor in ("a-page", "use-x-and-y", "use-x-and-y-1"):
@@ -51,16 +51,18 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(self.run_tool({"docs/b.md": "# B\n\n[here](#b)\n"})[0], 0)
         self.assertEqual(self.run_tool({"docs/b.md": "# B\n\n[here](#c)\n"})[0], 1)
 
-    # Fails if the README's program may differ from the one that is built.
+    # Fails if a code block in the README is accepted although it differs from the file that is
+    # built.
     def test_code_block_differs_from_its_file(self):
         self.refused("examples/a/main.cpp", "int main() { return 1; }\n", "differs from examples/a/main.cpp")
         self.refused("README.md", "<!-- from: examples/a/main.cpp -->\ntext\n", "are not followed by a code block")
 
-    # Fails if a link to a moved file is accepted.
+    # Fails if a link to a missing file is accepted.
     def test_dead_link(self):
         self.refused("docs/more.md", "[x](gone.md)\n", "broken link: gone.md")
 
-    # Fails if a variable is read but not documented, or documented but never read.
+    # Fails if an environment variable that is read but not documented, or documented but not read,
+    # is accepted.
     def test_environment(self):
         self.refused("src/base/b.cpp", 'auto y = env_flag("DS_NEW");\n', "reads DS_NEW")
         self.refused("src/base/b.cpp", 'auto y = std::getenv("PLAIN");\n', "reads PLAIN")

@@ -38,7 +38,7 @@ class CheckWords(unittest.TestCase):
         status, output = self.run_tool({name: text})
         self.assertEqual(status, 0, output)
 
-    # Fails if a comment is not read, or a comment over two lines is read line by line.
+    # Fails if a comment is not read, or a comment over two lines is not read as one text.
     def test_comments(self):
         self.found("a.cpp", "int a;\n// A number that is\n// no multiple of four.\n", 2, "'is no multiple'")
         self.found("a.h", "/* The file\n   beside it. */\n", 2, "'beside'")
@@ -51,21 +51,22 @@ class CheckWords(unittest.TestCase):
         self.found("a.cpp", 'fail("the file beside it is missing");\n', 1, "'beside'")
         self.found("a.py", 'def f():\n    """Return the file beside it."""\n', 2, "'beside'")
 
-    # Fails if code, data or identifiers are taken for prose.
+    # Fails if code, data or identifiers are treated as prose.
     def test_code_is_not_prose(self):
         self.clean("a.cpp", 'int beside = 1;\nauto b = "beside";\nauto c = R"(the file beside it is here)";\n// Calls `beside`.\n')
         self.clean("a.md", "Text.\n\n```text\nthe file beside it\n```\n\nThe `beside` option.\n")
 
-    # Fails if a question, or "there is no", counts as a construction to avoid.
+    # Fails if a question, or "there is no", is reported as unidiomatic.
     def test_idiomatic_sentences(self):
         self.clean("a.md", "What is a stream? There is no such file. Return what the file contains.\n")
 
-    # Fails if a sentence may begin with a relative clause.
+    # Fails if a sentence that begins with a relative clause as its subject is accepted.
     def test_subject_clauses(self):
         self.found("a.md", "Text.\n\nWhat is missing is rejected.\n", 3, "begin with the subject")
         self.found("a.md", "Nothing that fails is repeated.\n", 1, "name the subject")
 
-    # Fails if overlong lines pass, or code, tables and links of documents do not.
+    # Fails if overlong lines are accepted, or if code, tables or links in documents count as
+    # overlong.
     def test_columns(self):
         self.found("a.md", LONG + "\n", 1, "at most 100")
         self.found("a.cpp", "// " + LONG + "\n", 1, "at most 100")
@@ -74,19 +75,21 @@ class CheckWords(unittest.TestCase):
         self.clean("a.md", f"| {LONG} |\n\n[{LONG}](a.md)\n\n```text\n{LONG}\n```\n")
         self.clean("a.cpp", f'// Text.\nauto a = R"({LONG}\n{LONG})";\n')
 
-    # Fails if the list of patterns is exempt only by accident, or test data is checked.
+    # Fails if test data or the list of patterns, which contains bad examples, is checked.
     def test_exemptions(self):
         self.clean("tests/data/a.md", "What is missing is rejected.\n")
         self.assertIn("beside", (ROOT / "tools/words/avoid.tsv").read_text())
 
-    # Fails if a broken list is used: a pattern without an example, or with one that it does not find.
+    # Fails if an invalid list of patterns is accepted: each pattern needs an example that it
+    # matches.
     def test_broken_list(self):
-        for line, words in (("\\bfoo\\b\tbar\n", "expected three fields"), ("\\bfoo\\b\tbar\tbaz\n", "does not find its example")):
+        for line, words in (("\\bfoo\\b\tbar\n", "expected three fields"), ("\\bfoo\\b\tbar\tbaz\n", "does not match its example")):
             status, output = self.run_tool({"tools/words/avoid.tsv": line, "a.md": "Text.\n"})
             self.assertEqual(status, 1)
             self.assertIn(words, output)
 
-    # Fails if misspelled words pass, the dictionary is ignored, or a missing codespell counts as success.
+    # Fails if misspelled words are accepted, or the dictionary is ignored. A missing codespell must
+    # be an error.
     def test_spelling(self):
         folder = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, folder)

@@ -41,7 +41,7 @@ class Conformance(unittest.TestCase):
             done = subprocess.run([sys.executable, "-B", ROOT / "tools/conformance", "--build", build, *options], capture_output=True, text=True)
             return done.returncode, done.stdout, [line.split() for line in log.read_text().splitlines()]
 
-    # Fails if a backend that does not conform, or cannot run, does not fail the whole run.
+    # Fails if the exit status is 0 although a backend does not conform or cannot run.
     def test_exit_status(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu\nANYACCEL_SIM:BOOL=ON\n"
         self.assertEqual(self.judge(cache, "cpu", "sim")[0], 0)
@@ -52,27 +52,26 @@ class Conformance(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("no such device", said)
 
-    # Fails if a backend is skipped, or runs without its stand-in.
-    def test_all_have_their_stand_in(self):
+    # Fails if a backend is skipped, or runs without the simulator standing in for its device.
+    def test_all_backends_run_on_the_simulator(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two\nANYACCEL_SIM:BOOL=ON\n"
         self.assertEqual(self.judge(cache)[2], [["cpu", "-"], ["one", "one"], ["two", "two"], ["sim", "-"]])
 
-    # Fails if a backend whose device type LibTorch occupies is judged or skipped silently, or
-    # skipped although LibTorch occupies none. Also fails if the short run takes fewer backends than
-    # possible.
-    def test_places_that_libtorch_keeps(self):
+    # Fails if a backend whose device type LibTorch already uses is tested, or is skipped without a
+    # message. The short run must replace it with another backend.
+    def test_device_types_used_by_libtorch(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two;three;four\nANYACCEL_SIM:BOOL=ON\n"
         for options in ((), ("--some",)):
             status, said, judged = self.judge(cache, *options, accelerator="another")
             self.assertEqual((status, sorted(name for name, _ in judged)), (0, ["cpu", "four", "sim", "two"]))
-            self.assertIn("one    is not judged: [sim] the LibTorch of this process", said)
-            self.assertIn("three  is not judged", said)
+            self.assertIn("one    is not tested: [sim] the LibTorch of this process", said)
+            self.assertIn("three  is not tested", said)
         self.assertEqual([name for name, _ in self.judge(cache)[2]], ["cpu", "one", "two", "three", "four", "sim"])
         self.assertEqual([name for name, _ in self.judge(cache, "one", accelerator="another")[2]], ["one"])
 
-    # Fails if the short run is not cpu, sim and two others, or judges backends that need the
-    # simulated device in a build without it.
-    def test_some(self):
+    # Fails if the short run is not cpu, sim and two other backends. In a build without sim, it must
+    # be cpu alone.
+    def test_short_run(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two;three;four\n"
         names = [name for name, _ in self.judge(cache + "ANYACCEL_SIM:BOOL=ON\n", "--some")[2]]
         self.assertEqual(len(names), 4)

@@ -1,4 +1,4 @@
-"""tools/docs_site: pages of the site from pages of the tree, and generated references."""
+"""tools/docs_site: the site's pages made from pages of the tree, and generated references."""
 import pathlib
 import shutil
 import sys
@@ -28,7 +28,7 @@ class Pages(unittest.TestCase):
         tree.run()
         return tree
 
-    # Fails if a link to another file of the tree does not work in the site.
+    # Fails if a link to another file of the tree does not work on the site.
     def test_links(self):
         tree = self.convert({
             "docs/how-to/a.md": "[x](../../src/x/README.md#part) [d](../../src/x) [h](../../include/anyaccel/a.h) [m](../../m.cpp) [w](https://x.org)\n",
@@ -44,13 +44,13 @@ class Pages(unittest.TestCase):
         tree = self.convert({"docs/how-to/a.md": "[x](gone.md) [y](../../../passwd)\n\n![p](gone.svg)\n"})
         self.assertEqual(len(tree.errors), 3)
 
-    # Fails if code is taken for prose.
-    def test_code_stays(self):
+    # Fails if code is changed as if it were prose.
+    def test_code_is_unchanged(self):
         text = "a\n```md\n[x](gone.md)\nb\n- c\n```\n"
         self.assertEqual(self.convert({"docs/how-to/a.md": text}).pages["how-to/a.md"], text)
         self.assertEqual([code for code, _ in split_code(text)], [False, True, False])
 
-    # Fails if readers do not see which file a block is, or that it is output.
+    # Fails if a block's title does not show which file it is, or that it is output.
     def test_titles(self):
         text = "a\n\n<!-- file: a.py -->\n```python\nx\n```\n\n<!-- output, numbers vary -->\n```text\n1\n```\n\nb\n\n```sh\nls\n```\n"
         page = self.convert({"docs/how-to/a.md": text}).pages["how-to/a.md"]
@@ -58,29 +58,30 @@ class Pages(unittest.TestCase):
         self.assertIn('```text title="Output"\n1\n', page)
         self.assertIn("```sh\nls\n", page)
 
-    # Fails if a list after a paragraph is shown as a part of it.
+    # Fails if a list after a paragraph is rendered as part of the paragraph.
     def test_lists(self):
         self.assertEqual(separate_lists("a\n- b\n- c\n  d\n- e\n"), "a\n\n- b\n- c\n  d\n- e\n")
 
-    # Fails if a picture is not part of the page.
+    # Fails if a picture is not embedded in the page.
     def test_pictures(self):
         tree = self.convert({"docs/how-to/a.md": "![p](b.svg)\n", "docs/how-to/b.svg": "<svg/>\n"})
         self.assertEqual(tree.pages["how-to/a.md"], '<div class="diagram"><svg/></div>\n')
 
-    # Fails if a folder in the navigation loses a page.
+    # Fails if the navigation lacks a page of a folder.
     def test_navigation(self):
         (self.root / "cpp").mkdir()
         for name in ("index", "b", "a"):
             (self.root / f"cpp/{name}.md").write_text("")
         self.assertEqual(hooks.expand([{"R": ["x.md", {"C++": "cpp/"}]}], self.root), [{"R": ["x.md", {"C++": ["cpp/index.md", "cpp/a.md", "cpp/b.md"]}]}])
 
-    # Fails if the options of a command's actions are missing, or other lists count as actions.
+    # Fails if the options of a command's actions are missing, or other lists are treated as
+    # actions.
     def test_actions(self):
         text = "Usage: x\n\nOptions:\n  -h  Help\n\nSubcommands:\n  list    List ops\n  build   Build ops\n\nName  is not one\n"
         self.assertEqual(generated.actions_of(text), ["list", "build"])
         self.assertEqual(generated.actions_of("Positionals:\n  name  Name\n"), [])
 
-    # Fails if generated pages come before guides in search results.
+    # Fails if generated pages are ranked before guides in search results.
     def test_search_order(self):
         self.assertGreater(hooks.boost("how-to/a.md"), hooks.boost("reference/cli.md"))
         self.assertGreater(hooks.boost("tutorials/a.md"), hooks.boost("reference/cli.md"))
@@ -90,17 +91,17 @@ class Pages(unittest.TestCase):
 
 class References(unittest.TestCase):
 
-    # Fails if an error code is added in a form that the page does not show.
+    # Fails if the page lacks an error code.
     def test_error_codes(self):
         page = generated.error_codes(ROOT)
         for code in ("invalid_argument", "out_of_memory", "internal"):
             self.assertIn(f"| `{code}` | ", page)
 
-    # Fails if the module of an op is left out.
+    # Fails if an op's module has no page.
     def test_python_pages(self):
         self.assertIn("::: anyaccel.ops.cpu_adam\n", generated.python_pages(ROOT)["ops.md"])
 
-    # Fails if Markdown of a comment is lost, or its text is taken for Markdown.
+    # Fails if Markdown in a comment is lost, or other text is interpreted as Markdown.
     def test_description(self):
         node = ElementTree.fromstring("<x><para>Use <computeroutput>a_b</computeroutput> for a_b*c.</para><para>More.</para></x>")
         self.assertEqual(cpp_reference.description(node), "Use `a_b` for a\\_b\\*c.\n\nMore.")

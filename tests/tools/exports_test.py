@@ -1,4 +1,4 @@
-"""tools/exports on this build's libraries, and on a small library of its own."""
+"""tools/exports on this build's libraries, and on a small library that the tests compile."""
 import os
 import pathlib
 import shutil
@@ -25,13 +25,13 @@ extern "C" ANYACCEL_API void of_another() {}
 
 
 def run(*options):
-    """Exit status and output of the tool."""
+    """Return the tool's exit status and output."""
     done = subprocess.run([sys.executable, "-B", TOOL, *map(str, options)], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 
 class Exports(unittest.TestCase):
-    # Fails if a library exports a function that no list names, or hides one that programs may use.
+    # Fails if a library exports a function that is not listed, or does not export a listed one.
     def test_this_build(self):
         status, output = run("--build", os.environ.get("ANYACCEL_BUILD_DIR", ROOT / "build/release"))
         if status == 77:
@@ -61,19 +61,19 @@ class SmallLibrary(unittest.TestCase):
     def names(self):
         return [line for line in self.list.read_text().splitlines() if not line.startswith("#")]
 
-    # Fails if hidden and inline functions, vtables, or names of others are in the list.
+    # Fails if the list contains hidden or inline functions, vtables, or names outside the project.
     def test_update(self):
         status, output = self.run_tool("--update")
         self.assertEqual(status, 0, output)
         self.assertEqual(self.names(), ["anyaccel::Thing::run()", "anyaccel::seen(std::string const&)", "anyaccel_entry"])
 
-    # Fails if the lists of an optimized and a debug build differ.
+    # Fails if an optimized and a debug build have different lists.
     def test_optimization(self):
         self.run_tool("--update")
         self.compile("-O0")
         self.assertEqual(self.run_tool()[0], 0)
 
-    # Fails if a change of the interface is not printed, or not an error.
+    # Fails if a change of the exported names is not printed, or is not an error.
     def test_differences(self):
         self.run_tool("--update")
         self.compile(source=SOURCE.replace("seen(", "shown("))
@@ -81,13 +81,14 @@ class SmallLibrary(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn("libanyaccel_small: + anyaccel::shown(std::string const&)\nlibanyaccel_small: - anyaccel::seen(std::string const&)", output)
 
-    # Fails if a new library may export anything.
+    # Fails if a new library without a list is accepted.
     def test_library_without_list(self):
         status, output = self.run_tool()
         self.assertEqual(status, 1, output)
         self.assertIn("libanyaccel_small: + anyaccel_entry", output)
 
-    # Fails if builds with sanitizers or without a backend, which export other names, are compared.
+    # Fails if builds with sanitizers or without a backend are not skipped. Their exported names
+    # differ.
     def test_skips(self):
         cache = self.build / "CMakeCache.txt"
         whole = cache.read_text()

@@ -1,4 +1,4 @@
-"""tools/extract_comments on headers written by the test."""
+"""tools/extract_comments on headers that the tests write."""
 import pathlib
 import subprocess
 import sys
@@ -44,8 +44,8 @@ class ExtractCommentsTest(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    # Fails if wrapped lines stay separate, sentences stay joined, or code, copyright notices,
-    # fragments and repetitions are included.
+    # Fails if wrapped lines are not joined, or sentences are not separated. Code, copyright
+    # notices, fragments and repetitions must be omitted.
     def test_sentences(self):
         self.write("a/one.h", HEADER)
         self.write("two.hpp", "// Check that the sizes agree.\n// A sentence of its own here.\n")
@@ -58,7 +58,7 @@ class ExtractCommentsTest(unittest.TestCase):
                                   "// Check that the sizes agree.", "// The first item of a list", "// A second item of a list"],
                                  ["// A sentence of its own here."]])
 
-    # Fails if texts of an earlier run remain, which `train` would read too.
+    # Fails if files of an earlier run remain, because `train` would read them, too.
     def test_replaces_earlier_files(self):
         self.write("one.h", "// A sentence of its own here.\n")
         (self.folder / "out").mkdir()
@@ -66,8 +66,8 @@ class ExtractCommentsTest(unittest.TestCase):
         self.assertEqual(run(self.folder / "include", self.folder / "out").returncode, 0)
         self.assertEqual([path.name for path in (self.folder / "out").iterdir()], ["00000.txt"])
 
-    # Fails if files that the command did not write are deleted.
-    def test_keeps_files_of_others(self):
+    # Fails if files that the tool did not write are deleted.
+    def test_keeps_other_files(self):
         self.write("one.h", "// A sentence of its own here.\n")
         (self.folder / "out").mkdir()
         for name in ("00001.txt", "notes.txt"):
@@ -78,7 +78,7 @@ class ExtractCommentsTest(unittest.TestCase):
         self.assertEqual({path.read_text() for path in (self.folder / "out").iterdir()}, {"mine\n"})
         self.assertEqual(len(list((self.folder / "out").iterdir())), 2)
 
-    # Fails if a wrong folder, or one without comments, looks like success.
+    # Fails if a wrong folder, or one without comments, returns success.
     def test_without_comments(self):
         self.write("one.h", "int x;\n")
         done = run(self.folder / "include", self.folder / "out")

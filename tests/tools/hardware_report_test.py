@@ -1,5 +1,5 @@
-"""tools/hardware_report with fake build and test programs: the parts that it runs, stores,
-repeats and writes.
+"""tools/hardware_report with fake build and test programs: which parts run, are saved, are repeated
+and appear in the report.
 """
 import json
 import os
@@ -25,7 +25,7 @@ counts = dict(passed=3, failed=0)
 case = dict(suite="memory", name="peak_resets", outcome=os.environ.get("OUTCOME", "passed"), message="seen")
 print(json.dumps(dict(cases=[case], summary=dict(required=counts, recommended=counts, optional=counts))))
 """
-# A fake Python with torch that loads every op.
+# A fake Python with torch that can load every op.
 PYTHON = """#!/bin/sh
 echo "python" >> "$LOG"
 echo "built and loaded in 0.1 s"
@@ -57,8 +57,8 @@ class HardwareReport(unittest.TestCase):
     def ran(self):
         return (self.folder / "log").read_text().splitlines()
 
-    # Fails if a part that passed is repeated, or one that failed is not.
-    def test_resumes(self):
+    # Fails if a part that passed is repeated, or a part that failed is not.
+    def test_resume(self):
         (self.folder / "broken").touch()
         status, said, report = self.run_tool("--only", "conformance")
         self.assertEqual((status, report["parts"]["build"]["status"], report["parts"]["conformance"]["status"]), (1, "failed", "blocked"), said)
@@ -80,15 +80,15 @@ class HardwareReport(unittest.TestCase):
         self.assertIn("anyaccel_conformance --backend sim", page)
         self.assertIn("memory.peak_resets", page)
 
-    # Fails if a part continues after the time limit, or the report does not say that it must be
-    # resumed.
-    def test_time_runs_out(self):
+    # Fails if a part continues after the time limit, or the report does not say that the run must
+    # be resumed.
+    def test_time_limit(self):
         status, said, report = self.run_tool("--only", "conformance", "--minutes", "0.3", KIT_SECONDS="60")
         self.assertEqual((status, report["parts"]["conformance"]["status"]), (3, "interrupted"), said)
         self.assertIn("run the same command again", said)
         self.assertEqual(self.run_tool("--only", "conformance")[0], 0)
 
-    # Fails if an earlier commit's results are mixed with the current ones, or lost.
+    # Fails if results of an earlier commit are lost or mixed with those of the current commit.
     def test_other_commit(self):
         self.run_tool("--only", "conformance")
         path = self.folder / "out/report.json"
@@ -97,7 +97,7 @@ class HardwareReport(unittest.TestCase):
         self.assertNotIn("conformance", report["parts"], said)
         self.assertEqual(len(list((self.folder / "out").glob("report-old*-sim.json"))), 1)
 
-    # Fails if an op or a GPU benchmark does not have a part of its own.
+    # Fails if an op or a GPU benchmark is not a separate part.
     def test_parts(self):
         _, said, _ = self.run_tool("--list")
         for name in ("build", "device", "conformance", "op:FusedAdamBuilder", "op:DecoderInferenceBuilder", "bench:layers_cuda", "bench:inference_cuda"):

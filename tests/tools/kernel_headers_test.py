@@ -24,7 +24,7 @@ INTRINSICS = """#if defined(__x86_64__)
 
 
 def find_compiler():
-    """Return the compiler of CXX, of the build directory, or of the system; None if there is none.
+    """Return the compiler of CXX, of the build directory, or of the system; None if none is found.
     """
     names = [os.environ.get("CXX")]
     cache = pathlib.Path(os.environ.get("ANYACCEL_BUILD_DIR", ""), "CMakeCache.txt")
@@ -44,7 +44,7 @@ class Tree:
         self.text = {name: (self.source / name).read_text() for name in self.headers}
 
     def compile(self, *options, text=None):
-        """Return the compiler's messages; empty if there is no error."""
+        """Return the compiler's messages, or an empty text if there is no error."""
         done = subprocess.run([self.compiler, "-std=c++20", "-w", "-I", self.source, *options], input=text, capture_output=True, text=True)
         return done.stderr if done.returncode else ""
 
@@ -66,7 +66,7 @@ class Tree:
                 continue
             options = ["-include", self.scratch / "intrinsics.h"] if "kernels/simd/target.h" in included else []
             yield name, options
-            # The other branches of #if ANYACCEL_WIDTH.
+            # Compile the other branches of #if ANYACCEL_WIDTH, too.
             if GUARD.search(self.text[name]) and wide:
                 yield name, [*options, f"-DANYACCEL_ISA={wide}"]
 
@@ -92,15 +92,15 @@ class KernelHeaders(unittest.TestCase):
         self.addCleanup(shutil.rmtree, scratch)
         return Tree(root, scratch)
 
-    # Fails if a header depends on other headers that its includers happen to include.
+    # Fails if a header depends on headers that it does not include itself.
     def test_headers_compile_alone(self):
         tree = self.tree(ROOT)
         self.assertGreater(len(list(tree.jobs())), 50)
         if errors := tree.errors():
             self.fail("headers that do not compile alone:\n" + "\n".join(f"{name}: {error}" for name, error in errors.items()))
 
-    # Fails if the check no longer detects an incomplete header.
-    def test_fragment_is_reported(self):
+    # Fails if the check does not detect a header that cannot be compiled alone.
+    def test_incomplete_header_is_reported(self):
         root = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, root)
         files = {"alone.h": "#pragma once\nstruct Vec {};\n", "whole.h": '#pragma once\n#include "kernels/alone.h"\ninline Vec twice(Vec a);\n',
@@ -112,7 +112,7 @@ class KernelHeaders(unittest.TestCase):
         self.assertEqual(list(errors), ["kernels/fragment.h"], errors)
         self.assertIn("Vec", errors["kernels/fragment.h"])
 
-    # Fails if two files have the same include guard, so that one of them would be skipped.
+    # Fails if two headers have the same include guard, so that one of them would be skipped.
     def test_guards_are_unique(self):
         for name, text in self.tree(ROOT).text.items():
             stem = name.removeprefix("kernels/").removesuffix(".h").removesuffix("_isa")

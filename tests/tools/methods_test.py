@@ -1,5 +1,5 @@
-"""tools/methods: all members of DeepSpeed's interface are covered, and missing or stale entries are
-reported.
+"""tools/methods: all members of DeepSpeed's interface are covered, and missing or outdated entries
+are reported.
 """
 import re
 import unittest
@@ -17,32 +17,32 @@ class Methods(ToolCase):
         super().setUp()
         (self.root / "docs/reference").mkdir(parents=True)
 
-    # Fails if the interface loses one of DeepSpeed's members, or the page lists fewer methods than
-    # the header.
-    def test_all_members_of_deepspeed_are_there(self):
+    # Fails if the interface lacks one of DeepSpeed's members, or the page lacks a method of the
+    # header.
+    def test_all_members_of_deepspeed_are_covered(self):
         status, output = self.run_tool()
         self.assertEqual(status, 0, output)
         page = (self.root / "docs/reference/methods.md").read_text()
-        self.assertIn("77 public members; all of them are here", " ".join(page.split()))
+        self.assertIn("77 public members; all of them are listed here", " ".join(page.split()))
         count = int(re.search(r"has (\d+) public methods", page).group(1))
         rows = re.findall(r"^\| `(\w+)` \|", page, re.M)
         self.assertEqual(len(set(rows)), count)
-        # The header's own list: declarations of the class, indented by two spaces, that end in a
-        # method's parenthesis.
+        # The header's own list: declarations of the class, which are indented by two spaces, and
+        # end in a method's parenthesis.
         header = (self.root / HEADER).read_text()
         public = header[header.index("class ANYACCEL_API Accelerator {"):header.index(" private:")]
         for name in ("BFloat16Tensor", "capture_to_graph", "device_properties", "set_visible_devices_envs"):
             self.assertIn(name, rows)
         self.assertEqual(len(re.findall(r"DeepSpeed: ", public)), len(rows))
 
-    # Fails if a lost member goes unnoticed.
-    def test_lost_member_is_an_error(self):
+    # Fails if a missing member is not reported.
+    def test_missing_member_is_an_error(self):
         self.change(HEADER, r"DeepSpeed: range_push\.", "DeepSpeed: -.")
         status, output = self.run_tool()
         self.assertEqual(status, 1)
         self.assertIn("DeepSpeed's range_push has no counterpart", output)
 
-    # Fails if a method may omit its counterparts.
+    # Fails if a method without its counterparts is accepted.
     def test_method_without_equivalents_is_an_error(self):
         self.change(HEADER, r"^  /// torch\.cuda: synchronize\. DeepSpeed: synchronize\.\n", "")
         status, output = self.run_tool()
@@ -58,13 +58,13 @@ class Methods(ToolCase):
         self.assertEqual(status, 1)
         self.assertIn("not up to date", output)
 
-    # Fails if the column of backends does not follow the sources.
+    # Fails if the column of backends does not match the sources.
     def test_overriding_backend_is_listed(self):
         folder = self.root / "src/backends/newchip"
         folder.mkdir()
         (folder / "backend.h").write_text("class NewChip : public sdk::TorchBackend {\n"
                                           "  MemoryInfo memory_info(DeviceIndex index) const override;\n};\n")
-        # Another interface's method of the same name.
+        # A method of another interface with the same name.
         (folder / "hooks.h").write_text("Stream current_stream(DeviceIndex index) const override;\n")
         self.run_tool()
         rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", (self.root / "docs/reference/methods.md").read_text(), re.M))

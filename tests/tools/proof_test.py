@@ -1,4 +1,4 @@
-"""tools/proof on a small tree: the page says what its sources say."""
+"""tools/proof on a small tree: the page matches its sources."""
 import json
 import pathlib
 import shutil
@@ -60,7 +60,7 @@ class Proof(unittest.TestCase):
         done = subprocess.run([sys.executable, TOOL, "--root", self.root, *options], capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
-    # Fails if a result of a source is missing, or a simulated device counts as hardware.
+    # Fails if a source's result is missing from the page, or a simulated device counts as hardware.
     def test_page(self):
         self.assertEqual(self.run_tool()[0], 0)
         page = (self.root / "docs/proof.md").read_text()
@@ -73,13 +73,13 @@ class Proof(unittest.TestCase):
         self.assertNotIn("No targets", page)
         self.assertIn("Not run: no report of a machine with an accelerator exists yet", page)
 
-    # Fails if a failed part of a hardware report counts as passed, or the report is ignored.
+    # Fails if a hardware report is ignored, or its failed part counts as passed.
     def test_hardware(self):
         self.write("docs/hardware/h100.json", json.dumps(HARDWARE))
         self.run_tool()
         self.assertIn("| h100 | cuda: NVIDIA H100 | 0123456 | 1 | 1 |", (self.root / "docs/proof.md").read_text())
 
-    # Fails if --check accepts an outdated page, or writes.
+    # Fails if --check accepts an outdated page, or modifies it.
     def test_check(self):
         self.assertEqual(self.run_tool("--check")[0], 1)
         self.assertEqual((self.root / "docs/proof.md").read_text(), LIMITS)
@@ -88,7 +88,7 @@ class Proof(unittest.TestCase):
         self.write("docs/test-results.md", RESULTS.replace("| 5 | 0 | 1 | 3 |\n| asan", "| 4 | 1 | 1 | 3 |\n| asan"))
         self.assertEqual(self.run_tool("--check")[0], 1)
 
-    # Fails if the known limits can be lost.
+    # Fails if a missing list of known limits is accepted.
     def test_limits_are_required(self):
         self.write("docs/proof.md", "# Evidence\n")
         status, output = self.run_tool()

@@ -1,4 +1,4 @@
-"""The Python package has no import cycle, including imports inside functions."""
+"""The Python package has no import cycles, including imports inside functions."""
 import ast
 import pathlib
 import sys
@@ -32,8 +32,8 @@ def import_nodes(tree):
 def imports_of(name, path, modules):
     """Return the modules of the package that a module imports.
 
-    `from . import x` imports the submodule x if it exists. Otherwise it imports the package itself, unless x is a compiled
-    module, which cannot be part of a cycle.
+    `from . import x` imports the submodule x if it exists. Otherwise it imports the package itself,
+    unless x is a compiled module, which cannot be part of a cycle.
     """
     found = set()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -78,8 +78,8 @@ def cycle_in(package):
 
 class PythonImports(unittest.TestCase):
 
-    # Fails if modules of the package import each other, directly or indirectly. The order of
-    # imports would then matter.
+    # Fails if modules of the package import each other, directly or indirectly. The result of an
+    # import would then depend on the order of imports.
     def test_no_cycle(self):
         self.assertGreater(len(modules_of(PACKAGE)), 50)
         self.assertEqual(cycle_in(PACKAGE), [])

@@ -1,4 +1,4 @@
-"""tools/run_tests: counts, reasons for skips, and failures of ctest."""
+"""tools/run_tests: counts, reasons for skipped tests, and failures of ctest."""
 import pathlib
 import runpy
 import shutil
@@ -34,26 +34,26 @@ class RunTests(unittest.TestCase):
         self.assertIn("skipped 1: no such device (script)", output)
         self.assertIn("skipped 1: no NUMA here (google)", output)
 
-    # Fails if a failure is hidden among many tests, or its output is not shown.
+    # Fails if a failed test among many is not reported, or its output is not shown.
     def test_failure(self):
         status, output = self.run_tool(PASS + FAIL)
         self.assertEqual(status, 1)
         self.assertEqual(output.splitlines()[-1], "1 passed, 1 failed, 0 skipped")
         self.assertIn("the reason of the failure", output)
 
-    # Fails if a run without tests, or with only skipped ones, counts as success.
+    # Fails if a run in which no test passes counts as success.
     def test_nothing_passed(self):
         self.assertEqual(self.run_tool("")[0], 1)
         self.assertEqual(self.run_tool(SCRIPT_SKIP)[0], 1)
 
-    # Fails if sanitizer builds run without this tree's suppressions.
+    # Fails if tests of sanitizer builds run without this tree's suppressions.
     def test_sanitizer_options(self):
         tests = 'add_test(env "sh" "-c" "test -f \\"$(echo $LSAN_OPTIONS | sed s/suppressions=// | cut -d: -f1)\\"")\n'
         self.assertEqual(self.run_tool(tests, cache="ANYACCEL_SANITIZE:STRING=address\n")[0], 0)
         self.assertEqual(self.run_tool(tests, cache="ANYACCEL_SANITIZE:STRING=\n")[0], 1)
 
-    # Fails if slow tests run by default, or the quarters that commits select never include one of
-    # them.
+    # Fails if slow tests run by default, or one of them is in none of the four parts that the
+    # commit hash selects.
     def test_slow_tests(self):
         tests = PASS + "".join(f'add_test(slow.{name} "true")\nset_tests_properties(slow.{name} PROPERTIES LABELS slow)\n' for name in "abcde")
         for choice, count in (("none", "1"), ("all", "6")):

@@ -1,5 +1,5 @@
-"""tools/setup: the torch that it chooses, and its message before a download. Nothing is installed:
-pip has no index, and apt-get is unavailable.
+"""tools/setup: which torch it selects, and the message before a download. Nothing is installed: pip
+has no index, and apt-get is unavailable.
 """
 import importlib.util
 import os
@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def put_torch(environment, version):
-    """Create the files that setup reads of torch in a virtual environment; return torch's folder.
+    """Create the files of torch that setup reads in a virtual environment. Return torch's folder.
     """
     site = next((environment / "lib").glob("python*/site-packages"))
     (site / "torch/include/ATen").mkdir(parents=True)
@@ -38,14 +38,14 @@ class Setup(unittest.TestCase):
             (self.folder / "bin" / name).chmod(0o755)
 
     def python(self, name, version=None):
-        """Create a virtual environment, optionally with torch; return torch's folder."""
+        """Create a virtual environment, optionally with torch. Return torch's folder."""
         environment = self.folder / name
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
         return put_torch(environment, version) if version else None
 
     def setup(self, name):
-        """Run setup with this environment's Python first in PATH; return (exit status, output,
-        chosen torch).
+        """Run setup with this environment's Python first in PATH. Return (exit status, output,
+        selected torch).
         """
         variables = {key: value for key, value in os.environ.items()
                      if not key.startswith(("PIP_", "ANYACCEL_", "PYTHON")) and key not in ("Torch_DIR", "VIRTUAL_ENV")}
@@ -55,8 +55,9 @@ class Setup(unittest.TestCase):
         chosen = answer.read_text().strip().removesuffix("/share/cmake/Torch") if answer.exists() else None
         return done.returncode, done.stdout + done.stderr, chosen
 
-    # Fails if the torch of the user's python3 is not used, or an earlier choice is kept instead.
-    def test_takes_the_torch_of_python3(self):
+    # Fails if the torch of the user's python3 is not used, or the selection of an earlier run is
+    # kept instead.
+    def test_uses_the_torch_of_python3(self):
         first, second = self.python("first", "2.11.0+cu130"), self.python("second", "2.12.1")
         for name, folder in (("first", first), ("second", second), ("first", first)):
             status, said, chosen = self.setup(name)
@@ -64,7 +65,7 @@ class Setup(unittest.TestCase):
             self.assertIn(f"LibTorch: {folder}", said)
             seen = subprocess.run([self.folder / "tree/.venv/bin/python3", "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True)
             self.assertEqual(seen.stdout.strip(), folder, seen.stderr)
-        # Packages of an earlier setup are kept, and that is reported.
+        # Packages of an earlier setup remain, and the tool says so.
         own = put_torch(self.folder / "tree/.venv", "2.13.0")
         (self.folder / "tree/.cache/setup/torch").unlink()
         status, said, chosen = self.setup("second")
@@ -72,8 +73,8 @@ class Setup(unittest.TestCase):
         self.assertIn(f"not used: {second}", said)
 
     # Fails if a download starts before its size is printed, or an unsuitable torch is skipped
-    # silently.
-    def test_says_the_size_before_it_downloads(self):
+    # without a message.
+    def test_prints_the_size_before_a_download(self):
         self.python("old", "2.10.0")
         status, said, chosen = self.setup("old")
         self.assertEqual((status, chosen), (1, None), said)
@@ -84,6 +85,6 @@ class Setup(unittest.TestCase):
 
 if __name__ == "__main__":
     if importlib.util.find_spec("ensurepip") is None:
-        print("SKIP: this Python makes no virtual environment with pip (no ensurepip)")
+        print("SKIP: this Python cannot create virtual environments with pip, because ensurepip is missing")
         sys.exit(77)
     unittest.main()

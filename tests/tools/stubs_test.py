@@ -1,4 +1,4 @@
-"""tools/stubs: the header's contents reach the stub and the docstrings, and missing or stale
+"""tools/stubs: the header's contents appear in the stub and the docstrings, and missing or outdated
 entries are reported.
 """
 import unittest
@@ -21,9 +21,9 @@ class Stubs(ToolCase):
         self.assertEqual(status, 1)
         self.assertIn("not up to date", output)
 
-    # Fails if a new method lacks a signature, type or description in the stub and in the table of
+    # Fails if a new method lacks its signature, type or description in the stub or the table of
     # docstrings.
-    def test_new_method_is_there(self):
+    def test_new_method_is_added(self):
         self.change(HEADER, r"^  std::int64_t get_rss\(\) const;\n",
                     "\\g<0>\n  /// Counts what is new here,\n  /// on one device.\n  /// torch.cuda: -. DeepSpeed: -.\n"
                     "  std::vector<std::string> news(bool old, std::optional<DeviceIndex> device_index = std::nullopt) const;\n")
@@ -35,15 +35,16 @@ class Stubs(ToolCase):
         self.assertEqual(self.run_tool("--docstrings", table), (0, ""))
         self.assertIn('{"news",\n     R"doc(Counts what is new here, on one device.)doc"}', table.read_text())
 
-    # Fails if a C++ type without a Python counterpart reaches the stub, or is skipped silently.
+    # Fails if a C++ type without a Python counterpart is written to the stub, or is skipped without
+    # an error.
     def test_unknown_type_is_an_error(self):
         self.change(HEADER, r"^  std::int64_t get_rss\(\) const;", "  Strange get_rss() const;")
         status, output = self.run_tool()
         self.assertEqual(status, 1)
         self.assertRegex(output, HEADER + r":\d+: get_rss: no Python type for `Strange`; add it to TYPES or PYTHON")
 
-    # Fails if a Python-specific entry remains after its method is gone.
-    def test_lost_method_is_an_error(self):
+    # Fails if a Python-specific entry for a missing method is accepted.
+    def test_missing_method_is_an_error(self):
         self.change(HEADER, r"^  bool register_host_memory\(.*\n", "")
         status, output = self.run_tool()
         self.assertEqual(status, 1)

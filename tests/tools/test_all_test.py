@@ -1,4 +1,6 @@
-"""tools/test_all: the page of results, also if parts run one by one, in a tree with fake checks."""
+"""tools/test_all: the page of results, also for parts that run one by one, in a tree with fake
+checks.
+"""
 
 import os
 import pathlib
@@ -40,8 +42,8 @@ class TestAll(unittest.TestCase):
         cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
         return {row[0]: row[1:] for row in cells}
 
-    # Fails if running one part removes other parts' rows from the page, or the total does not match
-    # the rows.
+    # Fails if running one part removes the rows of other parts from the page, or the total does not
+    # match the rows.
     def test_parts_one_by_one(self):
         self.assertEqual(self.run_parts("--only", "tree").returncode, 0)
         self.assertEqual(self.rows()["tree"][2:5], ["8", "0", "0"])
@@ -56,8 +58,8 @@ class TestAll(unittest.TestCase):
         self.assertEqual([int(n) for n in rows["all"][2:5]], [sum(int(rows[part][i]) for part in ("tree", "format")) for i in (2, 3, 4)])
         self.assertIn("- tree: `tools/methods --check` failed", (self.root / "docs/test-results.md").read_text())
 
-    # Fails if a build folder configured without tests, for example by `make demo`, keeps that
-    # setting, or the minimal build needs GoogleTest.
+    # Fails if a build folder that was configured without tests, for example by `make demo`, keeps
+    # that setting. The minimal build must not need GoogleTest.
     def test_configures_with_tests(self):
         cmake = self.root / "bin/cmake"
         cmake.parent.mkdir()
@@ -69,13 +71,14 @@ class TestAll(unittest.TestCase):
             subprocess.run([sys.executable, self.root / "tools/test_all", "--only", part], capture_output=True, env=environment)
             self.assertEqual("-DANYACCEL_BUILD_TESTS=ON" in (self.root / "cmake.txt").read_text(), has_tests, part)
 
-    # Fails if the parts that must run first, because time may run out, do not.
+    # Fails if parts do not run in the order of --only, or a part that is named twice runs twice.
     def test_order(self):
         said = self.run_parts("--ci", "--only", "format,tree,format").stdout.splitlines()
         self.assertEqual([line.split()[0] for line in said if " passed " in line], ["format", "tree"])
 
-    # Fails if a run marks later runs as made with uncommitted changes, or hides a real change.
-    def test_commit_of_a_part(self):
+    # Fails if the page that a run writes counts as an uncommitted change, or a real change does
+    # not.
+    def test_uncommitted_changes_are_marked(self):
         git = lambda *words: subprocess.run(["git", "-C", self.root, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
         (self.root / "docs/test-results.md").write_text("old\n")
         git("init", "-q")
@@ -88,14 +91,14 @@ class TestAll(unittest.TestCase):
             self.run_parts("--only", "tree")
             self.assertEqual(self.rows()["tree"][1].endswith("+"), mark)
 
-    # Fails if an unknown part counts as a run without failures.
+    # Fails if an unknown part counts as success.
     def test_unknown_part(self):
         done = self.run_parts("--only", "tree,foo")
         self.assertEqual(done.returncode, 2)
         self.assertIn("unknown part: got 'foo'", done.stderr)
 
     # Fails if continuous integration changes the tree.
-    def test_no_page_with_ci(self):
+    def test_ci_does_not_write_the_page(self):
         self.assertEqual(self.run_parts("--ci", "--only", "tree").returncode, 0)
         self.assertFalse((self.root / "docs/test-results.md").exists())
 

@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class ToolCase(unittest.TestCase):
-    """A subclass sets TOOL, and COPIES, the files or folders to copy; `self.root` is the folder
+    """A subclass sets TOOL, and COPIES, the files or folders to copy. `self.root` is the folder
     with the copies.
     """
 

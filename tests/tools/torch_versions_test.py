@@ -39,25 +39,25 @@ class TorchVersions(unittest.TestCase):
                               capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
-    # Fails if a source compatible with the other version is not counted, or a file is written to
-    # the build.
-    def test_fits(self):
+    # Fails if a source that compiles with the other version is not counted, or the build folder is
+    # modified.
+    def test_compatible_sources(self):
         status, output = self.run_tool({"a.cpp": SOURCE, "b.cpp": SOURCE}, self.torch("2.11.0", "int thing();\n"))
         self.assertEqual((status, output.splitlines()), (0, ["torch 2.11.0: 2 sources compile, 0 do not, 0 skipped", "2 passed, 0 failed, 0 skipped"]))
         self.assertEqual(sorted(path.name for path in (self.folder / "build").iterdir()), ["compile_commands.json", "src"])
 
-    # Fails if a source is compiled with the build's own headers, or an incompatible one is missed
-    # or lacks the compiler's message.
-    def test_does_not_fit(self):
+    # Fails if an incompatible source is missed, for example because the build's own headers are
+    # used, or the compiler's message is missing.
+    def test_incompatible_source(self):
         status, output = self.run_tool({"a.cpp": SOURCE}, self.torch("2.11.0", "int thing(int);\n"))
         self.assertEqual(status, 1, output)
         self.assertIn("src/a.cpp does not compile against torch 2.11.0", output)
         self.assertIn("too few arguments", output)
         self.assertEqual(output.splitlines()[-1], "0 passed, 1 failed, 0 skipped")
 
-    # Fails if a source that this machine cannot compile at all counts as a difference between
-    # versions.
-    def test_not_to_be_compiled_here(self):
+    # Fails if a source that this machine cannot compile with any version counts as a difference
+    # between versions.
+    def test_uncompilable_source_is_skipped(self):
         status, output = self.run_tool({"a.cpp": SOURCE, "b.cpp": "#include <no/such/vendor.h>\n"}, self.torch("2.11.0", "int thing();\n"))
         self.assertEqual(status, 0, output)
         self.assertIn("src/b.cpp: skipped", output)

@@ -1,1 +1,1 @@
-"""Parts of tools/docs_pages, which makes the pages that MkDocs builds the site from."""
+"""Parts of tools/docs_pages, which creates the pages from which MkDocs builds the site."""

@@ -1,4 +1,4 @@
-"""Makes the C++ reference: one page for each public header, from Doxygen's XML."""
+"""Creates the C++ reference: one page for each public header, from Doxygen's XML."""
 import pathlib
 import re
 import subprocess
@@ -42,17 +42,17 @@ def escape(text):
 
 
 def plain(node):
-    """The text below a node, as in the source."""
+    """Return the text below a node, as in the source."""
     return "" if node is None else re.sub(r"\s+", " ", "".join(node.itertext())).strip()
 
 
 def plain_type(node):
-    """A type, without the spaces that Doxygen puts into it."""
+    """Return a type without the spaces that Doxygen inserts."""
     return re.sub(r" ?> ?(?=[>,*&)]|$)", ">", plain(node).replace("< ", "<").replace(" >", ">").replace(" &", "&").replace(" *", "*"))
 
 
 def inline(node):
-    """The Markdown of a paragraph."""
+    """Return the Markdown of a paragraph."""
     out = escape(node.text or "")
     for child in node:
         if child.tag == "computeroutput":
@@ -96,11 +96,11 @@ def description(*nodes):
 
 def about(node):
     text = description(node.find("briefdescription"), node.find("detaileddescription"))
-    return re.sub(r"\s*(torch\.cuda: .*DeepSpeed: )", r"\n\n\1", text)  # a line of its own in the header
+    return re.sub(r"\s*(torch\.cuda: .*DeepSpeed: )", r"\n\n\1", text)  # a separate line in the header
 
 
 class Entity:
-    """A declaration with its place in a header."""
+    """A declaration with its position in a header."""
 
     def __init__(self, node, scope):
         self.node, self.scope = node, scope
@@ -132,7 +132,7 @@ class Entity:
         return f"{template}{' '.join(words + [self.name])}{arguments} {plain(node.find('initializer'))}".rstrip() + ";"
 
     def is_dull(self):
-        """True for what every class has, and for what it forbids."""
+        """Return whether to omit the declaration: every class has it, or the class deletes it."""
         return not about(self.node) and (self.name.startswith("~") or bool(re.search(r"= ?(delete|default)", self.signature())))
 
 
@@ -141,7 +141,9 @@ def hidden(node):
 
 
 def read(xml):
-    """All declarations, by header, in the order of their lines; members of a class are in `members`."""
+    """Return all declarations by header, in the order of their lines. The members of a class are in
+    `members`.
+    """
     entities, members = {}, {}
     for path in sorted(xml.glob("*.xml")):
         for compound in ElementTree.parse(path).getroot().iter("compounddef"):
@@ -164,7 +166,7 @@ def read(xml):
 
 
 def intro(header):
-    """The comment at the beginning of a header."""
+    """Return the comment at the beginning of a header."""
     lines = []
     for line in header.splitlines():
         match = re.match(r"// ?(.*)", line)
@@ -208,7 +210,7 @@ def show_fields(fields):
 
 
 def pages(root, xml):
-    """path below reference/cpp -> page"""
+    """Return {path below reference/cpp: page}."""
     entities, members = read(xml)
     out, index = {}, {}
     for path in sorted((root / "include/anyaccel").rglob("*.h")):
@@ -218,7 +220,7 @@ def pages(root, xml):
         include = "" if header.endswith("_abi.h") else f"\n```cpp\n#include <{name}>\n```\n"
         page = [f"# {name}", "", escape(comment) if "`" not in comment else comment, include]
         for entity in entities.get(header, []):
-            # A class inside another one is shown with its own heading, after it.
+            # A nested class has its own heading, after the outer class.
             page += show(entity, 2, members)
         target = name.removeprefix("anyaccel/").replace("/", "-").removesuffix(".h") + ".md"
         out[target] = re.sub(r"\n{3,}", "\n\n", "\n".join(page)).rstrip() + "\n"

@@ -1,9 +1,11 @@
-"""Hooks of MkDocs: a folder in the navigation of mkdocs.yml stands for its pages, and pages that teach come first in search results."""
+"""Hooks of MkDocs: expand folders in the navigation, and rank pages that teach first in search
+results.
+"""
 import pathlib
 
 
 def expand(nav, folder):
-    """The same navigation with each "folder/" replaced by its pages, the index first."""
+    """Return the navigation with each "folder/" replaced by its pages, the index first."""
     out = []
     for entry in nav:
         if isinstance(entry, dict):
@@ -17,7 +19,7 @@ def expand(nav, folder):
     return out
 
 
-# Factors of the search ranking by folder; the first that matches counts.
+# Factors of the search ranking by folder. The first folder that matches counts.
 BOOSTS = {"tutorials/": 3, "how-to/": 3, "reference/cpp/": 0.5, "reference/python-api/": 0.5, "tree/": 0.3}
 
 

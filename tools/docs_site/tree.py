@@ -1,7 +1,8 @@
-"""Copies the tree's pages to the folder that MkDocs reads, and makes their links valid there.
+"""Copies the tree's pages to the folder that MkDocs reads, and adapts their links.
 
-Pages of docs/ keep their paths. Other files that a page links to, such as a README or a source, become pages
-below tree/, so that the site works without the source tree. A link to a public header leads to its reference page.
+Pages of docs/ keep their paths. Other linked files, such as a README or a source, become pages
+below tree/, so that the site works without the source tree. A link to a public header leads to its
+reference page.
 """
 import os
 import pathlib
@@ -10,14 +11,14 @@ import re
 FENCE = re.compile(r"^(\s*)(```+|~~~+)")
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+\.svg)\)")
-# Comments before a code block (tools/check_examples) that readers should see.
+# Comments before a code block (see tools/check_examples) that readers should see.
 FILE_COMMENT = re.compile(r"<!-- file: (\S+) -->\n+(\s*)$")
 OUTPUT_COMMENT = re.compile(r"<!-- output(?:, numbers vary| varies)? -->\n+(\s*)$")
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cu": "cpp", ".py": "python", ".pyi": "python", ".cmake": "cmake", ".toml": "toml"}
 
 
 def split_code(text):
-    """Yields (is_code, part) for the fenced code blocks of a page and the prose around them."""
+    """Yield (is_code, part) for the fenced code blocks of a page and the prose around them."""
     part, code = [], None
     for line in text.splitlines(keepends=True):
         match = FENCE.match(line)
@@ -33,7 +34,9 @@ def split_code(text):
 
 
 def separate_lists(prose):
-    """Puts an empty line before a list that follows a paragraph: Python-Markdown, unlike GitHub, requires one."""
+    """Insert an empty line before a list after a paragraph, because Python-Markdown, unlike GitHub,
+    requires one.
+    """
     out = []
     for line in prose.split("\n"):
         item = re.match(r"([-*]|\d+\.) ", line)
@@ -44,35 +47,35 @@ def separate_lists(prose):
 
 
 def title_after(prose):
-    """The title of a code block that follows this prose: the name of a file, or "Output"."""
+    """Return the title of a code block that follows this prose: the name of a file, or "Output"."""
     file = FILE_COMMENT.search(prose)
     return file.group(1) if file else "Output" if OUTPUT_COMMENT.search(prose) else ""
 
 
 def with_title(code, title):
-    """A fenced code block with a title, unless it has options already."""
+    """Return a fenced code block with a title, unless it already has options."""
     if not title or not re.match(r"\s*`{3,}\w+\n", code):
         return code
     return code.replace("\n", f' title="{title}"\n', 1)
 
 
 class Tree:
-    """Pages for the site, by their path there. `root` is the source tree."""
+    """The pages of the site, by their paths. `root` is the source tree."""
 
     def __init__(self, root):
         self.root = root
         self.pages = {}
         self.errors = []
-        self.known = {}  # path in the tree -> path in the site
+        self.known = {}  # {path in the tree: path in the site}
         self.waiting = []
 
     def add(self, source, target):
-        """Adds a Markdown page of the tree."""
+        """Add a Markdown page of the tree."""
         self.known[source] = target
         self.waiting.append(source)
 
     def run(self):
-        """Converts all pages, and those that they link to."""
+        """Convert all pages and the pages to which they link."""
         while self.waiting:
             source = self.waiting.pop()
             self.pages[self.known[source]] = self.convert(source, self.known[source])
@@ -95,16 +98,17 @@ class Tree:
 
     @staticmethod
     def listing(source, text):
-        """A page that shows a source file."""
+        """Return a page that shows a source file."""
         language = LANGUAGES.get(pathlib.PurePath(source).suffix, "text")
         fence = "`" * (3 + max((len(run) for run in re.findall("`{3,}", text)), default=0))
         return f"# {source}\n\n{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
     def picture(self, source, link):
-        """An SVG picture as a part of the page, so that its text has the color of the page's."""
+        """Return an SVG picture to embed in the page, so that its text has the page's text color.
+        """
         path = self.root / os.path.normpath(os.path.join(os.path.dirname(source), link))
         if not path.is_file():
-            self.errors.append(f"{source}: there is no picture {link}")
+            self.errors.append(f"{source}: missing picture {link}")
             return ""
         return f'<div class="diagram">{path.read_text().strip()}</div>'
 
@@ -117,7 +121,7 @@ class Tree:
             place = os.path.join(place, "README.md")
         there = self.site_path(place)
         if there is None:
-            self.errors.append(f"{source}: the link {link} leads nowhere")
+            self.errors.append(f"{source}: broken link {link}")
             return link
         result = os.path.relpath(there, os.path.dirname(target) or ".")
         return result + ("#" + anchor if anchor else "")

@@ -1,4 +1,6 @@
-"""Runs `python -m anyaccel` if the package was imported before, by `runpy` or by an import hook."""
+"""Entry point of `python -m anyaccel` if `runpy` or an import hook has already imported the
+package.
+"""
 
 import sys
 

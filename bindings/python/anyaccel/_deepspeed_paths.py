@@ -1,7 +1,8 @@
 """Import paths of the package `deepspeed`, except its accelerator.
 
-Names and modules whose counterpart in AnyAccel has another name resolve to it. Those without a
-counterpart raise an error that explains what to do. docs/reference/deepspeed-paths.md lists them all.
+Names and modules whose counterpart in AnyAccel has a different name resolve to the counterpart.
+Those without a counterpart raise an error that explains what to do.
+docs/reference/deepspeed-paths.md lists them all.
 """
 
 import importlib
@@ -20,11 +21,11 @@ OTHERS = ("comm.backend", "comm.ccl", "comm.config", "comm.constants", "comm.mor
           "ops.lion.multi_tensor_apply", "ops.op_builder.hpu", "ops.op_builder.klxpu", "ops.op_builder.mlu", "ops.op_builder.mps", "ops.op_builder.npu",
           "ops.op_builder.pin_memory_load", "ops.op_builder.sdaa", "ops.op_builder.supa", "ops.op_builder.xpu", "ops.transformer.inference",
           "ops.triton_ops")
-# Modules whose contents are in a module of another name in AnyAccel.
+# Modules that have a different name in AnyAccel.
 ALIASES = {
     "comm.reduce_op": "comm.comm",
     "comm.utils": "comm.comm",
-    "ops.anyaccel4science": "ops.deepspeed4science",  # the result of replacing `deepspeed` everywhere
+    "ops.anyaccel4science": "ops.deepspeed4science",  # after replacing `deepspeed` everywhere
     "ops.deepspeed4science.evoformer_attn": "ops.deepspeed4science",
     "ops.fp_quantizer.fp8_gemm": "ops.fp_quantizer",
     "ops.random_ltd.dropping_utils": "ops.random_ltd",
@@ -54,7 +55,7 @@ def hint(name):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads a module under DeepSpeed's name, with the public names of one of ours."""
+    """Loader for a module with DeepSpeed's name and the public names of one of our modules."""
 
     def __init__(self, target):
         self._target = target
@@ -68,7 +69,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finder of last resort, for modules that no other finder finds."""
+    """Finder that is tried last, for modules that no other finder finds."""
 
     def find_spec(self, fullname, path=None, target=None):
         package, _, name = fullname.partition(".")
@@ -77,7 +78,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         if name in ALIASES:
             return importlib.machinery.ModuleSpec(fullname, _Loader(ALIASES[name]))
         if name.split(".")[0] in ENGINE or name in OTHERS:
-            raise ModuleNotFoundError(hint(name))  # without `name`: `from anyaccel import runtime` would swallow it
+            # `from anyaccel import runtime` would swallow an error that has the argument `name`.
+            raise ModuleNotFoundError(hint(name))
         return None
 
 

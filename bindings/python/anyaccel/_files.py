@@ -19,7 +19,7 @@ def read_regular(path, limit: int = 64 << 20) -> bytes:
             mode = os.fstat(descriptor).st_mode
             content = file.read(limit + 1) if stat.S_ISREG(mode) else b""
     if not stat.S_ISREG(mode):
-        raise make_error("io", "read_file", f"cannot read {path}", want="a regular file")
+        raise make_error("io", "read_file", f"{path} is not a regular file")
     if len(content) > limit:
         raise make_error("corrupt", "read_file", f"{path} is too large", want=f"at most {limit} bytes")
     return content

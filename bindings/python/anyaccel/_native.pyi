@@ -1,5 +1,4 @@
-# The extension module: names that the package re-exports, and classes that its Python files
-# complete.
+# The extension module: names that the package re-exports, and classes that its Python files extend.
 from collections.abc import Iterator
 from typing import Any
 
@@ -153,9 +152,9 @@ class Event:
     def synchronize(self) -> None:
         """Block until the recorded work has completed."""
     def elapsed_time(self, end_event: Event) -> float:
-        """Return the milliseconds to another event.
+        """Return the time to another event in milliseconds.
 
-        Both must have timing enabled, be recorded and have completed.
+        Both events must have timing enabled, and must have been recorded and completed.
         """
 
 GraphPool = Any
@@ -200,7 +199,7 @@ class OpBuilder:
 def get_accelerator() -> Accelerator:
     """Return the accelerator of this process.
 
-    The first call selects it by DS_ACCELERATOR or by probing.
+    The first call selects the accelerator that DS_ACCELERATOR names, or probes the backends.
     """
 
 def registered_backends() -> list[str]:

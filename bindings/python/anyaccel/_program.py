@@ -12,8 +12,8 @@ def path():
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), _build_info.PROGRAMS)
     program = os.path.normpath(os.path.join(folder, "anyaccel"))
     if not os.access(program, os.X_OK):
-        raise make_error("unavailable", "python -m anyaccel", "cannot find the program anyaccel", got=f"no {program}",
-                         hint="install AnyAccel again, or keep its folders next to each other; ANYACCEL_MINIMAL builds have no program")
+        raise make_error("unavailable", "python -m anyaccel", f"cannot find the program {program}",
+                         hint="reinstall AnyAccel, or keep its folders next to each other; ANYACCEL_MINIMAL builds have no program")
     return program
 
 
@@ -26,7 +26,8 @@ def run(arguments):
 
 
 def is_asked_for():
-    """Return whether Python imports the package for `python -m anyaccel`. sys.argv[0] is "-m"
-    until the module is found."""
+    """Return whether Python is importing the package for `python -m anyaccel`. Until the module is
+    found, sys.argv[0] is "-m".
+    """
     words = getattr(sys, "orig_argv", [])
     return sys.argv[:1] == ["-m"] and ("-manyaccel" in words or ("-m", "anyaccel") in zip(words, words[1:]))

@@ -30,7 +30,7 @@ def _library():
         return ctypes.CDLL(path)
     except OSError as error:
         raise make_error("unavailable", "report", f"cannot load the library that creates reports: {error}",
-                         hint="install AnyAccel again; ANYACCEL_MINIMAL builds do not contain it") from error
+                         hint="reinstall AnyAccel; ANYACCEL_MINIMAL builds do not contain this library") from error
 
 
 def report(show):
@@ -38,8 +38,8 @@ def report(show):
     width = min(max(shutil.get_terminal_size((100, 24)).columns, 80), 140)
     answers = []
     taker = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-    # ctypes releases the GIL, so other threads run while the library waits for devices or for
-    # oneCCL's trial.
+    # ctypes releases the GIL, so other threads run while the library waits for devices or tests
+    # oneCCL.
     status = _library().anyaccel_report(json.dumps(_versions()).encode(), ctypes.c_size_t(width), taker(answers.append))
     if status != 0:
         raise make_error("internal", "report", "cannot create the report", got=answers[-1].decode(errors="replace") if answers else "")

@@ -1,7 +1,7 @@
 """Imports torch.
 
-Raises an error if it is not the version with which this package was built, whose symbols its
-library needs.
+Raises an error if torch's version is not the one that this package was built with, because the
+package's library requires that version's symbols.
 """
 
 import ctypes
@@ -30,7 +30,9 @@ SAVED_WITHOUT_INDEX = ("mps",)
 
 
 def require():
-    """Import torch before our library, which links torch's libraries."""
+    """Import torch. This must happen before our library is loaded, because it links against torch's
+    libraries.
+    """
     if os.environ.get("SIM_STANDS_IN_FOR") and not imported_before:
         _load_simulator()
     try:
@@ -66,6 +68,6 @@ def check(version, place):
     interface changes between them."""
     wanted = _build_info.TORCH_VERSION
     if str(version).split(".")[:2] != wanted.split(".")[:2]:
-        raise make_error("version_mismatch", "import anyaccel", "this AnyAccel was built with another version of torch",
+        raise make_error("version_mismatch", "import anyaccel", "AnyAccel was built with a different version of torch",
                          got=f"torch {version} in {place}", want=f"torch {wanted}",
                          hint=f"pip install torch=={wanted}, or build AnyAccel with this torch (pip install --force-reinstall .)")

@@ -36,11 +36,12 @@ GROUP = "anyaccel.backends"
 class Backend:
     """Base class of backends in Python.
 
-    Functions that a class does not define are those of the backend below it, which `super()` calls:
-    torch's generic backend for the device type, or the registered backend `base`.
+    Methods that a class does not define are those of the backend below it: torch's generic backend
+    for the device type, or the registered backend `base`. In an overriding method, `super()` calls
+    the backend below.
 
-    Arguments are checked before the call, for example that an index is in range. Functions are
-    called from any thread, with the GIL held; keep frequently called ones short. For unsupported
+    Arguments are checked before the call, for example that an index is in range. Methods are called
+    from any thread, with the GIL held; keep frequently called ones short. For unsupported
     operations, raise `anyaccel.Error(text, "unsupported")` or NotImplementedError.
     """
 
@@ -90,8 +91,9 @@ class Backend:
         return self._below.at(index).properties(index)
 
     def dtype_support(self, index: int, dtype: torch.dtype) -> _native.DtypeSupport | dict[str, bool] | bool:
-        """Return a DtypeSupport, a dict of its fields (missing: False), or one bool for all of
-        them."""
+        """Return a DtypeSupport, a dict of its fields (missing fields are False), or one bool for
+        all fields.
+        """
         return self._below.at(index).dtype_support(index, dtype)
 
     # Random numbers
@@ -143,11 +145,11 @@ class Backend:
         self._below.empty_cache()
 
     def host_allocator(self) -> HostAllocator | None:
-        """Return the allocator of host memory that the device reads fast.
+        """Return the allocator of host memory that the device can read directly.
 
-        It is None if host memory needs no pinning, the result of `super()`, or an object with
-        allocate(num_bytes), which returns an address (0 or None: out of memory), and free(address).
-        Called once.
+        The result is None if host memory needs no pinning, the result of `super()`, or an object
+        with two methods: allocate(num_bytes), which returns an address (0 or None if out of
+        memory), and free(address). Called once.
         """
         return self._below.host_allocator()
 
@@ -232,8 +234,8 @@ def register_backend(name: str, cls: type[Backend], *, base: str | None = None, 
     base = base or traits.pop("base", None)
     traits.pop("base", None)
     if not base and "device_type" not in traits:
-        raise make_error("invalid_argument", "register_backend", "missing device: `base` or `device_type` is required",
-                         got=f"the backend {name!r}")
+        raise make_error("invalid_argument", "register_backend", "`base` or `device_type` is required",
+                         got=f"neither for the backend {name!r}")
 
     def make():
         cls.start()
@@ -284,6 +286,6 @@ def _register_broken(point, error):
 
 
 _native.add_backend_finder(load_entry_points)
-# After this, C++ no longer calls Python; the backends below answer instead. Registered early, so
-# that it runs late.
+# After this handler, C++ no longer calls Python; the backends below answer instead. It is
+# registered early, so that it runs late.
 atexit.register(_native.python_ends)

@@ -24,9 +24,9 @@ class EventPart(Protocol):
         """Block until the recorded work has completed."""
 
     def elapsed_time(self, end: Any) -> float:
-        """Return the milliseconds to another event of the same class.
+        """Return the time to another event of the same class in milliseconds.
 
-        Called only if both have timing and are recorded.
+        Called only if both events have timing enabled and were recorded.
         """
 
 
@@ -56,7 +56,7 @@ class HostAllocator(Protocol):
     """Result of host_allocator()."""
 
     def allocate(self, num_bytes: int, /) -> "int | None":
-        """Return the address of `num_bytes` bytes; 0 or None: out of memory."""
+        """Return the address of `num_bytes` bytes, or 0 or None if out of memory."""
 
     def free(self, address: int, /) -> None:
         """Free an allocation. Called from any thread."""

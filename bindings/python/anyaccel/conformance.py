@@ -1,9 +1,9 @@
 """Runs the conformance kit on a backend of this process.
 
-`python -m anyaccel.conformance --backend NAME` judges a backend that an entry point registers, and
-`main([...])` one that the program registered. The options are those of `anyaccel conformance`.
-Cases run in forked children, so call this before using a device. docs/reference/conformance.md explains the
-results.
+`python -m anyaccel.conformance --backend NAME` tests a backend that an entry point registers.
+`main([...])` tests a backend that the program registered. The options are those of `anyaccel
+conformance`. Cases run in forked children, so call this before using a device.
+docs/reference/conformance.md explains the results.
 """
 
 import sys
@@ -25,7 +25,7 @@ def main(arguments: "Iterable[object] | None" = None) -> int:
     sys.stdout.flush()
     words = [str(word) for word in (sys.argv[1:] if arguments is None else arguments)]
     for word, after in zip(words, [*words[1:], ""]):
-        # Load the entry point of the judged backend, regardless of DS_ACCELERATOR.
+        # Load the entry point of the tested backend, regardless of DS_ACCELERATOR.
         if word == "--backend" or word.startswith("--backend="):
             backend.load_entry_points(word.partition("=")[2] or after)
     return _conformance.run(["anyaccel conformance", *words])

@@ -47,7 +47,7 @@ def register(accelerator):
                 _cuda_names.complete(present, accelerator)
             _compile.register(name, present, simulated)
             if name in _torch.DETECTED_BY_IMPORT and _torch.imported_before and "ANYACCEL_SIM_LIBRARY" not in os.environ:
-                warnings.warn(f"torch was imported before the simulator could take the place of {name}, so torch.manual_seed() and "
+                warnings.warn(f"torch was imported before the simulator could replace {name}, so torch.manual_seed() and "
                               f"random numbers on {name} fail; import anyaccel first, or run the program through "
                               f"`anyaccel sim run --stands-in-for {name}`", RuntimeWarning, stacklevel=2)
         return
@@ -63,7 +63,9 @@ def register(accelerator):
 
 
 def _wait_for_devices(accelerator):
-    """Wait for the simulator's threads, which release tensors and need the interpreter for that, before it ends."""
+    """Wait for the simulator's threads before the interpreter exits, because they need the
+    interpreter to release tensors.
+    """
     for index in range(accelerator.device_count()):
         with contextlib.suppress(RuntimeError, Error):  # a lost device, or a forked child
             accelerator.synchronize(index)
@@ -81,7 +83,9 @@ def _replace(present, ours):
 
 
 def _allow_storages(name):
-    """Let torch.load() create storages on the device, which a torch built without that device rejects by name."""
+    """Let torch.load() create storages on the device. A torch that was built without this device
+    type rejects its name.
+    """
     make = torch._C.StorageBase.__new__
 
     def new(cls, *args, **kwargs):
@@ -260,8 +264,9 @@ class _ProcessState:
         os.register_at_fork(after_in_child=self._after_fork)
 
     def is_initialized(self):
-        """Return whether a device runs or was chosen; if not, DeviceMesh chooses one for the
-        rank."""
+        """Return whether a device was started or selected. If not, DeviceMesh selects one for the
+        rank.
+        """
         return not self.bad_fork and (self._name in chosen_types or self._accelerator._is_initialized())
 
     def _after_fork(self):

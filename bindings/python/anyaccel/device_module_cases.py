@@ -16,7 +16,7 @@ import torch
 from . import _torch
 from ._native import get_accelerator
 
-# (grade, function), in order.
+# (grade, function) of each case, in order of definition.
 CASES = []
 
 
@@ -37,7 +37,7 @@ def _module():
     name = get_accelerator().device_type()
     if name == "cpu":
         raise Skip("the host uses torch's own functions")
-    assert hasattr(torch, name), f"torch has no module {name!r}: torch._register_device_module() adds one"
+    assert hasattr(torch, name), f"torch has no module {name!r}; add one with torch._register_device_module()"
     return getattr(torch, name)
 
 
@@ -66,13 +66,13 @@ def _equal(got, want, what):
 @case("required")
 def torch_finds_the_module():
     name = get_accelerator().device_type()
-    assert torch.get_device_module(name) is _module(), "torch.get_device_module() returns another module"
+    assert torch.get_device_module(name) is _module(), "torch.get_device_module() returns a different module"
 
 
 @case("required")
 def every_device_is_counted():
     _equal(_module().device_count(), get_accelerator().device_count(), "device_count()")
-    assert _module().is_available(), "is_available() is false although the accelerator was chosen"
+    assert _module().is_available(), "is_available() is false although the accelerator was selected"
 
 
 @case("required")
@@ -102,7 +102,7 @@ def checkpoint_repeats_random_numbers():
         direct = gradient(lambda function, x: function(x))
         for reentrant in (False, True):
             again = gradient(lambda function, x: checkpoint(function, x, use_reentrant=reentrant))
-            assert torch.equal(direct, again), (f"torch.utils.checkpoint (use_reentrant={reentrant}) drops other elements in the second "
+            assert torch.equal(direct, again), (f"torch.utils.checkpoint (use_reentrant={reentrant}) drops different elements in the second "
                                                 f"forward pass on device {index}, so gradients are wrong")
 
 
@@ -117,8 +117,8 @@ def fork_rng_restores_the_generators():
             _draw(index)
         second = _draw(index)
         torch.manual_seed(5)
-        assert torch.equal(first, _draw(index)), f"the seed does not decide what device {index} draws"
-        assert torch.equal(second, _draw(index)), f"numbers drawn inside torch.random.fork_rng() change what device {index} draws later"
+        assert torch.equal(first, _draw(index)), f"the seed does not determine the numbers that device {index} draws"
+        assert torch.equal(second, _draw(index)), f"drawing numbers inside torch.random.fork_rng() changes the later numbers of device {index}"
         assert not torch.equal(*before), f"device {index} draws the same numbers twice"
 
 
@@ -188,7 +188,7 @@ def accelerator_scope_restores_the_device():
     module = _module()
     accelerator = torch.accelerator.current_accelerator()
     if accelerator is None or accelerator.type != get_accelerator().device_type():
-        raise Skip(f"torch.accelerator is {accelerator}")
+        raise Skip(f"torch.accelerator has a different device type: {accelerator}")
     last = _last()
     module.set_device(0)
     with torch.accelerator.device_index(last):
@@ -203,7 +203,7 @@ def used_device_is_initialized():
     module = _module()
     for index in range(module.device_count()):
         _draw(index)
-    assert module.is_initialized(), "is_initialized() is false after work, so DeviceMesh sets the device again"
+    assert module.is_initialized(), "is_initialized() is false after work, so DeviceMesh selects a device again"
     assert module._initialized, "_initialized is false after work, so torch.utils.checkpoint saves no random-number state"
 
 
@@ -211,14 +211,14 @@ def used_device_is_initialized():
 def chosen_device_is_initialized():
     module = _module()
     module.set_device(_last())
-    assert module.is_initialized(), "is_initialized() is false after set_device(), so DeviceMesh sets another device"
+    assert module.is_initialized(), "is_initialized() is false after set_device(), so DeviceMesh selects a different device"
 
 
 @case("required")
 def autocast_types_compute():
     module = _module()
     if not hasattr(module, "get_amp_supported_dtype"):
-        raise Skip("torch asks only a renamed PrivateUse1")
+        raise Skip("torch calls get_amp_supported_dtype() only for a renamed PrivateUse1")
     types = module.get_amp_supported_dtype()
     for dtype in (torch.float16, torch.bfloat16):
         computable = get_accelerator().dtype_support(dtype).computable
@@ -279,7 +279,7 @@ def default_generators_are_the_devices():
             _draw(index)
     for index in range(module.device_count()):
         state = module.default_generators[index].get_state()
-        assert torch.equal(state, module.get_rng_state(index)), f"default_generators[{index}] is not what device {index} draws from"
+        assert torch.equal(state, module.get_rng_state(index)), f"device {index} does not draw from default_generators[{index}]"
 
 
 @case("required")

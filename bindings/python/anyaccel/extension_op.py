@@ -14,7 +14,7 @@ import torch
 from . import _native
 from .errors import make_error
 
-_modules = {}  # by library, because a second import would create another module
+_modules = {}  # keyed by library, because a second import would create a second module
 
 
 def build_service_of(builder):

@@ -76,7 +76,7 @@ class MemoryTimeline:
 
     def __enter__(self) -> "MemoryTimeline":
         if self._recorder is not None:
-            raise make_error("invalid_state", "MemoryTimeline", "the timeline is active already")
+            raise make_error("invalid_state", "MemoryTimeline", "the timeline is already active")
         self._accelerator = get_accelerator()
         if self._device_index is None:
             self._device_index = self._accelerator.current_device()
@@ -163,7 +163,9 @@ _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def _scale(peak: int) -> Tuple[float, str, float]:
-    """The end of the vertical axis, its unit and the distance of its lines, all in bytes."""
+    """Return the end of the vertical axis, its unit and the distance between its lines, all in
+    bytes.
+    """
     unit = next((name for name in ("GiB", "MiB", "KiB") if peak >= _UNITS[name]), "B")
     most = max(1.0, peak / _UNITS[unit])
     power = 10.0 ** math.floor(math.log10(most / 4))
@@ -173,6 +175,8 @@ def _scale(peak: int) -> Tuple[float, str, float]:
 
 
 def _columns(samples: List[Sample], most: int) -> List[Tuple[int, int, int]]:
-    """(first, last, bytes) of at most `most` columns, each with the highest of its samples."""
+    """Return (first, last, bytes) for at most `most` columns, where bytes is the largest of the
+    column's samples.
+    """
     size = max(1, math.ceil(len(samples) / most))
     return [(i, min(i + size, len(samples)), max(sample.allocated for sample in samples[i:i + size])) for i in range(0, len(samples), size)]

@@ -1,4 +1,6 @@
-"""Op builders, which know an op's sources and requirements, and load it. Names are DeepSpeed's."""
+"""Op builders, which know an op's sources and requirements, and load the op. Their methods have
+DeepSpeed's names.
+"""
 
 import ctypes
 import importlib
@@ -53,7 +55,7 @@ class OpBuilder(_native.OpBuilder):
             from ._native import get_accelerator
             accelerator = get_accelerator()
         if not isinstance(accelerator, _native.Accelerator):
-            accelerator = accelerator._all()  # of a user's class
+            accelerator = accelerator._all()  # an object of a user's class
         super().__init__(accelerator, class_name or type(self).__name__)
         self._described = None
         # Fields of DeepSpeed's class that extensions may read or set. They have no effect here.
@@ -159,8 +161,9 @@ class OpBuilder(_native.OpBuilder):
         return ""
 
     def simd_width(self) -> str:
-        """Return the flag that disables vector instructions in DeepSpeed's sources, for the same
-        reason."""
+        """Return the flag that disables vector instructions in DeepSpeed's sources, because the
+        build service compiles for every processor of the architecture.
+        """
         return "-D__SCALAR__"
 
     def command_exists(self, cmd: str) -> bool:
@@ -206,7 +209,7 @@ class OpBuilder(_native.OpBuilder):
         return shutil.which("c2s") is not None
 
 
-OpBuilder._base = OpBuilder  # extension_op compares methods with it
+OpBuilder._base = OpBuilder  # extension_op compares methods with those of the base class
 
 
 def functions_of(name):

@@ -13,7 +13,7 @@ class Stream(torch.Stream):
     Lower priority numbers are more urgent.
 
     It derives from torch.Stream, so `tensor.record_stream(stream)` accepts it. On a synchronous
-    device (cpu), work has completed when the call returns, so a stream is only an identity.
+    device (cpu), work has completed when the call returns, so streams have no effect on its order.
     """
 
     __slots__ = ("_index", "_scopes")
@@ -23,7 +23,7 @@ class Stream(torch.Stream):
 
     @property
     def device_index(self) -> int:
-        """Index of the accelerator's device, also if torch's device names have no index."""
+        """Index of the accelerator's device, even if torch's device names have no index."""
         return self._index
 
     @property

@@ -264,7 +264,7 @@ void bind_accelerator(py::module_& module) {
       });
   Class::Bound bound(module, "Accelerator");
   bound.def(py::init([] {
-    // A starting backend may call Python code of its vendor.
+    // Starting a backend may call the vendor's Python code.
     const py::gil_scoped_release release;
     return std::unique_ptr<Accelerator, py::nodelete>(&get_accelerator());
   }));

@@ -34,17 +34,17 @@ constexpr std::size_t slot(std::string_view name) {
   return place;
 }
 
-/// Returns `below` if it has a device of this index. The class above may count more devices, and
+/// Returns `below` if it has a device with this index. The class above may count more devices, and
 /// `below` does not check.
 const std::shared_ptr<sdk::Backend>& at(const std::shared_ptr<sdk::Backend>& below,
                                         DeviceIndex index) {
   const auto count = below->device_count();
   if (index >= 0 && index < count) return below;
   throw Error(ErrorCode::invalid_argument, below->traits().name,
-              {.what = "device index out of range for the backend below the Python class",
+              {.what = "device index out of range for the base backend of the Python class",
                .got = std::to_string(index),
                .want = "below " + std::to_string(count),
-               .hint = "override the function for the class's own devices"});
+               .hint = "override this function for the additional devices"});
 }
 
 class PythonBackend final : public sdk::Backend {
@@ -138,7 +138,7 @@ class PythonBackend final : public sdk::Backend {
     if (auto* const known = host_allocator_.load(std::memory_order_acquire)) return *known;
     return call<slot("host_allocator")>(
         [this](const py::object& made) {
-          // The GIL is held. If several threads called the class, the first result counts.
+          // The GIL is held. If several threads called the class, the first result is kept.
           auto* known = host_allocator_.load(std::memory_order_acquire);
           if (known == nullptr) {
             known = new c10::Allocator*(host_allocator_from(made, traits().name));
@@ -225,8 +225,8 @@ std::function<sdk::Probe()> probe_from(py::object function, const std::string& n
         return sdk::Probe{pair.first, pair.second};
       }
       const int count = answer.cast<int>();
-      return sdk::Probe{count, count > 0 ? "its probe in Python counts " + std::to_string(count)
-                                         : "its probe in Python found no device"};
+      return sdk::Probe{count, count > 0 ? "its Python probe returned " + std::to_string(count)
+                                         : "its Python probe found no device"};
     });
   };
 }
@@ -235,7 +235,7 @@ void register_python_backend(const py::dict& traits, const std::string& base,
                              const py::object& make, const py::object& probe) {
   BackendEntry entry;
   if (!base.empty()) {
-    const py::gil_scoped_release release;  // finders may take it
+    const py::gil_scoped_release release;  // backend finders may need the GIL
     entry = registered_backend(base);
   }
   const auto given = base.empty() ? sdk::Traits{.class_name = {}} : entry.traits;

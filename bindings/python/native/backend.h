@@ -39,16 +39,16 @@ auto ask(const Kept& object, const std::string& where, const char* method, Take&
          const Arguments&... arguments) {
   if (!python_runs())
     throw Error(ErrorCode::unavailable, where,
-                {.what = "the Python interpreter of this backend has ended"});
+                {.what = "the backend's Python interpreter has exited"});
   const py::gil_scoped_acquire gil;
   try {
     return take(py::object(object.get().attr(method)(arguments...)));
   } catch (py::error_already_set& error) {
     throw_python_error(error, where);
   } catch (const py::cast_error&) {
-    throw Error(
-        ErrorCode::internal, where,
-        {.what = std::string("the Python backend's ") + method + "() returned a wrong type"});
+    throw Error(ErrorCode::internal, where,
+                {.what = std::string("the Python backend's ") + method +
+                         "() returned a value of the wrong type"});
   }
 }
 

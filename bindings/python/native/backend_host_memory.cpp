@@ -48,9 +48,9 @@ class PythonHostAllocator final : public c10::Allocator {
           },
           bytes);
       if (data == nullptr)
-        throw Error(ErrorCode::out_of_memory, where_,
-                    {.what = "its allocate() returned no memory",
-                     .want = std::to_string(bytes) + " bytes"});
+        throw Error(
+            ErrorCode::out_of_memory, where_,
+            {.what = "allocate() returned no memory", .want = std::to_string(bytes) + " bytes"});
     }
     return {data, data, &release, c10::Device(c10::kCPU)};
   }

@@ -22,7 +22,7 @@ class PythonEvent final : public sdk::EventImpl {
     const auto* other = dynamic_cast<const PythonEvent*>(&end);
     if (other == nullptr)
       throw Error(ErrorCode::invalid_argument, where_,
-                  {.what = "the other event belongs to another backend"});
+                  {.what = "the end event belongs to a different backend"});
     return ask(object_, where_, "elapsed_time", take<double>, other->object_.get());
   }
 

@@ -12,19 +12,19 @@ namespace {
 
 namespace py = pybind11;
 
-/// True on the thread that runs the kit. Its children call Python backends, so Python must be told
-/// of each fork.
+/// True on the thread that runs the kit. Its children call Python backends, so Python must be
+/// notified of each fork.
 thread_local bool judging = false;
 thread_local bool forking = false;
 thread_local PyGILState_STATE held;
 
 void before_fork() {
-  // With the GIL, a case calls os.fork(), which runs Python's hooks itself; their locks are not
-  // recursive.
+  // If this thread holds the GIL, a case called os.fork(), which runs Python's hooks itself. The
+  // hooks' locks are not recursive.
   forking = judging && PyGILState_Check() == 0;
   if (!forking) return;
-  held = PyGILState_Ensure();  // otherwise another thread, which does not exist in the child, could
-                               // hold the GIL
+  // Otherwise, another thread could hold the GIL. That thread does not exist in the child.
+  held = PyGILState_Ensure();
   PyOS_BeforeFork();
 }
 

@@ -94,8 +94,8 @@ PyObject* get(PyObject*, PyObject*) {
 
 PyMethodDef methods[] = {{"get_accelerator", get, METH_NOARGS,
                           "get_accelerator()\n--\n\nReturn the accelerator of this process. The "
-                          "first call selects it by "
-                          "DS_ACCELERATOR or by probing."},
+                          "first call selects the accelerator that DS_ACCELERATOR names, or "
+                          "probes the backends."},
                          {nullptr, nullptr, 0, nullptr}};
 
 void bind_registry(py::module_& module) {

@@ -1,6 +1,6 @@
-// Quick calls of ops with many arguments. torch.ops boxes each argument and searches for the
+// Fast calls of ops with many arguments. torch.ops boxes each argument and searches for the
 // matching schema, which takes 3 us for the twelve arguments of adam_update. These calls pass plain
-// arguments to the dispatcher directly, and all others through torch.ops.
+// arguments directly to the dispatcher. Calls with any other arguments go through torch.ops.
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -79,7 +79,7 @@ struct Plain<at::TensorList> {
 
 constexpr const char* capsule_name = "anyaccel.quick";
 
-/// An op with its quick call and torch's function for all other calls.
+/// An op with its fast call, and torch's function for all other calls.
 template <typename Signature>
 struct Quick;
 
@@ -133,7 +133,7 @@ struct Entry {
   Make make;
 };
 
-// If a signature differs from the op's, typed() throws when the op is requested.
+// If a signature differs from the op's, typed() throws when the op is looked up.
 constexpr std::array entries = {
     Entry{"adam_update", &Quick<void(Int, Int, double, double, double, double, double, bool, One,
                                      One, One, One)>::make},
@@ -168,8 +168,7 @@ void bind_ops(py::module_& module) {
         }
         return slow;
       },
-      "Return a function that calls the op `anyaccel::<name>` quickly if there is one, or else "
-      "`slow`, torch's "
+      "Return the fast call of the op `anyaccel::<name>` if there is one, or else `slow`, torch's "
       "function.");
 }
 

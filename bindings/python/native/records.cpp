@@ -7,7 +7,7 @@ namespace anyaccel::python {
 
 namespace {
 
-/// A class of read-only fields with a repr that shows them.
+/// A class of read-only fields, with a repr that shows them.
 template <typename T>
 class Record {
  public:

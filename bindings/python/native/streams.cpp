@@ -93,9 +93,10 @@ A mark in a stream that can be waited for and timed. Before record() it counts a
           })
       .def("synchronize", &Event::synchronize, NoGil(),
            "Block until the recorded work has completed.")
-      .def("elapsed_time", &Event::elapsed_time, py::arg("end_event"), NoGil(),
-           "Return the milliseconds to another event. Both must have timing enabled, be recorded "
-           "and have completed.");
+      .def(
+          "elapsed_time", &Event::elapsed_time, py::arg("end_event"), NoGil(),
+          "Return the time to another event in milliseconds. Both events must have timing enabled, "
+          "and must have been recorded and completed.");
 }
 
 const char* state_name(const Graph& graph) {

@@ -1,4 +1,5 @@
-// Which ops compute in autocast's type and which in float32, as torch has it for its own devices.
+// Registers which ops autocast runs in the lower precision and which in float32, as for torch's own
+// devices.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 

@@ -1,5 +1,6 @@
-// The device as torch sees it. Here it is host memory and its kernels are the CPU's; a real device
-// replaces, file by file, guard.cpp and memory.cpp by its runtime and fallback.cpp by its kernels.
+// The device as seen by torch. In this example, it uses host memory and the CPU's kernels. For a
+// real device, replace guard.cpp and memory.cpp with calls of its runtime, and fallback.cpp with
+// kernels.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -15,25 +16,26 @@ constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
 constexpr c10::DeviceIndex kDeviceCount = 2;
 constexpr std::size_t kDeviceMemory = std::size_t{4} << 30;
 
-/// Gives PrivateUse1 its name and registers guard, allocator, hooks and kernels with torch. Once a
-/// process; later calls change nothing.
+/// Renames PrivateUse1 and registers guard, allocator, hooks and kernels with torch. Later calls in
+/// the same process are no-ops.
 void install_device(const std::string& name);
 
-/// This thread's device.
+/// Returns this thread's current device.
 c10::DeviceIndex current_device();
-/// Throws where there is no such device.
+/// Throws if the device does not exist, like check_device().
 void set_current_device(c10::DeviceIndex index);
 void check_device(c10::DeviceIndex index);
-/// Whether memory was ever allocated on the device in this process.
+/// Returns whether this process has ever allocated memory on the device.
 bool is_used(c10::DeviceIndex index);
 
-/// Device memory, with statistics for each device.
+/// Returns the allocator of device memory, which keeps statistics for each device.
 c10::DeviceAllocator& allocator();
-/// The device's default generator, and the host generator that it draws from.
+/// Returns the device's default generator.
 const at::Generator& default_generator(c10::DeviceIndex index);
+/// Returns the host generator that a device's generator wraps.
 at::Generator host_generator(const at::Generator& generator);
 
-/// The same memory as a tensor of the CPU, which may be resized; for kernels.
+/// Returns the same memory as a CPU tensor, which kernels may resize.
 at::Tensor host_view(const at::Tensor& tensor);
 
 void register_guard();

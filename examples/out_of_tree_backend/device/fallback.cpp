@@ -1,5 +1,6 @@
-// Runs every op of torch that kernels.cpp does not have: the CPU's kernel on the device's memory. A
-// real device registers its own kernels in kernels.cpp and copies to the host here, or refuses.
+// Runs every op of torch that kernels.cpp lacks: calls the CPU's kernel on the device's memory. A
+// backend for a real device registers kernels in kernels.cpp. Its fallback copies to the host or
+// throws.
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -18,7 +19,7 @@ bool is_ours(const at::Tensor& tensor) {
   return tensor.defined() && tensor.device().type() == kDeviceType;
 }
 
-/// One call: which host tensor stands for which device tensor.
+/// One call of an op. Maps device tensors to host tensors with the same memory.
 class Call {
  public:
   at::Tensor to_host(const at::Tensor& tensor, bool may_differ) {
@@ -45,7 +46,7 @@ class Call {
     }
     if (value.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> out;
-      // Indices may lie on the host.
+      // Indices may be on the host.
       for (const std::optional<at::Tensor> tensor : value.toOptionalTensorList())
         out.push_back(tensor ? std::optional(to_host(*tensor, true)) : std::nullopt);
       return out;
@@ -59,13 +60,13 @@ class Call {
     return value;
   }
 
-  /// Where results go.
+  /// Returns the device of the results.
   c10::Device device() const {
     const auto index = device_ ? device_->index() : c10::DeviceIndex(-1);
     return {kDeviceType, index < 0 ? current_device() : index};
   }
 
-  /// Outputs that the kernel made larger.
+  /// Copies outputs that the kernel resized back to the device.
   void put_back() {
     for (const auto& [own, view] : views_) {
       if (view.sizes() == own.sizes() && view.storage().data() == own.storage().data()) continue;
@@ -105,7 +106,7 @@ class Call {
 void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
   const auto& schema = op.schema();
   const auto count = schema.arguments().size();
-  // Kept until the end: the views point into their memory.
+  // The tensors must outlive the call, because the views use their memory.
   const std::vector<c10::IValue> arguments(stack->end() - static_cast<std::ptrdiff_t>(count),
                                            stack->end());
   stack->resize(stack->size() - count);
@@ -116,7 +117,7 @@ void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
       generators.push_back(stack->size());
     stack->push_back(call.to_host(arguments[i]));
   }
-  // Without one the kernel would draw from the host's.
+  // Without an explicit generator, the kernel would draw from the host's default generator.
   for (const auto place : generators)
     (*stack)[place] = host_generator(default_generator(call.device().index()));
   const c10::DeviceGuard guard(call.device());
@@ -132,7 +133,7 @@ void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
 
 at::Tensor host_view(const at::Tensor& tensor) {
   const auto& storage = tensor.storage();
-  // Resizable, because some kernels resize their output themselves.
+  // Resizable, because some kernels resize their outputs.
   c10::Storage memory(c10::Storage::use_byte_size_t(), storage.nbytes(),
                       c10::DataPtr(const_cast<void*>(storage.data()), c10::Device(c10::kCPU)),
                       c10::GetAllocator(c10::kCPU),

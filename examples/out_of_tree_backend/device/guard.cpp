@@ -1,5 +1,5 @@
-// Devices, streams and events. Work is done when a call returns, so a stream is a number and an
-// event a time.
+// Devices, streams and events. Work is complete when a call returns, so a stream is only a number
+// and an event only a time.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <array>

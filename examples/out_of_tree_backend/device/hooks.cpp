@@ -1,4 +1,4 @@
-// What torch asks a device type: whether it is there, and its random numbers.
+// torch's hooks for a device type: availability, current device and random numbers.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
@@ -9,7 +9,7 @@
 namespace hostcard_backend {
 namespace {
 
-/// Random numbers of one device: a host generator of its own, under the device's name.
+/// The generator of one device. It wraps a separate host generator.
 class Generator final : public c10::GeneratorImpl {
  public:
   explicit Generator(c10::DeviceIndex index, at::Generator host = at::detail::createCPUGenerator())
@@ -59,7 +59,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
     return at::make_generator<Generator>(index < 0 ? current_device() : index);
   }
-  // Host memory is the device's memory, so none of it is special.
+  // No memory counts as pinned, because host memory is the device's memory.
   bool isPinnedPtr(const void* /*pointer*/) const override { return false; }
 };
 

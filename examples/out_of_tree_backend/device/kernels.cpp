@@ -1,6 +1,6 @@
-// The ops that a device must have itself: making tensors, looking at their memory in another shape,
-// copying, and those that torch leaves to the device. Add the device's own kernels here;
-// device/fallback.cpp runs the rest.
+// The ops that every device must implement: creating tensors and views, copying, and the ops that
+// torch leaves to the device. Add the device's kernels to this file; device/fallback.cpp runs all
+// other ops.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -66,7 +66,7 @@ Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntAr
                                     C10_AS_INTARRAYREF_SLOW(stride));
 }
 
-/// Grows the storage to at least `bytes` and keeps its content.
+/// Grows the storage to at least `bytes` and preserves its content.
 void grow(c10::StorageImpl& storage, std::size_t bytes) {
   if (bytes <= storage.nbytes()) return;
   const c10::DeviceGuard guard(storage.device());
@@ -120,12 +120,12 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
   return copy_from(self, target, false);
 }
 
-void record_stream(Tensor& /*self*/, at::Stream /*stream*/) {
-}  // a stream has no work that could outlive a tensor
+// A no-op, because a stream has no pending work that could outlive a tensor.
+void record_stream(Tensor& /*self*/, at::Stream /*stream*/) {}
 
 bool same_kind(const Tensor& /*self*/, const Tensor& /*from*/) { return true; }
 
-/// No fused attention: torch takes it apart. The number is SDPBackend::math of ATen/SDPBackend.h.
+/// Returns SDPBackend::math (0, see ATen/SDPBackend.h): torch composes attention from other ops.
 std::int64_t attention_choice(const Tensor& /*query*/, const Tensor& /*key*/,
                               const Tensor& /*value*/, const OptionalTensor& /*mask*/,
                               double /*dropout*/, bool /*causal*/, std::optional<double> /*scale*/,
@@ -133,7 +133,7 @@ std::int64_t attention_choice(const Tensor& /*query*/, const Tensor& /*key*/,
   return 0;
 }
 
-// Of its own, because the CPU's kernel draws from the host's generator.
+// The CPU's kernel would draw from the host's generator.
 std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, std::optional<bool> train) {
   auto mask = at::empty_like(input, input.options().dtype(at::kBool));
   if (!train.value_or(true) || p == 0) return {input.clone(), mask.fill_(true)};

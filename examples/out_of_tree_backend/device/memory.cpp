@@ -1,4 +1,4 @@
-// Device memory: host memory that is counted, and that ends where the device's would.
+// Device memory: host memory with statistics and with the size limit of a device.
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -31,7 +31,8 @@ class Allocator final : public c10::DeviceAllocator {
     block->memory = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
     if (block->memory == nullptr) {
       count(*block, -1);
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "hostcard: the host has no ", bytes, " bytes left");
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "hostcard: the host cannot allocate ", bytes,
+                       " bytes");
     }
     auto* raw = block.release();
     return {raw->memory, raw, &release, c10::Device(kDeviceType, device)};
@@ -42,7 +43,7 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   bool initialized() override { return true; }
-  // Nothing is kept for later.
+  // There is no cache: freed memory is returned at once.
   void emptyCache(c10::MempoolId_t /*pool*/) override {}
   void recordStream(const c10::DataPtr& /*pointer*/, c10::Stream /*stream*/) override {}
   Stats getDeviceStats(c10::DeviceIndex device) override {

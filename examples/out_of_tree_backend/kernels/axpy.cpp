@@ -1,4 +1,4 @@
-// a * x + y in one pass over the device's memory. Built when it is first loaded, as axpy.op says.
+// a * x + y in one pass over the device's memory. axpy.op describes how to build it.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -7,10 +7,11 @@ namespace {
 
 at::Tensor axpy(const at::Tensor& x, const at::Tensor& y, double a) {
   TORCH_CHECK(x.device().is_privateuseone() && y.device() == x.device(),
-              "axpy: want two tensors of one hostcard, got ", x.device(), " and ", y.device());
+              "axpy: expected two tensors on the same hostcard device, got ", x.device(), " and ",
+              y.device());
   TORCH_CHECK(
       x.scalar_type() == at::kFloat && y.scalar_type() == at::kFloat && x.sizes() == y.sizes(),
-      "axpy: want two float32 tensors of one shape");
+      "axpy: expected two float32 tensors of the same shape");
   const auto from = x.contiguous();
   const auto plus = y.contiguous();
   auto out = at::empty_like(from);

@@ -1,5 +1,4 @@
-// Loads the op through the accelerator, as a program that uses it does, and compares with torch's
-// own.
+// Loads the op through the accelerator, as other programs do, and compares its result with torch's.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>

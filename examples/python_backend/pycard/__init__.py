@@ -1,1 +1,1 @@
-"""A backend for AnyAccel. Importing it starts nothing."""
+"""A backend for AnyAccel. Importing this package does not start a device."""

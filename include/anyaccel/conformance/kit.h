@@ -64,8 +64,8 @@ struct Case {
   std::string name;
   Grade grade = Grade::required;
   /// Body of the case. It may throw Failure, Skip or any other exception. An `Error` with code
-  /// `unsupported` means "skipped" unless the case is required; a required case marks the calls
-  /// that a backend may reject with feature().
+  /// `unsupported` means "skipped" unless the case is required; a required case wraps the calls
+  /// that a backend may reject in feature().
   std::function<void(Accelerator&)> run;
   /// Run the case in a new process.
   bool own_process = false;
@@ -85,7 +85,7 @@ struct Case {
 ANYACCEL_API bool register_case(Case item);
 /// All cases. Suites are in the order of their first registration.
 ANYACCEL_API const std::vector<Case>& all_cases();
-/// Register a case that `--speed` runs. It measures and calls note().
+/// Register a case that `--speed` runs. The case measures times and reports them with note().
 ANYACCEL_API bool register_speed_case(Case item);
 /// All cases that `--speed` runs.
 ANYACCEL_API const std::vector<Case>& all_speed_cases();
@@ -117,7 +117,7 @@ ANYACCEL_API const std::string& meeting_file() noexcept;
 /// End the running case as skipped.
 [[noreturn]] inline void skip(const std::string& reason) { throw Skip(reason); }
 
-/// Fail with the message `otherwise` unless `holds`.
+/// Fail with the message `otherwise` if `holds` is false.
 inline void expect(bool holds, const std::string& otherwise) {
   if (!holds) fail(otherwise);
 }
@@ -165,13 +165,13 @@ struct Options {
   std::string backend;  ///< name in the registry; empty: the choice of get_accelerator()
   std::vector<std::string> suites;  ///< suites to run; empty: all
   std::string cases = "*";          ///< pattern of full names, in which `*` matches any text
-  /// Libraries of plugins to load. Without `backend`, the backend of the first one is tested.
+  /// Libraries of plugins to load. Without `backend`, the first library's backend is tested.
   std::vector<std::string> plugins;
   /// Files with skip lists, in addition to the backend's built-in one.
   std::vector<std::string> skip_lists;
   std::string json, junit, markdown;  ///< output files; "-": standard output
   std::string note;                   ///< a note for the Markdown page, for example the hardware
-  double timeout = 60;                ///< time limit per case in seconds
+  double timeout = 60;                ///< time limit for each case, in seconds
   bool list = false;                  ///< list the cases instead of running them
   bool speed = false;                 ///< time tensor ops instead of testing
   bool quiet = false;                 ///< do not write text to standard output
@@ -205,7 +205,7 @@ struct ANYACCEL_API Report {
   std::string backend;
   std::string device;  ///< product name of device 0
   int device_count = 0;
-  /// Replacement of the device, if it is simulated. Empty on real hardware.
+  /// "a simulated device" if the simulator stands in for the hardware, otherwise empty.
   std::string standing_in;
   std::string torch_version;
   std::string version;  ///< version of AnyAccel
@@ -215,7 +215,7 @@ struct ANYACCEL_API Report {
   /// Results in the order of the cases.
   std::vector<Result> results;
 
-  /// Number of results with this grade and outcome.
+  /// Return the number of results with this grade and outcome.
   int count(Grade grade, Outcome outcome) const;
   /// Return whether no required case failed, no case passed unexpectedly and at least one case
   /// passed.
@@ -223,8 +223,8 @@ struct ANYACCEL_API Report {
 };
 
 /// Run the selected cases in child processes, so that a crash or hang affects only one case. The
-/// calling process does not start a device and must not have started one, because children are
-/// forked. Throws the errors of get_accelerator() if the accelerator cannot run, and
+/// calling process does not start a device and must not have started one, because the child
+/// processes are forked. Throws the errors of get_accelerator() if the accelerator cannot run, and
 /// `invalid_argument` for an unknown suite or if no case matches.
 ANYACCEL_API Report run(const Options& options);
 

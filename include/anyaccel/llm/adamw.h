@@ -40,8 +40,8 @@ struct AdamWOptions {
 /// thread-safe.
 class ANYACCEL_API AdamW {
  public:
-  /// State for checkpoints, in the order of the parameters. The tensors are the optimizer's own,
-  /// not copies.
+  /// State for checkpoints, in the order of the parameters. The tensors share memory with the
+  /// optimizer's state.
   struct State {
     std::vector<at::Tensor> exp_avg;     ///< first moments, with the parameters' shapes and dtypes
     std::vector<at::Tensor> exp_avg_sq;  ///< second moments, with the parameters' shapes and dtypes

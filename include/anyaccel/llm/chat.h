@@ -13,7 +13,7 @@
 
 namespace anyaccel::llm {
 
-/// One turn of a conversation.
+/// One message of a conversation.
 struct Message {
   std::string role;  ///< "system", "user" or "assistant", depending on the model's template
   std::string content;
@@ -41,16 +41,17 @@ class ANYACCEL_API ChatTemplate {
   static ChatTemplate parse(std::string_view text,
                             const std::map<std::string, std::string>& special_tokens = {});
 
-  /// Render a conversation, followed by the beginning of the model's turn unless
+  /// Render a conversation, followed by the start of the model's answer unless
   /// `add_generation_prompt` is false. The text contains the special tokens, so encode it with
   /// `add_special_tokens` false. Invalid UTF-8 is replaced by U+FFFD. Throws `invalid_argument` if
   /// the template rejects the messages, and `unsupported` if it exceeds the limits of time or
   /// memory.
   std::string apply(const std::vector<Message>& messages, bool add_generation_prompt = true) const;
-  /// Render all variables of a JSON object: "messages", with the keys that the template needs, and
-  /// optionally others such as "tools", "add_generation_prompt" (default: false) or
-  /// "enable_thinking". If "tools" is given, the template named "tool_use" is used if there is one.
-  /// Throws the errors of apply(), and `corrupt` if `variables` is not such an object.
+  /// Render a template with all variables of a JSON object: "messages", with the keys that the
+  /// template needs, and optionally others such as "tools", "add_generation_prompt" (default:
+  /// false) or "enable_thinking". If "tools" is given, the template named "tool_use" is used if
+  /// there is one. Throws the errors of apply(), and `corrupt` if `variables` is not such an
+  /// object.
   std::string apply_json(std::string_view variables) const;
 
  private:

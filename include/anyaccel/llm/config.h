@@ -14,8 +14,8 @@ namespace anyaccel::llm {
 /// Scaling of rotary positions, as in transformers' modeling_rope_utils.
 enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope };
 
-/// Rotary position embedding (Su et al., 2021, arXiv:2104.09864). A comment that begins with names
-/// of types lists those that use the member.
+/// Rotary position embedding (Su et al., 2021, arXiv:2104.09864). If a member's comment begins with
+/// RoPE types, only these types use the member.
 struct RopeConfig {
   RopeType type = RopeType::standard;
   /// Base of the rotation's wavelengths.
@@ -33,14 +33,14 @@ struct RopeConfig {
   /// longrope: factor per rotated pair, above original_max_positions.
   std::vector<double> long_factor;
   double attention_factor = 1.0;  ///< factor of the cosines and sines
-  double partial = 1.0;           ///< fraction of each head's dimensions that is rotated
+  double partial = 1.0;           ///< fraction of each head's dimensions to rotate
 };
 
 /// Activation function of the feed-forward layers.
 enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
 
 /// Sizes and family-specific properties of a model. The defaults describe a small Llama. Plain
-/// data; check() tests whether the values are consistent.
+/// data; check() tests whether the members are consistent.
 struct ANYACCEL_API ModelConfig {
   /// Name of the family, as in config.json.
   std::string model_type = "llama";
@@ -78,7 +78,7 @@ struct ANYACCEL_API ModelConfig {
   bool mlp_bias = false;
   /// Activation function of the feed-forward layers.
   Activation activation = Activation::silu;
-  /// The feed-forward part multiplies by a gate. False: two matrices with the activation between
+  /// The feed-forward layers multiply by a gate. False: two matrices with the activation between
   /// them.
   bool gated = true;
   /// Width of the token embeddings, which are projected to hidden_size and back. 0: hidden_size,
@@ -86,7 +86,7 @@ struct ANYACCEL_API ModelConfig {
   std::int64_t embedding_size = 0;
   /// Add a learned vector per position to the embedding, instead of rotating.
   bool learned_positions = false;
-  /// Unused rows of the learned positions before the first position's.
+  /// Number of unused rows at the start of the learned positions.
   std::int64_t position_offset = 0;
   /// Use LayerNorm instead of RMS norm.
   bool layer_norm = false;
@@ -111,7 +111,8 @@ struct ANYACCEL_API ModelConfig {
   double attention_softcap = 0;
   /// Soft cap of the logits. 0: none.
   double logit_softcap = 0;
-  /// RopeConfig::theta of layers with a window, which are not scaled. 0: like the other layers.
+  /// RopeConfig::theta of layers with an attention window, whose positions are not scaled. 0: as in
+  /// the other layers.
   double window_rope_theta = 0;
   /// Number of experts in layers that have them. 0: none.
   std::int64_t num_experts = 0;
@@ -121,7 +122,7 @@ struct ANYACCEL_API ModelConfig {
   std::int64_t expert_size = 0;
   /// Scale the weights of a token's experts to a sum of 1.
   bool normalize_experts = false;
-  /// Whether each layer has experts. Empty: no layer has.
+  /// Whether each layer has experts. Empty: no layer has experts.
   std::vector<bool> expert_layers;
   /// Normalize every head of query and key before the rotation.
   bool query_key_norm = false;
@@ -144,17 +145,17 @@ struct ANYACCEL_API ModelConfig {
   /// Return the text of a config.json for float32 weights, in transformers' style. Throws
   /// `unsupported` for families other than Llama.
   std::string to_json() const;
-  /// Throw `invalid_argument` if the values contradict each other.
+  /// Throw `invalid_argument` if members contradict each other.
   void check() const;
   /// Maximum number of tokens of a sequence: max_positions, or more if positions are scaled for it.
   std::int64_t context_length() const;
-  /// Return whether a layer has experts instead of one feed-forward part.
+  /// Return whether a layer has experts instead of a single feed-forward network.
   bool has_experts(std::int64_t layer) const {
     return !expert_layers.empty() && expert_layers[static_cast<std::size_t>(layer)];
   }
   /// Width of the token embeddings.
   std::int64_t embedding_width() const { return embedding_size > 0 ? embedding_size : hidden_size; }
-  /// Number of parameters of the whole model.
+  /// Return the number of parameters of the whole model.
   std::int64_t parameter_count() const;
 };
 

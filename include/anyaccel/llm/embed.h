@@ -20,7 +20,7 @@ namespace anyaccel::llm {
 
 /// Options of Embedder::embed().
 struct EmbedOptions {
-  /// Number of texts per pass. Texts of similar length share a pass.
+  /// Number of texts per pass. Texts of similar length are processed together.
   std::int64_t batch_size = 32;
 };
 
@@ -32,7 +32,7 @@ class ANYACCEL_API Embedder {
   /// Read a Hugging Face folder: config.json (model_type bert), model.safetensors (one file or
   /// shards), tokenizer.json, and the files of sentence-transformers: modules.json, the pooling's
   /// config.json, sentence_bert_config.json and config_sentence_transformers.json. Without
-  /// modules.json, the embedding is the mean of all tokens, not normalized.
+  /// modules.json, the embedding is the mean over all tokens, without normalization.
   ///
   /// `dtype`: dtype of the computation. Throws `not_found`, `io`, `corrupt` with the file and the
   /// key or tensor, or `unsupported` with the family, pooling, module or option.
@@ -41,8 +41,8 @@ class ANYACCEL_API Embedder {
 
   /// Embed texts. Returns a float32 host tensor [texts, dimension()] in the order of `texts`. Texts
   /// longer than max_tokens() are truncated. A text's vector does not depend on the other texts,
-  /// except for rounding, because products of other shapes round differently. Throws
-  /// `invalid_argument` for a batch size below 1, or a text without tokens.
+  /// except for rounding, which depends on the shape of matrix products. Throws `invalid_argument`
+  /// for a batch size below 1, or a text without tokens.
   [[nodiscard]] at::Tensor embed(const std::vector<std::string>& texts,
                                  const EmbedOptions& options = {}) const;
 

@@ -27,29 +27,28 @@ struct SamplingOptions {
   /// Keep tokens with at least this fraction of the most likely token's probability.
   double min_p = 0.0;
   double repetition_penalty = 1.0;  ///< above 1: tokens that occurred before become less likely
-  std::uint64_t seed = 0;           ///< the same seed draws the same tokens on every accelerator
+  std::uint64_t seed = 0;           ///< the same seed samples the same tokens on every accelerator
 };
 
-/// Read the sampling options of a folder's generation_config.json, or config.json if it does not
-/// exist, as transformers does: without `do_sample`, the temperature is 0; a missing top_k means
-/// 50. Returns SamplingOptions{} if neither file has sampling options. Logs a warning for options
-/// that are not supported (beams, n-grams, suppressed tokens). Throws `corrupt` with the file and
-/// key.
+/// Read the sampling options of a folder's generation_config.json, or of config.json if that file
+/// does not exist, as transformers does: without `do_sample`, the temperature is 0; a missing top_k
+/// means 50. Returns SamplingOptions{} if neither file has sampling options. Logs a warning for
+/// unsupported options (beams, n-grams, suppressed tokens). Throws `corrupt` with the file and key.
 ANYACCEL_API SamplingOptions sampling_defaults(const std::filesystem::path& folder);
 
 /// Speculative decoding (Leviathan et al., arXiv:2211.17192): a drafter proposes several tokens,
-/// and the model verifies them in one pass. Tokens are drawn from the model's own logits with the
-/// same random numbers as without speculation, so the text is the same, except where the rounding
-/// of passes with several rows swaps two tokens of almost equal probability.
+/// and the model verifies them in one pass. Tokens are sampled from the model's own logits with the
+/// same random numbers as without speculation, so the text is the same, apart from rounding: in a
+/// pass with several rows, it can swap two tokens of almost equal probability.
 struct Speculation {
   std::int64_t tokens = 0;  ///< maximum number of tokens proposed per pass; 0: off
-  /// Model that proposes tokens. It must have the model's vocabulary. Empty: propose the tokens
-  /// that followed the last few tokens earlier in the text (prompt lookup).
+  /// Model that proposes tokens. It must have the same vocabulary as the model. Empty: propose the
+  /// tokens that followed an earlier occurrence of the last few tokens (prompt lookup).
   std::optional<Model> draft;
 };
 
-/// Check that a draft model has the model's tokenizer. Throws `invalid_argument` with the first
-/// token id that differs.
+/// Check that a draft model has the same tokenizer as the model. Throws `invalid_argument` with the
+/// first token id that differs.
 ANYACCEL_API void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft);
 
 /// Options of generate().
@@ -57,7 +56,7 @@ struct GenerateOptions {
   /// Maximum number of generated tokens.
   std::int64_t max_new_tokens = 128;
   SamplingOptions sampling;
-  std::vector<std::string> stop;  ///< strings before whose first occurrence generation stops
+  std::vector<std::string> stop;  ///< stop strings; the text ends before their first occurrence
   Speculation speculation;
 };
 
@@ -90,7 +89,7 @@ struct GenerateResult {
 /// FinishReason::interrupted.
 ///
 /// Throws `invalid_argument` for an empty prompt, unknown ids, a prompt longer than the context, or
-/// options out of range, and `unsupported` for a draft model with a model that several ranks hold.
+/// options out of range, and `unsupported` for a draft model if several ranks hold the model.
 ///
 ///     const auto model = Model::load(folder);
 ///     const auto tokenizer = Tokenizer::load(folder);
@@ -108,12 +107,12 @@ ANYACCEL_API GenerateResult generate(const Model& model, const Tokenizer* tokeni
 /// weights. Not thread-safe.
 class ANYACCEL_API Generator {
  public:
-  /// Create a generator. `tokenizer`: may be null, otherwise it must outlive the generator.
+  /// Create a generator. `tokenizer`: may be null; otherwise it must outlive the generator.
   explicit Generator(Model model, const Tokenizer* tokenizer = nullptr);
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
-  /// Generate text after `prompt`; see the function of the same name.
+  /// Generate text after `prompt`. See the function of the same name.
   GenerateResult generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
                           const std::function<void(std::string_view)>& on_text = {},
                           StopCondition stop = {});
@@ -123,7 +122,7 @@ class ANYACCEL_API Generator {
   std::unique_ptr<Data> data_;
 };
 
-/// Result of one of several prompts: a result or an error.
+/// Result of one prompt of a batch: a generation or an error.
 struct BatchResult {
   GenerateResult result;
   std::optional<Error> error;
@@ -134,12 +133,12 @@ struct BatchResult {
 /// prompts run one after the other, as with a Generator.
 ///
 /// `on_result`: receives the index and result of each prompt, in the order of the prompts. `stop`:
-/// if it requests a stop, prompts in progress end as `interrupted`, and prompts that have not begun
-/// get no result.
+/// if it requests a stop, prompts in progress end as `interrupted`, and prompts that have not
+/// started get no result.
 ///
 /// Prompt i uses the seed `options.sampling.seed` + i, so its text does not depend on the other
-/// prompts, except through the rounding of logits in passes with more rows. With the op
-/// `inference_decode`, logits have the same bits alone and in a batch.
+/// prompts, except for the rounding of logits, which depends on the number of rows in a pass. The
+/// op `inference_decode` computes the same bits for a prompt alone and in a batch.
 ///
 /// Throws `invalid_argument` for options out of range. Errors of a prompt are reported in its
 /// result.

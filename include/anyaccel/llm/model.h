@@ -40,18 +40,19 @@ class ANYACCEL_API Model {
   [[nodiscard]] static Model load(const std::filesystem::path& folder,
                                   c10::ScalarType dtype = c10::kFloat);
   /// Read a Hugging Face folder, and quantize its matrices to integers if `options.bits` is set.
-  /// Generation is limited by reading weights; integers have a half or a quarter of bfloat16's
-  /// bytes. Embedding, norms, biases and experts remain in `options.dtype`. Throws
-  /// `invalid_argument` for other bits or group sizes, or if the checkpoint is already quantized.
+  /// This makes generation faster, because its speed is limited by reading weights: 8-bit and 4-bit
+  /// integers take half and a quarter of bfloat16's bytes. Embedding, norms, biases and experts
+  /// remain in `options.dtype`. Throws `invalid_argument` for other bits or group sizes, or if the
+  /// checkpoint is already quantized.
   ///
-  /// Quantized checkpoints are read as they are: GPTQ with 4 and 8 bits, AWQ ("gemm") with 4 bits,
+  /// Quantized checkpoints keep their integers: GPTQ with 4 and 8 bits, AWQ ("gemm") with 4 bits,
   /// and compressed-tensors with 4 and 8 bits. A matrix is converted to `options.dtype` if inputs
   /// that share a scale are not adjacent, if the group size is not a multiple of 32, or if it has 8
   /// bits and zero points.
   [[nodiscard]] static Model load(const std::filesystem::path& folder, const LoadOptions& options);
   /// Read a model together with all ranks of the job that the launcher's variables describe. Each
-  /// rank reads and holds a part of the weights. Afterwards logits() and generate() are collective:
-  /// all ranks call them with the same arguments and get the same results.
+  /// rank reads and holds a part of the weights. logits() and generate() are then collective: all
+  /// ranks call them with the same arguments and get the same results.
   ///
   /// `plan_file`: a JSON object that maps name patterns to column, row, vocabulary or replicated.
   /// Empty: the plan in config.json, if any. Throws the errors of load() and of
@@ -61,14 +62,14 @@ class ANYACCEL_API Model {
                                            c10::ScalarType dtype = c10::kFloat,
                                            const std::filesystem::path& plan_file = {});
   /// Read a model together with all ranks of a job, with quantized weights if `options.bits` is set
-  /// or the checkpoint is quantized. A rank gets the integers that one rank alone would have, if
-  /// its part of the inputs begins and ends between groups; the feed-forward layers are split
-  /// accordingly.
+  /// or the checkpoint is quantized. A rank has the same integers as a model on a single rank if
+  /// its part of the inputs begins and ends at group boundaries. The feed-forward layers are split
+  /// at such boundaries.
   ///
-  /// The projection after attention is split between heads. If that is within a group, the rank's
-  /// part has groups of 64 or 32 if these fit; otherwise, or if `options.group_size` is set, it has
-  /// `options.dtype`. Groups of a quantized checkpoint are divided instead. Each rank keeps its own
-  /// file in the cache.
+  /// The projection after attention is split between heads. If such a boundary is within a group,
+  /// the rank uses groups of 64 or 32 inputs if these fit. Otherwise, or if `options.group_size` is
+  /// set, its part has `options.dtype`. Groups of a quantized checkpoint are divided instead. Each
+  /// rank has its own file in the cache.
   [[nodiscard]] static Model load_parallel(const std::filesystem::path& folder,
                                            const LoadOptions& options,
                                            const std::filesystem::path& plan_file = {});
@@ -84,23 +85,24 @@ class ANYACCEL_API Model {
   bool quantized() const noexcept;
   /// Number of parameters of the whole model.
   std::int64_t parameter_count() const;
-  /// Rank of this process among those that hold the model together. 0 if one process holds it.
+  /// Rank of this process among the ranks that hold the model. 0 if one process holds it.
   int rank() const noexcept;
-  /// Number of ranks that hold the model together. 1 if one process holds it.
+  /// Number of ranks that hold the model. 1 if one process holds it.
   int ranks() const noexcept;
-  /// Wait until all ranks have called it. Use it before a rank exits while others still need it.
+  /// Wait until all ranks have called barrier(). Call it before a rank exits while others still
+  /// need it.
   void barrier() const;
 
   /// Return the logits [time, vocab] of a sequence as float32 on the host. Throws
   /// `invalid_argument` for an empty sequence, ids outside of the vocabulary, or more tokens than
-  /// the context.
+  /// the context allows.
   [[nodiscard]] at::Tensor logits(const std::vector<std::int64_t>& ids) const;
   /// Write config.json and model.safetensors with float32 weights to a folder. Existing files are
   /// replaced only when the new ones are complete. Throws `unsupported` for families other than
   /// Llama, for one rank's part of a model and for quantized weights, and `io` if writing fails.
   void save(const std::filesystem::path& folder) const;
 
-  /// Used by AnyAccel's own sources.
+  /// Internal.
   const std::shared_ptr<ModelState>& state() const noexcept { return state_; }
 
  private:

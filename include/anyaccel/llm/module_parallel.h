@@ -19,10 +19,10 @@ namespace anyaccel::llm {
 /// How a layer's weight is split among ranks.
 ///
 /// - replicated: every rank has the whole weight.
-/// - column: a rank has a part of the outputs. They remain split until a row layer adds them up.
-/// - gathered: like column, but the outputs of all ranks are concatenated again.
+/// - column: a rank has a part of the outputs. They remain split until a row layer sums them.
+/// - gathered: like column, but the outputs of all ranks are then concatenated.
 /// - row: a rank has a part of the inputs, which are the outputs of a column layer. The results of
-///   all ranks are added up.
+///   all ranks are summed.
 /// - vocabulary: a rank has a part of an embedding's rows. A product with the same weight is
 ///   gathered.
 enum class ModuleStyle { replicated, column, gathered, row, vocabulary };
@@ -34,7 +34,7 @@ struct ModuleRule {
   std::string pattern;  ///< pattern of layer names ("layers.*.fc1"), in which `*` matches any text
   ModuleStyle style = ModuleStyle::replicated;
   /// Column: number of equal parts, such as query, key and value, that are concatenated in the
-  /// weight. Each part is split separately.
+  /// weight. Each of them is split separately.
   int fused = 1;
   /// Size of units that must not be split, such as the width of a head. Use the same value for the
   /// column and the row layer.
@@ -46,7 +46,7 @@ struct ModuleParallelOptions {
   /// Styles of layers, with precedence over derived styles. If several rules match a layer, the
   /// last one applies.
   std::vector<ModuleRule> rules;
-  /// Width of an attention head. 0: attention is not split by heads; its layers are gathered.
+  /// Width of an attention head. 0: attention is not split by heads, and its layers are gathered.
   std::int64_t head_dim = 0;
 };
 
@@ -60,21 +60,21 @@ struct ModuleShard {
 };
 
 /// Split the Linear and Embedding layers of a module in place. The parameters remain the same
-/// objects with smaller values, and the module's own forward runs the necessary collectives. All
+/// objects but become smaller, and the module's own forward runs the necessary collectives. All
 /// other layers are replicated. Returns how each layer was split.
 ///
-/// All ranks call it with equal modules, after the weights have their values and before an
-/// optimizer is created. Afterwards, all ranks run the same forward and backward passes in the same
-/// order, with the same inputs. The gradients of replicated parameters are then the same on all
-/// ranks, and those of split parameters are slices of the whole gradients.
+/// All ranks call it with equal modules, after the weights are initialized and before an optimizer
+/// is created. Afterwards, all ranks run the same forward and backward passes in the same order,
+/// with the same inputs. The gradients of replicated parameters are then the same on all ranks, and
+/// those of split parameters are slices of the whole gradients.
 ///
-/// Styles without rules are derived from names and sizes. A Linear whose name usually ends a block
-/// (o_proj, out_proj, wo, attention.dense; down_proj, fc2, w2, linear2, lin2, dense_4h_to_h,
-/// c_proj) becomes a row layer if the Linear layers of the same parent produce its inputs, once or
-/// as fused parts; those become column layers. Every other Linear is gathered. Every Embedding is
-/// split by vocabulary unless it has `max_norm`, or a `padding_idx` outside of the first rank's
-/// tokens. These two styles are correct for any use of a layer. Layers smaller than the number of
-/// ranks are replicated.
+/// Styles without rules are derived from names and sizes. A Linear whose name is common for the
+/// last layer of a block (o_proj, out_proj, wo, attention.dense; down_proj, fc2, w2, linear2, lin2,
+/// dense_4h_to_h, c_proj) becomes a row layer if the Linear layers of the same parent produce its
+/// inputs, once or as fused parts; those become column layers. Every other Linear is gathered.
+/// Every Embedding is split by vocabulary unless it has `max_norm`, or a `padding_idx` outside of
+/// the first rank's tokens. The styles gathered and vocabulary are correct for any use of a layer.
+/// Layers smaller than the number of ranks are replicated.
 ///
 /// Implementation: the tensor of a split weight carries a dispatch key (DeferredInit). t, matmul,
 /// mm, addmm, linear and embedding of such a tensor run the collectives, with gradients. Every
@@ -84,7 +84,7 @@ struct ModuleShard {
 /// of heads or features to view() must use `-1` instead.
 ///
 /// Throws `invalid_argument` for a rule that matches no layer, or whose layer cannot be split that
-/// way. Nothing has changed then.
+/// way. The module is then unchanged.
 ///
 ///     auto group = std::make_shared<comm::ProcessGroup>(comm::init_process_group());
 ///     tensor_parallel(*model, group, {.head_dim = 64});
@@ -93,8 +93,8 @@ ANYACCEL_API std::vector<ModuleShard> tensor_parallel(torch::nn::Module& module,
                                                       std::shared_ptr<comm::ProcessGroup> group,
                                                       const ModuleParallelOptions& options = {});
 
-/// Return what tensor_parallel() would do on a rank. Changes nothing and does not need a process
-/// group.
+/// Return the result that tensor_parallel() would have on a rank. Changes nothing and does not need
+/// a process group.
 ANYACCEL_API std::vector<ModuleShard> module_plan(const torch::nn::Module& module, int rank,
                                                   int ranks,
                                                   const ModuleParallelOptions& options = {});

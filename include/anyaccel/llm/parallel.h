@@ -11,13 +11,13 @@
 
 namespace anyaccel::llm {
 
-/// Parts of a checkpoint's tensor by rank.
+/// The parts into which ranks split a checkpoint's tensor.
 struct PlannedTensor {
   /// Name of the tensor.
   std::string name;
   std::string style;                ///< "column", "row", "vocabulary" or "replicated"
   std::vector<std::int64_t> shape;  ///< shape of the whole tensor
-  /// Shape of each rank's part. Empty: a bias that another rank adds.
+  /// Shape of each rank's part. Empty for a bias that another rank adds.
   std::vector<std::vector<std::int64_t>> parts;
   /// Bits of each rank's integers, 8 or 4. 0: not quantized.
   std::vector<int> bits;

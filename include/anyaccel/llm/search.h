@@ -18,9 +18,9 @@ struct Passage {
   std::string text;
 };
 
-/// Read the passages of all text files below a folder, in sorted order. Hidden files and files with
-/// zero bytes are skipped. A passage ends at an empty line, or after the line with which it reaches
-/// `max_bytes`. Throws `not_found`, `io`, or `invalid_argument` if `max_bytes` is 0.
+/// Read the passages of all text files below a folder, in sorted order. Hidden files and files that
+/// contain NUL bytes are skipped. A passage ends at an empty line, or after the line with which it
+/// reaches `max_bytes`. Throws `not_found`, `io`, or `invalid_argument` if `max_bytes` is 0.
 ANYACCEL_API std::vector<Passage> read_passages(const std::filesystem::path& folder,
                                                 std::size_t max_bytes = 800);
 
@@ -32,8 +32,8 @@ struct SearchHit {
 
 /// Return the `top` rows of `vectors`, [rows, dimension], with the greatest cosine similarity to
 /// `query`, [dimension], in descending order; among equals, the lower index is first. A zero vector
-/// has similarity 0, and a row with NaN values comes last. Throws `invalid_argument` if the shapes
-/// do not match or `top` is below 1.
+/// has similarity 0, and rows with NaN come last. Throws `invalid_argument` if the shapes do not
+/// match or `top` is below 1.
 ANYACCEL_API std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& query,
                                             std::int64_t top);
 

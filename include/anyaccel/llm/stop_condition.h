@@ -8,9 +8,9 @@
 
 namespace anyaccel::llm {
 
-/// Tells a function whether its caller requests a stop, through a `std::stop_token` or an atomic
-/// flag. A flag must outlive the call. A default-constructed condition never requests a stop.
-/// Thread-safe.
+/// Tells a function whether its caller has requested a stop, through a `std::stop_token` or an
+/// atomic flag. The flag must outlive the call. A default-constructed condition never requests a
+/// stop. Thread-safe.
 class StopCondition {
  public:
   StopCondition() = default;

@@ -27,7 +27,7 @@ class ANYACCEL_API StopSignal {
   using Patience = std::chrono::milliseconds;
   /// No limit: only a second signal ends the process.
   static constexpr Patience kNoLimit{0};
-  /// Grace period of commands without state to save, which must end within a second.
+  /// Grace period of commands without state to save. They must end within a second.
   static constexpr Patience kShort{900};
 
   /// Install the handlers.

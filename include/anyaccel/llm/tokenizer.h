@@ -41,9 +41,9 @@ class ANYACCEL_API Tokenizer {
   /// ids of the text itself. Throws the errors of encode(), and `invalid_argument` if the special
   /// tokens alone exceed the limit.
   std::vector<std::int64_t> encode_up_to(std::string_view text, std::int64_t max_tokens) const;
-  /// Return the bytes that an id appends to a text, for streaming output. They can end within a
-  /// UTF-8 character. Special tokens append nothing, and neither do ids without a token, which
-  /// exist because models may have more rows than their tokenizer has tokens. Throws
+  /// Return the bytes that an id appends to a text, for streaming output. They can end in the
+  /// middle of a UTF-8 character. Special tokens append nothing, and neither do ids without a
+  /// token, which exist because models may have more rows than their tokenizer has tokens. Throws
   /// `invalid_argument` for a negative id, or one of more than 32 bits.
   std::string token_bytes(std::int64_t id) const;
   /// Return the text of all ids, skipping ids without a token. Throws the errors of token_bytes().

@@ -23,8 +23,8 @@ namespace anyaccel::llm {
 /// Llama's (theta 300) to suit that context.
 ANYACCEL_API ModelConfig demo_model();
 
-/// Training options. With the defaults, a model of a few million parameters beats an order-3 model
-/// in about a minute on two CPU cores.
+/// Training options. With the defaults, a model of a few million parameters beats an order-3 n-gram
+/// model in about a minute on two CPU cores.
 struct TrainOptions {
   /// Files and folders with text; empty: LibTorch's C++ headers.
   std::vector<std::filesystem::path> data;
@@ -44,16 +44,16 @@ struct TrainOptions {
 
   /// Configuration of the model. The trainer sets the vocabulary and the special tokens.
   ModelConfig model = demo_model();
-  /// Start as a bigram model of the data instead of with random weights.
+  /// Initialize the model as a bigram model of the data instead of with random weights.
   bool bigram_start = true;
-  /// Size of the learned vocabulary; smaller if the text is short. 257: bytes.
+  /// Size of the learned vocabulary; smaller if the text is short. 257: byte tokens.
   std::int64_t vocab_size = 4096;
   std::int64_t batch_size = 0;  ///< sequences per step over all ranks; 0: one per rank
   double bucket_cap_mb = 25;    ///< maximum MiB of gradients per all-reduce
   /// Maximum learning rate.
   double lr = 1e-3;
   double warmup = 0.03;  ///< fraction of the run during which the learning rate rises
-  /// Decay of AdamW's second moment. High, because batches are small.
+  /// Decay of AdamW's second moment. It is high because batches are small.
   double beta2 = 0.99;
   /// Decoupled weight decay.
   double weight_decay = 0.1;
@@ -78,7 +78,7 @@ struct TrainInfo {
   std::int64_t files = 0, train_bytes = 0, held_out_bytes = 0;
   /// Tokens for training and for evaluation.
   std::int64_t train_tokens = 0, held_out_tokens = 0;
-  std::int64_t first_step = 0;  ///< steps done before this run, if it was resumed
+  std::int64_t first_step = 0;  ///< steps that earlier runs have done, if resumed
   /// Rank of this process, and number of ranks.
   int rank = 0, world_size = 1;
   TrainOptions options;  ///< effective options
@@ -87,17 +87,17 @@ struct TrainInfo {
 /// Statistics of one finished step.
 struct TrainStep {
   std::int64_t step = 0;  ///< number of the step, from 1
-  double loss = 0;        ///< mean over the batch in nats per token
+  double loss = 0;        ///< mean loss of the batch, in nats per token
   /// Learning rate of the step.
   double lr = 0;
   /// Gradient norm before clipping.
   double gradient_norm = 0;
-  double tokens_per_second = 0;  ///< smoothed over the last steps
+  double tokens_per_second = 0;  ///< smoothed over the most recent steps
   /// Bytes of live tensors on the device.
   std::int64_t memory_allocated = 0;
   double seconds = 0;       ///< since training began
   double seconds_left = 0;  ///< estimated remaining time
-  bool skipped = false;     ///< the gradients overflowed, so there was no update
+  bool skipped = false;     ///< whether the update was skipped because gradients overflowed
 };
 
 /// Result of a run.
@@ -106,17 +106,17 @@ struct TrainResult {
   std::string accelerator;
   std::int64_t steps = 0;
   std::vector<double> losses;  ///< losses of this run's steps
-  /// Mean of the last steps (a tenth of the run, at most 20). 0 if there were none.
+  /// Mean loss of the last steps (a tenth of the run, at most 20). 0 if there were none.
   double final_loss = 0;
   double tokens_per_second = 0;
   double seconds = 0;
-  /// Whether a requested stop ended the run early.
+  /// Whether a stop request ended the run early.
   bool interrupted = false;
-  /// False if the weights of the ranks differed in any bit when a checkpoint was written. The hosts
-  /// then compute differently, or there is a defect.
+  /// False if the weights of the ranks differed in any bit when a checkpoint was written. Then
+  /// either the hosts round differently, or AnyAccel has a defect.
   bool same_weights = true;
-  /// Losses on the same held-out bytes in nats per byte: of the model, of an order-0 model and of
-  /// an order-3 model. Empty after an interruption.
+  /// Losses on the same held-out bytes, in nats per byte: of the model, of an order-0 model and of
+  /// an order-3 n-gram model. Empty after an interruption.
   std::optional<double> held_out_loss, unigram_entropy, ngram_loss;
 };
 
@@ -125,9 +125,9 @@ struct TrainResult {
 ///
 /// In a job of several ranks (WORLD_SIZE above 1), every rank creates a Trainer and calls run().
 /// The ranks train one model, each on its part of every batch; apart from rounding, the result is
-/// that of one rank with the whole batch. Only rank 0 reads and writes `out`, and its clock decides
-/// the end; all ranks read the data. Reported values cover all ranks and are the same on each. A
-/// stop that is requested on one rank stops all.
+/// that of one rank with the whole batch. All ranks read the data. Only rank 0 reads and writes
+/// `out`, and its clock decides when the run ends. Reported values cover all ranks and are the same
+/// on each. A stop request on one rank stops all ranks.
 ///
 ///     TrainOptions options;
 ///     options.data = {"corpus.txt"};
@@ -151,8 +151,8 @@ class ANYACCEL_API Trainer {
   /// training finishes the current step, saves a checkpoint and returns an `interrupted` result.
   ///
   /// Throws `io` if saving fails; an older checkpoint in `out` then remains intact. All ranks
-  /// return together. If a rank dies, the others throw `unavailable`. Only rank 0 has held-out
-  /// losses.
+  /// return at the same time. If a rank dies, the others throw `unavailable`. Only rank 0 has
+  /// held-out losses.
   TrainResult run(const std::function<void(const TrainStep&)>& on_step = {},
                   StopCondition stop = {});
 

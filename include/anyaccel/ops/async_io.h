@@ -38,25 +38,25 @@ class [[nodiscard]] AsyncIORequest {
   c10::IValue object_;
 };
 
-/// Reads and writes of tensors, with the names, arguments and results of DeepSpeed's aio_handle.
-/// Errors are an `anyaccel::Error`.
+/// Reads and writes tensors, with the names, arguments and results of DeepSpeed's aio_handle. All
+/// errors are exceptions of type `anyaccel::Error`.
 ///
 /// Any offset, length, memory and dtype is supported. Data that is aligned for the disk is
 /// transferred directly between disk and tensor (O_DIRECT). Other memory is copied through an
 /// aligned block. File systems without O_DIRECT use the page cache.
 ///
 /// Writes: a write changes only the bytes of its range, and extends the file at most to the end of
-/// that range. Its ends that do not fill a page are written through the page cache, after the rest.
-/// A missing file is created with mode 0600. After a failed write, the content of the range is
-/// undefined. Data is not synced; call fsync() if you need that.
+/// that range. Partial pages at the ends of the range are written through the page cache, after the
+/// rest. A missing file is created with mode 0600. After a failed write, the content of the range
+/// is undefined. Data is not synced; call fsync() if you need that.
 ///
 /// Tensors: a tensor that is not contiguous or not in host memory is transferred through a host
 /// copy. A write copies it when the function is called, in the order of the current stream, and
 /// waits for the copy. A read copies the result on the current stream of the waiting thread. Do not
 /// change a host tensor while it is written.
 ///
-/// Memory: tensors are released when their transfer is done, even if nobody waits. Tensors that are
-/// read through a copy or checked by `validate` are kept until somebody waits.
+/// Memory: tensors are released when their transfer is done, even if wait() is never called.
+/// Tensors that are read through a copy or checked by `validate` are kept until a thread waits.
 ///
 /// Order: requests in flight are not ordered. Wait between two requests for the same bytes. Two
 /// requests of one process for different bytes of the same page do not conflict.
@@ -71,9 +71,9 @@ class ANYACCEL_API AsyncIOHandle {
   /// - block_size: bytes per request to the system, up to 1 GiB.
   /// - queue_depth: blocks in flight per thread, up to 4096.
   /// - single_submit: submit each block with its own system call.
-  /// - overlap_events: start a block as soon as any block is done, instead of waiting for all that
-  ///   were submitted.
-  /// - intra_op_parallelism: number of threads that share a request.
+  /// - overlap_events: start a block as soon as any block is done, instead of waiting for all
+  ///   submitted blocks.
+  /// - intra_op_parallelism: number of threads that process a request together.
   ///
   /// The environment variable ANYACCEL_AIO_QUEUE selects the system interface. Throws
   /// `invalid_argument`, `unavailable` if the selected interface does not work, and the errors of
@@ -89,7 +89,7 @@ class ANYACCEL_API AsyncIOHandle {
   std::int64_t get_intra_op_parallelism() const;
   /// Alignment in bytes, 512 x intra_op_parallelism as in DeepSpeed. No function requires it.
   std::int64_t get_alignment() const;
-  /// System interface in use: "io_uring", "libaio" or "threads", the first of them that works.
+  /// System interface in use: the first of "io_uring", "libaio" and "threads" that works.
   std::string get_queue() const;
   /// Explain why this system interface is used.
   std::string get_queue_reason() const;
@@ -135,10 +135,10 @@ class ANYACCEL_API AsyncIOHandle {
   /// getters throw `invalid_state`. A second call is a no-op.
   void close();
 
-  /// Start a read and return it as a request of its own. The handle's wait() does not cover it.
+  /// Start a read and return it as a separate request, which the handle's wait() does not cover.
   [[nodiscard]] AsyncIORequest start_read(const at::Tensor& buffer, const std::string& filename,
                                           std::int64_t file_offset = 0);
-  /// Start a write and return it as a request of its own. The handle's wait() does not cover it.
+  /// Start a write and return it as a separate request, which the handle's wait() does not cover.
   [[nodiscard]] AsyncIORequest start_write(const at::Tensor& buffer, const std::string& filename,
                                            std::int64_t file_offset = 0);
 

@@ -1,5 +1,5 @@
-// Calls of an op from its C++ interface: the builder loads the op once, and torch's dispatcher
-// calls it.
+// Calls ops from their C++ interfaces: the builder loads the op once, and torch's dispatcher calls
+// it.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -31,7 +31,7 @@ inline bool has_op(const std::string& builder) {
   return get_accelerator().create_op_builder(builder)->is_compatible().compatible;
 }
 
-/// Return whether the op has a kernel of its own for the device of this tensor.
+/// Return whether the op has its own kernel for the device of this tensor.
 inline bool has_kernel(const c10::OperatorHandle& op, const at::Tensor& tensor) {
   return op.hasKernelForDispatchKey(c10::legacyExtractDispatchKey(tensor.key_set()));
 }

@@ -24,7 +24,7 @@ namespace anyaccel::ops {
 ///
 /// Every rank calls the same functions in the same order, with the same sizes and dtypes. A
 /// function returns when its result is complete. Tensors may be on any device and have any strides;
-/// those that are not contiguous in host memory are copied there and back.
+/// those that are not contiguous in host memory are transferred through a host copy.
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support float16, bfloat16,
 /// float32, float64, uint8, int8, int16, int32, int64 and bool. `avg` requires a floating-point
@@ -65,7 +65,7 @@ class ANYACCEL_API CCLComm {
   at::Tensor all_to_all(const at::Tensor& tensor,
                         const std::vector<std::int64_t>& output_splits = {},
                         const std::vector<std::int64_t>& input_splits = {});
-  /// Wait until all ranks have called it.
+  /// Wait until all ranks have called barrier().
   void barrier();
 
  private:

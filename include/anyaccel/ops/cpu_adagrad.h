@@ -22,8 +22,9 @@ struct CPUAdagradOptions {
 /// number of steps; the caller owns the tensors and passes the same ones to each step.
 ///
 /// Each list has one entry per parameter, with the parameter's shape. All tensors are dense and in
-/// host memory, with any accelerator. Parameters are float32, bfloat16 or float16. Gradients and
-/// state are float32 or have the parameters' dtype. The caller initializes the state to zeros.
+/// host memory, regardless of the accelerator. Parameters are float32, bfloat16 or float16.
+/// Gradients and state are float32 or have the parameters' dtype. The caller initializes the state
+/// to zeros.
 ///
 /// Accuracy: arithmetic is in float32. Compared with exact arithmetic on the same input, the error
 /// of a parameter is at most 2^-23 |p| + 2^-20 lr |g| / divisor plus the rounding to its dtype,
@@ -31,7 +32,7 @@ struct CPUAdagradOptions {
 /// The square of a gradient below 1e-19 is 0. Results have the same bits for any number of threads,
 /// alignment and instruction set.
 ///
-/// Throws `invalid_argument` for invalid options or tensors; nothing has changed then. Not
+/// Throws `invalid_argument` for invalid options or tensors; the tensors are then unchanged. Not
 /// thread-safe.
 class ANYACCEL_API CPUAdagrad {
  public:

@@ -35,9 +35,9 @@ struct CPUAdamOptions {
 /// and passes the same ones to each step.
 ///
 /// Each list has one entry per parameter, with the parameter's shape. All tensors are dense and in
-/// host memory, with any accelerator. Parameters are float32, bfloat16 or float16. Gradients and
-/// both states are float32 or have the parameters' dtype. The caller initializes the states to
-/// zeros.
+/// host memory, regardless of the accelerator. Parameters are float32, bfloat16 or float16.
+/// Gradients and both states are float32 or have the parameters' dtype. The caller initializes the
+/// states to zeros.
 ///
 /// Accuracy: arithmetic is in float32. Compared with exact arithmetic on the same input, the error
 /// of a parameter is at most
@@ -49,7 +49,7 @@ struct CPUAdamOptions {
 /// any number of threads, alignment and instruction set. Infinities and NaN propagate. The square
 /// of a gradient overflows from 1.8e19 on, as in torch.
 ///
-/// Throws `invalid_argument` for invalid options or tensors; nothing has changed then. Not
+/// Throws `invalid_argument` for invalid options or tensors; the tensors are then unchanged. Not
 /// thread-safe.
 class ANYACCEL_API CPUAdam {
  public:
@@ -64,7 +64,7 @@ class ANYACCEL_API CPUAdam {
   void step(at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
             at::TensorList exp_avg_sq);
   /// Undo the last step, as far as rounding allows. Takes the arguments of that step. A parameter
-  /// that would not be finite becomes 0. Throws `invalid_state` before the first step.
+  /// whose restored value is not finite becomes 0. Throws `invalid_state` before the first step.
   void rollback(at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
                 at::TensorList exp_avg_sq);
 

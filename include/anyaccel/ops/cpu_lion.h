@@ -24,8 +24,9 @@ struct CPULionOptions {
 /// of steps; the caller owns the tensors and passes the same ones to each step.
 ///
 /// Each list has one entry per parameter, with the parameter's shape. All tensors are dense and in
-/// host memory, with any accelerator. Parameters are float32, bfloat16 or float16. Gradients and
-/// state are float32 or have the parameters' dtype. The caller initializes the state to zeros.
+/// host memory, regardless of the accelerator. Parameters are float32, bfloat16 or float16.
+/// Gradients and state are float32 or have the parameters' dtype. The caller initializes the state
+/// to zeros.
 ///
 /// Accuracy: arithmetic is in float32. Compared with exact arithmetic on the same input, with the
 /// float32 sign of the direction, the error of a parameter is at most 2^-22 (|p| + lr) plus the
@@ -33,7 +34,7 @@ struct CPULionOptions {
 /// its two terms. sign(0) is 0, and the sign of NaN is NaN. Results have the same bits for any
 /// number of threads, alignment and instruction set.
 ///
-/// Throws `invalid_argument` for invalid options or tensors; nothing has changed then. Not
+/// Throws `invalid_argument` for invalid options or tensors; the tensors are then unchanged. Not
 /// thread-safe.
 class ANYACCEL_API CPULion {
  public:

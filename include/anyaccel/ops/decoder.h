@@ -10,8 +10,8 @@
 
 namespace anyaccel::ops {
 
-/// Number of rows (new tokens of all sequences) up to which the result of a row has the same bits
-/// as in a pass of its own.
+/// Maximum number of rows (new tokens of all sequences) for which the result of each row has the
+/// same bits as in a separate pass.
 constexpr std::int64_t max_decode_rows = 16;
 /// Maximum number of rows of a pass. Passes with experts are limited to max_decode_rows.
 constexpr std::int64_t max_decode_prompt_rows = 512;
@@ -39,7 +39,8 @@ struct DecoderConfig {
   std::int32_t num_kv_heads = 1;
   /// Width of a head.
   std::int32_t head_dim = 1;
-  std::int32_t heads_per_kv_head = 0;  ///< 0: num_heads / num_kv_heads, which must be an integer
+  /// Query heads per key head. 0: num_heads / num_kv_heads, which must be an integer.
+  std::int32_t heads_per_kv_head = 0;
   /// Query heads of the first key head that precede this rank's first query head.
   std::int32_t first_head = 0;
   std::int32_t experts_per_token = 0;  ///< number of experts per token; 0: no layer has experts

@@ -13,7 +13,7 @@
 /// mantissa, from the highest bit to the lowest), packed from the lowest bit of the first byte
 /// upwards, and the scale as float32. The codes of a group must fill whole bytes.
 ///
-/// A format is given by its total and mantissa bits. All formats have zeros and subnormal numbers,
+/// The total and mantissa bits determine a format. All formats have zeros and subnormal numbers,
 /// but no infinities and no NaN:
 ///
 /// - 8 and 3: e4m3, largest number 480
@@ -23,8 +23,8 @@
 /// - 4 and 1: e2m1, largest number 6
 ///
 /// The first call of a function loads the op, building it first if necessary, and throws
-/// `build_failed` or `unavailable` if that fails. Invalid arguments throw `invalid_argument`;
-/// nothing has changed then. Threads may call the functions concurrently for different results.
+/// `build_failed` or `unavailable` if that fails. Invalid arguments throw `invalid_argument`; the
+/// tensors are then unchanged. Threads may call the functions concurrently for different results.
 namespace anyaccel::ops::fp_quantizer {
 
 /// Bytes of a group's row: codes and scale.
@@ -40,8 +40,8 @@ constexpr std::int64_t row_bytes(std::int64_t group_size, std::int64_t q_bits) {
 ///   same `seed` gives the same codes. Otherwise round to nearest: halves away from 0, and
 ///   subnormal numbers to even.
 ///
-/// The largest magnitude of a group becomes the format's largest number. A group with a NaN or an
-/// infinity dequantizes to NaN.
+/// The scale maps the largest magnitude of a group to the format's largest number. A group with a
+/// NaN or an infinity dequantizes to NaN.
 ANYACCEL_API void quantize(const at::Tensor& out, const at::Tensor& val, std::int64_t group_size,
                            bool stochastic_rounding, std::int64_t q_bits,
                            std::int64_t q_mantisa_bits, std::int64_t seed = 0);
@@ -51,10 +51,10 @@ ANYACCEL_API void dequantize(const at::Tensor& val, const at::Tensor& val_q,
                              std::int64_t group_size, std::int64_t q_mantisa_bits,
                              std::int64_t q_exponent_bits);
 
-/// Dequantize parts of `val_q` into `val`. Part i of the first dimension of `val` is the part of
-/// the quantized tensor that `indexes[i]` (int32 or int64) selects. An index out of range throws
-/// `invalid_argument` in host memory. On CUDA, where only the device knows the indices, it gives
-/// NaN.
+/// Dequantize selected slices of `val_q` into `val`. Slice i of the first dimension of `val` is the
+/// slice of the quantized tensor that `indexes[i]` (int32 or int64) selects. For host tensors, an
+/// index out of range throws `invalid_argument`. On CUDA, the host does not read the indices, and
+/// an index out of range fills its slice with NaN.
 ANYACCEL_API void selective_dequantize(const at::Tensor& val, const at::Tensor& val_q,
                                        const at::Tensor& indexes, std::int64_t group_size,
                                        std::int64_t q_mantisa_bits, std::int64_t q_exponent_bits);

@@ -18,11 +18,11 @@ struct PinMemoryStats {
   std::int64_t held_bytes = 0;  ///< locked bytes, including free blocks
   /// Peak of `held_bytes`.
   std::int64_t held_peak = 0;
-  /// Maximum of locked bytes. 0: only the system's limit.
+  /// Maximum number of locked bytes. 0: only the system's limit.
   std::int64_t limit = 0;
   std::int64_t taken = 0;      ///< number of allocations
-  std::int64_t reused = 0;     ///< allocations that a free block served
-  std::int64_t misplaced = 0;  ///< blocks that are not on the NUMA node of their thread
+  std::int64_t reused = 0;     ///< allocations that reused a free block
+  std::int64_t misplaced = 0;  ///< blocks that are not on the NUMA node of the allocating thread
 };
 
 /// Creates pinned tensors, like DeepSpeed's pin_handle. Handles have no state of their own; the
@@ -54,8 +54,8 @@ class ANYACCEL_API PinHandle {
   PinMemoryStats stats() const;
   /// Unlock free blocks and return them to the system.
   void trim();
-  /// Set the maximum of locked bytes; 0 removes it. Memory that is already locked remains so.
-  /// Throws `invalid_argument` for a negative number.
+  /// Set the maximum number of locked bytes; 0 removes the limit. Memory that is already locked
+  /// remains locked. Throws `invalid_argument` for a negative number.
   void set_limit(std::int64_t bytes);
 };
 

@@ -58,8 +58,8 @@ ANYACCEL_API Quantized swizzle_quant(const at::Tensor& input, std::int64_t group
                                      std::int64_t devices_per_node);
 
 /// Dequantize the results of `devices_per_node` devices, which are concatenated in the last
-/// dimension, add them up in float32 and quantize the sum. `in_groups`: groups of all inputs
-/// together. `out_groups`: groups of the sum.
+/// dimension, sum them in float32 and quantize the sum. `in_groups`: groups of all inputs together.
+/// `out_groups`: groups of the sum.
 ANYACCEL_API Quantized quantized_reduction(const Quantized& inputs, std::int64_t in_groups,
                                            std::int64_t out_groups, std::int64_t num_bits,
                                            QuantizationType type, std::int64_t devices_per_node);

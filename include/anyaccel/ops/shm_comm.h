@@ -24,12 +24,12 @@ namespace anyaccel::ops {
 ///
 /// Every rank calls the same functions in the same order, with the same sizes and dtypes; a
 /// mismatch in shared memory throws `invalid_argument`. Tensors may be on any device and have any
-/// strides; those that are not contiguous in host memory are copied there and back. All ranks get
-/// the same bits.
+/// strides; those that are not contiguous in host memory are transferred through a host copy. All
+/// ranks get bit-identical results.
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support floating-point
 /// dtypes of 16 to 64 bits, integers and bool. Complex numbers can be summed and averaged. Integers
-/// cannot be averaged. Others throw `unsupported`. float16 and bfloat16 are added up in float32.
+/// cannot be averaged. Others throw `unsupported`. float16 and bfloat16 are summed in float32.
 ///
 /// Errors: if a rank dies, all others throw `unavailable` within a second. If a rank does not
 /// arrive, they throw `timeout`. The object is then unusable. It is also unusable in a forked
@@ -71,7 +71,7 @@ class ANYACCEL_API ShareMemComm {
   /// Copy the tensor of rank `source` into the tensors of all ranks. Returns when all ranks have
   /// called it.
   void broadcast_(const at::Tensor& tensor, std::int64_t source);
-  /// Wait until all ranks have called it.
+  /// Wait until all ranks have called barrier().
   void barrier();
 
  private:

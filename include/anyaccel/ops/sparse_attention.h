@@ -20,8 +20,8 @@
 
 namespace anyaccel::ops {
 
-/// Layout: which blocks of keys each block of queries attends to. Immutable, so threads may share
-/// it. Constructors and make_layout() throw `invalid_argument` for invalid values.
+/// Layout: the blocks of keys to which each block of queries attends. Immutable, so threads may
+/// share it. Constructors and make_layout() throw `invalid_argument` for invalid values.
 ///
 /// Options of several classes:
 ///
@@ -29,10 +29,9 @@ namespace anyaccel::ops {
 /// - different_layout_per_head: let heads have different layouts, if the class has random or
 ///   variable patterns.
 /// - attention: "bidirectional" or "unidirectional". With "unidirectional", windows, sliding
-/// windows and
-///   single global blocks end at the query's own block, in which it attends to all keys. As in
-///   DeepSpeed, ranges of several global blocks and the random blocks of `Variable` may lie after
-///   it; use an attention mask to hide them.
+///   windows and single global blocks end at the query's block, in which the query attends to all
+///   keys. As in DeepSpeed, ranges of several global blocks and the random blocks of
+///   VariableSparsityConfig may be after that block; use an attention mask to hide them.
 /// - seed: selects the random blocks. The same seed gives the same layout in C++ and Python and on
 ///   all machines.
 class ANYACCEL_API SparsityConfig {
@@ -72,7 +71,7 @@ struct DenseSparsityOptions {
   bool different_layout_per_head = false;
 };
 
-/// All blocks.
+/// A layout with all blocks.
 class ANYACCEL_API DenseSparsityConfig : public SparsityConfig {
  public:
   explicit DenseSparsityConfig(std::int64_t num_heads, const DenseSparsityOptions& options = {});
@@ -88,12 +87,12 @@ struct FixedSparsityOptions {
   std::string attention = "bidirectional";
   /// Representative blocks attend to all blocks. Requires "bidirectional".
   bool horizontal_global_attention = false;
-  /// More than 1 requires different_layout_per_head.
+  /// Values above 1 require different_layout_per_head.
   std::int64_t num_different_global_patterns = 1;
 };
 
-/// Consecutive windows. Each is represented by its last blocks, to which all queries attend (Child
-/// et al., arXiv:1904.10509).
+/// A layout of consecutive windows. The last blocks of a window represent it: all queries attend to
+/// them (Child et al., arXiv:1904.10509).
 class ANYACCEL_API FixedSparsityConfig : public SparsityConfig {
  public:
   explicit FixedSparsityConfig(std::int64_t num_heads, const FixedSparsityOptions& options = {});
@@ -116,7 +115,7 @@ struct VariableSparsityOptions {
   std::int64_t seed = 0;
 };
 
-/// Windows of given sizes, given global blocks and random blocks.
+/// A layout with windows of the given sizes, the given global blocks, and random blocks.
 class ANYACCEL_API VariableSparsityConfig : public SparsityConfig {
  public:
   explicit VariableSparsityConfig(std::int64_t num_heads,
@@ -136,7 +135,8 @@ struct BigBirdSparsityOptions {
   std::int64_t seed = 0;
 };
 
-/// A sliding window, global blocks and random blocks (Zaheer et al., "Big Bird", arXiv:2007.14062).
+/// A layout with a sliding window, global blocks and random blocks (Zaheer et al., "Big Bird",
+/// arXiv:2007.14062).
 class ANYACCEL_API BigBirdSparsityConfig : public SparsityConfig {
  public:
   explicit BigBirdSparsityConfig(std::int64_t num_heads,
@@ -153,8 +153,9 @@ struct BSLongformerSparsityOptions {
   std::string attention = "bidirectional";
 };
 
-/// A sliding window and given global blocks, which attend to all blocks and to which all queries
-/// attend. The block-sparse form of Longformer (Beltagy et al., arXiv:2004.05150).
+/// A layout with a sliding window and the given global blocks, which attend to all blocks and to
+/// which all queries attend. The block-sparse form of Longformer (Beltagy et al.,
+/// arXiv:2004.05150).
 class ANYACCEL_API BSLongformerSparsityConfig : public SparsityConfig {
  public:
   explicit BSLongformerSparsityConfig(std::int64_t num_heads,
@@ -168,7 +169,7 @@ struct LocalSlidingWindowSparsityOptions {
   std::string attention = "unidirectional";
 };
 
-/// Only a sliding window.
+/// A layout with a sliding window and without global blocks.
 class ANYACCEL_API LocalSlidingWindowSparsityConfig : public SparsityConfig {
  public:
   explicit LocalSlidingWindowSparsityConfig(std::int64_t num_heads,
@@ -182,7 +183,7 @@ struct SparseAttentionMasks {
   at::Tensor rpe;
   at::Tensor key_padding_mask;  ///< expands to [batch, length]
   at::Tensor attn_mask;         ///< expands to [length, length]
-  /// "add": add key_padding_mask to the scores. "mul": hide keys where it is 0.
+  /// "add": add key_padding_mask to the scores. "mul": hide keys for which it is 0.
   std::string key_padding_mask_mode = "add";
   /// How attn_mask is applied: "add" or "mul", as for key_padding_mask_mode.
   std::string attn_mask_mode = "mul";
@@ -197,13 +198,13 @@ struct SparseAttentionMasks {
 /// - layout: integers or bool, [heads or 1, length / block, length / block].
 /// - scale: 1 / sqrt(head dim) by default.
 ///
-/// Returns a contiguous tensor with the shape and dtype of q. A query without visible keys gives
-/// zeros and zero gradients. Masks with a dtype other than that of the arithmetic are converted
-/// first, except bool masks that hide keys, and so are head dimensions that need padding; this
-/// takes an additional pass over them.
+/// Returns a contiguous tensor with the shape and dtype of q. For a query without visible keys, the
+/// result and the gradients are zero. Masks whose dtype differs from that of the arithmetic are
+/// converted first, except bool masks that hide keys. Head dimensions that need padding are padded
+/// first. Both take an additional pass over the data.
 ///
 /// Results do not depend on the number of threads. Gradients are the same in every run with the
-/// same number of threads, and up to 4 threads with any number. Differentiable once.
+/// same number of threads, and with any number up to 4. Differentiable once.
 ///
 /// Throws `invalid_argument` for invalid arguments, and `build_failed` or `unavailable` if the op
 /// cannot be loaded. Thread-safe; uses torch's threads.
@@ -213,8 +214,8 @@ ANYACCEL_API at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& 
                                          std::optional<double> scale = std::nullopt,
                                          const SparseAttentionMasks& masks = {});
 
-/// Block-sparse self-attention as in DeepSpeed's module of that name. It creates the layout once,
-/// for `max_seq_length`, and uses its beginning for shorter sequences.
+/// Block-sparse self-attention, like DeepSpeed's module of that name. It creates the layout once,
+/// for `max_seq_length`, and uses its first blocks for shorter sequences.
 class ANYACCEL_API SparseSelfAttention {
  public:
   /// Create the layout. Throws the errors of SparsityConfig::make_layout().

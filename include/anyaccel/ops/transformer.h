@@ -44,13 +44,13 @@ struct TransformerConfig {
   /// Save memory: recompute the inputs of the norms from their results. No weight of a norm may be
   /// 0.
   bool normalize_invertible = false;
-  /// Save memory: recompute the activation in the backward pass. Gives the same bits.
+  /// Save memory: recompute the activation in the backward pass. Results have the same bits.
   bool gelu_checkpoint = false;
   /// Scale initial weights by num_hidden_layers.
   bool adjust_init_range = true;
   /// No effect: masks and attention weights are never stored.
   bool attn_dropout_checkpoint = false;
-  /// Allow results that differ from run to run. The CPU's results do not.
+  /// Allow results that differ from run to run. On the CPU, results never differ.
   bool stochastic_mode = false;
   /// "tanh" as in DeepSpeed, or "none" as in BERT.
   std::string gelu_approximate = "tanh";
@@ -84,8 +84,8 @@ class ANYACCEL_API TransformerLayer {
   ///   Expands to [batch, heads, length, length].
   ///
   /// Returns a contiguous tensor with the shape of hidden_states. Arithmetic is in float32, or in
-  /// float64 for float64. A query without visible keys gets zeros from the attention.
-  /// Differentiable once, for the input and all parameters.
+  /// float64 for float64. The attention of a query without visible keys is zero. Differentiable
+  /// once, for the input and all parameters.
   at::Tensor forward(const at::Tensor& hidden_states, const at::Tensor& attention_mask = {});
 
   /// Names and tensors of the parameters, in the order above.
@@ -94,7 +94,7 @@ class ANYACCEL_API TransformerLayer {
   at::Tensor& parameter(const std::string& name);
   const TransformerConfig& config() const noexcept { return config_; }
 
-  /// Set training mode, in which dropout is active. A new layer is in training mode.
+  /// Enable or disable training mode, in which dropout is active. A new layer is in training mode.
   void train(bool on = true) noexcept { training_ = on; }
   /// Leave training mode.
   void eval() noexcept { train(false); }

@@ -1,10 +1,11 @@
-// Interfaces for authors of backends: 25 virtual functions, 7 of them pure, grouped by noun.
+// Interfaces for authors of backends: 25 virtual functions, 7 of them pure, grouped by topic.
 // `TorchBackend` (sdk/torch_backend.h) implements all of them for any device type that torch knows.
 // A backend for such a device derives from it and overrides only the differences.
 //
-// `Accelerator` checks arguments before it calls a backend: indices are in range and defaults are
-// filled in. Functions may be called from any thread. To reject a call, throw `anyaccel::Error`
-// with `ErrorCode::unsupported`. Functions marked "Optional" have the given default implementation.
+// `Accelerator` checks arguments before it calls a backend: it checks that indices are in range and
+// fills in defaults. Functions may be called from any thread. To reject a call, throw
+// `anyaccel::Error` with `ErrorCode::unsupported`. Functions marked "Optional" have the given
+// default implementation.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -29,16 +30,17 @@ namespace anyaccel::sdk {
 class ANYACCEL_API EventImpl {
  public:
   virtual ~EventImpl() = default;
-  /// Mark the end of the work that is queued on `stream` now.
+  /// Mark the end of the work queued on `stream` so far.
   virtual void record(const Stream& stream) = 0;
-  /// Make work that is queued on `stream` from now on wait for the event. Optional: a no-op, for
-  /// synchronous devices.
+  /// Make work that is queued on `stream` after this call wait for the event. Optional: a no-op,
+  /// for synchronous devices.
   virtual void wait(const Stream& stream);
-  /// Return whether the marked work is complete. Optional: true, for synchronous devices.
+  /// Return whether the work before the event is complete. Optional: true, for synchronous devices.
   virtual bool query() const;
-  /// Block the host until the marked work is complete. Optional: a no-op, for synchronous devices.
+  /// Block the host until the work before the event is complete. Optional: a no-op, for synchronous
+  /// devices.
   virtual void synchronize() const;
-  /// Return the milliseconds to `end`, which has the same class. Called only if both events have
+  /// Return the milliseconds to `end`, an event of the same class. Called only if both events have
   /// timing, were recorded and are complete.
   virtual double elapsed_time(const EventImpl& end) const = 0;
 
@@ -81,7 +83,7 @@ class ANYACCEL_API DeviceInterface {
   virtual void synchronize(DeviceIndex index) = 0;
   /// Return whether the device's runtime is initialized in this process. Optional: true.
   virtual bool is_initialized() const noexcept;
-  /// Return a device's properties. Optional: vendor and triton from the traits.
+  /// Return a device's properties. Optional: only vendor and triton, from the traits.
   virtual DeviceProperties properties(DeviceIndex index) const;
   /// Return how well a device supports a dtype. Optional: integers and IEEE types of up to 32 bits
   /// are storable, and computable if torch has arithmetic for them (not bool, uint16, uint32,
@@ -129,7 +131,7 @@ class ANYACCEL_API MemoryInterface {
   /// without a cache.
   virtual void empty_cache();
   /// Return the allocator of pinned host memory. is_pinned() recognizes its blocks by
-  /// raw_deleter(), and otherwise asks torch. Optional: null, no pinning.
+  /// raw_deleter(), and otherwise asks torch. Optional: null, which means no pinning.
   virtual c10::Allocator* host_allocator() const;
   /// Page-lock the caller's memory and register it with the device. Returns whether it was
   /// registered. Optional: false.
@@ -166,7 +168,8 @@ class ANYACCEL_API EnvironmentInterface {
   /// support them. Optional: a user scope of torch's profiler (`at::RecordFunction`).
   virtual void range_push(const std::string& message, const std::string& domain,
                           const std::string& category);
-  /// Close the innermost range of this thread. Optional: matches range_push().
+  /// Close the innermost range of this thread. Optional: closes the scope that the default
+  /// range_push() opened.
   virtual void range_pop(const std::string& domain);
 };
 
@@ -187,7 +190,8 @@ class ANYACCEL_API Backend : public DeviceInterface,
   Backend& operator=(const Backend&) = delete;
 
   const Traits& traits() const noexcept { return traits_; }
-  /// torch's type for the traits' `device_type`, which may be PrivateUse1 under another name.
+  /// torch's device type for the traits' `device_type`, which may be PrivateUse1 under another
+  /// name.
   c10::DeviceType device_type() const noexcept { return device_type_; }
 
   DeviceProperties properties(DeviceIndex index) const override;
@@ -198,7 +202,7 @@ class ANYACCEL_API Backend : public DeviceInterface,
   /// followed by the reason if given.
   [[noreturn]] void fail_unsupported(const char* where, const std::string& feature,
                                      const std::string& reason = {}) const;
-  /// A constructor may adapt its traits to the machine, for example the CPU's communication
+  /// A constructor may adapt the traits to the machine, for example the CPU's communication
   /// backend.
   Traits traits_;
 

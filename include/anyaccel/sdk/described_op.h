@@ -10,12 +10,12 @@
 
 namespace anyaccel::sdk {
 
-/// Create an op builder from the text of a description, like make_op_builder(). `folder`: where the
-/// sources are. Throws `corrupt` for an invalid text.
+/// Create an op builder from the text of a description, like make_op_builder(). `folder`: the
+/// folder of the sources. Throws `corrupt` for an invalid text.
 ANYACCEL_API std::shared_ptr<OpBuilder> make_described_builder(
     const std::string& text, const std::string& folder, const OpBuilderOptions& options = {});
-/// Return the absolute path of the library that load() of such a builder, or of one from a file,
-/// opened. Empty before load(), and for other builders.
+/// Return the absolute path of the library that load() of such a builder, or of a builder from a
+/// file, opened. Empty before load(), and for other builders.
 ANYACCEL_API std::string library_of(const OpBuilder& builder);
 
 }  // namespace anyaccel::sdk

@@ -1,5 +1,5 @@
-// Op builders for authors of ops and backends: registration, and creation from a description. Their
-// names are DeepSpeed's.
+// Op builders for authors of ops and backends: registration, and creation from a description. They
+// have DeepSpeed's names.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ using anyaccel::OpBuilder;
 using anyaccel::OpBuilderFactory;
 
 /// Placeholder for an op that a backend lacks, like DeepSpeed's NotImplementedBuilder. load()
-/// throws `unsupported`, naming op and backend and, for an unknown op, the most similar name.
+/// throws `unsupported`, naming the op, the backend and, for an unknown op, the most similar name.
 class ANYACCEL_API NotImplementedBuilder final : public OpBuilder {
  public:
   NotImplementedBuilder(std::string class_name, std::string backend);

@@ -36,18 +36,17 @@ class ANYACCEL_API Plugin {
   /// Register the backend under the name in the text file. Throws `invalid_argument` if called
   /// twice or without `create`.
   ///
-  /// `create` is called once, when the backend is chosen. Changes to the process belong there, such
-  /// as renaming PrivateUse1 or registering kernels. `probe` counts devices without starting one;
-  /// if it is empty, the text file's probe is used. Both run on threads of their own and must
-  /// return within ANYACCEL_PLUGIN_TIMEOUT. `probe` first runs in a forked child, which is then
-  /// killed.
+  /// `create` is called once, when the backend is chosen. It may change the process, for example
+  /// rename PrivateUse1 or register kernels. `probe` counts devices without starting one; if it is
+  /// empty, the text file's probe is used. Both run on separate threads and must return within
+  /// ANYACCEL_PLUGIN_TIMEOUT. `probe` first runs in a forked child, which is then killed.
   void add_backend(std::function<std::shared_ptr<Backend>()> create,
                    std::function<Probe()> probe = {});
   /// Register an op builder for that backend; see register_op_builder().
   void add_op_builder(const std::string& class_name, OpBuilderFactory factory);
 
  private:
-  friend struct PluginAccess;  // belongs to the loader
+  friend struct PluginAccess;  // the loader's access to this class
   Plugin(Traits traits, std::string folder)
       : traits_(std::move(traits)), folder_(std::move(folder)) {}
   Traits traits_;

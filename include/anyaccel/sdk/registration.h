@@ -20,8 +20,8 @@ struct BackendEntry {
   sdk::Traits traits;
   /// Creates the backend. Called once, when the backend is chosen.
   std::function<std::shared_ptr<sdk::Backend>()> create;
-  /// Counts devices. If it throws, the backend has no device, and the message is the reason.
-  /// Default: `traits.probe`.
+  /// Counts devices. If it throws, the backend has no device, and the exception's message is the
+  /// reason. Default: `traits.probe`.
   std::function<sdk::Probe()> probe;
 };
 
@@ -31,7 +31,7 @@ struct BackendEntry {
 ANYACCEL_API void register_backend(BackendEntry entry);
 
 /// Return the entry of a registered backend, for a backend that builds on it. Throws
-/// `invalid_argument` with the known names for an unknown one. Thread-safe.
+/// `invalid_argument`, with the known names, for an unknown name. Thread-safe.
 ANYACCEL_API BackendEntry registered_backend(const std::string& name);
 
 /// Call `find` once, before the next query of the registry, so that a search for more backends runs

@@ -8,12 +8,12 @@
 namespace anyaccel::sdk {
 
 /// Generic backend over c10. Requires a device guard for the device type. Uses allocator
-/// statistics, the host allocator, generators and graphs if torch has them for the type; otherwise
-/// the functions throw `unsupported`.
+/// statistics, the host allocator, generators and graphs if torch has them for the type. Functions
+/// without such support throw `unsupported`.
 class ANYACCEL_API TorchBackend : public Backend {
  public:
-  /// Create a backend for the traits' device type. Throws `unavailable` if the LibTorch of this
-  /// process has no device guard for it.
+  /// Create a backend for the traits' device type. Throws `unavailable` if this process's LibTorch
+  /// has no device guard for it.
   explicit TorchBackend(Traits traits);
 
   DeviceIndex device_count() const noexcept override;
@@ -38,15 +38,15 @@ class ANYACCEL_API TorchBackend : public Backend {
   bool is_current_stream_capturing() const override;
 
  protected:
-  /// Initialize torch's side of the device (`lazyInitDevice`). Cheap after the first call.
+  /// Initialize the device in torch (`lazyInitDevice`). Cheap after the first call.
   void start() const;
-  /// Return the device as torch's object.
+  /// Return the device as a torch::Device.
   c10::Device torch_device(DeviceIndex index) const;
 };
 
 /// Count the devices of a type as the registry does: with the traits' probe, otherwise with torch's
-/// device guard. Returns 0 with the reason if the LibTorch of this process has no device guard for
-/// the type.
+/// device guard. Returns 0 with the reason if this process's LibTorch has no device guard for the
+/// type.
 ANYACCEL_API Probe probe_torch_device(const Traits& traits) noexcept;
 
 }  // namespace anyaccel::sdk

@@ -9,7 +9,7 @@ namespace anyaccel::sdk {
 /// Result of probing for devices.
 struct Probe {
   int device_count = 0;  ///< devices that this process may use
-  std::string reason;    ///< origin of the count, or why it is 0, in one sentence
+  std::string reason;    ///< source of the count, or why it is 0, in one sentence
 };
 
 /// An environment variable that is set when the backend is chosen, unless the user has set it.
@@ -26,31 +26,32 @@ struct Traits {
   std::string name;
   /// DeepSpeed's class for it, for example "CUDA_Accelerator".
   std::string class_name;
-  /// torch's device type, for example "cuda". A name that torch does not have means PrivateUse1,
-  /// renamed to it.
+  /// torch's device type, for example "cuda". Any other name selects PrivateUse1, which is renamed
+  /// to it.
   std::string device_type;
   std::string vendor;  ///< vendor of the devices; empty if it differs by device
-  /// Default of communication_backend_name().
+  /// Default value of communication_backend_name().
   std::string communication_backend;
-  /// Default of get_compile_backend().
+  /// Default value of get_compile_backend().
   std::string compile_backend = "inductor";
   /// Names that set_compile_backend() accepts. Empty: only the default.
   std::vector<std::string> compile_backends;
 
   /// is_synchronized_device(): calls return when their work is complete.
   bool synchronized = false;
-  bool use_host_timers = false;  ///< use_host_timers(): time with the host's clock, not with events
+  bool use_host_timers = false;  ///< use_host_timers(): use the host's clock, not events
   /// resolves_data_dependency(): streams need no explicit waits.
   bool resolves_data_dependency = false;
   /// handles_memory_backpressure(): allocations wait for memory.
   bool handles_memory_backpressure = false;
-  bool indexed_names = true;          ///< device_name(1) is "name:1"; false: "name"
-  bool supports_nvtx_domain = false;  ///< range_push() uses domains and categories
-  bool fp64 = true;                   ///< is_fp64_supported()
-  bool triton = false;                ///< is_triton_supported(), unless it differs by device
+  bool indexed_names = true;  ///< device_name(1) is "name:1"; false: "name"
+  /// supports_nvtx_domain(): range_push() uses domains and categories.
+  bool supports_nvtx_domain = false;
+  bool fp64 = true;     ///< is_fp64_supported(): the device computes in float64
+  bool triton = false;  ///< is_triton_supported(), if all devices have the same value
 
-  /// Priority in detection: backends with higher values are probed first. A stack that imitates
-  /// another one needs a higher value.
+  /// Priority in detection: backends with higher values are probed first. A backend needs a higher
+  /// value if its software stack imitates another backend's.
   int priority = 0;
 
   /// Environment variables that select devices. The first one is the default.
@@ -62,8 +63,8 @@ struct Traits {
   /// Python package of its op builders.
   std::string op_builder_dir;
 
-  /// Counts devices in milliseconds without torch: it creates no context and does nothing that
-  /// forbids a later fork. Null if only torch can count them.
+  /// Counts devices in milliseconds, without torch. It creates no context, and the process can
+  /// still fork afterwards. Null if only torch can count the devices.
   Probe (*probe)() noexcept = nullptr;
 };
 

@@ -14,8 +14,8 @@ namespace anyaccel::backends::cpu {
 
 namespace {
 
-/// A counter with its peak. Relaxed order suffices, because no thread synchronizes other memory
-/// through it.
+/// A counter that tracks its peak. Relaxed memory order suffices, because no thread uses the
+/// counter to synchronize access to other memory.
 class Counter {
  public:
   void add(std::int64_t amount) noexcept {
@@ -27,7 +27,7 @@ class Counter {
   }
   MemoryStat read() const noexcept {
     const auto now = current_.load(std::memory_order_relaxed);
-    // Another thread may have raised the value but not yet the peak.
+    // Another thread may have raised the counter but not yet the peak.
     return {now, std::max(now, peak_.load(std::memory_order_relaxed))};
   }
   void reset_peak() noexcept {
@@ -45,14 +45,15 @@ class Counter {
   std::atomic<std::int64_t> peak_{0};
 };
 
-// Constant-initialized, so that they count from the first tensor on and outlive the last.
+// Constant-initialized, so that the counters are ready before the first tensor is allocated and
+// still exist when the last one is freed.
 constinit Counter bytes_counter;
 constinit Counter count_counter;
 constinit std::atomic<std::int64_t> failures{0};
 constinit std::atomic<bool> installed{false};
 
-/// Precedes the data. Stores the size that was requested, because malloc only reports the size of
-/// its block.
+/// Header in front of each allocation's data. It stores the requested size, because malloc reports
+/// only the size of its block.
 struct alignas(c10::gAlignment) Header {
   std::size_t bytes;
 };
@@ -67,8 +68,8 @@ void release(void* data) {
   count_counter.subtract(1);
 }
 
-/// Allocates torch's host memory with a header. Data and context have the same address, as
-/// raw_allocate() requires.
+/// Allocates torch's host memory with a header. The data pointer and the context pointer are equal,
+/// as raw_allocate() requires.
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -95,8 +96,8 @@ class CountingAllocator final : public c10::Allocator {
     }
     failures.fetch_add(1, std::memory_order_relaxed);
     c10::profiledCPUMemoryReporter().OutOfMemory(bytes);
-    // The message starts like torch's own, because programs search for that text. The class is
-    // torch's class for running out of memory.
+    // The message starts like torch's own, because programs search for that text. The exception
+    // type is torch's own out-of-memory error.
     TORCH_CHECK_WITH(OutOfMemoryError, false,
                      "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes,
                      " bytes; ", bytes_counter.read().current, " bytes are in use by host tensors");
@@ -112,7 +113,7 @@ class CountingAllocator final : public c10::Allocator {
 bool install_counting_allocator() noexcept {
   if (installed.load(std::memory_order_acquire)) return true;
   if (c10::GetCPUAllocator() != c10::GetDefaultCPUAllocator()) return false;
-  // Never destroyed, because tensors with static storage duration may be freed after it.
+  // Never destroyed, because tensors with static storage duration may be freed later.
   static CountingAllocator& allocator = *new CountingAllocator;
   c10::SetCPUAllocator(&allocator);
   installed.store(c10::GetCPUAllocator() == &allocator, std::memory_order_release);

@@ -1,4 +1,4 @@
-// The allocator of host tensors: torch's memory, with exact statistics.
+// The allocator of host tensors: torch's allocator with exact statistics.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -8,17 +8,17 @@
 namespace anyaccel::backends::cpu {
 
 /// Replaces torch's allocator by the counting allocator for all host tensors made from now on. The
-/// library calls it when it is loaded; later calls are no-ops. Returns false if the program has
-/// already set an allocator of its own, which then stays in use, and nothing is counted. Existing
-/// tensors keep their allocator.
+/// library calls this function when it is loaded; later calls are no-ops. Returns false if the
+/// program has already set an allocator of its own. That allocator then stays in use, and nothing
+/// is counted. Existing tensors keep their allocator.
 bool install_counting_allocator() noexcept;
 
 /// True if host tensors are counted in this process.
 bool counts_allocations() noexcept;
 
 /// Bytes and number of live host tensors, the peaks of both, and the number of failed allocations.
-/// Only reads a few counters. Does not include memory that torch did not allocate (from_blob,
-/// mapped files). Thread-safe.
+/// Excludes memory that torch did not allocate (from_blob, mapped files). Only reads a few
+/// counters. Thread-safe.
 MemoryStats counted_memory() noexcept;
 
 /// Resets the peaks to the current values. Thread-safe.

@@ -41,7 +41,7 @@ std::int64_t now_ns() noexcept {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-/// An event is only a time, because earlier work is complete when the event is recorded.
+/// An event is only a timestamp, because earlier work is complete when the event is recorded.
 class CpuEvent final : public sdk::EventImpl {
  public:
   void record(const Stream& /*stream*/) override {
@@ -76,7 +76,7 @@ DeviceIndex CpuBackend::device_count() const noexcept {
 }
 
 DeviceIndex CpuBackend::current_device() const {
-  // Another cpu backend of this process may have had more devices.
+  // A CpuBackend with more devices in the same process may have set a larger index.
   return thread_device >= 0 && thread_device < device_count() ? thread_device : first_device_;
 }
 
@@ -157,7 +157,7 @@ MemoryInfo CpuBackend::memory_info(DeviceIndex index) const {
 }
 
 void CpuBackend::reset_peak_memory_stats(DeviceIndex index) {
-  memory_stats(index);  // throws if nothing is counted
+  memory_stats(index);  // throws if allocations are not counted
   reset_counted_peaks();
   if (counts_process_) process_memory_.reset_peak();
 }

@@ -1,5 +1,5 @@
-// The CPU as an accelerator. Work is complete when the call returns, so streams are identities and
-// events are times.
+// The CPU as an accelerator. Each call returns after its work is complete, so a stream is only an
+// id and an event only a timestamp.
 #pragma once
 
 #include <vector>
@@ -15,9 +15,9 @@ namespace anyaccel::backends::cpu {
 /// above 0.
 class CpuBackend : public sdk::Backend {
  public:
-  /// Reads LOCAL_SIZE and the machine once; the devices do not change afterwards.
+  /// Reads LOCAL_SIZE and the machine's topology once; the devices do not change afterwards.
   CpuBackend();
-  /// Uses the given devices, which may be those of another machine.
+  /// Uses the given devices, which may describe another machine.
   explicit CpuBackend(std::vector<CpuDevice> devices);
 
   DeviceIndex device_count() const noexcept override;

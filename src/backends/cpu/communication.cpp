@@ -31,7 +31,7 @@ using Clock = std::chrono::system_clock;
 
 constexpr const char* kBuilder = "CCLCommBuilder";
 constexpr const char* kStarts = "starts";
-/// A start takes half a second on an idle machine, and more than ten seconds on a heavily
+/// Starting oneCCL takes half a second on an idle machine, and more than ten seconds on a heavily
 /// overloaded one.
 constexpr double kTrialSeconds = 40;
 constexpr auto kRefusalLasts = std::chrono::hours(1);
@@ -46,8 +46,8 @@ std::string stamp(const fs::path& path) {
          std::to_string(info.st_mtim.tv_nsec);
 }
 
-/// A cheap check that ends the search on machines without oneCCL. The op's key takes milliseconds
-/// to compute, because that reads the op's sources.
+/// A cheap check that ends the search early on machines without oneCCL. Computing the op's key
+/// takes milliseconds, because the key depends on the contents of the op's sources.
 bool may_be_built(const build::Op& op, const build::Settings& settings) {
   std::error_code ignored;
   for (const auto& folder : settings.paths.prebuilt)
@@ -80,7 +80,7 @@ void keep(const fs::path& memo, const std::string& identity, const std::string& 
                                     " " + answer + "\n");
   } catch (const std::exception& error) {
     log(LogLevel::debug,
-        std::string("the result of the oneCCL trial is not stored: ") + error.what());
+        std::string("cannot store the result of the oneCCL trial: ") + error.what());
   }
 }
 
@@ -120,7 +120,7 @@ CommunicationChoice choose() {
   const auto not_built = [&](const std::string& why) {
     return gloo("the op " + op->description.name + " is not built" +
                 (why.empty() ? "" : " for this machine: " + why) +
-                (prefix.empty() ? "; no oneCCL was found for building it"
+                (prefix.empty() ? "; oneCCL was not found"
                                 : "; oneCCL is in " + prefix + ", so run `anyaccel ops build " +
                                       op->description.name + "`"));
   };
@@ -133,7 +133,7 @@ CommunicationChoice choose() {
     cache.prepare();
   } catch (const Error& error) {
     log(LogLevel::debug,
-        std::string("the result of the oneCCL trial is not stored: ") + error.what());
+        std::string("cannot store the result of the oneCCL trial: ") + error.what());
   }
   const auto& library = found->held.library;
   const auto identity = found->held.manifest.sha256 + "\n" + ccl_identity(library);
@@ -141,8 +141,8 @@ CommunicationChoice choose() {
   const auto name = "ccl-" + build::sha256(identity).substr(0, 16);
   auto answer = folder.empty() ? std::nullopt : kept(folder / name, identity);
   if (!answer) {
-    // If the ranks of a node start together, one runs the trial and the others use its result, so
-    // that all ranks agree.
+    // If the ranks of a node start at the same time, one runs the trial and the others use its
+    // result, so that all ranks agree.
     build::FileLock lock;
     if (!folder.empty()) {
       lock = build::FileLock::exclusive(cache.lock_file(name), [](const auto&) {});
@@ -153,7 +153,7 @@ CommunicationChoice choose() {
       if (!folder.empty()) keep(folder / name, identity, *answer);
     }
   }
-  if (*answer == kStarts) return {"ccl", "oneCCL starts here"};
+  if (*answer == kStarts) return {"ccl", "oneCCL starts on this machine"};
   return gloo("oneCCL does not start: " + *answer);
 }
 
@@ -171,7 +171,7 @@ std::string ccl_identity(const fs::path& op_library) {
           name.starts_with("libccl") && !stamp(path).empty())
         out << path.string() << " " << stamp(path) << " " << build::library_identity(path) << "\n";
   }
-  // Exclude variables that differ between ranks, because the trial's result applies to all ranks.
+  // Exclude variables that differ between ranks, because all ranks use the result of one trial.
   static const std::set<std::string> kOfRanks{"CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"};
   std::set<std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr long kMaxDevices = 1 << 16;
 
-/// Adds a node's cores and memory to a device.
+/// Adds the cores and memory of a NUMA node to a device.
 void add_node(CpuDevice& device, const topology::Machine& machine, int node) {
   if (device.numa_node < 0)
     device.numa_node = machine.nodes[static_cast<std::size_t>(node)].os_index;
@@ -36,7 +36,8 @@ std::vector<CpuDevice> cpu_devices(const topology::Machine& machine,
     for (std::size_t n = first; n < std::min(last, nodes.size()); ++n)
       add_node(devices[i], machine, nodes[n]);
     if (nodes.empty()) devices[i].cores = static_cast<int>(machine.cores.size());
-    // For a device with all nodes only the host's limit applies, so the nodes need not be queried.
+    // For a device that includes all nodes, only the host's memory limit applies, so the nodes need
+    // not be queried.
     if (machine.nodes.size() == devices[i].memory_nodes.size()) devices[i].memory_nodes.clear();
   }
   return devices;

@@ -12,14 +12,14 @@ namespace anyaccel::backends::cpu {
 
 /// One device of the cpu backend.
 struct CpuDevice {
-  int numa_node = -1;  ///< the operating system's number of its first node; -1 if unknown
-  int cores = 0;       ///< cores that this process may use there
-  std::vector<int> memory_nodes;  ///< nodes whose memory it includes; empty: all memory of the host
+  int numa_node = -1;             ///< first node's number in the operating system; -1 if unknown
+  int cores = 0;                  ///< cores of the device that this process may use
+  std::vector<int> memory_nodes;  ///< nodes whose memory it includes; empty: all host memory
 };
 
-/// Devices of a machine. Without `local_size`, one per NUMA node with cores, and at least one. With
-/// `local_size`, that many devices: each has its share of the nodes or, if there are fewer nodes,
-/// shares a node with others.
+/// Devices of a machine. Without `local_size`, there is one per NUMA node with cores, and at least
+/// one. With `local_size`, there are that many devices. The nodes are divided among them; if there
+/// are fewer nodes than devices, several devices share a node.
 std::vector<CpuDevice> cpu_devices(const topology::Machine& machine, std::optional<int> local_size);
 
 /// LOCAL_SIZE, as set by launchers; nullopt if it is unset or 0. An invalid value is logged once

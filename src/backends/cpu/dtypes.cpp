@@ -67,11 +67,12 @@ DtypeSupport dtype_support(ScalarType dtype) {
     case ScalarType::Byte: return support;
     case ScalarType::Half: support.fast = fast_fp16(); return support;
     case ScalarType::BFloat16: support.fast = fast_bf16(); return support;
-    // gloo does not support them (torch.distributed in Python sends complex numbers as pairs).
+    // gloo does not support these types (Python's torch.distributed sends complex numbers as
+    // pairs).
     case ScalarType::Short:
     case ScalarType::ComplexFloat:
     case ScalarType::ComplexDouble: support.reducible = false; return support;
-    // Some arithmetic, but no matrix product.
+    // These types support some arithmetic, but not matrix products.
     case ScalarType::Bool: return {.storable = true, .reducible = true};
     case ScalarType::UInt16:
     case ScalarType::UInt32:

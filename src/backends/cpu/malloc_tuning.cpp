@@ -22,8 +22,8 @@ void keep_freed_memory() {
   [[maybe_unused]] const long megabytes = env_int("ANYACCEL_HOST_CACHE_MB", 0, 2047).value_or(256);
 #ifdef __GLIBC__
   if (megabytes == 0 || user_says_what_malloc_does()) return;
-  // Set both, because if only one is set, malloc no longer adapts the other, which stays at 128
-  // KiB. 32 MiB is the maximum of M_MMAP_THRESHOLD.
+  // Set both: if only one is set, malloc no longer adapts the other, which stays at 128 KiB. 32 MiB
+  // is the maximum of M_MMAP_THRESHOLD.
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
   ::mallopt(M_TRIM_THRESHOLD, static_cast<int>(megabytes << 20));
 #endif

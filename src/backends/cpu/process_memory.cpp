@@ -13,9 +13,10 @@ bool counts_process_memory() {
   const auto value = env(kName).value_or("tensors");
   if (value == "rss") return true;
   if (value == "tensors") return false;
-  throw Error(
-      ErrorCode::invalid_argument, kName,
-      {.what = "unknown way to count memory", .got = quoted_text(value), .want = "tensors or rss"});
+  throw Error(ErrorCode::invalid_argument, kName,
+              {.what = "unknown memory counting mode",
+               .got = quoted_text(value),
+               .want = "tensors or rss"});
 }
 
 MemoryStat ProcessMemory::read() const {

@@ -15,7 +15,7 @@ const sdk::Traits& traits() {
     traits.resolves_data_dependency = true;
     traits.handles_memory_backpressure = true;
     traits.indexed_names = false;
-    // Below all other backends, including those that users register with the default priority,
+    // Lower than all other backends, including those that users register with the default priority,
     // because the CPU is always available.
     traits.priority = -1000;
     traits.op_builder_dir = "deepspeed.ops.op_builder.cpu";

@@ -20,7 +20,7 @@ std::optional<std::string> nvml_uuid(const std::string& number) {
     try {
       Nvml::instance().memory(kind + number);
       return kind + number;
-    } catch (const Error&) {  // the device is of the other kind
+    } catch (const Error&) {  // the device has the other prefix
     }
   }
   return std::nullopt;
@@ -35,14 +35,14 @@ CudaBackend::CudaBackend() : TorchBackend(cuda::traits()), counted_(probe_device
 // torch's own implementation would initialize the driver, after which fork() is unsafe.
 bool CudaBackend::is_initialized() const noexcept {
   if (runs_.load(std::memory_order_relaxed)) return true;
-  // Without NVML, torch's CUDA type does not run on NVIDIA's driver.
+  // Without NVML, torch's CUDA type does not use NVIDIA's driver, so ask torch itself.
   const bool torch_may_tell = !Nvml::instance().reason().empty();
   const bool runs = driver_runs().value_or(torch_may_tell && TorchBackend::is_initialized());
   if (runs) runs_.store(true, std::memory_order_relaxed);
   return runs;
 }
 
-// NVML counts the devices until CUDA runs, for the same reason.
+// Until CUDA runs, NVML counts the devices, because torch would initialize the driver.
 DeviceIndex CudaBackend::device_count() const noexcept {
   return counted_ > 0 && !is_initialized() ? counted_ : TorchBackend::device_count();
 }
@@ -152,8 +152,8 @@ void CudaBackend::unregister_host_memory(void* address) {
                  .want = "memory that was registered"});
 }
 
-// Up to torch 2.13, CUDA's graphs are not in torch's registry of graphs. Those of a simulated
-// device that stands in for CUDA may be.
+// Up to torch 2.13, CUDA's graphs are not in torch's registry of graphs. The registry may contain
+// graphs of a simulated device that stands in for CUDA.
 std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
   const auto& library = GraphLibrary::instance();
   if (library.without_cuda)
@@ -170,7 +170,8 @@ bool CudaBackend::is_current_stream_capturing() const {
                                 : TorchBackend::is_current_stream_capturing();
 }
 
-// A range goes to both profilers: torch's, which also detects that no range is open, and NVIDIA's.
+// A range goes to two profilers: torch's, which also detects a pop without an open range, and
+// NVIDIA's.
 void CudaBackend::range_push(const std::string& message, const std::string& domain,
                              const std::string& category) {
   TorchBackend::range_push(message, domain, category);

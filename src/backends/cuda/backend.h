@@ -33,8 +33,8 @@ class CudaBackend final : public sdk::TorchBackend {
   std::optional<std::string> uuid(DeviceIndex index) const;
   Capability capability(DeviceIndex index) const;
 
-  int counted_;                            // devices by NVML's count; 0 if NVML does not work
-  mutable std::atomic<bool> runs_{false};  // set once CUDA runs, because it never stops
+  int counted_;  // number of devices according to NVML; 0 if NVML does not work
+  mutable std::atomic<bool> runs_{false};  // set once CUDA runs; CUDA never stops
 };
 
 }  // namespace anyaccel::backends::cuda

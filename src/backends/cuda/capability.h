@@ -7,24 +7,24 @@ namespace anyaccel::backends::cuda {
 
 using Capability = std::pair<int, int>;  ///< (major, minor); (-1, -1) if unknown
 
-/// From 7.0 (tensor cores); 6.x is deprecated and counts only with DS_ALLOW_DEPRECATED_FP16=1, as
-/// in DeepSpeed.
+/// True from 7.0 on (tensor cores). 6.x is deprecated and counts only with
+/// DS_ALLOW_DEPRECATED_FP16=1, as in DeepSpeed.
 constexpr bool fast_fp16(Capability capability, bool allow_deprecated) noexcept {
   return capability.first >= 7 || (capability.first == 6 && allow_deprecated);
 }
 
-/// GPUs have bf16 instructions from 8.0. Below, torch emulates bf16, and
-/// torch.cuda.is_bf16_supported() returns true.
+/// GPUs have bf16 instructions from 8.0 on. On older GPUs, torch emulates bf16, and
+/// torch.cuda.is_bf16_supported() still returns true.
 constexpr bool fast_bf16(Capability capability) noexcept { return capability.first >= 8; }
 
 /// float8_e4m3fn and float8_e5m2 matrix products: torch._scaled_mm requires 8.9 or later.
 constexpr bool fp8(Capability capability) noexcept { return capability >= Capability{8, 9}; }
 
-/// Triton generates code from 8.0.
+/// Triton generates code for 8.0 and later.
 constexpr bool triton(Capability capability) noexcept { return capability.first >= 8; }
 
-/// torch._grouped_mm is one fused kernel from 9.0. Below, it is a slow loop, and Triton's kernel is
-/// faster.
+/// torch._grouped_mm is one fused kernel from 9.0 on. On older GPUs, it is a slow loop, and
+/// Triton's kernel is faster.
 constexpr bool prefers_triton_grouped_mm(Capability capability) noexcept {
   return capability.first >= 7 && capability.first < 9;
 }

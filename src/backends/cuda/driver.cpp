@@ -16,8 +16,8 @@ struct Uuid {
   unsigned char bytes[16];
 };
 
-// Source of every line: cuda.h of the CUDA toolkit 13.0 ("CUDA Driver API", Device Management and
-// Memory Management), with the suffixes that its macros add. X(name, parameters)
+// The source of every line is cuda.h of the CUDA toolkit 13.0 ("CUDA Driver API", Device Management
+// and Memory Management), with the suffixes that its macros add. X(name, parameters)
 #define ANYACCEL_CUDA_SYMBOLS(X)                           \
   X(cuDeviceGet, (Device*, int))                           \
   X(cuDeviceGetName, (char*, int, Device))                 \
@@ -82,7 +82,7 @@ std::string reason(const Driver& driver, int result) {
 constexpr const char* kNotLoaded = "the CUDA driver is not loaded in this process";
 
 /// Makes the device's primary context, which torch uses, current on this thread, unless the thread
-/// has a context. Never releases it, because torch keeps it as long as the process lives.
+/// has a context. Never releases it, because torch keeps it for the lifetime of the process.
 int use_context(const Driver& driver, int index) {
   void* context = nullptr;
   if (driver.cuCtxGetCurrent(&context) == kSuccess && context != nullptr) return kSuccess;

@@ -1,5 +1,5 @@
 // The CUDA driver after torch has started it: the libcuda.so.1 that the process has loaded. Does
-// not need the toolkit.
+// not need the CUDA toolkit.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ struct DriverProperties {
 };
 
 /// The driver's properties of device `index`, in CUDA's order. Returns nullopt if this process has
-/// not loaded and initialized the driver; this function never does so, so that fork() stays safe.
-/// Thread-safe.
+/// not loaded and initialized the driver. This function never initializes it, so that fork() stays
+/// safe. Thread-safe.
 std::optional<DriverProperties> driver_properties(int index) noexcept;
 
 /// True if CUDA runs in this process, that is, if a device has an active primary context. Returns
 /// nullopt if the driver is not loaded.
 std::optional<bool> driver_runs() noexcept;
 
-/// Page-locks host memory for all contexts (cuMemHostRegister), from the context of CUDA's device
+/// Page-locks host memory for all contexts (cuMemHostRegister), using the context of CUDA's device
 /// `index`. Returns an empty string on success, otherwise the driver's reason.
 std::string driver_register_host(void* address, std::size_t bytes, int index) noexcept;
 std::string driver_unregister_host(void* address) noexcept;

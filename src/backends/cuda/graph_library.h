@@ -12,11 +12,10 @@ struct GraphLibrary {
   AnyaccelCudaGraphCreate* create = nullptr;
   AnyaccelCudaGraphCapturing* capturing = nullptr;
   std::string reason;         ///< empty if both are available
-  bool without_cuda = false;  ///< the LibTorch of this process is without CUDA
+  bool without_cuda = false;  ///< true if this process's LibTorch was built without CUDA
 
-  /// Opens the library at the first call and keeps it open. Its path is
-  /// ANYACCEL_CUDA_GRAPH_LIBRARY, or next to libanyaccel if that is unset. Thread-safe, never
-  /// throws.
+  /// Opens the library on the first call and keeps it open. Its path is ANYACCEL_CUDA_GRAPH_LIBRARY
+  /// if that is set, otherwise next to libanyaccel. Thread-safe, never throws.
   static const GraphLibrary& instance() noexcept;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr unsigned kMigEnabled = 1;  // NVML_DEVICE_MIG_ENABLE
 
-/// Describes an nvmlReturn_t; see "Error reporting" and "Enumerations".
+/// Describes an nvmlReturn_t. See "Error reporting" and "Enumerations" in the NVML API reference.
 std::string result_name(int result) {
   switch (result) {
     case 1: return "NVML was not initialized";
@@ -76,8 +76,8 @@ void Nvml::open(const std::string& library) {
   if (!library_) {
     // The loader's message follows the library's name.
     const auto words = reason_.rfind(library + ": ");
-    reason_ = "there is no usable NVML: " +
-              (words == std::string::npos ? reason_ : reason_.substr(words));
+    reason_ =
+        "no usable NVML found: " + (words == std::string::npos ? reason_ : reason_.substr(words));
     return;
   }
 #define ANYACCEL_NVML_FIND(name, needed, parameters)      \
@@ -99,15 +99,15 @@ void Nvml::start() const {
   const std::lock_guard lock(mutex);
   if (!reason_.empty()) fail("NVML", reason_);
   if (started_in_ == getpid()) return;
-  // After fork(), the driver's open files are shared with the parent. NVML counts initializations,
-  // so another one is safe.
+  // After fork(), the child shares the driver's open files with the parent. NVML counts its
+  // initializations, so initializing it again is safe.
   if (const int result = nvml_.nvmlInit_v2(); result != kNvmlSuccess)
     fail("nvmlInit_v2", result_name(result));
   started_in_ = getpid();
 }
 
 std::string Nvml::text(int (*query)(NvmlHandle, char*, unsigned), NvmlHandle handle) const {
-  std::array<char, 96> buffer{};  // NVML_DEVICE_NAME_V2_BUFFER_SIZE, the longest
+  std::array<char, 96> buffer{};  // NVML_DEVICE_NAME_V2_BUFFER_SIZE, the largest size
   if (query == nullptr || query(handle, buffer.data(), buffer.size()) != kNvmlSuccess) return {};
   return buffer.data();
 }
@@ -122,7 +122,7 @@ std::vector<MigDevice> Nvml::instances(NvmlHandle device) const {
   for (unsigned i = 0; i < most; ++i) {
     NvmlHandle instance = nullptr;
     if (nvml_.nvmlDeviceGetMigDeviceHandleByIndex(device, i, &instance) != kNvmlSuccess)
-      continue;  // a free slot
+      continue;  // no MIG instance at this index
     unsigned gpu_instance = 0, compute_instance = 0;
     const bool numbered =
         nvml_.nvmlDeviceGetGpuInstanceId != nullptr &&

@@ -15,7 +15,7 @@
 
 namespace anyaccel::backends::cuda {
 
-/// NVML's properties of one device or MIG instance. Unknown values are empty or -1.
+/// Properties of one device or MIG instance, from NVML. Unknown values are empty or -1.
 struct NvmlProperties {
   std::string name, uuid, driver_version;
   int numa_node = -1;
@@ -34,18 +34,18 @@ class Nvml {
   /// Empty if NVML can be used, otherwise the reason in one sentence.
   const std::string& reason() const noexcept { return reason_; }
 
-  /// All devices of the machine in the order of their PCI bus ids, with their MIG instances. Throws
+  /// All devices of the machine, ordered by PCI bus id, with their MIG instances. Throws
   /// `unavailable` with NVML's error, like the other queries.
   std::vector<PhysicalDevice> machine() const;
   /// UUIDs of the devices that this process sees (CUDA_VISIBLE_DEVICES), in NVML's order.
   ANYACCEL_API std::vector<std::string> visible_uuids() const;
   /// True if the order of visible_uuids() is certainly CUDA's: with CUDA_DEVICE_ORDER=PCI_BUS_ID,
-  /// selection by UUID, or devices of one kind. Otherwise, CUDA puts the fastest device first, and
-  /// devices must be matched by UUID.
+  /// if devices are selected by UUID, or if all devices are of one kind. Otherwise, CUDA puts the
+  /// fastest device first, and devices must be matched by UUID.
   ANYACCEL_API bool order_is_certain() const;
 
   /// Free and total bytes of a device or MIG instance, including the memory of all processes. A MIG
-  /// instance is queried directly, because inside a container its device rejects the query.
+  /// instance is queried directly, because inside a container the query of its parent device fails.
   ANYACCEL_API NvmlMemory memory(const std::string& uuid) const;
   ANYACCEL_API NvmlProperties properties(const std::string& uuid) const;
 

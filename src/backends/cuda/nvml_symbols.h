@@ -1,7 +1,7 @@
-// The functions of NVML that we call. The pointers, the lookup and the fake for tests are generated
-// from this table. Source of every line: nvml.h of the CUDA toolkit and "NVML API Reference Guide"
-// (docs.nvidia.com/deploy/nvml-api); the comments name the chapters. X(name, needed, parameters):
-// if a needed function is missing, NVML is not used.
+// The NVML functions that we call. The pointers, the lookup and the fake for tests are generated
+// from this table. The source of every line is nvml.h of the CUDA toolkit and the "NVML API
+// Reference Guide" (docs.nvidia.com/deploy/nvml-api); the comments name the chapters. X(name,
+// needed, parameters): if a needed function is missing, NVML is not used.
 #pragma once
 
 namespace anyaccel::backends::cuda {
@@ -13,7 +13,7 @@ struct NvmlMemory {
   unsigned long long total = 0, free = 0, used = 0;
 };
 
-/// Values of nvmlReturn_t that callers distinguish.
+/// nvmlReturn_t codes that callers distinguish.
 enum NvmlResult : int { kNvmlSuccess = 0, kNvmlNoPermission = 4 };
 
 }  // namespace anyaccel::backends::cuda

@@ -18,7 +18,7 @@ namespace anyaccel::backends::cuda {
 namespace {
 
 struct Domain {
-  nvtxDomainHandle_t handle = nullptr;  // null is NVTX's default domain
+  nvtxDomainHandle_t handle = nullptr;  // null: NVTX's default domain
   std::map<std::string, std::uint32_t> categories;
 };
 
@@ -33,7 +33,7 @@ Domains& domains() {
   return *instance;
 }
 
-/// The domain's handle and the category's number, made at first use.
+/// The domain's handle and the category's number, created on first use.
 std::pair<nvtxDomainHandle_t, std::uint32_t> find(const std::string& domain,
                                                   const std::string& category) {
   auto& all = domains();

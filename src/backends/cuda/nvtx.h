@@ -6,12 +6,13 @@
 
 namespace anyaccel::backends::cuda {
 
-/// True if ranges can have domains and categories, that is, if this build had the NVTX 3 headers.
-/// Otherwise, ranges go to LibTorch's own NVTX, which supports neither, if LibTorch has CUDA.
+/// True if ranges can have domains and categories, that is, if the NVTX 3 headers were available to
+/// this build. Otherwise, ranges go to LibTorch's own NVTX, which supports neither, if LibTorch has
+/// CUDA.
 bool nvtx_has_domains() noexcept;
 
-/// Opens a range on this thread. An empty `domain` or `category` means none. Both are stored as
-/// long as the process lives, so use only a few.
+/// Opens a range on this thread. An empty `domain` or `category` means none. Both are stored for
+/// the lifetime of the process, so use only a few.
 void nvtx_push(const std::string& message, const std::string& domain, const std::string& category);
 
 /// Closes this thread's innermost range, in the domain in which it was opened. A no-op if none is

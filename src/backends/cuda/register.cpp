@@ -8,7 +8,8 @@ namespace anyaccel::backends::cuda {
 
 namespace {
 
-/// If NVML works, its count is final, because torch would initialize the driver to confirm a zero.
+/// If NVML works, its count is final: to confirm a count of zero, torch would initialize the
+/// driver.
 sdk::Probe probe() {
   const auto counted = traits().probe();
   if (counted.device_count == 0 && Nvml::instance().reason().empty()) return counted;

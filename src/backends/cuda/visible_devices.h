@@ -18,7 +18,7 @@ struct MigDevice {
 /// One device of the machine, in NVML's order (PCI bus id).
 struct PhysicalDevice {
   std::string uuid;  ///< "GPU-<uuid>"
-  bool mig = false;  ///< MIG mode is on: only its instances can be used
+  bool mig = false;  ///< true if MIG mode is on; then only the instances can be used
   std::vector<MigDevice> instances = {};
 };
 
@@ -35,11 +35,11 @@ struct VisibleDevice {
 /// User Guide ("Device Enumeration"):
 /// - Entries are indices, "GPU-" UUIDs, "MIG-" UUIDs or "MIG-GPU-<uuid>/<gi>/<ci>". UUIDs may be
 ///   abbreviated if they stay unique.
-/// - Indices are NVML's, which are CUDA's with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+/// - Indices are NVML's. They match CUDA's with CUDA_DEVICE_ORDER=PCI_BUS_ID.
 /// - The list ends at the first entry that does not name a device. If an entry is repeated, no
 ///   device is visible.
-/// - A device in MIG mode stands for its first instance. If a MIG instance is selected, no other
-///   device is enumerated.
+/// - A device in MIG mode is enumerated as its first instance.
+/// - If a MIG instance is selected, no other device is enumerated.
 ///
 /// Reads at most 64 KiB of `value`. Pure function.
 std::vector<VisibleDevice> visible_devices(std::optional<std::string_view> value,

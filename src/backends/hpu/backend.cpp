@@ -9,8 +9,8 @@
 namespace anyaccel::backends::hpu {
 
 HpuBackend::HpuBackend() : TorchBackend(hpu::traits()) {
-  // As in DeepSpeed. Otherwise, the graph compiler may choose another order of additions in each
-  // recipe.
+  // As in DeepSpeed. Otherwise, the graph compiler may choose a different order of additions in
+  // each recipe.
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
@@ -20,7 +20,8 @@ DtypeSupport HpuBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype)
   if (dtype == c10::ScalarType::BFloat16)
     return {.storable = true, .computable = true, .fast = true, .reducible = true};
   if (dtype != c10::ScalarType::Half) return support;
-  // The first generation has no fp16, and only the vendor's Python package reports the generation.
+  // The first generation does not support fp16, and only the vendor's Python package reports the
+  // generation.
   const auto answer =
       sdk::ask_python("habana_frameworks.torch.utils.experimental", "_is_fp16_supported");
   support.computable = support.fast = support.reducible = answer.value.value_or(false);

@@ -31,18 +31,17 @@ const sdk::Traits& traits() {
       .compile_backends = {"hpu_backend", "inductor", "aot_eager", "eager"},
       .resolves_data_dependency =
           true,  // the device is asynchronous, but its graph compiler orders dependent work
-      .handles_memory_backpressure = true,  // its allocator waits for memory in use
+      .handles_memory_backpressure = true,  // its allocator waits until memory is free
       .indexed_names = false,
       .priority = 80,
       .visible_devices_envs = {"HABANA_VISIBLE_MODULES"},
       .export_envs = {},
       .start_environment = {{"PT_HPU_LAZY_ACC_PAR_MODE", "0",
-                             "keeps the vendor's bridge from gathering lazy ops on a thread of its "
-                             "own, which DeepSpeed works around "
-                             "too"},
+                             "prevents the vendor's bridge from gathering lazy ops on a separate "
+                             "thread; DeepSpeed uses the same workaround"},
                             {"PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", "0",
-                             "keeps the vendor's bridge from recompiling graphs for ranges of "
-                             "sizes, which DeepSpeed works around too"}},
+                             "prevents the vendor's bridge from recompiling graphs for ranges of "
+                             "sizes; DeepSpeed uses the same workaround"}},
       .op_builder_dir = "deepspeed.ops.op_builder.hpu",
       .probe = probe,
   };

@@ -1,4 +1,4 @@
-// The klxpu backend: a stack that runs torch's CUDA device type on Kunlun chips.
+// The klxpu backend: Kunlun chips, whose software runs torch's CUDA device type.
 #pragma once
 
 #include "anyaccel/sdk/torch_backend.h"

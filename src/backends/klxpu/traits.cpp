@@ -23,7 +23,7 @@ const sdk::Traits& traits() {
       .communication_backend = "nccl",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
-      .use_host_timers = true,  // unless XPU_EVENT_KL3_ENABLE=1; see backend.cpp
+      .use_host_timers = true,  // overridden by XPU_EVENT_KL3_ENABLE=1; see backend.cpp
       .priority = 85,           // above cuda, because torch_xmlir runs torch's CUDA type
       .visible_devices_envs = {"CUDA_VISIBLE_DEVICES"},
       .export_envs = {"BKCL", "XPU", "XMLIR", "LD_LIBRARY", "PATH"},

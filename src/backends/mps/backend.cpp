@@ -46,8 +46,8 @@ MemoryStats MpsBackend::memory_stats(DeviceIndex) const {
   return stats;
 }
 
-// Memory is shared with the host. The total is Metal's recommended maximum, and the free memory is
-// that minus the memory that the driver holds for this process.
+// The GPU shares the host's memory. The total is Metal's recommended maximum, and the free memory
+// is that total minus the memory that the driver holds for this process.
 MemoryInfo MpsBackend::memory_info(DeviceIndex) const {
   const auto& hooks = at::detail::getMPSHooks();
   const auto total = static_cast<std::int64_t>(hooks.getRecommendedMaxMemory());

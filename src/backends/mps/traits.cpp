@@ -8,8 +8,8 @@ const sdk::Traits& traits() {
       .class_name = "MPS_Accelerator",
       .device_type = "mps",
       .vendor = "Apple",
-      .communication_backend = "staged",  // torch's gloo only accepts host tensors, and Apple has
-                                          // no communication library
+      // torch's gloo only accepts host tensors, and Apple has no communication library.
+      .communication_backend = "staged",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .synchronized =

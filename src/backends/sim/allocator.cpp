@@ -74,7 +74,7 @@ void SimAllocator::emptyCache(c10::MempoolId_t /*pool*/) {
 }
 
 void SimAllocator::recordStream(const c10::DataPtr& data, c10::Stream stream) {
-  // Memory of zero bytes, and memory of other allocators, has no block here.
+  // Allocations of zero bytes, and memory of other allocators, have no block here.
   if (data.get_deleter() != &free_block || data.get_context() == nullptr) return;
   auto* block = static_cast<Block*>(data.get_context());
   block->stream->device().memory->record_stream(block, stream_of(stream));

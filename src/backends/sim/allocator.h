@@ -31,8 +31,8 @@ struct Block {
   std::size_t requested = 0;
   SimStream* stream = nullptr;
   bool allocated = false;
-  Block *before = nullptr, *after = nullptr;  ///< neighbours in the segment
-  std::vector<SimStream*> users;              ///< streams passed to record_stream()
+  Block *before = nullptr, *after = nullptr;  ///< neighbors in the segment
+  std::vector<SimStream*> users;              ///< streams that were passed to record_stream()
 };
 
 struct Segment {
@@ -50,14 +50,14 @@ class DeviceMemory {
   DeviceMemory(Device& device, std::size_t limit);
   ~DeviceMemory();
 
-  /// Throws c10::OutOfMemoryError if the memory does not fit even after the cache was released.
+  /// Throws c10::OutOfMemoryError if the memory still does not fit after the cache is released.
   Block* allocate(std::size_t bytes, SimStream& stream);
   void free(Block* block) noexcept;
   void record_stream(Block* block, SimStream& stream);
   void empty_cache();
 
-  /// Call it when no graph uses `pool` any more. Its memory is released as soon as no tensor uses
-  /// it.
+  /// To be called when no graph uses `pool` any more. Its memory is released as soon as no tensor
+  /// uses it.
   void release_pool(PoolId pool) noexcept;
 
   c10::CachingDeviceAllocator::DeviceStats stats();
@@ -115,7 +115,7 @@ class SimAllocator final : public c10::DeviceAllocator {
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override;
 };
 
-/// The allocator of this process; never destroyed.
+/// The process-wide allocator; never destroyed.
 SimAllocator& allocator() noexcept;
 
 }  // namespace anyaccel::backends::sim

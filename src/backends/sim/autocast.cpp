@@ -1,4 +1,4 @@
-// Autocast for device types for which torch does not implement it. Uses torch's lists of ops.
+// Autocast for device types for which torch does not implement autocast. Uses torch's lists of ops.
 #include <ATen/autocast_mode.h>
 
 #include "backends/sim/kernels.h"
@@ -60,7 +60,7 @@ void to_float(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack
   op.callBoxed(stack);
 }
 
-/// For ops with an argument for the result's dtype: the default becomes float32.
+/// For ops with an argument that sets the result's dtype: changes its default to float32.
 void with_float_result(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key());
   const auto& arguments = op.schema().arguments();
@@ -88,7 +88,7 @@ void to_widest(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stac
 
 template <c10::BoxedKernel::BoxedKernelFunction_withDispatchKeys* kernel>
 void put(torch::Library& library, const char* name, const char* overload = "") {
-  // The lists are those of one version of torch; another version may have dropped a name.
+  // The lists come from one version of torch. Other versions may lack some of these ops.
   const auto full = std::string("aten::") + name;
   if (!c10::Dispatcher::singleton().findSchema({full, overload})) return;
   library.impl((std::string(name) + (*overload == '\0' ? "" : ".") + overload).c_str(),

@@ -4,8 +4,8 @@
 
 namespace anyaccel::backends::sim {
 
-/// The simulator as a separate accelerator. Starts it with the SIM_* variables unless it is
-/// running.
+/// The simulator as a separate accelerator. The constructor starts the simulator with the SIM_*
+/// variables unless it is already running.
 class SimBackend : public sdk::TorchBackend {
  public:
   SimBackend();

@@ -8,7 +8,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-// Markers in a key, so that different kinds of arguments never have the same encoding.
+// Markers in a key, so that arguments of different kinds never have the same encoding.
 enum Mark : std::int64_t {
   kNothing = -100,
   kUndefined,
@@ -30,7 +30,8 @@ std::int64_t bits(double value) {
 
 /// Copies a host scalar, because the program may change it before the kernel runs.
 at::Tensor kept(const at::Tensor& scalar) {
-  if (scalar.unsafeGetTensorImpl()->is_wrapped_number()) return scalar;  // made only for this call
+  // A wrapped number is created only for this call.
+  if (scalar.unsafeGetTensorImpl()->is_wrapped_number()) return scalar;
   at::Tensor copy(at::detail::empty_cpu({}, scalar.scalar_type()));
   std::memcpy(copy.mutable_data_ptr(), scalar.const_data_ptr(), scalar.itemsize());
   return copy;

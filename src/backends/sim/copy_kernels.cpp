@@ -14,10 +14,10 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr const char* kCopy = "aten::copy_";
-constexpr std::size_t kStaged =
-    64 << 10;  // CUDA also stages small copies from pageable memory and returns
+// CUDA, too, stages small copies from pageable memory and returns immediately.
+constexpr std::size_t kStaged = 64 << 10;
 
-/// Returns a host tensor over the view of pinned memory that copies use.
+/// Returns a host tensor over pinned memory, in the view that copies use.
 at::Tensor through_device_view(const at::Tensor& host) {
   const auto& storage = host.storage();
   auto view = c10::make_intrusive<c10::StorageImpl>(
@@ -57,13 +57,13 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_block
     return;
   }
   if (from.nbytes() <= kStaged) {
-    // The caller may change `from` immediately.
+    // The caller may change `from` as soon as this returns.
     at::Tensor staged = at::Tensor(at::detail::empty_cpu(from.sizes(), from.scalar_type()));
     staged.copy_(from);
     TORCH_CHECK(stream.capture() == nullptr,
                 "[sim] a copy from pageable host memory cannot be captured; pin it");
     launch_copy(stream, to, from, alias(to), staged);
-    // Other streams may rely on it, because on GPUs a copy waits unless the caller requests an
+    // Other streams may rely on this wait: on GPUs, too, a copy waits unless the caller requests an
     // asynchronous one.
     if (!non_blocking) drain(stream, kCopy);
     return;
@@ -140,8 +140,7 @@ at::Scalar local_scalar(const at::Tensor& self) {
   drain(stream, "aten::item");
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto host = alias(self);
-  // Resolve the conjugate and negative bits, because they are not yet applied to the value in
-  // memory.
+  // Resolve the conjugate and negative bits, because they are not applied to the value in memory.
   return at::_local_scalar_dense(host.resolve_conj().resolve_neg());
 }
 

@@ -21,20 +21,21 @@ struct Device {
   Device(int device_index, double latency, const std::vector<Fault>& list, std::uint64_t seed);
   ~Device();
 
-  /// Returns the streams in turn, like CUDA's pools: the 33rd is the first again.
+  /// Returns the streams round-robin, like CUDA's pools: the 33rd call returns the first stream
+  /// again.
   SimStream& next_stream(bool urgent) noexcept;
   /// Waits for all streams, then throws the first error since the last wait.
   void synchronize();
 
   /// Stores the first error until the program waits. Thread-safe, like the functions below.
   void fail(const char* op, const std::string& what);
-  /// Throws the stored error once. For a lost device, throws always.
+  /// Throws the stored error once. If the device is lost, throws on every call.
   void raise();
   void lose(const char* op);
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   void check_not_lost();
-  /// Makes the locks of the device, its streams and its memory free in forked children. Only for a
-  /// device that is never destroyed.
+  /// Makes fork() leave the locks of the device, its streams and its memory unlocked in the child.
+  /// Only for a device that is never destroyed.
   void keep_locks_free_in_forks();
 
   const int index;

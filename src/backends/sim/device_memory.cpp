@@ -12,7 +12,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-// The sizes are those of torch's allocators on GPUs, so programs see the same fragmentation.
+// The sizes are those of torch's allocators on GPUs, so that programs see the same fragmentation.
 constexpr std::size_t kUnit = 512;
 constexpr std::size_t kSmall = 1 << 20;
 constexpr std::size_t kSmallSegment = 2 << 20;
@@ -160,7 +160,7 @@ Block* DeviceMemory::allocate(std::size_t bytes, SimStream& stream) {
   if (block == nullptr) block = new_segment(size, stream, pool);
   if (block == nullptr) {
     ++stats_.num_alloc_retries;
-    // Memory that record_stream() holds back is free once those streams are done.
+    // Memory that record_stream() holds back becomes free when those streams are done.
     for (const auto& held : waiting_)
       for (const auto& [user, ticket] : held.tickets)
         if (user->capture() == nullptr) user->wait(ticket);

@@ -67,7 +67,8 @@ void EventRecord::wait() {
 std::shared_ptr<EventRecord> record_mark(SimStream& stream) {
   auto record = std::make_shared<EventRecord>(stream, stream.capture());
   if (auto* watching = observer()) watching->on_event_record(record->number(), stream);
-  // A graph's work runs in the order of its capture, so a mark in it has no meaning outside of it.
+  // A graph's work runs in the order of its capture, so an event recorded during the capture has no
+  // meaning outside the graph.
   if (record->capture() == nullptr) stream.submit(std::make_unique<MarkTask>(record));
   return record;
 }

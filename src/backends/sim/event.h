@@ -11,7 +11,7 @@
 
 namespace anyaccel::backends::sim {
 
-/// One recording of an event. The stream's worker and all waiting threads share it.
+/// One recording of an event, shared by the stream's worker and all waiting threads.
 class EventRecord {
  public:
   EventRecord(SimStream& stream, Capture* capture);

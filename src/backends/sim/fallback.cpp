@@ -1,5 +1,5 @@
-// Runs ops without an explicit kernel: as the CPU's kernel, on the stream's worker, over aliases of
-// the tensors.
+// Runs ops without an explicit kernel: the stream's worker calls the CPU's kernel on aliases of the
+// tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
@@ -58,7 +58,8 @@ class OpTask final : public Task {
   void writes_to(const std::vector<at::Tensor>& aliases) {
     for (const auto& each : aliases) results_.emplace_back(each);
   }
-  /// Sets where new results are written: by the op's out= form, or by a copy.
+  /// Sets the tensors for new results. The op's out= form writes them directly; otherwise the
+  /// results are copied.
   void gives(const std::vector<at::Tensor>& aliases) {
     if (info_.out) {
       for (const auto& each : aliases) {
@@ -167,7 +168,7 @@ void launch_call(const Call& call, std::unique_ptr<Task> task,
   launch(call.stream(), std::move(task), {.op = call.info().name.c_str(), .operands = operands});
 }
 
-/// Reports work that the host did instead of the stream to the observer.
+/// Tells the observer about work that the host did in place of the stream.
 void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
   add_results(operands, fresh);
   auto* watching = observer();
@@ -226,8 +227,8 @@ void run_now(const Call& call, Stack& host) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// After run_now(): applies the kernel's changes to the shape or storage of a written tensor to the
-/// device tensor.
+/// Called after run_now(): applies the kernel's changes to the shape or storage of a written tensor
+/// to the device tensor.
 void take_over(const at::Tensor& tensor, const Result& result, SimStream& stream) {
   const auto& host = result.alias;
   if (host.sizes() == c10::IntArrayRef(result.geometry.sizes) && !result.moved()) {
@@ -322,7 +323,7 @@ Geometry geometry_without_data(const Call& call) {
 }
 
 at::Tensor view_like(const at::Tensor& base, const at::Tensor& host) {
-  // Among other things, the base's keys make autograd track its version.
+  // Among other things, the base's keys make autograd track the version counter.
   const auto keys = base.key_set() -
                     c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
   auto result = at::detail::make_tensor<c10::TensorImpl>(

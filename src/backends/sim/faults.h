@@ -1,6 +1,6 @@
 // Faults that are injected on request. SIM_FAULTS is a comma-separated list of
-// `KIND[=VALUE]WHEN[/DEVICE]`. WHEN is @N (once), @N+ (from the N-th on) or %P (with probability P,
-// which depends on the seed). Examples:
+// `KIND[=VALUE]WHEN[/DEVICE]`. WHEN is @N (only the N-th call), @N+ (the N-th call and all later
+// ones) or %P (with probability P, reproducible for a given seed). Examples:
 // - alloc@3: the third allocation fails
 // - kernel@10: the tenth launched kernel fails
 // - kernel=mm@2: the second launch of aten::mm fails
@@ -21,8 +21,8 @@ enum class FaultKind { alloc, kernel, lost, slow };
 
 struct Fault {
   FaultKind kind = FaultKind::alloc;
-  std::string op = {};   ///< kernel: only this op, by its name without "aten::", with or without
-                         ///< overload; empty: any op
+  /// kernel: only this op, by its name without "aten::", with or without overload. Empty: any op.
+  std::string op = {};
   double delay_us = 0;   ///< slow: additional time
   std::uint64_t at = 0;  ///< the N-th call, from 1; 0: by probability
   bool onwards = false;  ///< also all later calls
@@ -30,13 +30,13 @@ struct Fault {
   int device = -1;  ///< -1: every device, each with its own count
 };
 
-/// Throws `invalid_argument` with the grammar.
+/// Throws `invalid_argument` with the grammar if `text` is malformed.
 std::vector<Fault> parse_faults(const std::string& text);
 
 /// Parses "20us" as 20. Throws `invalid_argument` naming `where`.
 double read_microseconds(const char* where, const std::string& text);
 
-/// The faults of one launch.
+/// Faults that apply to one launch.
 struct LaunchFault {
   bool fails = false;
   bool lost = false;

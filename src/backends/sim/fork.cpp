@@ -12,8 +12,8 @@ namespace {
 
 struct Locks {
   std::mutex mutex;
-  std::multimap<ForkOrder, std::mutex*> known;  // locks of the same order as registered
-  std::vector<std::mutex*> held;                // held by the fork in progress
+  std::multimap<ForkOrder, std::mutex*> known;  // equal orders: in order of registration
+  std::vector<std::mutex*> held;                // locked by the fork in progress
 };
 
 Locks& locks() {

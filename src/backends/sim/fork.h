@@ -1,17 +1,17 @@
-// Makes fork() safe next to other threads. Otherwise, a lock that another thread holds would stay
-// locked in the child.
+// Makes fork() safe in multithreaded programs. Otherwise, a lock that another thread holds would
+// stay locked in the child.
 #pragma once
 
 #include <mutex>
 
 namespace anyaccel::backends::sim {
 
-/// The lock order. A thread that holds a lock acquires only later ones.
+/// The lock order. A thread that holds a lock may acquire only locks that come later.
 enum class ForkOrder {
-  memory,   ///< may be held while waiting for streams, whose workers must still get their locks
+  memory,   ///< may be held while waiting for streams, whose workers acquire the locks below
   outer,    ///< may be held while the observer is called
-  views,    ///< the checker's views; the next two are the checker's too
-  history,  ///< uses of memory
+  views,    ///< the checker's host views; the next two also belong to the checker
+  history,  ///< the detector's history of accesses
   reports,
   inner,  ///< acquired last and held briefly
 };

@@ -1,5 +1,5 @@
 // Random numbers: a seed and a counter for each device. A launch advances the counter immediately,
-// on the host, so the numbers do not depend on when kernels run.
+// on the host, so the numbers do not depend on when the kernel runs.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -11,17 +11,17 @@
 namespace anyaccel::backends::sim {
 
 /// A generator's seed and offset at the start of a replay. The offsets of the graph's launches are
-/// relative to it.
+/// relative to this offset.
 struct ReplayRandom {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
 };
 
-/// The random numbers of one launch.
+/// Identifies the random numbers of one launch.
 struct RandomDraw {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
-  std::shared_ptr<ReplayRandom> replay = {};  ///< in a graph: `offset` is relative to it
+  std::shared_ptr<ReplayRandom> replay = {};  ///< set in a graph; `offset` is then relative to it
   /// The host generator that the kernel uses.
   at::Generator host_generator() const;
 };

@@ -149,8 +149,8 @@ void SimGraph::replay() {
 void SimGraph::reset() noexcept {
   capture_.reset();
   if (work_ != nullptr && device_ != nullptr) {
-    // A queued replay keeps the work alive, but the memory that it writes must not be reused before
-    // it is done.
+    // A queued replay keeps the graph's work alive, but the memory that the replay writes must not
+    // be reused before it is done.
     for (const auto& stream : device_->streams)
       if (stream->capture() == nullptr) stream->wait(stream->last());
   }

@@ -1,5 +1,5 @@
-// Graphs. While a stream is captured, its work goes to the capture instead of its worker. A replay
-// is one piece of work.
+// Graphs. While a stream is captured, its work goes to the capture instead of the worker. A replay
+// is queued as one task.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -17,7 +17,8 @@
 
 namespace anyaccel::backends::sim {
 
-/// Work that a graph owns, in the order of submission, which respects the order of all its streams.
+/// Work that a graph owns, in the order of submission, which respects the order of all captured
+/// streams.
 struct GraphWork {
   GraphWork() = default;
   GraphWork(const GraphWork&) = delete;
@@ -59,7 +60,7 @@ class Capture {
 /// Adds `stream` to the capture in which an event was recorded. Throws if that capture has ended.
 void join_capture(SimStream& stream, const void* capture);
 
-/// The implementation of torch's and our own graph interface.
+/// Implements torch's graph interface and our own.
 class SimGraph {
  public:
   ~SimGraph();

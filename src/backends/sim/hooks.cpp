@@ -1,4 +1,4 @@
-// torch's hooks of a device type: one class template over the interface of each type.
+// torch's hooks of a device type. One class template implements the interface of each type.
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/detail/HPUHooksInterface.h>
@@ -130,7 +130,7 @@ struct Cuda final : SimHooks<at::CUDAHooksInterface> {
 template <typename Hooks, typename Registry>
 std::function<void(const std::string&)> in_registry(Registry* registry) {
   return [registry](const std::string& key) {
-    // Creators take an argument in some versions of torch and for some types.
+    // The creator functions take an argument in some versions of torch and for some types.
     registry->Register(key, [](auto&&...) { return std::make_unique<Hooks>(); });
   };
 }

@@ -35,7 +35,7 @@ State& state() {
 }
 
 /// True if this LibTorch has devices of another accelerator type. PrivateUse1 does not count,
-/// because torch allows it next to another type.
+/// because torch allows it in addition to another type.
 bool another_accelerator(c10::DeviceType type) {
   for (int i = 0; i < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++i) {
     const auto other = static_cast<c10::DeviceType>(i);
@@ -46,7 +46,8 @@ bool another_accelerator(c10::DeviceType type) {
   return false;
 }
 
-/// Returns the type of that name, or PrivateUse1, which is renamed to it.
+/// Returns the device type with that name. If there is none, gives the name to PrivateUse1 and
+/// returns it.
 c10::DeviceType take_type(const std::string& name) {
   const auto known = find_device_type(name);
   if (known && c10::impl::hasDeviceGuardImpl(*known))
@@ -83,8 +84,8 @@ void fill_runtime(const Options& options) {
   target.key = c10::computeDispatchKey(std::nullopt, std::nullopt, c10::Device(target.type));
   target.keys = c10::DispatchKeySet(target.key);
   target.dtype_bits = dtype_bits(options);
-  // Addresses cost nothing, and segments of many sizes fragment the range, so reserve twice the
-  // memory.
+  // Reserve twice the memory size: address space is cheap, and segments of different sizes fragment
+  // it.
   const auto memory = static_cast<std::size_t>(options.memory);
   constexpr std::size_t unit = 256 << 20;
   reserve_memory(options.devices, (2 * memory + unit - 1) / unit * unit);

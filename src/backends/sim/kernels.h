@@ -17,10 +17,10 @@ torch::Library& make_library(const char* name_space, c10::DispatchKey key);
 /// The library of torch's own ops for the simulated device.
 torch::Library& device_library();
 
-/// A host tensor over the bytes of a device tensor, only for kernels: accessing it outside of the
+/// A host tensor over the bytes of a device tensor. Only for kernels: accessing it outside the
 /// stream's order is a data race. Does not keep the memory alive.
 at::Tensor alias(const at::Tensor& tensor);
-/// The same with other sizes and strides.
+/// Like alias(tensor), with other sizes and strides.
 at::Tensor alias(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides);
 
 inline bool on_device(const at::Tensor& tensor) noexcept {

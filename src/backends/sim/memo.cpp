@@ -11,7 +11,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-constexpr std::size_t kMaxCalls = 1 << 16;  // about 20 MB; the cache is cleared when it is full
+constexpr std::size_t kMaxCalls = 1 << 16;  // about 20 MB; a full cache is cleared
 
 struct Hash {
   std::size_t operator()(const CallKey& key) const noexcept {

@@ -1,5 +1,5 @@
-// A cache of the geometry of ops' results. It depends only on the arguments' geometry, so a call
-// with known arguments is queued without waiting for its result.
+// A cache of the geometry of ops' results. The geometry depends only on the key, so a call with a
+// known key is queued without waiting for its result.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,11 +22,11 @@ struct TensorGeometry {
 
 TensorGeometry geometry_of(const at::Tensor& tensor);
 
-/// Results of one call: first the written arguments, as the call changes them, then the new
-/// results.
+/// Geometry of the results of one call: first the written arguments, as the call changes them, then
+/// the new results.
 struct Geometry {
   std::vector<TensorGeometry> tensors;
-  /// For each new return: the number of tensors in a list, or -1 for a single tensor.
+  /// For each new result: the number of tensors in a list, or -1 for a single tensor.
   std::vector<std::int64_t> lists;
 };
 

@@ -1,5 +1,5 @@
-// Kernels that make tensors or change their metadata. They run on the host, without the device's
-// data.
+// Kernels that make tensors or change their metadata. They run on the host and do not access the
+// device's data.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -88,8 +88,8 @@ at::Tensor& set_nothing(at::Tensor& self) {
       self, at::Storage(empty(self.device().index(), 0, self.scalar_type()).storage()), 0, 0, {});
 }
 
-/// True if `self.data = from` is allowed: between dense tensors of the host and the device, as
-/// torch allows it for CUDA and vendors for their devices.
+/// True if `self.data = from` is allowed. As with CUDA and vendors' devices, it is allowed between
+/// dense tensors of the host and the device.
 bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
   const auto plain = [](const at::Tensor& tensor) {
     return tensor.layout() == at::kStrided && (tensor.is_cpu() || on_device(tensor));
@@ -108,8 +108,8 @@ void resize_storage(c10::StorageImpl& storage, std::size_t bytes) {
   auto fresh = allocator().allocate_on(storage.device().index(), bytes);
   if (const auto kept = std::min(bytes, storage.nbytes()); kept != 0)
     allocator().copy_data(fresh.get(), storage.data(), kept);
-  // Memory of this stream is freed in stream order, after the copy. recordStream() holds back
-  // memory of other streams until then.
+  // Memory of the current stream is freed in stream order, after the copy. For memory of other
+  // streams, recordStream() delays the free until then.
   auto& stream = current_stream(storage.device().index());
   allocator().recordStream(storage.data_ptr(), to_torch(stream));
   storage.set_data_ptr_noswap(std::move(fresh));

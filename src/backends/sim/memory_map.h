@@ -1,6 +1,6 @@
-// The addresses of device memory. Each device has a range of addresses that cannot be accessed.
-// Kernels access the device's memory in a second range of the same size, at a constant distance.
-// Only kernels add the distance.
+// The addresses of device memory. Programs see a range of addresses per device that cannot be
+// accessed. Kernels access the device's memory through a second range of the same size, at a
+// constant distance. Only kernels add the distance.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ struct MemoryMap {
   char* base = nullptr;   ///< first address of device 0
   std::size_t slice = 0;  ///< size of each device's range
   int devices = 0;
-  std::ptrdiff_t delta = 0;  ///< kernel's address minus device address
+  std::ptrdiff_t delta = 0;  ///< kernel address minus device address
 
   bool contains(const void* address) const noexcept {
     return static_cast<std::size_t>(static_cast<const char*>(address) - base) <
@@ -37,12 +37,12 @@ struct MemoryMap {
 /// Filled once by reserve_memory(), before any device memory exists.
 inline MemoryMap memory_map;
 
-/// Reserves addresses for `devices` slices of `slice` bytes, but no memory. Throws `unavailable`
-/// with the system's reason.
+/// Reserves address space for `devices` slices of `slice` bytes, without allocating memory. Throws
+/// `unavailable` with the system's reason.
 void reserve_memory(int devices, std::size_t slice);
 
-/// Returns the memory of the device addresses [address, address + bytes) to the system. It then
-/// reads as zero.
+/// Returns the memory at the device addresses [address, address + bytes) to the system. The range
+/// then reads as zero.
 void release_pages(void* address, std::size_t bytes) noexcept;
 
 }  // namespace anyaccel::backends::sim

@@ -15,8 +15,8 @@ class SimStream;
 
 /// Memory that a kernel reads or writes. `tensor` is valid only during the call.
 struct Operand {
-  const void* address = nullptr;  ///< address of the tensor's storage: on the device, or in the
-                                  ///< host's view of pinned memory
+  /// Address of the tensor's storage: on the device, or in the host's view of pinned memory.
+  const void* address = nullptr;
   std::size_t bytes = 0;
   const c10::TensorImpl* tensor = nullptr;
   bool written = false;
@@ -26,34 +26,33 @@ struct Operand {
 struct LaunchInfo {
   const char* op = "";  ///< "aten::add.out"; never freed
   c10::ArrayRef<Operand> operands = {};
-  const void* graph =
-      nullptr;             ///< identifies the graph that captures this work, or that is replayed
-  std::uint64_t pool = 0;  ///< memory pool of the graph that captures this work
-  bool replay = false;     ///< all work of `graph` runs now
+  const void* graph = nullptr;  ///< identifies the graph that captures or replays this work
+  std::uint64_t pool = 0;       ///< memory pool of the graph that captures this work
+  bool replay = false;          ///< true if all work of `graph` runs now
 };
 
-/// The simulator calls these functions on the thread that makes the call, before the call has an
-/// effect, and in the order of the effects if a lock orders them. They may throw to reject the
-/// call, except on_free(). They must not launch work, and must not allocate or free device memory.
-/// Waits that the simulator needs but hardware does not are not reported.
+/// The simulator calls these functions on the thread that makes the call, before the call takes
+/// effect. If a lock orders the effects, the functions are called in the same order. They may throw
+/// to reject the call, except on_free(). They must not launch work, and must not allocate or free
+/// device memory. Waits that the simulator needs but hardware does not are not reported.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void on_launch(SimStream& /*stream*/, const LaunchInfo& /*info*/) {}
-  /// Called after the allocation: the memory belongs to work of `stream`.
+  /// Called after the allocation. From now on, work of `stream` may use the memory.
   virtual void on_allocate(const void* /*address*/, std::size_t /*bytes*/, SimStream& /*stream*/) {}
   /// The tensor's memory returns to the cache, where the next work of `stream` may get it
   /// immediately.
   virtual void on_free(const void* /*address*/, std::size_t /*bytes*/,
                        SimStream& /*stream*/) noexcept {}
-  /// The allocation does not fit the device's memory. An OutOfMemoryError follows, which the
+  /// The allocation does not fit in the device's memory. An OutOfMemoryError follows, which the
   /// program may handle.
   virtual void on_out_of_memory(int /*device*/, std::size_t /*bytes*/) {}
   virtual void on_record_stream(const void* /*address*/, std::size_t /*bytes*/,
                                 SimStream& /*stream*/) {}
   /// The graph's work was destroyed, or its capture was abandoned. Called on any thread.
   virtual void on_graph_end(const void* /*graph*/) noexcept {}
-  /// `record` identifies the recording. A wait for it passes the same number.
+  /// `record` identifies the recording. Functions that wait for the recording get the same number.
   virtual void on_event_record(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   virtual void on_event_wait(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   /// The host waits, or a query returned that the work is done.
@@ -63,13 +62,13 @@ class Observer {
   /// A copy between pinned host memory and a device was queued, and the program continues without
   /// waiting for it. `host` is the host's view.
   virtual void on_pinned_copy(const Operand& /*host*/, SimStream& /*stream*/) {}
-  /// Whole pages of pinned memory are allocated.
+  /// Called when whole pages of pinned memory are allocated.
   virtual void on_pinned_allocate(const void* /*address*/, std::size_t /*bytes*/) {}
 };
 
 inline std::atomic<Observer*> current_observer{nullptr};
 
-/// Null if there is none. There is at most one observer at a time, which is never destroyed.
+/// Null if there is none. There is at most one observer at a time. Observers are never destroyed.
 inline Observer* observer() noexcept { return current_observer.load(std::memory_order_acquire); }
 inline void set_observer(Observer* observer) noexcept {
   current_observer.store(observer, std::memory_order_release);

@@ -25,13 +25,13 @@ bool gives_tensors(const c10::FunctionSchema& schema) {
   return true;
 }
 
-/// True if a number argument determines the number of elements.
+/// True if a numeric argument determines the number of elements.
 bool counts_by_number(const std::string& name) {
   return name == "aten::arange" || name == "aten::range";
 }
 
-/// True for ops whose results depend on uninitialized memory, or have a geometry that only the
-/// running kernel determines.
+/// True for ops whose results depend on uninitialized memory, or whose geometry is known only after
+/// the kernel has run.
 bool always_waits(const std::string& name) {
   static const std::unordered_set<std::string> names{"aten::tensor_split", "aten::linalg_lstsq",
                                                      "aten::_native_batch_norm_legit"};
@@ -51,8 +51,8 @@ bool host_tensors(const std::string& name) {
   return names.count(name) != 0;
 }
 
-/// True for ops whose out= form temporarily resizes its result, and warns if the result has the
-/// final shape.
+/// True for ops whose out= form temporarily resizes its result, and warns if the result already has
+/// the final shape.
 bool resizes_result(const std::string& name) {
   return name == "aten::mse_loss" || name == "aten::smooth_l1_loss";
 }
@@ -70,7 +70,7 @@ std::optional<c10::OperatorHandle> out_overload(const c10::FunctionSchema& schem
   return handle;
 }
 
-/// Functional ops whose shapes torch infers with the same code for every device, by name.
+/// Functional ops whose shapes torch infers with the same code for every device. Indexed by name.
 const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structured_ops() {
   static const auto* all = [] {
     auto* found = new std::unordered_map<std::string, std::vector<c10::OperatorHandle>>;
@@ -86,8 +86,8 @@ const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structu
   return *all;
 }
 
-/// True for structured ops, including their out= and in-place forms. Their meta kernel is the code
-/// that the CPU's kernel calls too.
+/// True for structured ops, including their out= and in-place forms. The CPU's kernel calls the
+/// same code as their meta kernel.
 bool has_known_shapes(const c10::OperatorHandle& handle) {
   if (!handle.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
   const auto& schema = handle.schema();
@@ -150,7 +150,7 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
 }
 
 const OpInfo& op_info(const c10::OperatorHandle& op) {
-  // The schema's address identifies the op as long as the process lives.
+  // The schema's address identifies the op for the lifetime of the process.
   const void* const key = &op.schema();
   static thread_local std::unordered_map<const void*, const OpInfo*> near;
   if (const auto found = near.find(key); found != near.end()) return *found->second;

@@ -1,4 +1,4 @@
-// Information from an op's schema, computed once.
+// Information about an op, computed once from its schema.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -13,18 +13,18 @@ struct OpInfo {
   explicit OpInfo(const c10::OperatorHandle& handle);
 
   c10::OperatorHandle op;
-  std::string name;            ///< "aten::add.out"
-  std::vector<bool> written;   ///< arguments that the op writes to
-  std::vector<bool> by_value;  ///< arguments whose value, and not only its type, may determine the
-                               ///< results' geometry
-  std::vector<int> returned;   ///< for each return the argument that it aliases; -1: a new value
-  int fresh = 0;               ///< number of new returns
-  int generator = -1;          ///< the generator argument of random ops; -1 if there is none
-  bool view = false;           ///< the result shares the first argument's memory
-  bool host_kernel = false;    ///< the CPU has a kernel
+  std::string name;           ///< "aten::add.out"
+  std::vector<bool> written;  ///< arguments that the op writes to
+  /// Arguments whose value, in addition to their type, may determine the results' geometry.
+  std::vector<bool> by_value;
+  std::vector<int> returned;  ///< for each result, the argument that it aliases; -1: a new value
+  int fresh = 0;              ///< number of results that are new values
+  int generator = -1;         ///< the generator argument of random ops; -1 if there is none
+  bool view = false;          ///< the result shares the first argument's memory
+  bool host_kernel = false;   ///< the CPU has a kernel
   bool own_thread =
-      false;           ///< may need the caller's thread, because it is not one of torch's own ops
-  bool waits = false;  ///< its results' shapes, or results that are not tensors, depend on data
+      false;  ///< true for ops of other libraries, which may have to run on the caller's thread
+  bool waits = false;  ///< its results' shapes depend on data, or some results are not tensors
   bool known_shapes =
       false;  ///< torch infers its results' shapes with the same code for every device
   bool takes_host_tensors =

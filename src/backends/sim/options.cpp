@@ -49,7 +49,7 @@ std::int64_t read_bytes(const char* where, const std::string& text) {
       if (amount->unit == name && bytes <= static_cast<double>(kMaxMemory))
         return static_cast<std::int64_t>(bytes);
     }
-  fail(where, "not a size of memory", text,
+  fail(where, "invalid memory size", text,
        "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
 }
 
@@ -104,7 +104,7 @@ double read_microseconds(const char* where, const std::string& text) {
   if (amount && amount->unit == "ms") scale = 1e3;
   if (amount && amount->unit == "s") scale = 1e6;
   if (scale == 0 || amount->number < 0 || amount->number * scale > 60e6)
-    fail(where, "not a time", text, "a number with ns, us, ms or s, such as 20us, up to 60s");
+    fail(where, "invalid duration", text, "a number with ns, us, ms or s, such as 20us, up to 60s");
   return amount->number * scale;
 }
 
@@ -113,11 +113,11 @@ void check(const Options& options) {
     fail("SIM_DEVICES", "invalid number of devices", std::to_string(options.devices),
          "1 to " + std::to_string(kMaxDevices));
   if (options.memory < kLeastMemory || options.memory > kMaxMemory)
-    fail("SIM_MEMORY", "not a size of memory", std::to_string(options.memory), "1MiB to 4TiB");
+    fail("SIM_MEMORY", "invalid memory size", std::to_string(options.memory), "1MiB to 4TiB");
   if (!(options.latency_us >= 0 && options.latency_us <= 60e6))
-    fail("SIM_LATENCY", "not a time", std::to_string(options.latency_us), "0 to 60s");
+    fail("SIM_LATENCY", "invalid duration", std::to_string(options.latency_us), "0 to 60s");
   if (!options.check.empty() && options.check != "report" && options.check != "abort")
-    fail("SIM_CHECK", "unknown mode of checking", options.check, "report, abort, or off");
+    fail("SIM_CHECK", "unknown check mode", options.check, "report, abort, or off");
   dtype_bits(options);
   parse_faults(options.faults);
 }
@@ -150,7 +150,7 @@ bool operator==(const Options& a, const Options& b) noexcept {
 
 std::string device_type_name(const Options& options) {
   if (options.stands_in_for.empty()) return "sim";
-  // A backend may drive a device type of another name.
+  // A backend's name may differ from that of its device type.
   for (const auto* traits : built_traits())
     if (traits->name == options.stands_in_for) return traits->device_type;
   return options.stands_in_for;

@@ -112,8 +112,8 @@ char* PinnedAllocator::take_addresses(std::size_t size) {
 
 c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   if (bytes == 0) return {nullptr, c10::Device(c10::kCPU)};
-  // Whole pages, so that the view of a single block can be protected, in powers of two, so that
-  // blocks can be reused.
+  // Use whole pages, so that the view of a single block can be protected, and sizes that are powers
+  // of two, so that blocks can be reused.
   std::size_t size = kPage;
   while (size < bytes) size *= 2;
   const std::lock_guard lock(mutex_);

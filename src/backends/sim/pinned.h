@@ -1,5 +1,5 @@
-// Pinned host memory. It is mapped twice: one view for programs, and one for copies. The first can
-// be protected while a copy is in flight, so that an early access is detected.
+// Pinned host memory. It is mapped twice: one view for programs, and one for copies. The program's
+// view can be protected while a copy is in flight, so that an early access is detected.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -12,7 +12,7 @@ namespace anyaccel::backends::sim {
 
 at::HostAllocator& pinned_allocator() noexcept;
 
-/// True for memory of the allocator above, and of register_pinned().
+/// True for memory of the allocator above or memory that was registered with register_pinned().
 bool is_pinned(const void* address) noexcept;
 
 /// The address in the view that copies use, or the address itself for memory of other allocators.
@@ -20,7 +20,7 @@ void* device_view(void* address) noexcept;
 
 /// Registers memory of other allocators as pinned. Throws if it is pinned already.
 void register_pinned(void* address, std::size_t bytes);
-/// Throws if it was not registered.
+/// Throws if the memory was not registered.
 void unregister_pinned(void* address);
 
 }  // namespace anyaccel::backends::sim

@@ -22,7 +22,7 @@ sdk::Probe probe() {
   return {.device_count = options.devices, .reason = described(options)};
 }
 
-/// Answers the probe of the backend for which the simulator stands in, because there are no device
+/// Answers the probe of the backend that the simulator stands in for, because there are no device
 /// files to count.
 void stand_in(const std::string& name) {
   try {

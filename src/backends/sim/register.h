@@ -1,4 +1,5 @@
-// The parts that install() registers with torch, in their order.
+// The functions with which install() registers the parts of the simulator with torch, in call
+// order.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -6,7 +7,7 @@
 namespace anyaccel::backends::sim {
 
 void register_guard();
-/// Throws if torch has no hooks interface for one of its own device types.
+/// Throws if `type` is one of torch's own device types and torch has no hooks interface for it.
 void need_hooks(c10::DeviceType type);
 void register_hooks();
 void register_fallback();

@@ -1,4 +1,4 @@
-// Corrects the memory that a CPU kernel has written to, after it ran.
+// Corrects the memory that a CPU kernel wrote to, after the kernel ran.
 #pragma once
 
 #include <ATen/EmptyTensor.h>
@@ -10,7 +10,8 @@
 
 namespace anyaccel::backends::sim {
 
-/// A host tensor over device memory that a kernel writes to, with its state before the kernel.
+/// A host tensor over device memory that a kernel writes to, with the tensor's state before the
+/// kernel runs.
 struct Result {
   at::Tensor alias;
   void* data;
@@ -45,7 +46,7 @@ struct Result {
     return tensor;
   }
 
-  /// Copies the values to the device memory if the kernel resized the alias, so that they are
+  /// Copies the values to the device memory if the kernel resized the alias, which moves them
   /// elsewhere, or left a conjugation or negation pending.
   void bring_back(const char* op) const {
     if ((!moved() && !bits_changed()) || alias.numel() == 0) return;

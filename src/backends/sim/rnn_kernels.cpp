@@ -1,5 +1,5 @@
 // LSTM and GRU cells. torch calls these ops on every device except the CPU, where it composes the
-// cells of single ops.
+// cells from simpler ops.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
@@ -29,7 +29,7 @@ at::Tensor bias_gradient(const at::Tensor& gates, bool has_bias) {
   return has_bias ? gates.sum(0) : at::Tensor();
 }
 
-/// Backward passes of functions, from their results.
+/// Backward functions that compute the gradient from the forward result.
 at::Tensor through_sigmoid(const at::Tensor& gradient, const at::Tensor& result) {
   return gradient.mul(result).mul(result.neg().add(1));
 }
@@ -37,8 +37,8 @@ at::Tensor through_tanh(const at::Tensor& gradient, const at::Tensor& result) {
   return gradient.mul(result.square().neg().add(1));
 }
 
-/// Gates: [batch, 4 * hidden] as input, forget, cell, output. Returns h, c and the gates for the
-/// backward pass.
+/// Gates: [batch, 4 * hidden] in the order input, forget, cell, output. Returns h, c, and the gates
+/// for the backward pass.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates,
                                                          const at::Tensor& hidden_gates,
                                                          const at::Tensor& c,
@@ -68,8 +68,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(
   return {to_gates, to_next.mul(forget), bias_gradient(to_gates, has_bias)};
 }
 
-/// Gates: [batch, 3 * hidden] as reset, update, new. Returns the next h and, for the backward pass,
-/// the gates, the previous h, and the hidden part of the new gate.
+/// Gates: [batch, 3 * hidden] in the order reset, update, new. Returns the next h and, for the
+/// backward pass, the gates, the previous h, and the hidden part of the new gate.
 std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates,
                                             const at::Tensor& hidden_gates, const at::Tensor& h,
                                             const OptionalTensor& input_bias,

@@ -19,7 +19,8 @@ ThreadState& thread_state() noexcept {
 }  // namespace
 
 Runtime& runtime() noexcept {
-  static auto* instance = new Runtime;  // never destroyed: tensors may outlive static destruction
+  // Never destroyed, because tensors may outlive static destruction.
+  static auto* instance = new Runtime;
   return *instance;
 }
 

@@ -18,8 +18,8 @@ struct Runtime {
   Options options;
   c10::DeviceType type = c10::DeviceType::PrivateUse1;
   c10::DispatchKey key = c10::DispatchKey::PrivateUse1;
-  c10::DispatchKeySet keys;      ///< keys of a tensor on the device
-  std::uint64_t dtype_bits = 0;  ///< bit mask of the types that tensors may have
+  c10::DispatchKeySet keys;      ///< dispatch keys of a tensor on the device
+  std::uint64_t dtype_bits = 0;  ///< bit mask of the dtypes that tensors may have
   std::vector<std::unique_ptr<Device>> devices;
 
   c10::Device device(int index) const noexcept {
@@ -27,14 +27,14 @@ struct Runtime {
   }
 };
 
-/// Initialized before the first device exists. Never changes or is destroyed afterwards.
+/// Initialized before the first device exists. Never changed or destroyed afterwards.
 Runtime& runtime() noexcept;
 
-/// This thread's device, initially 0.
+/// This thread's current device, initially 0.
 int current_device() noexcept;
 /// Throws if there is no such device.
 void set_current_device(int index);
-/// This thread's stream on a device.
+/// This thread's current stream on a device.
 SimStream& current_stream(int device) noexcept;
 /// Returns the previous stream.
 SimStream& exchange_stream(SimStream& stream) noexcept;

@@ -1,5 +1,5 @@
 // Ops that torch decomposes or selects by device type. Here they run as on the CPU, so that the
-// results have the CPU's bits.
+// results are bitwise equal to the CPU's.
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
@@ -20,7 +20,8 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-/// Returns the CPU's choice for tensors of that geometry. Does not read data.
+/// Returns the implementation that the CPU would choose for tensors of this geometry. Does not read
+/// data.
 std::int64_t attention_choice(const at::Tensor& query, const at::Tensor& key,
                               const at::Tensor& value, const OptionalTensor& mask, double dropout,
                               bool causal, std::optional<double> scale, bool grouped) {
@@ -32,8 +33,8 @@ std::int64_t attention_choice(const at::Tensor& query, const at::Tensor& key,
                                            dropout, causal, scale, grouped);
 }
 
-/// torch queries each device type's choice in a different way, and uses the slow path for types
-/// that it does not know.
+/// torch queries the choice of each device type in a different way, and uses the slow path for
+/// types that it does not know.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const OptionalTensor& given, double dropout, bool causal,
                      std::optional<double> scale, bool grouped) {
@@ -61,9 +62,9 @@ std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p,
 }
 
 /// True if the fallback must be registered for the op by name. Composite kernels take precedence
-/// over a fallback and give other bits than the CPU's kernel, and programs query whether an op has
-/// a kernel for the device. Structured ops do not need it: they decompose into their out= form,
-/// whose result has its shape before the op is queued.
+/// over a fallback and give results that differ from the CPU kernel's, and programs query whether
+/// an op has a kernel for the device. Structured ops do not need the registration: they decompose
+/// into their out= form, whose result has its shape before the op is queued.
 bool needs_name(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
          !op.hasKernelForDispatchKey(runtime().key) &&
@@ -87,12 +88,12 @@ void name_host_kernels(torch::Library& library) {
 
 void register_special_kernels() {
   auto& library = device_library();
-  // torch would decompose the losses to their out= form, which warns; see op_info.cpp.
+  // torch would decompose the losses into their out= form, which warns; see op_info.cpp.
   for (const char* name : {"convolution", "convolution_backward", "mse_loss", "smooth_l1_loss"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   library.impl("_fused_sdp_choice", TORCH_FN(attention_choice));
   library.impl("native_dropout", TORCH_FN(dropout));
-  // Also above autograd, where torch decomposes it.
+  // Also register it above autograd, where torch decomposes it.
   library.impl("scaled_dot_product_attention", TORCH_FN(attention));
   make_library("aten", c10::getAutogradKeyFromBackend(c10::toBackendComponent(runtime().key)))
       .impl("scaled_dot_product_attention", TORCH_FN(attention));

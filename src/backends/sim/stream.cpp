@@ -18,8 +18,8 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr std::size_t kMaxQueued = 4096;
-constexpr int kSpins = 2000;  // about 20 us: longer than the time between launches in a step, but
-                              // short on a busy machine
+// About 20 us: longer than the time between launches in a step, but short on a busy machine.
+constexpr int kSpins = 2000;
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -29,8 +29,8 @@ inline void relax() {
 #endif
 }
 
-/// Sets the number of OpenMP threads of this thread's kernels. LibTorch's OpenMP has a file name of
-/// its own, so it is found at run time instead of linked.
+/// Sets the number of OpenMP threads for kernels that run on this thread. LibTorch ships OpenMP
+/// under its own file name, so the function is looked up at run time instead of linked.
 void set_openmp_threads(int count) {
   static const auto set =
       reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
@@ -136,7 +136,7 @@ void SimStream::stop() {
 
 void SimStream::work() {
   at::init_num_threads();
-  set_openmp_threads(1);  // one thread per stream, so that streams do not compete for the cores
+  set_openmp_threads(1);  // one thread per stream, so that streams do not compete for cores
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   c10::GradMode::set_enabled(false);
   std::deque<std::unique_ptr<Task>> batch;

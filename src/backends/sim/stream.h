@@ -1,4 +1,4 @@
-// Streams: queues of work, each with a worker thread that starts with the first piece of work.
+// Streams: queues of tasks. Each has a worker thread, which starts with the first task.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace anyaccel::backends::sim {
 class Capture;
 struct Device;
 
-/// Work for a stream. Work in a graph runs many times, so `run` must leave the task unchanged if
+/// A task of a stream. Tasks in a graph run many times, so `run` must leave the task unchanged if
 /// `again` is true.
 class Task {
  public:
@@ -36,7 +36,7 @@ class Task {
   bool kernel_;
 };
 
-/// The number of a piece of work in its stream, from 1.
+/// Sequence number of a task in its stream, from 1.
 using Ticket = std::uint64_t;
 
 class SimStream {
@@ -47,14 +47,14 @@ class SimStream {
 
   Device& device() const noexcept { return device_; }
   int id() const noexcept { return id_; }
-  /// Lower is more urgent; 0 is normal.
+  /// Lower values are more urgent; 0 is normal.
   int priority() const noexcept { return priority_; }
 
   /// Appends a task to the queue or, while a graph captures the stream, to the graph. Blocks while
-  /// the queue is full. Throws in a fork of the process that started the simulator.
+  /// the queue is full. Throws in a forked child of the process that started the simulator.
   void submit(std::unique_ptr<Task> task);
 
-  /// The last submitted piece of work.
+  /// The last submitted task.
   Ticket last() const noexcept { return submitted_.load(std::memory_order_acquire); }
   bool done(Ticket ticket) const noexcept {
     return completed_.load(std::memory_order_acquire) >= ticket;
@@ -68,8 +68,8 @@ class SimStream {
     capture_.store(capture, std::memory_order_release);
   }
 
-  /// Marks that the worker waits for another stream, so less urgent streams need not wait for it.
-  /// Called only by its worker.
+  /// Records that the worker waits for another stream, so that less urgent streams need not wait
+  /// for this one. Called only by the worker.
   void set_blocked(bool blocked) noexcept { blocked_.store(blocked, std::memory_order_relaxed); }
   /// True if kernels are queued that could run now.
   bool wants_device() const noexcept {
@@ -108,7 +108,7 @@ void check_not_forked();
 /// launched here. Throws if the device is lost.
 void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info);
 
-/// The op that this thread runs as a stream's worker. `stream` is null on other threads.
+/// The op that this thread runs as a stream's worker. `stream` is null on all other threads.
 struct Running {
   const SimStream* stream = nullptr;
   const char* op = "";

@@ -8,7 +8,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// For callers that cannot query the simulator, such as the launcher.
+/// For callers that cannot query the simulator itself, such as the launcher.
 sdk::Probe probe() noexcept {
   try {
     const long count = env_int("SIM_DEVICES", 1, 16).value_or(2);
@@ -26,10 +26,11 @@ const sdk::Traits& traits() {
       .class_name = "SIM_Accelerator",
       .device_type = "sim",
       .communication_backend = "staged",  // torch's gloo only accepts host tensors
-      .compile_backend = "aot_eager",  // inductor cannot generate code for the device
+      // Inductor cannot generate code for the device.
+      .compile_backend = "aot_eager",
       .compile_backends = {"aot_eager", "eager"},
-      .priority = -2000,  // below the CPU, which is always available, so that only its name selects
-                          // the simulator
+      // Below the CPU, which is always available, so that the simulator is selected only by name.
+      .priority = -2000,
       .visible_devices_envs = {},  // SIM_DEVICES sets the number of devices; none can be selected
       .export_envs = {"SIM"},
       .start_environment = {},

@@ -50,7 +50,7 @@ void TorchBackend::synchronize(DeviceIndex index) {
 bool TorchBackend::is_initialized() const noexcept {
   try {
     const auto type = device_type();
-    // Check all devices, because work may run on one that is not this thread's.
+    // Check all devices, because work may run on a device that is not this thread's current one.
     for (c10::DeviceIndex i = 0; i < guard(type).deviceCount(); ++i)
       if (hooks(type).hasPrimaryContext(i)) return true;
     return false;
@@ -72,8 +72,8 @@ DeviceProperties TorchBackend::properties(DeviceIndex index) const {
 DtypeSupport TorchBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = Backend::dtype_support(index, dtype);
   if (dtype == c10::kDouble && !traits_.fp64) return {};
-  // The bits mark types that can be stored. Device types that do not set them have all bits on and
-  // keep the default list above.
+  // Each bit marks a dtype that can be stored. Device types that do not report them have all bits
+  // set and keep the default list above.
   const auto capability = guard(device_type()).getDeviceCapability(torch_device(index));
   const auto bit = static_cast<unsigned>(dtype);
   if (bit < 64 && ((capability.capability_data.capability_bits >> bit) & 1U) == 0) return {};

@@ -27,8 +27,8 @@ class TorchGraph final : public sdk::GraphImpl {
     try {
       if (capturing_) capture_end();
       graph_->reset();
-    } catch (
-        const std::exception&) {  // ending an abandoned capture may fail; the graph is empty anyway
+    } catch (const std::exception&) {
+      // Ending an abandoned capture may fail. The graph is empty anyway.
     }
   }
   GraphPool pool() const override { return graph_->pool(); }

@@ -16,7 +16,7 @@ Probe probe(const Traits& traits) {
   const auto type = find_device_type(traits.device_type);
   const bool drivable = type && c10::impl::hasDeviceGuardImpl(*type);
   if (!drivable) {
-    const std::string why = "the LibTorch of this process (" TORCH_VERSION ") cannot drive it";
+    const std::string why = "the LibTorch of this process (" TORCH_VERSION ") does not support it";
     if (hardware.device_count > 0)
       return {0, counted(hardware.device_count, hardware.reason) + ", but " + why};
     return {0, hardware.reason.empty() ? why : hardware.reason + "; " + why};
@@ -27,7 +27,7 @@ Probe probe(const Traits& traits) {
     return {hardware.device_count, counted(hardware.device_count, hardware.reason)};
   if (const int count = c10::impl::VirtualGuardImpl(*type).deviceCount(); count > 0)
     return {count, counted(count, "torch's device guard")};
-  return {0, hardware.reason.empty() ? "torch can drive it but finds no device" : hardware.reason};
+  return {0, hardware.reason.empty() ? "torch supports it but finds no device" : hardware.reason};
 }
 
 }  // namespace

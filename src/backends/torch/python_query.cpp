@@ -8,8 +8,8 @@ namespace {
 
 using Object = void*;  // PyObject*, opaque here
 
-/// Functions of Python's stable C API (docs.python.org, "C API Stability"), found in the process
-/// itself.
+/// Functions of Python's stable C API (docs.python.org, "C API Stability"), looked up in the
+/// running process.
 struct Python {
   int (*is_initialized)() = nullptr;
   int (*gil_ensure)() = nullptr;
@@ -77,7 +77,7 @@ PythonAnswer ask_python(const char* module, const char* function) noexcept {
     const Python python;
     if (!python.complete || python.is_initialized() == 0)
       return {std::nullopt,
-              std::string("no Python interpreter runs in this process to query ") + module};
+              std::string("no Python interpreter is running in this process to query ") + module};
     return Call(python).run(module, function);
   } catch (const std::exception& error) {
     return {std::nullopt, error.what()};

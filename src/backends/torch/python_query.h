@@ -6,7 +6,7 @@
 
 namespace anyaccel::sdk {
 
-/// The result of a Python function. If it has no value, `reason` says why.
+/// The result of a Python function. If there is no value, `reason` says why.
 struct PythonAnswer {
   std::optional<bool> value;
   std::string reason;

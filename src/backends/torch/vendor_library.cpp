@@ -43,7 +43,7 @@ class VendorBackend final : public TorchBackend {
 std::string open_vendor_library(const Traits& traits, const VendorLibrary& library) noexcept {
   try {
     if (torch_has(traits)) return {};
-    // Vendors' libraries read their variables when they are loaded.
+    // Vendor libraries read their environment variables when they are loaded.
     for (const auto& setting : traits.start_environment)
       ::setenv(setting.name.c_str(), setting.value.c_str(), /*overwrite=*/0);
     const auto path = env_library(library.variable).value_or(library.file_name);

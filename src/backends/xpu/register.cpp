@@ -9,8 +9,9 @@ namespace anyaccel::backends::xpu {
 
 namespace {
 
-/// The files show whether there is a GPU. Only torch knows the number of devices, which depends on
-/// tiles, ZE_AFFINITY_MASK and integrated graphics. It counts without a context.
+/// The device files show whether there is a GPU. Only torch knows the number of devices, which
+/// depends on tiles, ZE_AFFINITY_MASK and integrated graphics. Torch counts without creating a
+/// context.
 sdk::Probe probe() {
   auto found = sdk::probe_torch_device(traits());
   if (found.device_count == 0) return found;

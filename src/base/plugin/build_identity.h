@@ -9,19 +9,20 @@ namespace anyaccel {
 
 struct BuildIdentity {
   unsigned abi = 0;          ///< ANYACCEL_PLUGIN_ABI_VERSION
-  std::string anyaccel;      ///< version
-  std::string libtorch;      ///< version
+  std::string anyaccel;      ///< AnyAccel's version
+  std::string libtorch;      ///< LibTorch's version
   std::string compiler_abi;  ///< ANYACCEL_COMPILER_ABI
-  std::string sanitizer;     ///< "none", "address", "thread" or "memory"
+  std::string sanitizer;     ///< name of the sanitizer: "none", "address", "thread" or "memory"
 };
 
-/// The identity of this library. Thread-safe.
+/// Returns the identity of this library. Thread-safe.
 ANYACCEL_API const BuildIdentity& own_identity();
 
 /// Lists all differences, with both values and the remedy; empty if the two are compatible.
 ANYACCEL_API std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& ours);
 
-/// Name of an ANYACCEL_SANITIZER_* value, such as "address"; "unknown" for other numbers.
+/// Returns the name of an ANYACCEL_SANITIZER_* value, such as "address"; "unknown" for other
+/// numbers.
 ANYACCEL_API const char* sanitizer_name(unsigned kind) noexcept;
 
 }  // namespace anyaccel

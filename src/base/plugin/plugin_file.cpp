@@ -28,7 +28,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-/// Values are printed in messages and reports.
+/// Values must be printable, because messages and reports contain them.
 bool is_printable(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
                       [](unsigned char c) { return c < 0x20 || c == 0x7f; });
@@ -83,7 +83,7 @@ sdk::EnvironmentSetting setting_of(const PluginLine& line) {
   return out;
 }
 
-/// Returns a path that stays below the root.
+/// Returns the line's path. Rejects paths that are absolute or contain "..".
 std::string path_of(const PluginLine& line) {
   if (line.value.empty() || line.value.front() == '/' || line.value.find("..") != std::string::npos)
     fail(line.number, line.key + " is not a path below the root", line.value, "for example dev");
@@ -253,7 +253,7 @@ PluginTraits plugin_traits(const PluginFile& file) {
 
 std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept {
   try {
-    if (probe.count) return sdk::Probe{*probe.count, "its text file sets the number"};
+    if (probe.count) return sdk::Probe{*probe.count, "its text file sets the number of devices"};
     if (probe.folder.empty()) return std::nullopt;
     return probe_device_files(
         {.folder = probe.folder.c_str(),

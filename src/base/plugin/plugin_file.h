@@ -20,16 +20,16 @@ namespace anyaccel {
 /// How to count devices without opening the library. If all fields are empty, only the library can
 /// count them.
 struct PluginProbe {
-  std::optional<int> count;     ///< a fixed number, for a device that needs no hardware
+  std::optional<int> count;     ///< a fixed number of devices, for a backend that needs no hardware
   std::string folder;           ///< relative to the root, for example "dev"; see DeviceFiles
-  std::string prefix;           ///< followed by the device's number
-  std::string attribute;        ///< optional: a file below the device
-  std::string attribute_value;  ///< content of that file
+  std::string prefix;           ///< name of an entry without the device number at its end
+  std::string attribute;        ///< optional: a file in the device's folder
+  std::string attribute_value;  ///< content of `attribute`
   std::string visible;          ///< optional: the variable that selects devices
   bool opaque_ids = false;      ///< the variable holds the vendor's own identifiers
 };
 
-/// One line of the file.
+/// A `key = value` line of the file.
 struct PluginLine {
   int number;
   std::string key;
@@ -37,10 +37,10 @@ struct PluginLine {
 };
 
 struct PluginFile {
-  std::string name;     ///< the value of DS_ACCELERATOR that selects it
-  std::string library;  ///< file name, in the text file's folder
+  std::string name;     ///< name of the plugin, with which DS_ACCELERATOR selects it
+  std::string library;  ///< file name of the library, in the text file's folder
   BuildIdentity build;
-  std::vector<PluginLine> rest;  ///< traits and probe, not yet parsed
+  std::vector<PluginLine> rest;  ///< lines with traits and probe, which are not parsed yet
 };
 
 struct PluginTraits {
@@ -48,9 +48,9 @@ struct PluginTraits {
   PluginProbe probe;
 };
 
-/// Parses the syntax and the keys that are the same in all versions of AnyAccel. Throws `corrupt`
-/// with the line, or `version_mismatch` for another version of the format. Does not check the
-/// values of `rest`.
+/// Parses the syntax and the keys that are the same in all versions of AnyAccel. Throws `corrupt`,
+/// naming the line, or `version_mismatch` for another version of the format. Does not check the
+/// values in `rest`.
 PluginFile parse_plugin_file(std::string_view text);
 
 /// Parses `rest`. Throws `corrupt` for unknown keys, invalid values and missing keys.
@@ -60,12 +60,12 @@ PluginTraits plugin_traits(const PluginFile& file);
 /// `_`; 2 to 32 characters in all.
 ANYACCEL_API bool is_plugin_name(std::string_view name) noexcept;
 
-/// True for names that a plugin must not have: those of AnyAccel's own backends, torch's device
+/// True for names that a plugin must not use: those of AnyAccel's own backends, torch's device
 /// types, and words that mean "no accelerator".
 ANYACCEL_API bool is_reserved_name(std::string_view name) noexcept;
 
-/// Counts devices as the text file describes; nullopt if it does not describe a probe. Never
-/// throws.
+/// Counts devices as described in the text file; nullopt if the file does not describe a probe.
+/// Never throws.
 ANYACCEL_API std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept;
 
 }  // namespace anyaccel

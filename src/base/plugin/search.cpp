@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Larger files are not text files of plugins.
+/// A larger file cannot be a plugin's text file.
 constexpr off_t kMaxTextBytes = 1 << 20;
 
 std::string text_file_problem(const fs::path& path) {
@@ -29,8 +29,8 @@ std::string text_file_problem(const fs::path& path) {
   return {};
 }
 
-/// Fills in `plugin` from the text file and the library's headers. Problems are stored in it or
-/// thrown.
+/// Fills in `plugin` from the text file and the library's headers. Problems are stored in `plugin`
+/// or thrown.
 void examine(FoundPlugin& plugin) {
   const auto reject = [&](std::string problem) { plugin.problem = std::move(problem); };
   if (auto problem = text_file_problem(plugin.file); !problem.empty()) return reject(problem);
@@ -89,8 +89,8 @@ void search(const PluginFolder& where, std::vector<FoundPlugin>& out) {
 
 std::vector<PluginFolder> plugin_search_path() {
   std::vector<PluginFolder> out;
-  // secure_getenv(), because the user of a set-user-ID program must not choose the code that it
-  // runs.
+  // Use secure_getenv(): the user of a set-user-ID program must not be able to choose the code that
+  // it runs.
   const char* value = ::secure_getenv("ANYACCEL_PLUGIN_PATH");
   std::string_view rest = value == nullptr ? "" : value;
   while (!rest.empty()) {
@@ -102,7 +102,7 @@ std::vector<PluginFolder> plugin_search_path() {
   try {
     out.push_back({own_library_folder("plugins") / "anyaccel" / "plugins", /*required=*/false});
   } catch (const Error&) {
-    // If the path of our libraries is unknown, there is no folder next to them.
+    // The folder of AnyAccel's libraries is unknown, so there is no plugin folder next to them.
   }
   return out;
 }

@@ -12,11 +12,11 @@ namespace anyaccel {
 
 /// A plugin, or a file or folder that was rejected.
 struct FoundPlugin {
-  std::string name;            ///< name in its text file, or the file's name if that cannot be read
-  std::filesystem::path file;  ///< its text file, or a folder that could not be searched
-  std::filesystem::path library;  ///< empty if the text file does not name it
+  std::string name;  ///< name from the text file, or the file's own name if that text is unreadable
+  std::filesystem::path file;  ///< the plugin's text file, or a folder that could not be searched
+  std::filesystem::path library;  ///< empty if the text file does not name a library
   PluginTraits described;         ///< valid if `problem` is empty
-  std::string problem;            ///< why it is rejected; empty if its library may be opened
+  std::string problem;            ///< reason for the rejection; empty if the library may be opened
 };
 
 /// Suffix of text files.
@@ -24,16 +24,17 @@ constexpr const char* kPluginSuffix = ".plugin";
 
 struct PluginFolder {
   std::filesystem::path path;
-  bool required = true;  ///< report it if it is missing
+  bool required = true;  ///< whether to report a missing folder
 };
 
-/// The colon-separated folders of ANYACCEL_PLUGIN_PATH, then `anyaccel/plugins` next to our own
-/// libraries. Ignores the variable in programs that run with elevated privileges (set-user-ID).
+/// Returns the colon-separated folders in ANYACCEL_PLUGIN_PATH, then `anyaccel/plugins` next to
+/// AnyAccel's libraries. Ignores the variable in programs that run with elevated privileges
+/// (set-user-ID).
 ANYACCEL_API std::vector<PluginFolder> plugin_search_path();
 
-/// Inspects all plugins in these folders, in order, sorted by name within a folder. Rejects
-/// relative folders, and folders, text files and libraries that are not trusted
-/// (base/trusted_path.h). Never throws.
+/// Inspects all plugins in these folders. The result has the order of the folders and is sorted by
+/// name within a folder. Rejects relative folders, and folders, text files and libraries that are
+/// not trusted (base/trusted_path.h). Never throws.
 ANYACCEL_API std::vector<FoundPlugin> find_plugins(
     const std::vector<PluginFolder>& folders) noexcept;
 

@@ -1,4 +1,4 @@
-// anyaccel chat: a conversation with a model, turn by turn.
+// anyaccel chat: a conversation with a model.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -34,7 +34,7 @@ llm::ChatTemplate load_template(const std::string& folder) {
                .hint = "use `anyaccel generate`"});
 }
 
-/// Returns the template variables of a line of --render, which may also be a list of messages.
+/// Returns the template variables in a line of --render, which may also be a list of messages.
 std::string variables_of(const std::string& line) {
   return line.find_first_not_of(" \t") != line.npos && line[line.find_first_not_of(" \t")] == '['
              ? "{\"messages\": " + line + ", \"add_generation_prompt\": true}"
@@ -50,8 +50,8 @@ void render_lines(const ChatArguments& arguments) {
   std::cout << std::flush;
 }
 
-/// A conversation. The model is loaded once. A turn reuses the cache of earlier turns, up to the
-/// first change that the template makes in their text.
+/// A conversation. The model is loaded once. Each turn reuses the KV cache of earlier turns, up to
+/// the first position where the template changes their text.
 class Conversation {
  public:
   explicit Conversation(const ChatArguments& arguments)
@@ -71,7 +71,7 @@ class Conversation {
       messages_.push_back({.role = "system", .content = arguments_.system});
   }
 
-  /// Prints the answer as it is generated. If that succeeds, adds question and answer to the
+  /// Prints the answer as it is generated. On success, adds the question and the answer to the
   /// conversation.
   void answer(const std::string& question, const llm::StopCondition& stop) {
     auto messages = messages_;
@@ -105,7 +105,7 @@ void run_chat(const ChatArguments& arguments, Context& context) {
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   if (terminal)
     std::cerr << "/exit or Ctrl-D: exit, /reset: clear the conversation, Ctrl-C: stop the answer\n";
-  // On a terminal, Ctrl-C ends the answer without a time limit and is ignored at the prompt. A
+  // On a terminal, Ctrl-C ends the answer, without a time limit, and is ignored at the prompt. A
   // second Ctrl-C ends the program.
   std::optional<llm::StopSignal> stop;
   const auto watch = llm::StopSignal::Watch::interrupt;

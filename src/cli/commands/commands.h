@@ -11,18 +11,18 @@ class App;
 
 namespace anyaccel::cli {
 
-/// Exit code after a graceful shutdown on SIGINT or SIGTERM; the same that a shell reports for
+/// Exit code after a graceful shutdown on SIGINT or SIGTERM. Shells report the same code for
 /// SIGINT.
 constexpr int kInterrupted = 130;
 
-/// Prepares text from a model or a file for standard output: escapes control characters if that is
-/// a terminal.
+/// Prepares text from a model or a file for standard output: escapes control characters if standard
+/// output is a terminal.
 std::string for_output(std::string_view text);
 
 /// State that commands share with the program.
 struct Context {
   int exit_code =
-      0;  ///< exit code of the process; a command sets it if its answer is "no" but nothing failed
+      0;  ///< exit code of the process; set by a command whose result is negative without an error
 };
 
 /// Adds options and a callback to a command's parser, which already has its name and description.

@@ -81,7 +81,7 @@ void add_embed(CLI::App& command, Context&) {
           "--npy", a.npy,
           "Write the embeddings to this .npy file, one row per text, instead of printing them")
       ->type_name("OUT");
-  command.add_option("--batch-size", a.options.batch_size, "Number of texts to compute together")
+  command.add_option("--batch-size", a.options.batch_size, "Number of texts per batch")
       ->capture_default_str();
   command.add_option("--dtype", a.dtype, "Compute type: fp32, bf16 or fp16")->capture_default_str();
   command.add_flag("--json", a.json, "Print one JSON object");

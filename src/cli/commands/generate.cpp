@@ -30,8 +30,8 @@ struct Arguments {
   bool raw = false, json = false;
 };
 
-/// Returns nothing if the tokenizer is missing or unsupported and the prompts may be ids. Ids are
-/// then printed instead of text.
+/// Returns nothing if the tokenizer is missing or unsupported and the prompts may be token ids.
+/// Then ids are printed instead of text.
 std::optional<llm::Tokenizer> load_tokenizer(const Arguments& arguments) {
   try {
     return llm::Tokenizer::load(arguments.options.model);
@@ -52,7 +52,7 @@ struct Run {
   llm::GenerateOptions options;
   double load_seconds;
 
-  /// Encodes the text, as a user's turn if the model's chat template is used.
+  /// Encodes the text. If the model's chat template is used, the text becomes a user's message.
   std::vector<std::int64_t> encode(const std::string& text) const {
     if (!chat) return tokenizer->encode(text);
     return tokenizer->encode(chat->apply({{.role = "user", .content = text}}),
@@ -172,9 +172,7 @@ void add_generate(CLI::App& command, Context& context) {
       "File of prompts (-: standard input): each line is a text, or a JSON object with "
       "\"prompt\" or \"prompt_ids\"");
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
-  command
-      .add_option("--batch-size", a.batch_size,
-                  "Number of prompts to compute together, with --prompts")
+  command.add_option("--batch-size", a.batch_size, "Number of prompts per batch, with --prompts")
       ->capture_default_str()
       ->needs(prompts);
   command.add_flag("--raw", a.raw,
@@ -188,7 +186,7 @@ void add_generate(CLI::App& command, Context& context) {
   command.add_flag("--json", a.json,
                    "Print one JSON object per prompt, with text, ids and timings");
   command.callback([arguments, &context, ids] {
-    arguments->ids_given = ids->count() > 0;  // possibly empty
+    arguments->ids_given = ids->count() > 0;  // the value may be empty
     run(*arguments, context);
   });
 }

@@ -16,18 +16,19 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       ->capture_default_str();
   // The defaults of these options come from the folder's generation_config.json.
   command.add_option("--temperature", options.temperature,
-                     "Sampling temperature; 0: greedy decoding [checkpoint's, or 1]");
+                     "Sampling temperature; 0: greedy decoding (default: the checkpoint's, or 1)");
   command.add_flag("--greedy", options.greedy, "Same as --temperature 0");
-  command.add_option("--top-k", options.top_k,
-                     "Sample from the k most likely tokens; 0: all [checkpoint's, or 0]");
   command.add_option(
-      "--top-p", options.top_p,
-      "Sample from the most likely tokens with this total probability [checkpoint's, or 1]");
-  command.add_option(
-      "--min-p", options.min_p,
-      "Exclude tokens below this fraction of the highest probability [checkpoint's, or 0]");
+      "--top-k", options.top_k,
+      "Sample from the k most likely tokens; 0: all (default: the checkpoint's, or 0)");
+  command.add_option("--top-p", options.top_p,
+                     "Sample from the most likely tokens with this total probability (default: the "
+                     "checkpoint's, or 1)");
+  command.add_option("--min-p", options.min_p,
+                     "Exclude tokens below this fraction of the highest probability (default: the "
+                     "checkpoint's, or 0)");
   command.add_option("--repetition-penalty", options.repetition_penalty,
-                     "Penalty for repeated tokens; 1: none [checkpoint's, or 1]");
+                     "Penalty for repeated tokens; 1: none (default: the checkpoint's, or 1)");
   command.add_option("--seed", options.generate.sampling.seed, "Seed of the sampler")
       ->capture_default_str();
   command.add_option("--stop", options.generate.stop, "Stop before this text; may be repeated")
@@ -40,8 +41,8 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       ->type_name("TYPE");
   command
       .add_option("--group-size", options.group_size,
-                  "Inputs per quantization scale, a multiple of 32 [the largest of 128, 64 and 32 "
-                  "that divides the number of inputs]")
+                  "Inputs per quantization scale, a multiple of 32 (default: the largest of 128, "
+                  "64 and 32 that divides the number of inputs)")
       ->type_name("N");
   command.add_flag("--no-model-cache", options.no_model_cache,
                    "Do not use the cache of quantized weights");

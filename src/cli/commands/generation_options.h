@@ -21,7 +21,7 @@ struct GenerationOptions {
   bool no_model_cache = false;
   llm::GenerateOptions generate;
   std::optional<double> temperature, top_p, min_p,
-      repetition_penalty;  ///< empty: the checkpoint's
+      repetition_penalty;  ///< empty: the checkpoint's value
   std::optional<std::int64_t> top_k;
   bool greedy = false;
 };
@@ -30,8 +30,8 @@ struct GenerationOptions {
 void add_generation_options(CLI::App& command, GenerationOptions& options);
 /// Returns the options for loading the model. Throws the errors of parse_dtype().
 llm::LoadOptions load_options(const GenerationOptions& options);
-/// Returns the checkpoint's sampling options, overridden by those that were given. --top-k, --top-p
-/// and --min-p imply sampling.
+/// Returns the checkpoint's sampling options, overridden by those on the command line. --top-k,
+/// --top-p and --min-p imply sampling.
 llm::GenerateOptions ready_options(const GenerationOptions& options);
 
 }  // namespace anyaccel::cli

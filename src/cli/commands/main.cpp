@@ -90,7 +90,7 @@ extern "C" ANYACCEL_API int anyaccel_command_main(int argc, const char* const* a
   } catch (const CLI::ParseError& error) {
     return usage(app, error);
   } catch (const anyaccel::Error& error) {
-    // Invalid arguments are wrong usage, even if a library detects them.
+    // An invalid argument counts as wrong usage, even if a library detects it.
     return fail(error.what(), error.code() == anyaccel::ErrorCode::invalid_argument ? 2 : 1);
   } catch (const c10::Error& error) {
     // Omit the stack trace, which does not help users.

@@ -1,4 +1,4 @@
-// anyaccel search: finds the passages in a folder that are nearest in meaning to a query.
+// anyaccel search: finds the passages in a folder whose meaning is nearest to a query.
 #include "anyaccel/llm/search.h"
 
 #include <CLI/CLI.hpp>
@@ -35,7 +35,7 @@ void run_search(const SearchArguments& arguments) {
   const auto passages = llm::read_passages(arguments.folder);
   if (passages.empty()) {
     throw Error(ErrorCode::not_found, "search",
-                {.what = "there is no text in the folder", .got = arguments.folder});
+                {.what = "no text found in the folder", .got = arguments.folder});
   }
   const llm::Embedder embedder = llm::Embedder::load(arguments.model, parse_dtype(arguments.dtype));
   const auto begin = std::chrono::steady_clock::now();

@@ -31,15 +31,16 @@ std::int64_t lookup_tokens(const std::string& way) {
 }  // namespace
 
 void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
-  auto* way = command.add_option(
-      "--speculate", options.way,
-      "Speculative decoding: prompt-lookup[:N] drafts up to N [10] tokens that followed an "
-      "earlier occurrence of the last few tokens");
+  auto* way = command.add_option("--speculate", options.way,
+                                 "Speculative decoding: prompt-lookup[:N] drafts up to N tokens "
+                                 "(default: 10) that followed an "
+                                 "earlier occurrence of the last few tokens");
   way->type_name("METHOD");
   auto* draft = command.add_option("--draft-model", options.draft_model,
                                    "Folder of a smaller draft model with the same tokenizer");
   draft->type_name("DIR")->excludes(way);
-  command.add_option("--draft-tokens", options.draft_tokens, "Number of tokens per draft [5]")
+  command
+      .add_option("--draft-tokens", options.draft_tokens, "Number of tokens per draft (default: 5)")
       ->needs(draft)
       ->check(CLI::PositiveNumber);
 }

@@ -23,8 +23,8 @@ struct SpeculationOptions {
 void add_speculation_options(CLI::App& command, SpeculationOptions& options);
 
 /// Converts the options, and loads the draft model if there is one. Throws `invalid_argument` if
-/// its tokenizer differs from `tokenizer` or, if that is null, its vocabulary size from the
-/// model's.
+/// the draft model's tokenizer differs from `tokenizer`. If `tokenizer` is null, compares the
+/// vocabulary sizes of the two models instead.
 llm::Speculation ready_speculation(const SpeculationOptions& options, const llm::Model& model,
                                    const llm::Tokenizer* tokenizer);
 

@@ -64,9 +64,9 @@ std::string progress_text(const TrainStep& s, double loss) {
   return text;
 }
 
-/// Shows progress: on a terminal, one line that is rewritten; elsewhere, a line every five seconds.
-/// The loss is an average over about the last 100 steps, because the loss of a single small batch
-/// is noisy.
+/// Shows progress: on a terminal, one line that is rewritten; elsewhere, one line every five
+/// seconds. The loss is an average over about the last 100 steps, because the loss of a single
+/// small batch is noisy.
 class Progress {
  public:
   void show(const TrainStep& step) {
@@ -152,13 +152,13 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
     std::printf("interrupted; continue with: anyaccel train --resume --out %s\n", out.c_str());
 }
 
-/// Options that determine the run. --resume uses the saved run's values, and a given value must be
-/// equal to the saved one.
+/// Options that determine the run. --resume uses the values of the saved run. An option that is
+/// also on the command line must have the saved value.
 class RunOptions {
  public:
   RunOptions(CLI::App& command, TrainOptions& options) : command_(command), options_(options) {}
 
-  /// `member` returns the option's variable in TrainOptions.
+  /// `member` returns the variable of the option in TrainOptions.
   template <typename Member>
   void add(const char* name, Member member, const char* help, const char* group) {
     using Value = std::remove_reference_t<decltype(member(options_))>;
@@ -171,7 +171,7 @@ class RunOptions {
     require_same(option, [member](TrainOptions options) { return ordered_json(member(options)); });
   }
 
-  /// Adds an option that is declared elsewhere. `value` returns its value from TrainOptions.
+  /// Adds an option that is declared elsewhere. `value` reads its value from TrainOptions.
   void require_same(CLI::Option* option, std::function<ordered_json(const TrainOptions&)> value) {
     entries_.push_back({option, std::move(value)});
   }
@@ -202,17 +202,20 @@ class RunOptions {
 void add_model_options(RunOptions& run) {
   const char* group = "Model (kept by --resume)";
   run.add(
-      "--hidden", [](auto& o) -> auto& { return o.model.hidden_size; }, "Width of the model",
+      "--hidden", [](auto& o) -> auto& { return o.model.hidden_size; }, "Hidden size of the model",
       group);
   run.add(
-      "--layers", [](auto& o) -> auto& { return o.model.num_layers; }, "Decoder layers", group);
-  run.add(
-      "--heads", [](auto& o) -> auto& { return o.model.num_heads; }, "Attention heads", group);
-  run.add(
-      "--kv-heads", [](auto& o) -> auto& { return o.model.num_kv_heads; }, "Key-value heads",
+      "--layers", [](auto& o) -> auto& { return o.model.num_layers; }, "Number of decoder layers",
       group);
   run.add(
-      "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Size of a head", group);
+      "--heads", [](auto& o) -> auto& { return o.model.num_heads; }, "Number of attention heads",
+      group);
+  run.add(
+      "--kv-heads", [](auto& o) -> auto& { return o.model.num_kv_heads; },
+      "Number of key-value heads", group);
+  run.add(
+      "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Size of an attention head",
+      group);
   run.add(
       "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; },
       "Width of the feed-forward network", group);
@@ -254,17 +257,19 @@ void add_run_options(RunOptions& run) {
       "--lr", [](auto& o) -> auto& { return o.lr; }, "Peak learning rate", group);
   run.add(
       "--warmup", [](auto& o) -> auto& { return o.warmup; },
-      "Fraction of the run with a rising learning rate", group);
+      "Fraction of the run used for learning-rate warmup", group);
   run.add(
-      "--beta2", [](auto& o) -> auto& { return o.beta2; }, "AdamW's second decay rate", group);
+      "--beta2", [](auto& o) -> auto& { return o.beta2; },
+      "AdamW's beta2, the decay rate of the second moment", group);
   run.add(
       "--weight-decay", [](auto& o) -> auto& { return o.weight_decay; }, "AdamW's weight decay",
       group);
   run.add(
-      "--clip", [](auto& o) -> auto& { return o.clip; }, "Maximum gradient norm", group);
+      "--clip", [](auto& o) -> auto& { return o.clip; },
+      "Maximum gradient norm; larger gradients are clipped", group);
   run.add(
       "--dropout", [](auto& o) -> auto& { return o.dropout; },
-      "Dropout after the attention and the feed-forward network of each layer", group);
+      "Dropout probability after the attention and the feed-forward network of each layer", group);
 }
 
 }  // namespace
@@ -280,20 +285,21 @@ void add_train(CLI::App& command, Context& context) {
   TrainOptions& o = arguments->options;
   RunOptions& kept = arguments->kept.emplace(command, o);
   command
-      .add_option("--data", o.data,
-                  "Text files or folders (default: the C++ headers of the LibTorch in use)")
+      .add_option(
+          "--data", o.data,
+          "Text files or folders to train on (default: the C++ headers of the LibTorch in use)")
       ->type_name("PATH");
-  command.add_option("-o,--out", o.out, "Folder of the checkpoint")
+  command.add_option("-o,--out", o.out, "Folder for the checkpoint")
       ->capture_default_str()
       ->type_name("DIR");
   command.add_option("--steps", o.steps, "Number of training steps");
   command.add_option("--minutes", o.minutes,
                      "Training time in minutes; with --steps, whichever ends first (default: one "
-                     "minute and --min-steps)");
+                     "minute, extended to reach --min-steps)");
   command
-      .add_option(
-          "--min-steps", o.min_steps,
-          "Minimum number of steps if neither --steps nor --minutes is given, within three minutes")
+      .add_option("--min-steps", o.min_steps,
+                  "Minimum number of steps if neither --steps nor --minutes is given; takes at "
+                  "most three minutes")
       ->capture_default_str();
   kept.add(
       "--seed", [](auto& options) -> auto& { return options.seed; },
@@ -319,15 +325,15 @@ void add_train(CLI::App& command, Context& context) {
                    "Print one JSON object per step on standard output, then one for the result");
   command
       .add_option("--bucket-cap-mb", o.bucket_cap_mb,
-                  "With several ranks: maximum MiB of gradients to reduce at once")
+                  "With several ranks: maximum size of a gradient bucket in MiB")
       ->capture_default_str();
   add_model_options(kept);
   add_run_options(kept);
   command.callback([arguments, &context] {
     arguments->options.dtype = training_dtype(arguments->dtype);
     llm::Trainer trainer(arguments->options);
-    // From here on, a signal finishes the current step and saves a checkpoint, which may take long.
-    // Before this point, there is nothing to save.
+    // From here on, a signal finishes the current step and saves a checkpoint, which may take a
+    // long time. Before this point, there is nothing to save.
     const llm::StopSignal stop;
     if (arguments->options.resume)
       arguments->kept->check(arguments->options, trainer.info().options);

@@ -1,4 +1,4 @@
-// The front program: commands that do not need LibTorch, and the entry to those that do.
+// The front program: commands that do not need LibTorch, and the entry point for those that do.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct Command {
   const char* module;  ///< file name of the library that contains the command, or null
 };
 
-/// A wrong command line: exit code 2. The text is a message for the user.
+/// An invalid command line: exit code 2. The text is a message for the user.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -27,11 +27,11 @@ class UsageError : public std::runtime_error {
 /// All subcommands of this build, in the order of the help text.
 std::span<const Command> commands() noexcept;
 
-/// Folder of this program's file, with symbolic links resolved.
+/// The folder that contains this program, with symbolic links resolved.
 std::string own_folder();
 
-/// Opens a command module, for example "libanyaccel_cli.so", and runs the command `argv[1]`. Throws
-/// `unavailable` with the searched folders, or the loader's reason, if the module cannot be opened.
+/// Opens a command module, for example "libanyaccel_cli.so", and runs the command `argv[1]`. If the
+/// module cannot be opened, throws `unavailable` with the searched folders or the loader's reason.
 int run_in_module(const char* module, int argc, const char* const* argv);
 
 #define ANYACCEL_MODULE_COMMAND(name, text, summary, module)

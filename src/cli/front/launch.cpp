@@ -77,7 +77,7 @@ int run_launch(std::span<const char* const> arguments) {
       std::fputs(launch::describe(job).c_str(), stdout);
     return 0;
   }
-  // Other hosts may have programs that this one does not have.
+  // Other hosts may have programs that this host lacks.
   if (!made.remote) launch::check_program(options);
   for (const auto& warning : job.warnings) log(LogLevel::warning, "launch: " + warning);
   for (const auto& note : job.notes) log(LogLevel::info, "launch: " + note);
@@ -95,8 +95,9 @@ int run_launch(std::span<const char* const> arguments) {
                                .asked_by_end = options.rank_agent == launch::Runner::slurm,
                                .silence = options.silence,
                                .save_pid = options.save_pid};
-  // The standard output of several ranks passes through this process, so that lines stay whole. An
-  // MPI launcher interleaves the output of its agents, so agents wait for line ends.
+  // The standard output of several ranks passes through this process, so that lines stay intact. An
+  // MPI launcher interleaves the output of its agents, so an agent holds back the beginning of a
+  // line until its end arrives.
   const bool several = options.rank_agent ? job.world_size > 1 : job.ranks.size() > 1;
   if (made.agents)
     settings.output = {

@@ -16,7 +16,7 @@ namespace {
 
 std::string find_module(const char* name, const char* command) {
   const std::string folder = own_folder();
-  // The library folder of an installation, that of a build tree, and the program's folder.
+  // The library folders of an installation and of a build tree, and the program's own folder.
   std::vector<std::string> folders{folder + "/../" ANYACCEL_LIBDIR};
   if (std::string_view(ANYACCEL_LIBDIR) != "lib") folders.push_back(folder + "/../lib");
   folders.push_back(folder);
@@ -36,8 +36,8 @@ std::string find_module(const char* name, const char* command) {
 }
 
 /// Limits how long OpenMP threads spin before they sleep. With libgomp's default, a busy process on
-/// the same machine makes small kernels several times slower. This limit has no cost on an idle
-/// machine. libgomp reads it when LibTorch is loaded.
+/// the same machine makes small kernels several times slower. On an idle machine, the limit costs
+/// nothing. libgomp reads it when LibTorch is loaded.
 void limit_spinning() {
   if (::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "5000", /*overwrite=*/0);
 }

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-/// These commands parse --log-level themselves, because the words after their options belong to
-/// another program: all words of `launch`, and the words after `sim run`.
+/// These commands parse --log-level themselves, because the arguments after their own options
+/// belong to another program: all arguments of `launch`, and those after `sim run`.
 constexpr std::string_view kWholeLine = "launch";
 constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run"};
 
@@ -50,7 +50,7 @@ void print_help() {
         .append("\n");
   };
   for (const Command& command : kCommands) line(command.name, command.summary);
-  line("help", "Show this text, or the options of a command");
+  line("help", "Print this help or the options of a command");
   text +=
       "\nOptions:\n"
       "  -h, --help         Print this help and exit\n"
@@ -75,11 +75,11 @@ int usage_error(const std::string& message, std::string_view command = {}) {
 int unknown_command(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.push_back(command.name);
-  return usage_error("there is no command " + quoted_text(name) + did_you_mean(name, names));
+  return usage_error("unknown command " + quoted_text(name) + did_you_mean(name, names));
 }
 
-/// Returns the value of `--log-level` if it is at `words[i]`, and advances `i` to the last word of
-/// the option. Returns nothing for another word.
+/// Returns the value of `--log-level` if the option is at `words[i]`, and advances `i` to the last
+/// argument of the option. Returns nothing for any other argument.
 std::optional<std::string_view> log_level_option(const std::vector<const char*>& words,
                                                  std::size_t& i) {
   const std::string_view word = words[i];
@@ -104,7 +104,7 @@ bool took_log_level(const std::vector<const char*>& words, std::size_t& i) {
   return true;
 }
 
-/// Runs `words[0]` with the words after it.
+/// Runs the command `words[0]` with the remaining words as its arguments.
 int run_command(const char* program, std::vector<const char*> words) {
   std::string name = words.front();
   std::replace(name.begin(), name.end(), '_', '-');
@@ -145,7 +145,7 @@ int run(const char* program, const std::vector<const char*>& words) {
                        did_you_mean(word.substr(0, word.find('=')), kOptions));
   }
   std::vector<const char*> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
-  if (rest.empty()) return usage_error("a command is missing");
+  if (rest.empty()) return usage_error("no command was given");
   if (std::string_view(rest.front()) == "help") {
     if (rest.size() == 1 || std::string_view(rest[1]) == "help") return print_help(), 0;
     rest = {rest[1], "--help"};
@@ -154,11 +154,11 @@ int run(const char* program, const std::vector<const char*>& words) {
 }
 
 /// Returns `code`, or a failure if standard output could not be written. A closed pipe (`| head`)
-/// is not reported.
+/// is not an error.
 int close_output(int code) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
   if (errno != EPIPE)
-    std::fprintf(stderr, "anyaccel: error: [standard output] cannot write; got %s\n",
+    std::fprintf(stderr, "anyaccel: error: [standard output] writing failed; got %s\n",
                  std::strerror(errno));
   return code != 0 ? code : kFailed;
 }

@@ -1,5 +1,5 @@
-// Copies the example backend under another name. The template is the example itself, which the
-// tests build and run.
+// Copies the example backend under a new name. The template is the example itself, which the tests
+// build and run.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNewBackend = "new-backend";
-/// Name of the template's backend. The word has no other meaning in the template.
+/// Name of the backend in the template. The template uses this word for nothing else.
 constexpr std::string_view kTemplate = "hostcard";
 
 [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& want) {
@@ -80,7 +80,7 @@ std::string renamed(std::string text, const std::string& name) {
          place = text.find(from, place + to.size()))
       text.replace(place, from.size(), to);
   };
-  // Use a placeholder, because the new name may contain the template's name.
+  // Use a placeholder, because the new name may contain the name of the template's backend.
   const std::string own(kTemplate);
   replace(class_name(own), "\x01");
   replace(own, name);
@@ -110,7 +110,7 @@ void make_project(const fs::path& folder, const std::string& name) {
     fs::create_directories(target.parent_path());
     copy_project(source, aside, name);
     if (fs::is_directory(target)) {
-      // Keep an existing empty folder, because it may be a shell's current folder.
+      // Keep an existing empty folder, because it may be the working directory of a shell.
       for (const auto& entry : fs::directory_iterator(aside))
         fs::rename(entry.path(), target / entry.path().filename());
       fs::remove(aside);
@@ -132,18 +132,20 @@ void make_project(const fs::path& folder, const std::string& name) {
 }  // namespace
 
 int run_new_backend(std::span<const char* const> arguments) {
-  const auto app = make_parser(kNewBackend,
-                               "Create a project for a backend outside AnyAccel's tree. It "
-                               "implements a device in host memory, which builds and passes its "
-                               "tests, and is replaced by a real device file by file. "
-                               "docs/how-to/new-backend.md explains the steps.");
+  const auto app = make_parser(
+      kNewBackend,
+      "Create a project for a backend outside AnyAccel's tree. The project implements a device in "
+      "host memory, and builds and passes its tests as it is. docs/how-to/new-backend.md explains "
+      "how to replace the device with a real one, file by file.");
   std::string name;
   std::string directory;
   app->add_option("NAME", name,
-                  "Name for DS_ACCELERATOR and for torch's device type: letters a-z and '_'")
+                  "Name of the backend and of torch's device type: letters a-z and '_'")
       ->type_name("")
       ->required();
-  app->add_option("DIR", directory, "New or empty folder")->type_name("")->required();
+  app->add_option("DIR", directory, "New or empty folder for the project")
+      ->type_name("")
+      ->required();
   if (const auto code = parse_words(*app, arguments)) return *code;
   const fs::path folder = directory;
   if (folder.empty()) throw UsageError("new-backend: the folder's name is empty");

@@ -1,4 +1,5 @@
-// The command `ops`. This process does not load LibTorch, because a build only reads its files.
+// The command `ops`. This process does not load LibTorch, because a build needs only LibTorch's
+// files.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -26,8 +27,8 @@ struct OpsOptions {
   bool building = false, json = false, force = false, verbose = false, dry_run = false;
 };
 
-/// True if the probe in the backend's traits finds a device. Backends without a probe count as
-/// present, because they need no device or can be detected only through torch.
+/// True if the probe in the backend's traits finds a device. Backends without a probe also count as
+/// present: they either need no device or can be detected only through torch.
 bool is_here(const sdk::Traits& traits) {
   return traits.probe == nullptr || traits.probe().device_count > 0;
 }
@@ -53,7 +54,7 @@ bool wanted(const build::Op& op, const OpsOptions& options) {
   return !options.building || here;
 }
 
-/// Returns all ops with a readable description, and prints a warning for each other one.
+/// Returns all ops with a readable description, and prints a warning for each of the others.
 std::vector<build::Op> all_ops() {
   std::vector<build::Op> out;
   for (const auto& file : build::op_files(build::own_paths().ops)) try {
@@ -76,7 +77,7 @@ std::vector<build::Op> find_ops(const OpsOptions& options) {
   }
   if (!missing.empty())
     throw Error(ErrorCode::not_found, "ops",
-                {.what = "there is no op with this name",
+                {.what = "unknown op",
                  .got = quoted_text(missing.front()),
                  .hint = "run `anyaccel ops list` for a list"});
   if (out.empty() && !named.empty() && !options.backend.empty())
@@ -212,7 +213,7 @@ int clean_cache(const OpsOptions& options) {
   const build::Cache cache(build::Cache::default_folder());
   std::pair<int, int> sum{0, 0};
   auto names = options.names;
-  // An empty name means all ops, including removed ones.
+  // An empty name means all ops, including ops that no longer exist.
   if (names.empty()) names = {""};
   for (auto& name : names)
     for (const auto& op : all_ops())
@@ -240,17 +241,19 @@ int clean_cache(const OpsOptions& options) {
 }
 
 void add_target(CLI::App& command, OpsOptions& options) {
-  command.add_option("--backend", options.backend, "Ops of this backend, even without a device")
+  command
+      .add_option("--backend", options.backend,
+                  "Select the ops of this backend, even without a device")
       ->type_name("NAME");
   command
       .add_option("--target-arch", options.target_arch,
-                  "Instruction set, a value of -march (ANYACCEL_OP_ARCH)")
+                  "Instruction set to compile for, as a value of -march (ANYACCEL_OP_ARCH)")
       ->type_name("ARCH");
   command
       .add_option("--cuda-archs", options.cuda_archs,
-                  "CUDA architectures, for example 80;9.0+PTX (ANYACCEL_CUDA_ARCHS)")
+                  "CUDA architectures to compile for, for example 80;9.0+PTX (ANYACCEL_CUDA_ARCHS)")
       ->type_name("LIST");
-  command.add_option("--compiler", options.compiler, "C++ compiler")->type_name("PROGRAM");
+  command.add_option("--compiler", options.compiler, "C++ compiler to use")->type_name("PROGRAM");
 }
 
 CLI::App* add_action(CLI::App& app, OpsOptions& options, const char* name,
@@ -269,15 +272,21 @@ int run_ops(std::span<const char* const> arguments) {
   app->footer("NAME is an op, such as cpu_adam, or its builder, such as CPUAdamBuilder.");
   app->require_subcommand(1);
   const auto* list =
-      add_action(*app, options, "list", "List ops, and whether each is built or can be");
+      add_action(*app, options, "list", "List ops and show whether each is built or can be built");
   auto* build = add_action(*app, options, "build",
                            "Build the given ops (default: all ops for this machine's devices)");
-  auto* info = add_action(*app, options, "info", "Show what an op's library is built from");
+  auto* info =
+      add_action(*app, options, "info", "Show the inputs from which an op's library is built");
   auto* clean = add_action(*app, options, "clean",
                            "Remove the unused libraries of the given ops (default: all ops)");
   for (auto* command : {build, clean})
-    command->add_option("NAME", options.names, "Ops or builders")->type_name("")->expected(0, -1);
-  info->add_option("NAME", options.names, "Op or builder")->type_name("")->expected(1)->required();
+    command->add_option("NAME", options.names, "Names of ops or builders")
+        ->type_name("")
+        ->expected(0, -1);
+  info->add_option("NAME", options.names, "Name of an op or builder")
+      ->type_name("")
+      ->expected(1)
+      ->required();
   for (auto* command : app->get_subcommands({}))
     if (command != clean) add_target(*command, options);
   build->add_flag("--force", options.force,

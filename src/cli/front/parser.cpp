@@ -24,7 +24,7 @@ std::string with_dashes(std::string word) {
   return word;
 }
 
-/// The long options of `app` and of the subcommands that were given.
+/// The long options of `app` and of the subcommands on the command line.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> out;
   for (const CLI::Option* option : app.get_options())
@@ -34,13 +34,13 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return out;
 }
 
-/// Error message for a missing or unknown subcommand of `app`. `unexpected` has the unparsed words,
-/// last one first.
+/// Error message for a missing or unknown subcommand of `app`. `unexpected` contains the unparsed
+/// arguments, the last one first.
 std::string action_message(const CLI::App& app, const std::vector<std::string>& unexpected) {
   std::vector<std::string_view> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (!unexpected.empty())
-    return "there is no action " + quoted_text(unexpected.back()) +
+    return "unknown action " + quoted_text(unexpected.back()) +
            did_you_mean(unexpected.back(), names);
   std::string list;
   for (const auto name : names) list.append(list.empty() ? "" : ", ").append(name);
@@ -82,7 +82,7 @@ std::size_t end_of_options(const CLI::App& app, std::span<const char* const> wor
 }
 
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
-  // CLI11 lists all words after an unknown option, last one first. Report the option.
+  // CLI11 lists all arguments from an unknown option on, the last one first. Report the option.
   const auto unexpected = app.remaining(/*recurse=*/true);
   const auto option = std::find_if(unexpected.begin(), unexpected.end(), [](const auto& word) {
     return word.size() > 1 && word[0] == '-';

@@ -1,4 +1,4 @@
-// Use of CLI11 by all subcommands except `launch`. Option names may contain `_` or `-`, and error
+// How all subcommands except `launch` use CLI11. Option names may contain `_` or `-`, and error
 // messages suggest the nearest option. Compiled into the front program and into the command
 // modules.
 #pragma once
@@ -17,8 +17,8 @@ class ParseError;
 
 namespace anyaccel::cli {
 
-/// Converts words for CLI11's parse(): reverses their order and replaces `_` by `-` in the names of
-/// options. The words after `--` are unchanged.
+/// Converts arguments for CLI11's parse(): reverses their order and replaces `_` by `-` in option
+/// names. The arguments after `--` are unchanged.
 std::vector<std::string> parser_words(std::span<const char* const> words);
 
 /// Sets the help option and the column width, which are the same for all commands.
@@ -27,18 +27,18 @@ void format_help(CLI::App& command);
 /// Makes `--flag=value` an error for all flags of `app` and of its subcommands.
 void reject_flag_values(CLI::App& app);
 
-/// Index of the first word that is neither an option of `app` nor an option's value. For commands
-/// that run another program, whose words must not be parsed.
+/// Index of the first argument that is neither an option of `app` nor an option's value. For
+/// commands that run another program, whose arguments must not be parsed.
 std::size_t end_of_options(const CLI::App& app, std::span<const char* const> words);
 
 /// Returns a one-line message for a command line that `app` failed to parse.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error);
 
-/// Makes the parser of a front command. `name` is as users write it, for example "topology".
+/// Creates the parser of a front command. `name` is as users write it, for example "topology".
 std::unique_ptr<CLI::App> make_parser(const std::string& name, const std::string& description);
 
-/// Parses the words after a front command's name. Returns the exit code if nothing is left to do
-/// because help was printed. Throws UsageError for a wrong command line.
+/// Parses the arguments after a front command's name. Returns the exit code if the command need not
+/// run because help was printed. Throws UsageError for an invalid command line.
 std::optional<int> parse_words(CLI::App& app, std::span<const char* const> words);
 
 }  // namespace anyaccel::cli

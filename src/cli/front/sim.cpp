@@ -32,15 +32,15 @@ constexpr SimOption kSimOptions[] = {
     {"--devices", "SIM_DEVICES", "N", "Number of devices"},
     {"--memory", "SIM_MEMORY", "BYTES", "Memory per device, for example 512MiB"},
     {"--stands-in-for", "SIM_STANDS_IN_FOR", "NAME", "Backend or device type to replace"},
-    {"--faults", "SIM_FAULTS", "LIST", "Faults to inject, and when"},
+    {"--faults", "SIM_FAULTS", "LIST", "Faults to inject and when, for example alloc@3"},
     {"--check", "SIM_CHECK", "report|abort",
-     "Detect misuse of devices, and report it or end the program"},
+     "Detect device misuse, and report it or abort the program"},
     {"--json", "SIM_CHECK_JSON", "FILE", "Write the reports as JSON; implies --check report"},
     {"--log-level", "ANYACCEL_LOG_LEVEL", "LEVEL",
      "AnyAccel's log level on standard error: error, warning, info or debug"},
 };
 
-/// Puts an option's value into the environment, from which the program reads it.
+/// Sets the environment variable of an option, which the program reads.
 void set_option(const SimOption& option, const std::string& value) {
   const std::string_view name = option.name;
   if (name == "--check" && value != "report" && value != "abort")
@@ -62,7 +62,7 @@ std::unique_ptr<CLI::App> sim_parser() {
                          "torch.accelerator, torch.Stream and torch.Event, or the device name. It "
                          "is Python with torch, or a binary that "
                          "links LibTorch. The exit code is the program's.");
-  // Only for the help text, because the program's arguments are not parsed.
+  // Only for the help text. The program's arguments are not parsed.
   app->add_option("PROGRAM", "Program and its arguments, after `--`")
       ->type_name("")
       ->expected(0, -1);
@@ -74,8 +74,8 @@ std::unique_ptr<CLI::App> sim_parser() {
   return app;
 }
 
-/// Returns the DS_ACCELERATOR of the program: the backend that the simulator stands in for, or the
-/// simulator itself.
+/// Returns the value of DS_ACCELERATOR for the program: the backend that the simulator stands in
+/// for, or the simulator itself.
 std::string accelerator_name() {
   const std::string stands_in = env("SIM_STANDS_IN_FOR").value_or("");
   for (const auto* traits : built_traits())
@@ -89,8 +89,8 @@ void prepend(const char* variable, const std::string& value, char separator) {
            (before != nullptr && *before != 0 ? value + separator + before : value).c_str(), 1);
 }
 
-/// True for an ELF file that mentions LibTorch's libraries. Python does not; its hook loads the
-/// simulator.
+/// True for an ELF file that mentions LibTorch's libraries. The Python interpreter does not mention
+/// them. In Python programs, a hook loads the simulator.
 bool links_libtorch(const std::string& file) {
   const std::string content = try_read_file(file, kMaxLibrary).value_or("");
   return content.starts_with(
@@ -132,7 +132,7 @@ int run_sim(std::span<const char* const> arguments) {
   if (::getenv("SIM_CHECK_JSON") != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
   const std::string bin = own_folder();
   const std::string prefix = bin.substr(0, bin.rfind('/'));
-  // A build tree always uses `lib`, even if the system's name for it differs.
+  // A build tree always uses `lib`, even if an installation uses another name for this folder.
   std::string library = prefix + "/" ANYACCEL_LIBDIR "/libanyaccel_sim.so";
   if (::access(library.c_str(), R_OK) != 0) library = prefix + "/lib/libanyaccel_sim.so";
   const auto hook = prefix + "/" ANYACCEL_DATADIR "/anyaccel/python_hook/sitecustomize.py";

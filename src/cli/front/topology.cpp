@@ -48,17 +48,18 @@ std::string check_ranks(const std::string& text) {
 
 void add_options(CLI::App& app, TopologyOptions& options) {
   app.add_option("--topology,--xml", options.xml,
-                 "Machine saved with `lstopo --of xml FILE`, instead of this one")
+                 "Use a machine saved with `lstopo --of xml FILE` instead of this one")
       ->type_name("FILE");
   app.add_flag("--json", options.json, "Print one JSON object, for programs");
-  app.add_option("-o,--output", options.picture, "Write a picture; the name ends in .svg or .png")
+  app.add_option("-o,--output", options.picture,
+                 "Write a picture to FILE, whose name ends in .svg or .png")
       ->type_name("FILE");
   app.add_option("--plan-ranks", options.plan_ranks,
-                 "Plan N ranks, or one per NUMA node with cores")
+                 "Plan N ranks; auto: one per NUMA node with cores")
       ->type_name("N|auto")
       ->check(check_ranks);
   app.add_option("--bind-core-list", options.core_list,
-                 "CPUs of the ranks, such as 0-51,56-107 or 0-31:2")
+                 "CPUs to use for the ranks, such as 0-51,56-107 or 0-31:2")
       ->type_name("LIST");
   app.add_option("--reserve-cores", options.reserve_cores, "Number of cores to keep free of ranks")
       ->type_name("N")

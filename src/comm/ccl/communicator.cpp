@@ -21,7 +21,7 @@ namespace {
 
 using Address = ::ccl::kvs::address_type;
 
-/// Keeps the deadline within the clock's range.
+/// Longest timeout for which the deadline is within the clock's range.
 constexpr double kMaxSeconds = 1e9;
 constexpr std::chrono::duration<double> kBetweenLooks(0.2);
 constexpr std::chrono::duration<double> kGrace(2);
@@ -30,7 +30,7 @@ struct State {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Comm>> comms;
   std::map<std::string, ::ccl::shared_ptr_class<::ccl::kvs>>
-      offered;  // by address, those of this process
+      offered;  // key-value stores that this process serves, by address
 };
 
 State& state() {
@@ -39,8 +39,8 @@ State& state() {
   return *instance;
 }
 
-/// Folder of the loaded libccl. libfabric searches for its providers there only if FI_PROVIDER_PATH
-/// says so.
+/// Returns the folder of the loaded libccl. libfabric finds its providers there only if
+/// FI_PROVIDER_PATH names the folder.
 std::string library_folder() {
   std::string out;
   ::dl_iterate_phdr(
@@ -55,13 +55,13 @@ std::string library_folder() {
   return out;
 }
 
-/// Whether this process, or an ancestor before fork(), has initialized oneCCL.
+/// True if this process, or an ancestor before fork(), has initialized oneCCL.
 std::atomic<bool> started{false};
 
 /// Initializes oneCCL. Ranks know their numbers and find each other through the store, so oneCCL
 /// must not use a launcher or MPI, even under an MPI launcher: with oneCCL's MPI, ranks were killed
-/// when they ended (MPICH's and Intel's launchers) or immediately (Open MPI's). oneCCL's warnings
-/// are turned off as well. Settings of the user have precedence.
+/// when they ended (MPICH's and Intel's launchers) or immediately (Open MPI's). Also turns off
+/// oneCCL's warnings. The user's settings take precedence.
 void start() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -161,7 +161,7 @@ Comm::Comm(int rank_in_group, int size_of_group, double seconds, std::string add
       process_(::getpid()) {}
 
 void Comm::start(const ::ccl::shared_ptr_class<::ccl::kvs>& kvs, ::ccl::communicator ccl) {
-  // The communicator uses the key-value store, so neither is ever destroyed.
+  // Never destroy the communicator or the key-value store that it uses.
   new ::ccl::shared_ptr_class<::ccl::kvs>(kvs);
   ccl_ = new ::ccl::communicator(std::move(ccl));
   std::thread([self = shared_from_this()] { self->work(); }).detach();
@@ -174,13 +174,13 @@ Comm::~Comm() {
 void Comm::watch(c10::IntArrayRef ranks, c10::IntArrayRef processes) {
   const std::lock_guard one(calling_);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    // A pidfd rather than a process number, which the system may reuse for another process.
+    // Use a pidfd instead of a process id, which the system may reuse for another process.
     const int descriptor =
         static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(processes[i]), 0));
     if (descriptor < 0 && errno == ESRCH)
       throw Error(ErrorCode::unavailable, "ccl_comm_watch",
                   {.what = "rank " + std::to_string(ranks[i]) + " has ended"});
-    if (descriptor < 0) continue;  // the kernel lacks pidfd_open: only the timeout remains
+    if (descriptor < 0) continue;  // the kernel lacks pidfd_open; only the timeout applies
     watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
     watched_ranks_.push_back(ranks[i]);
   }
@@ -226,8 +226,9 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
                 {.what = "an earlier operation of this group failed",
                  .hint = "create the group again on all ranks, with a new address"});
   std::packaged_task<void()> task([ccl = ccl_, post = std::move(post)]() mutable {
-    // Releases the operation's tensors before the caller is told that it has completed: the caller
-    // may end Python, and then no other thread can release a tensor of Python.
+    // Release the operation's tensors before the caller learns that the operation has completed.
+    // The caller may then shut down Python, after which no other thread can release a Python
+    // tensor.
     const auto operation = std::exchange(post, nullptr);
     operation(*ccl).wait();
   });
@@ -250,7 +251,7 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
     gone = gone_rank();
     looking = gone < 0 && std::chrono::steady_clock::now() < deadline;
   }
-  // A rank that has finished its part may exit normally before the others finish.
+  // A rank that has finished its work may exit normally before the others finish.
   if (gone >= 0 && ended(kGrace)) return calling(where, [&] { done.get(); });
   if (gone >= 0) {
     broken_ = true;
@@ -270,18 +271,19 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
 }  // namespace anyaccel::ops::ccl_comm
 
 /// Initializes oneCCL with one rank and runs an all-reduce. Returns null on success, otherwise the
-/// reason. Call it in a child process that then exits, because it changes the environment. Looked
-/// up by name, because the caller has not loaded this library's operators.
+/// reason. Call it in a child process that then exits, because it changes the environment. The
+/// function has C linkage so that it can be looked up by name without loading this library's
+/// operators.
 extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_trial() noexcept {
   static std::string problem;
-  if (anyaccel::ops::ccl_comm::started) return nullptr;  // oneCCL is already in use
+  if (anyaccel::ops::ccl_comm::started) return nullptr;  // oneCCL is in use, so it works
   try {
-    // A rank that an MPI launcher started must not register with it a second time.
+    // A rank started by an MPI launcher must not register with that launcher a second time.
     for (const char* name :
          {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMIX_RANK", "CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"})
       ::unsetenv(name);
     anyaccel::ops::ccl_comm::start();
-    // Never destroyed, because destruction is not part of the test.
+    // Never destroy it, because destruction is not part of the trial.
     auto* kvs = new auto(::ccl::create_main_kvs());
     auto* comm = new auto(::ccl::create_communicator(1, 0, *kvs));
     float number = 3;
@@ -293,6 +295,6 @@ extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_
   } catch (...) {
     problem = "it threw something that is not a std::exception";
   }
-  // The library is not unloaded or shut down: the caller ends with _exit().
+  // Do not unload or shut down the library: the caller ends with _exit().
   return problem.empty() ? nullptr : problem.c_str();
 }

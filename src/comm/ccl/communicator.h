@@ -1,4 +1,4 @@
-// oneCCL communicators by name.
+// oneCCL communicators, identified by name.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,20 +20,19 @@
 
 namespace anyaccel::ops::ccl_comm {
 
-/// A oneCCL communicator and the thread that calls it. A call waits forever for a rank that has
-/// died, so only another thread can give up. A stuck call then keeps its thread and all that it
-/// uses. The oneCCL communicator is never destroyed, because its destructor does not wait until the
-/// other ranks have finished with it.
+/// A oneCCL communicator and the thread that calls it. A call to oneCCL waits forever for a rank
+/// that has died, so calls run on a separate thread, which the caller can abandon. A stuck call
+/// keeps its thread and everything that it uses. The oneCCL communicator is never destroyed,
+/// because its destructor does not wait until the other ranks have finished with it.
 class Comm : public std::enable_shared_from_this<Comm> {
  public:
   Comm(int rank_in_group, int size_of_group, double seconds, std::string address_of_group);
   ~Comm();
 
-  /// Starts the thread.
   void start(const ::ccl::shared_ptr_class<::ccl::kvs>& kvs, ::ccl::communicator ccl);
-  /// Posts an operation with `post` on the thread and waits for it. Calls are serialized. Throws
-  /// `timeout`, or `unavailable` if a watched rank has ended; all later calls throw
-  /// `invalid_state`. `post` must own everything that it uses.
+  /// Runs `post`, which posts an operation, on the thread and waits for the operation. Calls are
+  /// serialized. Throws `timeout`, or `unavailable` if a watched rank has ended; all later calls
+  /// throw `invalid_state`. `post` must own everything that it uses.
   void run(const char* where, std::function<::ccl::event(const ::ccl::communicator&)> post);
   /// Watches processes of other ranks on this machine. If one of them ends, operations fail within
   /// seconds instead of waiting for the timeout.
@@ -48,7 +47,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
  private:
   void work();
-  /// A watched rank whose process has ended; -1 if there is none.
+  /// Returns a watched rank whose process has ended; -1 if there is none.
   std::int64_t gone_rank() const;
 
   ::ccl::communicator* ccl_ = nullptr;  // never deleted
@@ -63,16 +62,16 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::packaged_task<void()> task_;
 };
 
-/// Returns a new address for one group as bytes. This process serves it.
+/// Returns a new address for one group, as bytes. This process serves the address.
 at::Tensor offer_address();
 std::int64_t address_bytes();
-/// Creates the group of this name. All ranks call it with the same address. If the group exists
-/// with this address, the call does nothing; with another address, the group is created again.
+/// Creates the group `name`. All ranks call it with the same address. If the group exists with this
+/// address, the call does nothing; with another address, the group is created again.
 void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
                const at::Tensor& address, double timeout);
-/// Throws `invalid_state` if the group does not exist.
+/// Returns the group `name`. Throws `invalid_state` if it does not exist.
 std::shared_ptr<Comm> find_comm(const std::string& name);
-/// Removes a group if it exists. Does not synchronize with other ranks.
+/// Removes the group `name` if it exists. Does not synchronize with other ranks.
 void close_comm(const std::string& name);
 
 /// Runs `call` and converts oneCCL's exceptions to Error.

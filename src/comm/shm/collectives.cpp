@@ -34,7 +34,7 @@ void Communicator::all_reduce(const void* in, void* out, std::size_t count, Kind
                 {.what = "AVG requires a floating-point dtype", .want = "a floating-point dtype"});
   const auto* const from = static_cast<const char*>(in);
   auto* const to = static_cast<char*>(out);
-  // With two ranks both algorithms move the same number of bytes. With more ranks, reduce_whole()
+  // With two ranks, both algorithms move the same number of bytes. With more ranks, reduce_whole()
   // reads more.
   if (size_ <= 2 || bytes <= kWholeBytes) return reduce_whole(from, to, count, kind, reduce);
   reduce_in_parts(from, to, count, kind, reduce);
@@ -66,7 +66,7 @@ void Communicator::reduce_whole(const char* in, char* out, std::size_t count, Ki
   if (chunks > 0) finish(chunks - 1);
 }
 
-/// Each rank reduces its part of a chunk and shares the result: two rounds per chunk.
+/// Each rank reduces its part of a chunk and publishes the result, so a chunk takes two rounds.
 void Communicator::reduce_in_parts(const char* in, char* out, std::size_t count, Kind kind,
                                    Reduce reduce) {
   const auto width = size_of(kind);
@@ -75,7 +75,8 @@ void Communicator::reduce_in_parts(const char* in, char* out, std::size_t count,
   const auto most = chunk_ / width;
   for (std::size_t start = 0; start < count; start += most) {
     const auto here = std::min(most, count - start);
-    const auto part = pieces(pieces(here, ranks) * width, 64) * 64 / width;  // whole cache lines
+    const auto part =
+        pieces(pieces(here, ranks) * width, 64) * 64 / width;  // a multiple of a cache line
     const auto begin_of = [&](std::size_t rank) { return std::min(rank * part, here); };
     const auto bytes_of = [&](std::size_t rank) {
       return (begin_of(rank + 1) - begin_of(rank)) * width;
@@ -179,7 +180,7 @@ void Communicator::broadcast(void* data, std::size_t bytes, int source) {
     if (start == 0)
       wait_for_all(round);
     else if (rank_ != source)
-      wait_for(source, round);  // the other ranks are waited for when a slot is reused
+      wait_for(source, round);  // wait_until_free() waits for the other ranks when a slot is reused
     if (rank_ == source) continue;
     copy(bytes_at + start, slot(source, round), here);
   }

@@ -1,4 +1,4 @@
-// Waiting, posting and error handling. The collectives are in collectives.cpp.
+// Waiting, posting and error handling of Communicator. The collectives are in collectives.cpp.
 #include "comm/shm/communicator.h"
 
 #include <pthread.h>
@@ -37,7 +37,8 @@ unsigned forks_now() {
 std::uint64_t this_process() {
   static const std::uint64_t mark =
       std::strtoull(random_token().substr(0, 16).c_str(), nullptr, 16);
-  return mark ^ static_cast<std::uint64_t>(::getpid());  // forked children inherit `mark`
+  return mark ^ static_cast<std::uint64_t>(
+                    ::getpid());  // include the process id, because forked children inherit `mark`
 }
 
 }  // namespace
@@ -45,8 +46,8 @@ std::uint64_t this_process() {
 std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept {
   std::array<std::uint64_t, kCpuWords> words{};
   static_assert(sizeof(cpu_set_t) == sizeof(words));
-  // On machines with more CPUs the kernel rejects this size. The CPUs are then unknown, and ranks
-  // spin as if there were too few.
+  // On machines with more CPUs, the kernel rejects this size. The CPUs are then unknown, and ranks
+  // spin as if there were too few CPUs.
   if (::sched_getaffinity(0, sizeof(words), reinterpret_cast<cpu_set_t*>(words.data())) != 0)
     words = {};
   return words;
@@ -84,7 +85,8 @@ Communicator::Communicator(std::shared_ptr<const Memory> memory, const Options& 
 }
 
 Communicator::~Communicator() {
-  if (forks_ != forks_now()) return;  // a copy in a forked child; the rank belongs to the parent
+  if (forks_ != forks_now())
+    return;  // this is a copy in a forked child; the rank belongs to the parent
   place(rank_).state.store(Place::kGone, std::memory_order_release);
   place(rank_).posted.wake_all();
 }
@@ -108,7 +110,8 @@ void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
   if (failed_) tell();
   call_ = static_cast<std::uint32_t>(call) << 24 | detail;
   bytes_ = bytes;
-  // A 32-bit hash of the call. Two different calls collide with a probability of 1 in 2^32.
+  // A 32-bit hash of the call. Two different calls have the same hash with a probability of 1 in
+  // 2^32.
   std::uint64_t mixed = bytes * 0x9e3779b97f4a7c15ULL + detail * 0xc2b2ae3d27d4eb4fULL +
                         static_cast<std::uint32_t>(call);
   mixed ^= mixed >> 29;
@@ -134,7 +137,8 @@ void Communicator::wait_for(int rank, std::uint32_t round) {
   auto& last = seen_[static_cast<std::size_t>(rank)];
   if (!after(round, last)) return;
   const auto& word = place(rank).posted;
-  // Spin without pauses first, which detects a peer that arrives at the same time 50 ns earlier.
+  // First spin without pause instructions. This detects a peer that arrives at about the same time
+  // 50 ns sooner.
   for (int i = 0; i < 400; ++i) {
     last = word.get();
     if (!after(round, last)) return;
@@ -152,8 +156,9 @@ void Communicator::wait_for_all(std::uint32_t round) {
   }
 }
 
-/// The rank has already posted this round. It may have posted later rounds, but not the fourth one
-/// after it, which would reuse the slot: that one has to wait for this rank.
+/// Fails if `rank` made a different call in this round, which it has already posted. Its data for
+/// the round is still valid: it cannot post the fourth round after this one, which reuses the slot,
+/// before this rank catches up.
 void Communicator::check_same(int rank, std::uint32_t round) {
   if (place(rank).what[round % kSlots].load(std::memory_order_relaxed) == what_) return;
   fail(kDiffers, rank,
@@ -175,7 +180,7 @@ std::string Communicator::call_of(int rank, std::uint32_t round) const {
   return text;
 }
 
-/// Ranks may be bound to one CPU each, so count the CPUs of all ranks together.
+/// Count the CPUs of all ranks together, because each rank may be bound to a single CPU.
 void Communicator::choose_spin() noexcept {
   int cpus = 0;
   for (std::size_t i = 0; i < kCpuWords; ++i) {
@@ -212,7 +217,8 @@ void Communicator::wait_slowly(int rank, std::uint32_t round) {
       failed_ = true;
       tell();
     }
-    // A rank that has left may have posted everything that the others need.
+    // A rank that has left may already have posted everything that the others need, so also check
+    // the round.
     if (place(rank).state.load(std::memory_order_acquire) == Place::kGone &&
         after(round, word.get()))
       fail(kLeft, rank);
@@ -226,8 +232,8 @@ void Communicator::check_peers(std::uint32_t round) {
     const auto& peer = place(rank);
     if (rank == rank_ || peer.state.load(std::memory_order_acquire) != Place::kHere) continue;
     if (peer.process.load(std::memory_order_relaxed) == process_) continue;
-    // A rank that posted this round before it ended has done its part. Therefore its round is read
-    // after its lock.
+    // A rank that posted this round before it ended has done its work. Therefore check its lock
+    // first, and then its round.
     if (!memory_->held_by_another(rank) &&
         peer.state.load(std::memory_order_acquire) == Place::kHere &&
         after(round, peer.posted.get()))
@@ -246,7 +252,7 @@ void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
     std::strncpy(shared_->text, words.c_str(), kMaxWords - 1);
     shared_->failure.store(why, std::memory_order_release);
   } else {
-    // Another rank is writing the text. Wait only briefly, because it may have been killed.
+    // Another rank is writing the text. Wait only briefly, because that rank may have been killed.
     for (int i = 0; i < 1000 && shared_->failure.load(std::memory_order_acquire) == 0; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

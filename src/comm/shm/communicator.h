@@ -1,4 +1,4 @@
-// Collectives over shared memory, on plain pointers. Does not use torch.
+// Collectives over shared memory with plain pointers. Does not use torch.
 #pragma once
 
 #include <atomic>
@@ -18,19 +18,21 @@ namespace anyaccel::ops::shm {
 struct Options {
   int rank = 0;
   int size = 1;
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< of one operation
-  std::size_t chunk_bytes = 0;  ///< size of a chunk; 0: ANYACCEL_SHM_CHUNK_KB, otherwise 128 KiB
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< time limit of one operation
+  std::size_t chunk_bytes =
+      0;  ///< size of a chunk; 0 means ANYACCEL_SHM_CHUNK_KB, or 128 KiB if unset
   std::function<void()> before_look =
-      {};  ///< for tests: called before a waiting rank checks for dead peers
+      {};  ///< called before a waiting rank checks for dead peers; for tests
 };
 inline constexpr int kMaxRanks = 4095;
 
-/// The memory of a group of `size` ranks has bytes_for() zeroed bytes. One rank prepares it.
+/// Returns the size of the group's shared memory. It must start as zeros, and one rank must call
+/// prepare().
 std::size_t bytes_for(const Options& options);
 void prepare(void* memory, const Options& options, const std::string& token);
 bool has_token(const void* memory, const std::string& token) noexcept;
 
-/// Size of the data kept per rank.
+/// Returns the size of the data kept per rank.
 std::size_t place_bytes() noexcept;
 
 /// A function that a rank calls repeatedly while it waits for another rank. It must take less than
@@ -45,11 +47,12 @@ struct Idle {
 /// are 64-bit. `in` may equal `out` but must not overlap it otherwise. Results are bitwise
 /// identical on all ranks.
 ///
-/// A dead peer throws `unavailable` and a late one `timeout`, on every rank. The group is then
-/// unusable, and further calls throw `invalid_state`. Not usable in a forked child.
+/// If a peer is dead, every rank throws `unavailable`; if a peer is late, every rank throws
+/// `timeout`. The group is then unusable, and further calls throw `invalid_state`. Not usable in a
+/// forked child.
 class Communicator {
  public:
-  /// Takes the rank's place in memory that prepare() has initialized.
+  /// Takes the rank's place in memory that has been initialized by prepare().
   Communicator(std::shared_ptr<const Memory> memory, const Options& options);
   /// Tells the other ranks that this rank has left.
   ~Communicator();
@@ -61,18 +64,18 @@ class Communicator {
 
   /// Throws `unsupported` if can_reduce() is false.
   void all_reduce(const void* in, void* out, std::size_t count, Kind kind, Reduce reduce);
-  /// Applies to later operations. `idle.data` must live as long.
+  /// Applies to later operations, during which `idle.data` must stay valid.
   void set_idle(const Idle& idle) noexcept { idle_ = idle; }
   /// Applies to later operations.
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   bool failed() const noexcept { return failed_; }
 
-  /// `out` holds size() pieces of `bytes`, in rank order.
+  /// `out` receives size() pieces of `bytes` bytes each, in rank order.
   void all_gather(const void* in, void* out, std::size_t bytes);
-  /// `in` holds size() pieces of `count` elements; `out` receives this rank's reduced piece.
+  /// `in` has size() pieces of `count` elements each; `out` receives this rank's reduced piece.
   void reduce_scatter(const void* in, void* out, std::size_t count, Kind kind, Reduce reduce);
-  /// Returns after all ranks have called it, like the other operations. Ranks with different
-  /// sources therefore get an error.
+  /// Like the other operations, returns only after all ranks have called it. This detects ranks
+  /// that pass different sources; they get an error.
   void broadcast(void* data, std::size_t bytes, int source);
   void barrier();
 
@@ -90,7 +93,8 @@ class Communicator {
 
   char* slot(int rank, std::uint32_t round) const noexcept;
   Place& place(int rank) const noexcept;
-  /// Starts a call: checks that the group is usable and records the call for comparison.
+  /// Starts a call: checks that the group is usable, and records the call so that ranks can compare
+  /// it.
   void begin(Call call, std::size_t bytes, std::uint32_t detail);
   /// Waits until no rank reads the data that this rank wrote four rounds ago.
   void wait_until_free(std::uint32_t round);
@@ -101,7 +105,7 @@ class Communicator {
   void wait_for_all(std::uint32_t round);
   void check_same(int rank, std::uint32_t round);
   void check_peers(std::uint32_t round);
-  /// A description of a rank's call in that round.
+  /// Describes a rank's call in that round.
   std::string call_of(int rank, std::uint32_t round) const;
   [[noreturn]] void fail(std::uint32_t why, int rank, const std::string& text = {});
   [[noreturn]] void tell() const;
@@ -114,7 +118,7 @@ class Communicator {
   int size_;
   std::size_t chunk_;
   std::chrono::nanoseconds timeout_;
-  std::chrono::nanoseconds spin_{0};  // chosen at the first long wait, when all ranks have joined
+  std::chrono::nanoseconds spin_{0};  // set at the first long wait, when all ranks have joined
   Shared* shared_;
   char* slots_;
   std::uint32_t round_ = 0;
@@ -131,20 +135,20 @@ class Communicator {
   Idle idle_;
 };
 
-/// Gives every rank's text to every rank. All ranks must call it equally often. A text has at most
-/// kMaxText bytes.
+/// An all-gather of texts: returns the texts of all ranks. All ranks must call it the same number
+/// of times. A text has at most kMaxText bytes.
 using Exchange = std::function<std::vector<std::string>(const std::string& mine)>;
 inline constexpr std::size_t kMaxPath = 4096;
 inline constexpr std::size_t kMaxText = kMaxPath + 128;
 
-/// A communicator, or the reason why there is none; all ranks get the same outcome.
+/// A communicator, or the reason for its absence. All ranks get the same result.
 struct Connected {
   std::unique_ptr<Communicator> communicator;
   std::string reason;
 };
 
 /// Creates shared memory and opens it on every rank. Ranks are on one node if they can open the
-/// memory; host names do not matter. If one rank cannot open it, all ranks get the reason. Throws
+/// memory; host names do not matter. If any rank cannot open it, all ranks get the reason. Throws
 /// `invalid_argument` on all ranks if ANYACCEL_SHM_DIR is on a network file system.
 Connected connect(const Options& options, const Exchange& exchange);
 

@@ -13,7 +13,8 @@ namespace anyaccel::ops::shm {
 
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{128} * 1024;  // several chunks fit in a core's L2 cache
+constexpr std::size_t kChunk =
+    std::size_t{128} * 1024;  // several chunks of this size fit in a core's L2 cache
 constexpr const char* kYes = "yes";
 
 std::string cut(std::string text) {
@@ -21,10 +22,12 @@ std::string cut(std::string text) {
   return text;
 }
 
-/// A place for shared memory. candidates() lists the best one first.
+/// A possible location of shared memory. candidates() lists the best one first.
 struct Candidate {
-  std::string folder;  // empty: anonymous memory
-  bool named;          // for ranks in other containers, which cannot see rank 0's process
+  std::string folder;  // empty for anonymous memory
+  // Whether the file has a name. Ranks in other containers need one, because they cannot see rank
+  // 0's process.
+  bool named;
 };
 
 std::vector<Candidate> candidates() {
@@ -33,14 +36,14 @@ std::vector<Candidate> candidates() {
   return {{"", false}, {"/dev/shm", true}};
 }
 
-/// Rank 0's offer: memory, or why there is none, and whether it will try again. All ranks follow
-/// it, regardless of their own environment variables.
+/// The offer of rank 0: memory, or the reason why it has none, and whether it will try again. All
+/// ranks accept it, regardless of their own environment variables.
 struct Offer {
   std::string kind;  // "memory", "none", or "refused" if the user chose an invalid folder
   bool more = false;
   std::string token;
   std::size_t bytes = 0;
-  std::string text;  // a path, or the reason
+  std::string text;  // path of the memory, or the reason
 
   std::string packed() const {
     return kind + (more ? " 1 " : " 0 ") + (token.empty() ? "-" : token) + " " +
@@ -77,7 +80,8 @@ Offer make_offer(const Candidate& candidate, const Options& options,
   }
 }
 
-/// Opens the memory that rank 0 offers and takes this rank's place; `memory` is rank 0's own.
+/// Opens the memory that rank 0 offers and takes this rank's place in it. On rank 0, `memory` is
+/// already open; other ranks get it from here.
 std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
                                    std::shared_ptr<Memory>& memory) {
   const auto bytes = bytes_for(options);
@@ -88,7 +92,8 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
                  .want = std::to_string(offer.bytes)});
   if (options.rank != 0) {
     memory = std::make_shared<Memory>(Memory::open(offer.text, bytes));
-    // On another machine, a process with the same number may have a file with the same number open.
+    // On another machine, this path may refer to another file: both the process id and the
+    // descriptor number may be in use there.
     if (!has_token(memory->data(), offer.token))
       throw Error(ErrorCode::unavailable, "shm_comm",
                   {.what = "the memory of rank 0 is not on this node"});
@@ -97,7 +102,8 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
   return std::make_unique<Communicator>(memory, options);
 }
 
-/// Returns a communicator if every rank has its place, otherwise the first failing rank's reason.
+/// Returns a communicator if every rank has taken its place, otherwise the reason of the first rank
+/// that failed.
 Connected agree(const Offer& offer, const Options& options, std::shared_ptr<Memory>& memory,
                 const Exchange& exchange) {
   std::unique_ptr<Communicator> made;
@@ -108,7 +114,7 @@ Connected agree(const Offer& offer, const Options& options, std::shared_ptr<Memo
     problem = error.what();
   }
   const auto answers = exchange(made ? kYes : cut(problem));
-  if (memory) memory->remove_name();  // every rank that needs the name has opened the memory
+  if (memory) memory->remove_name();  // all ranks that need the name have opened the memory
   for (std::size_t rank = 0; rank < answers.size(); ++rank)
     if (answers[rank] != kYes)
       return {nullptr, "rank " + std::to_string(rank) + ": " + answers[rank]};
@@ -124,7 +130,7 @@ std::size_t chunk_bytes_of(const Options& options) {
     const auto wanted = text != nullptr ? std::strtoul(text, nullptr, 10) : 0;
     bytes = wanted >= 1 && wanted <= (1UL << 20) ? wanted * 1024 : kChunk;
   }
-  // In reduce_scatter each rank needs at least one cache line of a chunk.
+  // In reduce_scatter, each rank needs at least one cache line of a chunk.
   const auto least = static_cast<std::size_t>(options.size) * 64;
   return (std::max(bytes, least) + 4095) / 4096 * 4096;
 }
@@ -141,7 +147,7 @@ std::size_t bytes_for(const Options& options) {
 
 void prepare(void* memory, const Options& /*options*/, const std::string& token) {
   std::memcpy(memory, token.data(),
-              std::min<std::size_t>(token.size(), 32));  // everything else starts as zero
+              std::min<std::size_t>(token.size(), 32));  // the rest of the memory is already zero
 }
 
 bool has_token(const void* memory, const std::string& token) noexcept {

@@ -19,12 +19,12 @@ class FutexWord {
   std::uint32_t get() const noexcept { return value_.load(std::memory_order_acquire); }
 
   void set(std::uint32_t value) noexcept {
-    value_.store(value, std::memory_order_seq_cst);  // before sleepers_ is read
+    value_.store(value, std::memory_order_seq_cst);  // must be visible before sleepers_ is read
     if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all();
   }
 
-  /// Sleeps until the word changes, at most for `most`; may return earlier. Does not sleep if the
-  /// word has already reached `wanted`.
+  /// Sleeps until the number changes, but at most for `most`; may return earlier. Does not sleep if
+  /// the number has already reached `wanted`.
   void sleep_until_changed(std::uint32_t wanted, std::chrono::nanoseconds most) noexcept {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const auto now = value_.load(std::memory_order_seq_cst);

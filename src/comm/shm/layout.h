@@ -1,5 +1,5 @@
-// Layout of a group's shared memory: the state of each rank, the words that ranks wait on, and each
-// rank's data slots.
+// Layout of a group's shared memory: the state of each rank, the numbers on which ranks wait, and
+// each rank's data slots.
 #pragma once
 
 #include <array>
@@ -10,23 +10,23 @@
 
 namespace anyaccel::ops::shm {
 
-/// A rank can write into one slot while the others still read the other three.
+/// A rank can write to one slot while the others still read the other three.
 inline constexpr std::uint32_t kSlots = 4;
 inline constexpr std::size_t kCpuWords = 16;
 inline constexpr std::size_t kMaxWords = 256;
 inline constexpr std::size_t kLine =
-    128;  // two cache lines, because the prefetcher loads them in pairs
+    128;  // two cache lines, because the prefetcher loads cache lines in pairs
 inline constexpr std::size_t kWholeBytes =
-    std::size_t{16} * 1024;  // up to this size one round is faster than two
+    std::size_t{16} * 1024;  // up to this size, one round is faster than two
 
 void spin_pause() noexcept;
 
-/// Whether round `a` comes after round `b`. Round numbers wrap around.
+/// Returns true if round `a` comes after round `b`. Round numbers wrap around.
 inline bool after(std::uint32_t a, std::uint32_t b) noexcept {
   return static_cast<std::int32_t>(a - b) > 0;
 }
 
-/// The CPUs that this thread may run on; none if they are unknown.
+/// Returns the CPUs on which this thread may run; empty if they are unknown.
 std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept;
 std::size_t chunk_bytes_of(const Options& options);
 std::size_t slots_offset(int size);
@@ -41,7 +41,7 @@ struct alignas(kLine) Communicator::Place {
   alignas(64) std::atomic<std::uint32_t> state;
   std::atomic<std::uint64_t> process;
   std::atomic<std::uint64_t> cpus[kCpuWords];  // CPUs that the rank may run on
-  // The call, which other ranks read if `what` differs.
+  // Details of the call. Other ranks read them if `what` differs.
   alignas(64) std::atomic<std::uint32_t> call[kSlots];
   std::atomic<std::uint64_t> bytes[kSlots];
 };
@@ -50,7 +50,7 @@ struct alignas(kLine) Communicator::Shared {
   char token[32];
   std::atomic<std::uint32_t>
       claimed;  // set by the first rank that detects a failure; that rank writes `text`
-  std::atomic<std::uint32_t> failure;  // 0, or the kind of failure
+  std::atomic<std::uint32_t> failure;  // 0, or a code for the kind of failure
   char text[kMaxWords];
   Place* places() noexcept { return reinterpret_cast<Place*>(this + 1); }
 };

@@ -27,8 +27,9 @@ namespace {
 constexpr const char* kWhere = "shm_comm";
 constexpr const char* kPrefix = "anyaccel-shm-";
 constexpr time_t kLeftoverSeconds =
-    60;  // time between creating and locking a file that cannot be created without a name
-constexpr int kMaking = 1 << 20;  // lock offset for the creator of a file, above those of ranks
+    60;  // a file may get its name before it is locked, so younger files are not leftovers
+constexpr int kMaking =
+    1 << 20;  // lock offset for the creator of a file, beyond those of the ranks
 
 std::string mib(unsigned long long bytes) {
   return std::to_string((bytes + 1048575) / 1048576) + " MiB";
@@ -44,7 +45,7 @@ std::string mib(unsigned long long bytes) {
                "ANYACCEL_SHM_DIR"});
 }
 
-/// Closes the descriptor unless it was released.
+/// Closes the descriptor unless it has been released.
 struct Descriptor {
   int number;
   explicit Descriptor(int descriptor) : number(descriptor) {}
@@ -64,8 +65,8 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   if (error != 0) too_small(place, std::strerror(error), bytes);
 }
 
-/// A lock that belongs to the open file, not to the process. Closing another descriptor of the file
-/// anywhere in the process does not release it.
+/// Returns a lock that belongs to the open file, not to the process. Closing another descriptor of
+/// the file in this process does not release it.
 struct flock place_lock(int place) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -79,8 +80,8 @@ std::string path_of(int descriptor) {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor);
 }
 
-/// Creates a file without a name in a local folder, or with a name if the file system does not
-/// support unnamed files.
+/// Creates an unnamed file in a local folder, or a named file if the file system does not support
+/// unnamed ones.
 int make_file(const std::string& folder, std::string& name) {
   struct statfs about {};
   if (::statfs(folder.c_str(), &about) != 0)
@@ -121,8 +122,8 @@ void check_space(int descriptor, const std::string& folder, std::size_t bytes) {
 
 }  // namespace
 
-/// All shared memory of this process. A forked child releases what it inherited, because an open or
-/// mapped file would keep the places of a dead parent locked.
+/// All shared memory of this process. A forked child releases what it inherited; otherwise its open
+/// and mapped files would keep the places of a dead parent locked.
 struct LiveMemory {
   std::mutex mutex;
   std::set<Memory*> all;
@@ -229,7 +230,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
   std::string path;
   Descriptor made(make_file(folder, path));
   try {
-    // Locked before it gets a name, so that no process removes it as a leftover.
+    // Lock the file before it gets a name, so that no process removes it as a leftover.
     auto lock = place_lock(kMaking);
     if (::fcntl(made.number, F_OFD_SETLK, &lock) != 0)
       throw Error(ErrorCode::unavailable, kWhere,
@@ -268,8 +269,8 @@ Memory Memory::open(const std::string& path, std::size_t bytes) {
   return {made.release(), path, bytes, false};
 }
 
-// The system releases the lock when the process ends, so a reused process number cannot keep it.
-// The lock is also visible from other PID namespaces.
+// The system releases the lock when the process ends, so a reused process id cannot hold it. The
+// lock is also visible from other PID namespaces.
 void Memory::hold(int place) const {
   auto lock = place_lock(place);
   if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0)

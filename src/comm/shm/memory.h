@@ -11,13 +11,15 @@ namespace anyaccel::ops::shm {
 /// small fails here and not later with SIGBUS.
 class Memory {
  public:
-  /// Anonymous memory, which cannot be left behind. Other processes open it through path(). Throws
-  /// `unavailable` if there is not enough memory.
+  /// Creates anonymous memory, which is never left behind. Other processes open it through path().
+  /// Throws `unavailable` if there is not enough memory.
   static Memory anonymous(std::size_t bytes);
-  /// The same in `folder`: a file that never has a name. Throws `unavailable` if the mount is too
-  /// small, `invalid_argument` if the folder is not local (see is_local()), otherwise `io`.
+  /// Like anonymous(), but the memory is an unnamed file in `folder`. Throws `unavailable` if the
+  /// mount is too small, `invalid_argument` if the folder is not local (see is_local()), and `io`
+  /// otherwise.
   static Memory in_folder(const std::string& folder, std::size_t bytes);
-  /// The same with a random name until remove_name(), for ranks that cannot see this process.
+  /// Like in_folder(), but the file has a random name until remove_name() is called, for ranks that
+  /// cannot see this process.
   static Memory file(const std::string& folder, std::size_t bytes);
   /// Opens memory that another process of this user created. Throws `unavailable` if it cannot be
   /// opened or does not have the expected type, owner, mode and size.
@@ -25,23 +27,23 @@ class Memory {
 
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&&) = delete;
-  /// Also removes the name.
+  /// Releases the memory, and removes the file name if there is one.
   ~Memory();
 
   void* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return bytes_; }
-  /// Path with which other processes on the node open the memory.
+  /// The path with which other processes on the node open the memory.
   const std::string& path() const noexcept { return path_; }
   /// Removes the file name. The memory itself stays valid.
   void remove_name() noexcept;
-  /// For memory from open(): this object removes the name, if there is one, as well. The name then
-  /// disappears even if the creator was killed.
+  /// Makes this object also remove the file name, if there is one. For memory from open(): the name
+  /// then disappears even if the creator was killed.
   void share_name() noexcept;
 
-  /// Locks `place` through this object until the object is destroyed or the process ends, for any
-  /// reason. Forked children do not hold the lock.
+  /// Locks `place` through this object until the object is destroyed or the process ends, for
+  /// whatever reason. Forked children do not hold the lock.
   void hold(int place) const;
-  /// Whether `place` is locked through another object.
+  /// True if `place` is locked through another object.
   bool held_by_another(int place) const noexcept;
 
  private:
@@ -54,12 +56,12 @@ class Memory {
   void* data_ = nullptr;
 };
 
-/// Removes files in `folder` that file() created and killed processes left behind. Only unlocked
-/// files of this user are removed.
+/// Removes files in `folder` that were created by file() and left behind by killed processes. Only
+/// unlocked files of this user are removed.
 void remove_leftovers(const std::string& folder) noexcept;
 
-/// Whether a file system of this type (statfs::f_type) is local memory or a local disk. Machines do
-/// not share the pages of network file systems, so writes would reach other processes late or
+/// True if a file system of this type (statfs::f_type) is local memory or a local disk. Network
+/// file systems do not share pages between machines, so writes would reach other processes late or
 /// never. Unknown types count as network file systems.
 bool is_local(unsigned long type) noexcept;
 

@@ -1,4 +1,5 @@
-// The baseline loops, for every CPU of the architecture, and the choice of the instruction set.
+// The baseline loops, which run on every CPU of the architecture, and the selection of the
+// instruction set.
 #include "comm/shm/reduce.h"
 
 #include <cstdlib>

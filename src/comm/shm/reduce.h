@@ -7,7 +7,7 @@
 
 namespace anyaccel::ops::shm {
 
-/// Element type. A complex number counts as two elements of its part's type.
+/// Element type. A complex number counts as two elements of its component type.
 enum class Kind : std::uint8_t {
   f32,
   f64,
@@ -26,31 +26,32 @@ enum class Kind : std::uint8_t {
 
 enum class Reduce : std::uint8_t { sum, product, min, max, avg };
 
-/// Names for messages, for example "float32" and "sum".
+/// Return names for messages, for example "float32" and "sum".
 const char* to_string(Kind kind) noexcept;
 const char* to_string(Reduce reduce) noexcept;
 
 constexpr bool is_integer(Kind kind) noexcept { return kind >= Kind::i8 && kind <= Kind::u64; }
 
-/// Bytes of one element.
+/// Returns the number of bytes of one element.
 std::size_t size_of(Kind kind) noexcept;
-/// False if the reduction is not defined: an average of integers or booleans.
+/// False if the reduction is not defined, that is, for an average of integers or booleans.
 bool can_reduce(Kind kind, Reduce reduce) noexcept;
 
 /// Kernels for one instruction set.
 struct Kernels {
   const char* name;  ///< "avx512", "avx2" or "baseline"
-  /// Computes out[i] = in[0][i] op in[1][i] op ..., in this order, so every rank gets the same
+  /// Computes out[i] = in[0][i] op in[1][i] op ..., in this order, so that all ranks get the same
   /// bits. Accumulates 16-bit floats in float32 and rounds once. Minimum and maximum propagate NaN.
-  /// For booleans, sum and maximum are OR, product and minimum are AND. `out` may equal one of
+  /// For booleans, sum and maximum are OR, and product and minimum are AND. `out` may equal one of
   /// `in`. Requires can_reduce().
   void (*reduce)(Kind kind, Reduce reduce, void* out, const void* const* in, int ranks,
                  std::size_t count);
 };
 
-/// The best set that this CPU supports. ANYACCEL_SHM_KERNELS=avx2 or baseline selects a lower one.
+/// Returns the best instruction set that this CPU supports. ANYACCEL_SHM_KERNELS=avx2 or baseline
+/// selects a lower one.
 const Kernels& kernels();
-/// The named set, or null if this CPU or build lacks it. For tests.
+/// Returns the named instruction set; null if this CPU or build lacks it. For tests.
 const Kernels* kernels(const char* name);
 
 }  // namespace anyaccel::ops::shm

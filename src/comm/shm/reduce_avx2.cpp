@@ -1,4 +1,4 @@
-// The loops for AVX2, called if the CPU supports it. Empty on other architectures.
+// The loops for AVX2, which are called if the CPU supports it. Empty on other architectures.
 #if defined(__x86_64__)
 #include <immintrin.h>
 

@@ -1,7 +1,7 @@
-// The loops, compiled once per instruction set. The including source defines ANYACCEL_SHM_SET
-// first, and includes reduce.h, <cstring> and <immintrin.h> before it sets the target. All code is
-// in the set's namespace and uses no inline functions of the standard library, so the linker cannot
-// substitute code of another set.
+// The loops, compiled once per instruction set. The including source first defines
+// ANYACCEL_SHM_SET, and includes reduce.h, <cstring> and <immintrin.h> before it selects the
+// target. All code is in the instruction set's namespace and uses no inline functions of the
+// standard library, so that the linker cannot substitute code of another instruction set.
 
 #if defined(__clang__)
 #define ANYACCEL_SHM_LOOP _Pragma("clang loop vectorize(assume_safety)")
@@ -10,13 +10,14 @@
 #endif
 
 // Vectorize each loop once and not at every call site. Vectorization takes most of the compile
-// time, and a call costs little compared with hundreds of elements.
+// time, and a call is cheap compared with processing hundreds of elements.
 #define ANYACCEL_SHM_ONCE __attribute__((noinline))
 
 namespace anyaccel::ops::shm::ANYACCEL_SHM_SET {
 namespace {
 
-constexpr std::size_t kBlock = 512;  // float accumulators: 2 KiB, which fit in the L1 cache
+constexpr std::size_t kBlock =
+    512;  // number of float accumulators: 2 KiB, which fit in the L1 cache
 
 struct Sum {
   template <class T>
@@ -33,7 +34,7 @@ struct Product {
 struct Min {
   template <class T>
   static constexpr T of(T a, T b) {
-    return ((b < a) | (b != b)) ? b : a;  // true for NaN
+    return ((b < a) | (b != b)) ? b : a;  // b != b is true for NaN
   }
 };
 struct Max {
@@ -65,14 +66,14 @@ using Wide = typename WideOf<(static_cast<T>(-1) < T{0})>::type;
 
 template <class T, class Op>
 T apply(T a, T b) {
-  // 16-bit products would be computed in int, which overflows instead of wrapping around.
+  // The product of 16-bit numbers would be computed in int, which can overflow.
   if constexpr (sizeof(T) == 2)
     return static_cast<T>(Op::of(static_cast<Wide<T>>(a), static_cast<Wide<T>>(b)));
   else
     return Op::of(a, b);
 }
 
-/// An average divides after the last rank.
+/// Divides sums by the number of ranks, which yields averages.
 template <class T>
 ANYACCEL_SHM_ONCE void divide(T* out, std::size_t count, int by) {
   ANYACCEL_SHM_LOOP
@@ -108,14 +109,15 @@ void fold(void* out, const void* const* in, int ranks, std::size_t count, int by
   }
 }
 
-// bfloat16 <-> float32, for little-endian machines.
+// Conversions between bfloat16 and float32, for little-endian machines.
 float as_float(std::uint32_t bits) {
   float value;
   __builtin_memcpy(&value, &bits, sizeof(value));
   return value;
 }
 
-/// Rounds to the nearest bfloat16, in the upper half of the result. The lower half is not cleared.
+/// Rounds to the nearest bfloat16, which is the upper half of the result. The lower half is not
+/// cleared.
 std::uint32_t rounded_bf16(float value) {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &value, sizeof(bits));
@@ -146,7 +148,7 @@ __m512i rounded_bf16(__m512 value) {
   return _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
 }
 
-/// Sums or averages whole vectors and returns the number of processed elements.
+/// Sums or averages the elements in whole vectors, and returns their number.
 std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b,
                      std::size_t count, float factor) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000U));
@@ -171,8 +173,8 @@ std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint
 }
 #endif
 
-/// Two ranks in one pass over pairs of elements, which needs no packing and no accumulators in
-/// memory.
+/// Reduces the inputs of two ranks in one pass over pairs of elements, without packing and without
+/// accumulators in memory.
 template <class Op>
 void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b, std::size_t count,
               int by) {
@@ -208,7 +210,7 @@ void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b
   }
 }
 
-// float16 <-> float32
+// Conversions between float16 and float32.
 #if defined(__aarch64__)
 void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {
   const auto* half = reinterpret_cast<const __fp16*>(from);
@@ -220,7 +222,7 @@ void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
 }
 #else
 [[maybe_unused]] float widen_one(std::uint16_t half) {
-  // A multiplication adjusts the exponent, which also handles subnormal numbers.
+  // A multiplication corrects the exponent, also for subnormal numbers.
   std::uint32_t bits = static_cast<std::uint32_t>(half & 0x7fffU) << 13;
   float value;
   if ((half & 0x7c00U) == 0x7c00U) {
@@ -251,7 +253,7 @@ void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
   }
   bits += 0xc8000fffU +
           (bits >> 13 &
-           1U);  // changes the exponent's bias from 127 to 15 and adds half of the last place
+           1U);  // changes the exponent bias from 127 to 15 and adds half a unit in the last place
   return static_cast<std::uint16_t>(sign | bits >> 13);
 }
 ANYACCEL_SHM_ONCE void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {

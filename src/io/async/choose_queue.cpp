@@ -25,16 +25,16 @@ Choice choose_queue(const std::string& wanted, unsigned depth) {
                                   [&](const Kind& kind) { return wanted == kind.name; });
   if (!any && named == kKinds.end())
     throw Error(ErrorCode::invalid_argument, "aio_handle",
-                {.what = "unknown way to do input and output",
+                {.what = "unknown I/O queue",
                  .got = wanted,
                  .want = "auto, io_uring, libaio or threads",
-                 .hint = "correct ANYACCEL_AIO_QUEUE"});
-  if (!any) return {named->make(depth), std::string(named->name) + " was asked for"};
+                 .hint = "set ANYACCEL_AIO_QUEUE to a supported value"});
+  if (!any) return {named->make(depth), std::string(named->name) + " was requested"};
   std::string reason;
   for (const auto& kind : kKinds) {
     try {
       auto queue = kind.make(depth);
-      return {std::move(queue), reason.empty() ? std::string(kind.name) + " works here" : reason};
+      return {std::move(queue), reason.empty() ? std::string(kind.name) + " is available" : reason};
     } catch (const Error& error) {
       reason += (reason.empty() ? "" : "; ") + std::string(error.what());
     }

@@ -29,7 +29,7 @@ void Request::check() const {
         "pass memory that remains valid, and synchronize first if a copy to or from this pinned "
         "memory is in flight";
   if (error_ == EAGAIN)
-    hint = "the system had no room for the request; retry when fewer requests are in flight";
+    hint = "the system's queue is full; retry when fewer requests are in flight";
   if (!why_.empty()) hint = why_;
   if (error_ == ENOSPC) hint = "free disk space; the content of the range is now undefined";
   throw Error(error_ == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::io, "aio_handle",
@@ -55,11 +55,11 @@ Engine::Engine(Options options) : options_(std::move(options)), process_(::getpi
                   {.what = what, .got = std::to_string(got), .want = want});
   };
   // A system call transfers less than 2 GiB.
-  require(options_.block_bytes > 0 && options_.block_bytes <= 1 << 30, "bad block_size",
+  require(options_.block_bytes > 0 && options_.block_bytes <= 1 << 30, "block_size is out of range",
           options_.block_bytes, "1 to 1073741824 bytes");
-  require(options_.queue_depth > 0 && options_.queue_depth <= 4096, "bad queue_depth",
+  require(options_.queue_depth > 0 && options_.queue_depth <= 4096, "queue_depth is out of range",
           options_.queue_depth, "1 to 4096");
-  require(options_.workers > 0 && options_.workers <= 256, "bad intra_op_parallelism",
+  require(options_.workers > 0 && options_.workers <= 256, "intra_op_parallelism is out of range",
           options_.workers, "1 to 256");
   if (!options_.make_queue)
     options_.make_queue = [wanted = options_.queue](unsigned depth) {
@@ -70,8 +70,8 @@ Engine::Engine(Options options) : options_(std::move(options)), process_(::getpi
     for (int i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this));
   } catch (const std::system_error& error) {
     throw Error(ErrorCode::unavailable, "aio_handle",
-                {.what = std::string("no thread can be made: ") + error.what(),
-                 .hint = "lower intra_op_parallelism, or raise the limit of processes"});
+                {.what = std::string("cannot create a thread: ") + error.what(),
+                 .hint = "lower intra_op_parallelism, or raise the process limit (ulimit -u)"});
   }
   queue_name_ = workers_[0]->queue_name();
   queue_reason_ = workers_[0]->queue_reason();
@@ -81,17 +81,19 @@ Engine::~Engine() { workers_.clear(); }
 
 void Engine::require_same_process() const {
   if (process_ != ::getpid())
-    throw Error(ErrorCode::invalid_state, "aio_handle",
-                {.what = "this handle was made before fork(), and its threads are not in the child",
-                 .hint = "make a handle in the child"});
+    throw Error(
+        ErrorCode::invalid_state, "aio_handle",
+        {.what = "the handle was created before fork(), and its threads do not exist in the child",
+         .hint = "create a new handle in the child"});
 }
 
 std::shared_ptr<Request> Engine::start(Job job) {
   require_same_process();
   if (job.range.begin < 0 || job.range.end < job.range.begin)
-    throw Error(
-        ErrorCode::invalid_argument, "aio_handle",
-        {.what = "bad file_offset", .got = std::to_string(job.range.begin), .want = "0 or more"});
+    throw Error(ErrorCode::invalid_argument, "aio_handle",
+                {.what = "file_offset is negative",
+                 .got = std::to_string(job.range.begin),
+                 .want = "0 or more"});
   if (job.write) {
     if (job.range.bytes() > options_.block_bytes) job.file->reserve(job.range);
   } else if (const auto size = job.file->size(); job.range.end > size) {
@@ -120,7 +122,7 @@ std::shared_ptr<Request> Engine::start(Job job) {
     worker = next_worker_;
     next_worker_ += parts.size();
   }
-  // Must not fail from here on: a request that only some workers received would never complete.
+  // Nothing may fail from here on: a request that only some workers received would never complete.
   while (!slices.empty()) workers_[worker++ % workers_.size()]->take_first(slices);
   return request;
 }

@@ -1,4 +1,4 @@
-// The engine behind handles: it cuts requests into blocks, and its worker threads keep their queues
+// The engine behind handles. It cuts requests into blocks, and its worker threads keep their queues
 // full. Independent of torch.
 #pragma once
 
@@ -21,16 +21,17 @@ namespace anyaccel::ops::aio {
 
 struct Options {
   std::int64_t block_bytes = 1 << 20;
-  unsigned queue_depth = 128;  ///< in-flight blocks per worker
-  bool single_submit = false;  ///< one system call per block
-  /// Start new blocks whenever one completes; otherwise only when all started blocks are done.
+  unsigned queue_depth = 128;  ///< number of in-flight blocks per worker
+  bool single_submit = false;  ///< whether to make one system call per block
+  /// Start a new block whenever one completes. If false, start new blocks only when all earlier
+  /// ones are complete.
   bool overlap_events = false;
-  int workers = 1;         ///< threads that share one request
+  int workers = 1;         ///< number of threads that work on one request
   std::string queue = {};  ///< see choose_queue()
   /// How long a temporary failure (EAGAIN, no room for a request) is retried before the request
-  /// fails with it.
+  /// fails.
   std::chrono::milliseconds patience = std::chrono::seconds(10);
-  /// Replaces choose_queue(); called on each worker's thread. For tests.
+  /// Replaces choose_queue(). Called on each worker's thread. For tests.
   std::function<Choice(unsigned depth)> make_queue = {};
 };
 
@@ -47,18 +48,18 @@ struct Job {
 class Request {
  public:
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-  /// After done(): 0, an errno, or -1 if the file ended before the range.
+  /// After done(): 0, an errno, or -1 if the file is shorter than the requested range.
   int error() const noexcept { return error_; }
-  /// After done(): throws if the request failed, with the path and the offset: `io`, `interrupted`
-  /// if cancelled, or `out_of_memory`.
+  /// After done(): throws if the request failed, naming the path and the offset. The error is `io`,
+  /// `out_of_memory`, or `interrupted` if the request was cancelled.
   void check() const;
-  /// Drops the blocks that are not yet submitted. The request is done soon after, with ECANCELED
-  /// unless it was already complete. Thread-safe and non-blocking.
+  /// Drops the blocks that have not been submitted yet. The request completes soon afterwards, with
+  /// ECANCELED unless it was already complete. Thread-safe and non-blocking.
   void cancel() noexcept { stop_ = true; }
   bool write() const noexcept { return job_.write; }
   /// After done(): releases the memory. Thread-safe.
   void release() noexcept;
-  /// Linked list used by release_later().
+  /// Sets the next request in the linked list of release_later().
   void set_next(std::shared_ptr<Request> next) noexcept { next_ = std::move(next); }
   std::shared_ptr<Request> take_next() noexcept { return std::move(next_); }
 
@@ -70,13 +71,13 @@ class Request {
   std::atomic<bool> stop_{false};  // cancelled or failed
   std::atomic<bool> done_{false};
   std::shared_ptr<Request> next_;
-  std::mutex mutex_;  // guards the members below and job_.keep
+  std::mutex mutex_;  // protects the members below and job_.keep
   int slices_ = 0;
   std::vector<Range> edges_;
   int error_ = 0;
   std::int64_t error_at_ = 0;
   std::string why_;    // details that the errno does not contain
-  bool lost_ = false;  // the system may still access the memory, which is therefore never released
+  bool lost_ = false;  // the system may still access the memory, so it is never released
 };
 
 class Worker;
@@ -86,8 +87,7 @@ class Engine {
  public:
   /// Throws `invalid_argument` for invalid options, and `unavailable` if the requested queue does
   /// not work on this system or a thread cannot be created. Dropping the last reference waits for
-  /// all requests; in a child created by fork() it does nothing, because the threads do not exist
-  /// there.
+  /// all requests, except in a child created by fork(), where the threads do not exist.
   static std::shared_ptr<Engine> make(Options options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -96,11 +96,11 @@ class Engine {
   const std::string& queue_name() const noexcept { return queue_name_; }
   const std::string& queue_reason() const noexcept { return queue_reason_; }
 
-  /// Throws `io` if there is no space for a write or the file is too short for a read, and
-  /// `invalid_argument` for a bad range. Later failures are reported by the request.
+  /// Starts a job. Throws `io` if there is no space for a write or the file is too short for a
+  /// read, and `invalid_argument` for an invalid range. Later failures are reported by the request.
   std::shared_ptr<Request> start(Job job);
-  /// Blocks until the request is done, and releases its memory. Without a call of wait(), the
-  /// memory is released shortly after the request is done. Does not throw if the request failed.
+  /// Waits until the request is done and releases its memory. If wait() is never called, the memory
+  /// is released shortly after the request is done. Does not throw if the request failed.
   void wait(Request& request);
   /// Throws `invalid_state` in a child of the process that created the engine.
   void require_same_process() const;

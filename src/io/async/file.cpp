@@ -43,15 +43,16 @@ const char* kind(mode_t mode) {
 void require_file(const std::string& path, const struct stat& about) {
   if (S_ISREG(about.st_mode) || S_ISBLK(about.st_mode)) return;
   if (S_ISDIR(about.st_mode)) fail("opening", path, EISDIR);
-  throw Error(
-      ErrorCode::invalid_argument, "aio_handle",
-      {.what = path + " has no offsets", .got = kind(about.st_mode), .want = "a file or a disk"});
+  throw Error(ErrorCode::invalid_argument, "aio_handle",
+              {.what = path + " is not seekable",
+               .got = kind(about.st_mode),
+               .want = "a regular file or a block device"});
 }
 
 /// Checks an open file, and clears the O_NONBLOCK with which it was opened.
 void require_file(const std::string& path, int descriptor) {
   struct stat about {};
-  if (::fstat(descriptor, &about) != 0) fail("looking at", path, errno);
+  if (::fstat(descriptor, &about) != 0) fail("inspecting", path, errno);
   require_file(path, about);
   ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
 }
@@ -67,8 +68,8 @@ File::~File() { ::close(descriptor_); }
 
 void File::learn_alignment() {
   unit_ = std::max<std::int64_t>(unit_, ::sysconf(_SC_PAGESIZE));
-  // The file system updates a block as a whole. Values above kMaxUnit are not block sizes but
-  // preferred I/O sizes.
+  // The file system updates a block as a whole. Numbers above kMaxUnit are preferred I/O sizes, not
+  // block sizes.
   if (struct stat file{}; ::fstat(descriptor_, &file) == 0)
     if (const std::int64_t block = file.st_blksize; block <= kMaxUnit && (block & (block - 1)) == 0)
       unit_ = std::max(unit_, block);
@@ -93,7 +94,7 @@ void File::learn_alignment() {
 }
 
 std::unique_ptr<File> File::open(const std::string& path, bool write) {
-  // Check before opening: the other end of a pipe would notice even a non-blocking open.
+  // Check before opening: even a non-blocking open would affect the other end of a pipe.
   struct stat about {};
   if (::stat(path.c_str(), &about) == 0) require_file(path, about);
   bool direct = false;
@@ -110,22 +111,23 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
   const int flags = ::fcntl(descriptor, F_GETFL);
   if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
     throw Error(ErrorCode::invalid_argument, "aio_handle",
-                {.what = where + " cannot be written",
-                 .got = flags < 0 ? std::strerror(errno) : "a read-only one"});
+                {.what = where + " is not writable",
+                 .got = flags < 0 ? std::strerror(errno) : "a read-only descriptor"});
   if (::lseek(descriptor, 0, SEEK_CUR) < 0)
-    throw Error(ErrorCode::invalid_argument, "aio_handle",
-                {.what = where + " has no offsets", .got = std::strerror(errno), .want = "a file"});
+    throw Error(
+        ErrorCode::invalid_argument, "aio_handle",
+        {.what = where + " is not seekable", .got = std::strerror(errno), .want = "a file"});
   struct stat about {};
   if (::fstat(descriptor, &about) == 0) require_file(where, about);
-  // Reopen the file: the caller may close its descriptor while we write, we may change flags, and
-  // O_APPEND would ignore offsets.
+  // Reopen the file, for three reasons: the caller may close its descriptor during the write, flags
+  // may have to change, and O_APPEND would ignore offsets.
   bool direct = (flags & O_DIRECT) != 0;
   const auto link = "/proc/self/fd/" + std::to_string(descriptor);
   int own =
       direct ? open_direct(link.c_str(), O_WRONLY, direct) : open_retrying(link.c_str(), O_WRONLY);
   if (own < 0 && (flags & (O_APPEND | O_DIRECT)) == 0)
     own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (own < 0) fail("opening again", where, errno);
+  if (own < 0) fail("reopening", where, errno);
   std::unique_ptr<File> file(new File(own, where, direct));
   require_file(where, own);
   file->join_write_conflicts();
@@ -147,7 +149,7 @@ bool File::stop_direct() noexcept {
 
 std::int64_t File::size() const {
   struct stat about {};
-  if (::fstat(descriptor_, &about) != 0) fail("asking for the size of", path_, errno);
+  if (::fstat(descriptor_, &about) != 0) fail("getting the size of", path_, errno);
   if (S_ISBLK(about.st_mode)) return ::lseek(descriptor_, 0, SEEK_END);
   return about.st_size;
 }
@@ -159,7 +161,8 @@ void File::reserve(const Range& range) const {
   do {
     answer = ::fallocate(descriptor_, 0, from, range.end - from);
   } while (answer != 0 && errno == EINTR);
-  // Other errors mean that this file system cannot reserve space; the writes report real failures.
+  // Other errors mean that this file system cannot reserve space. Real failures show up in the
+  // writes.
   if (answer != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
     fail("reserving space in", path_, errno);
 }

@@ -20,11 +20,11 @@ class File {
  public:
   /// Opens a file. For writing, creates it if it does not exist (mode 0600) and never truncates it.
   /// Uses O_DIRECT if the file system supports it. Throws `not_found` or `io`, and
-  /// `invalid_argument` if the path is neither a file nor a disk (a pipe, a terminal); never blocks
-  /// on another process.
+  /// `invalid_argument` if the path is neither a file nor a disk but, for example, a pipe or a
+  /// terminal. Never waits for another process.
   static std::unique_ptr<File> open(const std::string& path, bool write);
-  /// Opens the file of a descriptor that the caller keeps owning. Direct if the caller's descriptor
-  /// is. Throws `invalid_argument` if it is not open for writing or not seekable.
+  /// Opens the file of a descriptor that the caller continues to own. Uses direct I/O if the
+  /// descriptor does. Throws `invalid_argument` if it is not open for writing or not seekable.
   static std::unique_ptr<File> of_descriptor(int descriptor);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -33,16 +33,16 @@ class File {
   int descriptor() const noexcept { return descriptor_; }
   const std::string& path() const noexcept { return path_; }
   bool direct() const noexcept { return direct_.load(std::memory_order_relaxed); }
-  /// Switches to the page cache, also for in-flight transfers that the system has not begun.
-  /// Thread-safe. Returns false if the file was not direct.
+  /// Switches to the page cache, even for in-flight transfers that the system has not begun.
+  /// Thread-safe. Returns false if the file did not use direct I/O.
   bool stop_direct() noexcept;
-  /// Direct transfers begin and end at multiples of this unit (64 KiB at most). It is at least a
-  /// page and a file system block, so that adjacent buffered transfers share neither with them.
-  /// 1 if not direct.
+  /// Direct transfers begin and end at multiples of this unit (at most 64 KiB). It is at least a
+  /// page and a file system block, so that adjacent buffered transfers do not share either with
+  /// direct ones. 1 without direct I/O.
   std::int64_t unit() const noexcept { return direct() ? unit_ : 1; }
-  /// Required alignment of memory for direct transfers.
+  /// The memory alignment that direct transfers require.
   std::uint64_t memory_alignment() const noexcept { return memory_alignment_; }
-  /// Null unless the file is open for writing.
+  /// Returns null unless the file is open for writing.
   WriteConflicts* write_conflicts() const noexcept { return write_conflicts_.get(); }
   std::int64_t size() const;
   /// Reserves disk space if a write extends the file, so that a full disk is detected early and

@@ -1,4 +1,4 @@
-// The kernel's older asynchronous I/O system calls. They are called directly, so libaio is not
+// The kernel's older asynchronous I/O. Its system calls are called directly, so libaio is not
 // needed.
 #include <linux/aio_abi.h>
 #include <sys/syscall.h>

@@ -1,4 +1,5 @@
-// Queues that read and write blocks asynchronously: io_uring, libaio's system calls, threads.
+// Queues that read and write blocks asynchronously with io_uring, with the system calls of libaio,
+// or with threads.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace anyaccel::ops::aio {
 
-/// A read or write of one piece of a file. The owner keeps it and the memory alive until the queue
-/// returns it.
+/// A read or write of one piece of a file. The owner keeps the object and the memory alive until
+/// the queue returns the object.
 struct Transfer {
   int file = -1;
   bool write = false;
@@ -31,11 +32,11 @@ class Queue {
   virtual ~Queue() = default;
   /// "io_uring", "libaio" or "threads".
   virtual const char* name() const noexcept = 0;
-  /// Starts transfers in order and returns their number, which is smaller than `count` if the
-  /// system has no room now. A transfer that the system rejects counts as started; reap() returns
-  /// it with its error.
+  /// Starts transfers in order and returns how many were started: fewer than `count` if the system
+  /// has no room now. A transfer that the system rejects counts as started; reap() returns it with
+  /// its error.
   virtual std::size_t submit(Transfer* const* transfers, std::size_t count) = 0;
-  /// Waits until at least `least` transfers are done, or all started ones if they are fewer, and
+  /// Waits until at least `least` transfers are done, or all started ones if there are fewer, and
   /// appends the completed transfers to `done`.
   virtual void reap(std::size_t least, std::vector<Transfer*>& done) = 0;
 };
@@ -52,9 +53,9 @@ struct Choice {
   std::string reason;
 };
 
-/// `wanted` is "", "auto", "io_uring", "libaio" or "threads". "" and "auto" choose the first of the
-/// three that works on this system. Throws `unavailable` if the named queue does not work, and
-/// `invalid_argument` for any other name.
+/// `wanted` is "", "auto", "io_uring", "libaio" or "threads". For "" and "auto", chooses the first
+/// of the three queues that works on this system. Throws `unavailable` if the named queue does not
+/// work, and `invalid_argument` for any other name.
 Choice choose_queue(const std::string& wanted, unsigned depth);
 
 }  // namespace anyaccel::ops::aio

@@ -17,12 +17,13 @@ void Worker::fail(Request& request, int error, std::int64_t at, const char* why)
   try {
     request.why_ = why;
   } catch (const std::bad_alloc&) {
-    // The errno is reported without the details.
+    // Report the errno without the details.
   }
 }
 
-/// Handles an exception in a turn: waits for all in-flight blocks, fails all requests of this
-/// worker, and continues. If waiting fails, the queue is broken and its blocks are never freed.
+/// Handles an exception thrown while serving requests: waits for all in-flight blocks, fails all
+/// requests of this worker, and continues. If waiting fails, the queue is broken and its blocks are
+/// never freed.
 void Worker::recover() noexcept {
   int error = EIO;
   std::string why;
@@ -76,14 +77,15 @@ void Worker::recover() noexcept {
 }
 
 void Worker::lose() noexcept {
-  static std::atomic<Lost*> all{nullptr};  // keeps the memory reachable for leak checkers
+  static std::atomic<Lost*> all{
+      nullptr};  // keeps the memory reachable, so that leak checkers do not report it
   auto* lost = lost_.release();
   lost->next = all.load();
   while (!all.compare_exchange_weak(lost->next, lost)) {
   }
 }
 
-/// Fails this worker's slices of all requests.
+/// Fails this worker's slices of all its requests.
 void Worker::fail_slices(int error, const char* why) noexcept {
   while (!slices_.empty()) {
     auto& slice = slices_.front();

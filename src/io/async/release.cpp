@@ -13,14 +13,15 @@ namespace anyaccel::ops::aio {
 
 namespace {
 
-// Within this time, Engine::wait() releases the memory of most requests on the waiting thread.
+// How long to leave the memory to Engine::wait(), which usually releases it on the waiting thread.
 constexpr std::chrono::milliseconds kWait{50};
 
 struct Releases {
   const int process = ::getpid();
   std::mutex mutex;
   std::condition_variable some;
-  std::shared_ptr<Request> first;  // head of a linked list; adding to it does not allocate
+  std::shared_ptr<Request>
+      first;  // head of a linked list, so that adding a request does not allocate
 
   void run() {
     for (;;) {

@@ -1,4 +1,5 @@
-// Blocking reads and writes on threads; works on every system and with every file.
+// A queue that uses blocking reads and writes on threads. It works on every system and with every
+// file.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,10 +26,10 @@ class ThreadQueue final : public Queue {
     try {
       while (threads_.size() < std::min(depth, kThreads)) threads_.emplace_back([this] { run(); });
     } catch (const std::system_error& error) {
-      // Fewer threads only make the queue slower.
+      // With fewer threads, the queue is only slower.
       if (threads_.empty())
         throw Error(ErrorCode::unavailable, "threads",
-                    {.what = std::string("no thread can be made: ") + error.what()});
+                    {.what = std::string("cannot create a thread: ") + error.what()});
     }
   }
   ~ThreadQueue() override {
@@ -77,7 +78,7 @@ class ThreadQueue final : public Queue {
               : ::pread(transfer->file, transfer->memory, transfer->bytes, transfer->offset);
       transfer->result = moved < 0 ? -errno : moved;
       lock.lock();
-      done_.push_back(transfer);  // the capacity is reserved
+      done_.push_back(transfer);  // does not allocate, because the capacity is reserved
       some_done_.notify_one();
     }
   }

@@ -1,5 +1,5 @@
-// io_uring through its system calls: this needs no library, and the error tells why the kernel or a
-// sandbox refuses them.
+// io_uring through its system calls. This does not need a library, and errors show why the kernel
+// or a sandbox rejects the calls.
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -12,7 +12,7 @@
 #include "anyaccel/error.h"
 #include "io/async/queue.h"
 
-// Available since Linux 6.0 and 6.1; older headers lack them.
+// These flags are available since Linux 6.0 and 6.1; older headers lack them.
 #ifndef IORING_SETUP_SINGLE_ISSUER
 #define IORING_SETUP_SINGLE_ISSUER (1U << 12)
 #endif
@@ -39,7 +39,7 @@ class Mapping {
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, what);
     if (at == MAP_FAILED)
       throw Error(ErrorCode::unavailable, "io_uring", {.what = std::strerror(errno)});
-    // A child must not touch its parent's ring.
+    // A child must not access its parent's ring.
     ::madvise(at, bytes, MADV_DONTFORK);
     start_ = static_cast<char*>(at);
     bytes_ = bytes;
@@ -93,7 +93,8 @@ class UringQueue final : public Queue {
 };
 
 void UringQueue::open(unsigned depth) {
-  // With DEFER_TASKRUN, this thread handles completions when it asks for them, without interrupts.
+  // With DEFER_TASKRUN, this thread handles completions when it asks for them, so that they do not
+  // interrupt it.
   for (const unsigned flags :
        {IORING_SETUP_CLAMP | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
         IORING_SETUP_CLAMP}) {
@@ -154,8 +155,8 @@ std::size_t UringQueue::submit(Transfer* const* transfers, std::size_t count) {
   __atomic_store_n(tail, start + wanted, __ATOMIC_RELEASE);
   const int taken = wanted == 0 ? 0 : enter(wanted, 0);
   const auto started = static_cast<unsigned>(std::max(taken, 0));
-  // The caller resubmits entries that the kernel did not take. The kernel does not read the ring in
-  // between.
+  // Take back the entries that the kernel did not accept; the caller submits them again. The kernel
+  // does not read the ring in between.
   if (started < wanted) __atomic_store_n(tail, start + started, __ATOMIC_RELEASE);
   under_way_ += started;
   if (taken < 0 && errno != EAGAIN && errno != EBUSY && errno != EINTR) {

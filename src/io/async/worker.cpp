@@ -53,7 +53,7 @@ void Worker::run(std::promise<void>& ready) {
     queue_name_ = queue_->name();
     queue_reason_ = std::move(choice.reason);
     blocks_.resize(depth);
-    // Reserve all memory now, so that handling a completed block never allocates.
+    // Reserve all memory now, so that handling a completed block does not allocate.
     free_.reserve(depth);
     ready_.reserve(depth);
     batch_.reserve(depth);
@@ -98,7 +98,8 @@ void Worker::turn() {
   if (overlap || under_way_ == 0) fill();
   send();
   if (under_way_ == 0) {
-    // The blocks were refused or conflict with other workers' writes: no completion will wake us.
+    // The blocks were refused or conflict with writes of other workers, so no completion will wake
+    // this thread.
     if (!ready_.empty()) rest();
     return;
   }
@@ -136,8 +137,8 @@ void Worker::unclaim(Block& block) noexcept {
   block.claimed = false;
 }
 
-/// Drops a block that is not submitted if its request has stopped or `patience` has expired.
-/// Returns true if so.
+/// Drops a block that has not been submitted if its request has stopped or `patience` has expired.
+/// Returns true if it was dropped.
 bool Worker::give_up(Block& block) {
   Request& request = *block.slice->request;
   int error = 0;
@@ -194,8 +195,8 @@ bool Worker::next_piece(Slice& slice, Range& piece) {
   return false;
 }
 
-/// Direct reads transfer whole units, writes exactly the piece. A bounce buffer replaces memory of
-/// the caller that is too small or not aligned for that.
+/// Direct reads transfer whole units; direct writes transfer exactly the piece. If the caller's
+/// memory is too small or not aligned, a bounce buffer replaces it.
 void Worker::prepare(Slice& slice, const Range& piece) {
   auto& job = slice.request->job_;
   auto& file = *job.file;
@@ -260,7 +261,7 @@ void Worker::settle(Block& block) {
     ready_.push_back(&block);
   };
   if (result == -EINTR || result == -EAGAIN) return again(block);
-  // Some file systems accept O_DIRECT but reject direct transfers with various errors.
+  // Some file systems accept O_DIRECT but then reject direct transfers, with various errors.
   if ((result == -EINVAL || result == -EOPNOTSUPP) && block.direct) return go_through_cache();
   if (result <= 0) {
     fail(request, result < 0 ? static_cast<int>(-result) : block.write ? EIO : -1, block.offset);
@@ -301,8 +302,8 @@ bool Worker::end_slice(Slice& slice) {
     slice.edges.swap(request.edges_);
   }
   if (!slice.edges.empty()) {
-    // The edges start when no direct write of this request is in flight, because the page cache may
-    // hold both in one folio.
+    // Write the edges only now that no direct write of this request is in flight, because the page
+    // cache may hold an edge and directly written data in one folio.
     request.job_.file->stop_direct();
     return false;
   }

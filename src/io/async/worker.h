@@ -26,10 +26,10 @@ class Worker {
   /// The part of a request that one worker processes.
   struct Slice {
     std::shared_ptr<Request> request;
-    Range left;                // not yet cut into blocks
-    int under_way = 0;         // in-flight blocks
-    std::vector<Range> edges;  // written after all other blocks of the request
-    bool last = false;         // writes the edges, then completes the request
+    Range left;                // range not yet cut into blocks
+    int under_way = 0;         // number of in-flight blocks
+    std::vector<Range> edges;  // ranges that are written after all other blocks of the request
+    bool last = false;         // whether this slice writes the edges and then completes the request
   };
 
  private:
@@ -41,11 +41,13 @@ class Worker {
     std::int64_t start = 0;  // offset at which the transfer began
     char* bounce = nullptr;  // aligned buffer that replaces the caller's memory
     bool direct = false;
-    bool claimed = false;  // registered in the file's WriteConflicts as `claim`, `claim_direct`
+    bool claimed =
+        false;  // whether `claim` and `claim_direct` are registered in the file's WriteConflicts
     Range claim;
     bool claim_direct = false;
     bool in_system = false;
-    Clock::time_point refused;  // time of the first of a series of refusals; the epoch if none
+    Clock::time_point
+        refused;  // time of the first refusal since the last success; the epoch if none
   };
   using Memory = std::unique_ptr<char, void (*)(void*)>;
   /// Memory of a broken queue. It is never freed, because the system may still access it.
@@ -89,16 +91,16 @@ class Worker {
   std::condition_variable work_;
   Slices new_;
   bool stopping_ = false;
-  // Used only by this thread:
+  // The members below are used only by this thread.
   Slices slices_;
   std::vector<Block> blocks_;
   std::vector<Block*> free_;
-  std::vector<Block*> ready_;     // in the order of the slices
-  std::vector<Transfer*> batch_;  // the blocks of ready_ that have their claims
+  std::vector<Block*> ready_;     // blocks to submit, in the order of the slices
+  std::vector<Transfer*> batch_;  // blocks of ready_ that hold their claims
   std::vector<Transfer*> done_;
-  bool reaping_ = false;   // done_ is being filled by the queue
+  bool reaping_ = false;   // the queue is filling done_
   bool refusals_ = false;  // some ready blocks were just refused
-  bool broken_ = false;    // the queue is unusable, see why_broken_
+  bool broken_ = false;    // the queue is unusable; why_broken_ has the reason
   std::string why_broken_;
   std::unique_ptr<Lost> lost_;
   std::size_t under_way_ = 0;

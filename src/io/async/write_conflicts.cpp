@@ -20,7 +20,7 @@ Range whole_pieces(const Range& range) {
 }  // namespace
 
 std::shared_ptr<WriteConflicts> WriteConflicts::of(dev_t device, ino_t number) {
-  // Never destroyed: files may be open during static destruction.
+  // Never destroyed, because files may be open during static destruction.
   static auto& mutex = *new std::mutex;
   static auto& all = *new std::map<std::pair<dev_t, ino_t>, std::weak_ptr<WriteConflicts>>;
   const std::lock_guard lock(mutex);
@@ -35,8 +35,8 @@ std::shared_ptr<WriteConflicts> WriteConflicts::of(dev_t device, ino_t number) {
 
 bool WriteConflicts::begin(const Range& range, bool direct) {
   const std::lock_guard lock(mutex_);
-  // Starvation is impossible: only few blocks wait, near each other, and later blocks are
-  // elsewhere.
+  // A waiting write cannot starve: only a few blocks near each other wait, and later blocks are in
+  // other parts of the file.
   const auto& others = direct ? cached_ : direct_;
   if (std::any_of(others.begin(), others.end(), [&](const Range& other) {
         return meet(whole_pieces(other), whole_pieces(range));

@@ -1,4 +1,4 @@
-// Decides which writes to one file may be in flight together.
+// Decides which writes to one file may be in flight at the same time.
 #pragma once
 
 #include <sys/types.h>
@@ -11,15 +11,15 @@
 
 namespace anyaccel::ops::aio {
 
-/// This process's writes to one file, through any descriptor. Keeps a direct write and a buffered
-/// write apart if they are close: the page cache holds neighbouring pages in one folio, and a
-/// direct write cannot invalidate its range while the folio is being changed. Later reads would
-/// then return the old bytes. Thread-safe.
+/// This process's writes to one file, through any descriptor. Prevents a direct write and a
+/// buffered write from being in flight at the same time if they are close. The page cache holds
+/// neighboring pages in one folio, and a direct write cannot invalidate its range while the folio
+/// is being changed; later reads would then return the old bytes. Thread-safe.
 class WriteConflicts {
  public:
-  /// Returns the same object for the same file as long as anyone holds it.
+  /// Returns the same object for the same file as long as any reference to it exists.
   static std::shared_ptr<WriteConflicts> of(dev_t device, ino_t number);
-  /// Registers a write. Returns false without registering it if it must wait for a write of the
+  /// Registers a write. Returns false, without registering it, if it must wait for a write of the
   /// other kind.
   bool begin(const Range& range, bool direct);
   void end(const Range& range, bool direct) noexcept;

@@ -41,10 +41,10 @@ std::int64_t parse_bytes(const std::string& text) {
   if (failure != std::errc{} || number < 0 || shift < 0 ||
       number > std::numeric_limits<std::int64_t>::max() >> shift)
     throw Error(ErrorCode::invalid_argument, "pin_memory",
-                {.what = "the limit of pinned memory makes no sense",
+                {.what = "invalid limit of pinned memory",
                  .got = text,
-                 .want = "a number with B, KiB, MiB, GiB or TiB",
-                 .hint = "correct ANYACCEL_PIN_MEMORY_LIMIT"});
+                 .want = "a number of bytes, or a number with KiB, MiB, GiB or TiB",
+                 .hint = "set ANYACCEL_PIN_MEMORY_LIMIT to such a size"});
   return number << shift;
 }
 
@@ -55,7 +55,7 @@ Pool::~Pool() {
 }
 
 Pool& Pool::shared() {
-  // Never destroyed: tensors may outlive all other static objects.
+  // Never destroyed, because tensors may outlive all other static objects.
   static auto* pool = [] {
     auto made = std::make_unique<Pool>();
     if (const char* limit = std::getenv("ANYACCEL_PIN_MEMORY_LIMIT");
@@ -88,7 +88,8 @@ void* Pool::allocate(std::size_t bytes) {
   return pointer(*address);
 }
 
-/// Returns the smallest free block on the node that is large enough and wastes at most a quarter.
+/// Returns the smallest free block on the node that is large enough and wastes at most a quarter of
+/// its size.
 std::optional<std::uintptr_t> Pool::reuse(std::size_t size, int node) {
   const std::pair<const std::uintptr_t, Block>* best = nullptr;
   for (const auto& entry : blocks_) {
@@ -102,7 +103,7 @@ std::optional<std::uintptr_t> Pool::reuse(std::size_t size, int node) {
 }
 
 /// Results of the system calls for a new block. They run without the pool's lock, because locking
-/// creates the pages, which takes about a second for a few GiB.
+/// memory creates its pages, which takes about a second for a few GiB.
 struct Pool::New {
   void* address = nullptr;
   int error = 0;
@@ -118,7 +119,7 @@ Pool::New Pool::ask_system(std::size_t size, int node) noexcept {
   return out;
 }
 
-/// `lock` holds the pool's mutex, on entry and on return.
+/// `lock` must hold the pool's mutex, and holds it again on return.
 std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t size, int node) {
   const auto bytes = static_cast<std::int64_t>(size);
   const auto over = [&](std::int64_t more) {
@@ -126,7 +127,7 @@ std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t si
   };
   if (over(bytes)) trim_locked();
   if (over(bytes)) fail(size, 0);
-  // Count the bytes before unlocking, so that concurrent threads cannot exceed the limit together.
+  // Count the bytes before unlocking, so that concurrent threads do not exceed the limit together.
   statistics_.held_bytes += bytes;
   lock.unlock();
   auto block = ask_system(size, node);
@@ -164,21 +165,21 @@ std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t si
 }
 
 void Pool::fail(std::size_t bytes, int error) const {
-  const auto held = " while " + in_bytes(statistics_.held_bytes) + " are pinned here";
+  const auto held = " while " + in_bytes(statistics_.held_bytes) + " are pinned";
   if (error == 0)
     throw Error(ErrorCode::out_of_memory, kWhere,
-                {.what = "the limit of pinned memory is reached",
-                 .got = "a wish for " + std::to_string(bytes) + " bytes" + held,
-                 .want = "at most " + in_bytes(statistics_.limit) + " in all",
+                {.what = "the limit of pinned memory would be exceeded",
+                 .got = "a request for " + std::to_string(bytes) + " bytes" + held,
+                 .want = "at most " + in_bytes(statistics_.limit) + " in total",
                  .hint = "free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"});
   const auto limit = system_->lock_limit();
   const bool endless = limit == std::numeric_limits<std::uint64_t>::max();
   throw Error(
       ErrorCode::out_of_memory, kWhere,
-      {.what = std::string("the system refuses to lock memory: ") + std::strerror(error),
-       .got = "a wish for " + std::to_string(bytes) + " bytes" + held,
-       .want = endless ? "memory that is free"
-                       : "RLIMIT_MEMLOCK, now " + std::to_string(limit) + " bytes, to be higher",
+      {.what = std::string("cannot lock memory: ") + std::strerror(error),
+       .got = "a request for " + std::to_string(bytes) + " bytes" + held,
+       .want = endless ? "enough free memory"
+                       : "a higher RLIMIT_MEMLOCK than " + std::to_string(limit) + " bytes",
        .hint = endless ? "free memory on this machine or in its container"
                        : "raise it: `ulimit -l`, LimitMEMLOCK= of a service, --ulimit memlock= of "
                          "a container"});

@@ -1,4 +1,5 @@
-// Page-locked host memory: counted, placed on a NUMA node, reused, limited. Independent of torch.
+// Page-locked host memory that is counted, placed on a NUMA node, reused and limited. Independent
+// of torch.
 #pragma once
 
 #include <cstddef>
@@ -16,57 +17,60 @@ namespace anyaccel::ops::pin {
 class System {
  public:
   virtual ~System() = default;
-  /// Returns null if there is no address space or memory left.
+  /// Returns null if there is not enough address space or memory.
   virtual void* map(std::size_t bytes) noexcept;
   virtual void unmap(void* address, std::size_t bytes) noexcept;
   virtual int lock(void* address, std::size_t bytes) noexcept;
   virtual int bind(void* address, std::size_t bytes, int node) noexcept;
   virtual int node_count() const noexcept;
   virtual int current_node() const noexcept;          ///< NUMA node on which this thread runs
-  virtual std::uint64_t lock_limit() const noexcept;  ///< RLIMIT_MEMLOCK
+  virtual std::uint64_t lock_limit() const noexcept;  ///< value of RLIMIT_MEMLOCK
 };
 
-/// In bytes, or numbers of calls since the pool was created.
+/// Sizes are in bytes. The other members are numbers of calls since the pool was created.
 struct Statistics {
-  std::int64_t used_bytes = 0;  ///< in blocks that are in use
+  std::int64_t used_bytes = 0;  ///< size of the blocks in use
   std::int64_t used_peak = 0;
-  std::int64_t held_bytes = 0;  ///< locked or being locked, including free blocks
+  std::int64_t held_bytes =
+      0;  ///< size of memory that is locked or being locked, including free blocks
   std::int64_t held_peak = 0;
   /// Maximum of held_bytes; 0 leaves the limit to the system.
   std::int64_t limit = 0;
-  std::int64_t taken = 0;      ///< allocations
-  std::int64_t reused = 0;     ///< allocations served from free blocks
-  std::int64_t misplaced = 0;  ///< blocks that the system did not place on the requested node
+  std::int64_t taken = 0;   ///< number of allocations
+  std::int64_t reused = 0;  ///< number of allocations served from free blocks
+  std::int64_t misplaced =
+      0;  ///< number of blocks that the system did not place on the requested node
 };
 
-/// Normally one per process: `shared()`. Thread-safe. Threads do not block each other while the
-/// system locks memory. Memory locks are not inherited across fork().
+/// Usually there is one pool per process, `shared()`. Thread-safe. Threads do not block each other
+/// while the system locks memory. Children do not inherit memory locks across fork().
 class Pool {
  public:
   explicit Pool(std::unique_ptr<System> system = std::make_unique<System>());
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
-  /// The process's pool, limited by ANYACCEL_PIN_MEMORY_LIMIT. Throws `invalid_argument` if the
-  /// variable's value is invalid.
+  /// Returns the process's pool, limited by ANYACCEL_PIN_MEMORY_LIMIT. Throws `invalid_argument` if
+  /// the variable is invalid.
   static Pool& shared();
 
-  /// Allocates page-aligned, locked, uninitialized memory on the NUMA node of this thread; null for
-  /// 0 bytes. Throws `out_of_memory`, naming the limit that was reached.
+  /// Allocates page-aligned, locked, uninitialized memory on the NUMA node of this thread. Returns
+  /// null for 0 bytes. Throws `out_of_memory`, naming the limit that was reached.
   void* allocate(std::size_t bytes);
-  /// Marks a block as no longer owned: contains() returns false for it, and the statistics count it
-  /// as free. The memory stays valid until give_back(). Returns false if the address is not the
+  /// Ends the ownership of a block: contains() then returns false for it, and the statistics count
+  /// it as free. The memory stays valid until give_back(). Returns false if the address is not the
   /// start of a block in use.
   bool retire(void* address);
-  /// Makes an unused block available for the next allocation.
+  /// Makes a block available for the next allocation.
   void give_back(void* address) noexcept;
-  /// Returns true if all these bytes are in one block in use.
+  /// Returns true if all these bytes are in one block that is in use.
   bool contains(const void* address, std::size_t bytes) const;
   /// Returns free blocks to the system.
   void trim();
   void set_limit(std::int64_t bytes);
   Statistics statistics() const;
-  /// Reason why the last misplaced block was not placed; empty if there was none.
+  /// Returns why the last misplaced block was not placed on the requested node; empty if there was
+  /// none.
   std::string placement_problem() const;
 
  private:
@@ -91,7 +95,7 @@ class Pool {
   std::string placement_problem_;
 };
 
-/// Parses "8GiB", "512MiB", "1000000"; throws `invalid_argument` for other texts.
+/// Parses sizes such as "8GiB", "512MiB" or "1000000". Throws `invalid_argument` for other texts.
 std::int64_t parse_bytes(const std::string& text);
 
 }  // namespace anyaccel::ops::pin

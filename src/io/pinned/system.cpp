@@ -16,7 +16,7 @@ namespace anyaccel::ops::pin {
 namespace {
 
 constexpr std::size_t kLargePage = 2 << 20;
-// MPOL_PREFERRED of linux/mempolicy.h: another node is better than no memory.
+// MPOL_PREFERRED of linux/mempolicy.h: memory on another node is better than none.
 constexpr int kPreferred = 1;
 
 }  // namespace
@@ -57,7 +57,7 @@ int System::bind(void* address, std::size_t bytes, int node) noexcept {
 }
 
 int System::node_count() const noexcept {
-  // "0", "0-3" or "0,2-3": there are several nodes if the list contains "-" or ",".
+  // For example "0", "0-3" or "0,2-3". There are several nodes if the list contains "-" or ",".
   std::ifstream file("/sys/devices/system/node/has_memory");
   std::string list;
   if (!(file >> list)) return 1;

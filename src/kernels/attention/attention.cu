@@ -1,4 +1,4 @@
-// Attention on CUDA, dense or block-sparse. attention_blocks.h has the code of the thread blocks.
+// CUDA kernels of dense and block-sparse attention. The thread-block code is in attention_blocks.h.
 #include "kernels/attention/attention_blocks.h"
 #include "kernels/cuda/kernels.h"
 

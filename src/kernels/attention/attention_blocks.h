@@ -1,18 +1,19 @@
-// Dense and block-sparse attention by thread blocks, forward and backward. The code also runs on
-// the host, where the tests run it. Plain pointers, no torch and no CUDA.
+// Dense and block-sparse attention for CUDA thread blocks, forward and backward. The code is also
+// compiled for the host, where the tests run it. It uses plain pointers and is independent of torch
+// and CUDA.
 //
 // `each(function)` is one phase of a thread block: it calls function(lane) for all attention_lanes
-// threads and then synchronizes them. A thread block owns a tile of `own` queries or keys and
-// visits the rows that these attend to or are attended by, `other` rows at a time. Only the scores
-// of two tiles are in shared memory at once. Each sum is computed by a single thread block, so
-// results are bitwise reproducible.
+// threads and then synchronizes them. A thread block owns a tile of `own` queries (or keys). It
+// loops over the keys that these queries attend to (or the queries that attend to these keys),
+// `other` rows at a time. Only the scores between two tiles are in shared memory at any time. Each
+// sum is computed by a single thread block, so results are bitwise reproducible.
 #pragma once
 
 #include "kernels/attention/attention_tiles.h"
 
 namespace anyaccel::ops {
 
-/// One task of a thread block.
+/// A thread block that processes one task.
 template <typename T, typename Real, typename Each>
 struct AttentionBlock : AttentionTiles<T, Real, Each> {
   using Tiles = AttentionTiles<T, Real, Each>;
@@ -27,11 +28,11 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
 
   using Tiles::Tiles;
 
-  // Softmax: parts() lanes work on each query.
+  // parts() threads share the softmax of each query.
   ANYACCEL_ON_BOTH int parts_log() const { return lanes_log - plan.own_log; }
   ANYACCEL_ON_BOTH int parts() const { return lanes >> plan.own_log; }
 
-  /// Running maximum of a query's scores.
+  /// Returns the maximum of a query's scores so far, including the current tile.
   ANYACCEL_ON_BOTH Real greatest(int query) const {
     Real most = m.shift[query];
     for (int part = 0; part < parts(); ++part) {
@@ -42,7 +43,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
   }
 
   /// Returns the factor that rescales the sums so far, and sets `from` to the value to subtract
-  /// from scores.
+  /// from the scores.
   ANYACCEL_ON_BOTH Real again(int query, Real most, Real* from) const {
     *from = subtrahend(most);
     return attention_exp(m.shift[query] - *from);
@@ -66,7 +67,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
           lane, m.sums, [&](int row) { return m.inverse[row] == 0 ? 0 : 1 / m.inverse[row]; },
           c.out);
       if (!c.stats || lane >= plan.own || first + lane >= c.length) return;
-      // Stored separately: the logarithm of the sum would be lost next to a maximum of -1e9.
+      // Store the maximum and the sum separately. If the logarithm of the sum were added to a
+      // maximum of -1e9, it would be lost to rounding.
       const Real sum = m.inverse[lane];
       Real* const to = c.stats + 2 * (index * c.length + first + lane);
       to[0] = sum == 0 ? 0 : m.shift[lane];
@@ -129,7 +131,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// Computes delta, the negated dot product of gradient and output, for prepared_rows queries.
+  /// Computes delta, the negated dot product of the output and its gradient, for prepared_rows
+  /// queries.
   ANYACCEL_ON_BOTH void prepare(std::int64_t task) {
     constexpr int share = lanes / prepared_rows;
     at_head(task / plan.tiles);
@@ -239,8 +242,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// Computes a tile of the gradient of the position embeddings: the sum over the batch entries and
-  /// heads that share it.
+  /// Computes one tile of the gradient of the position embeddings, summed over the batch entries
+  /// and heads that share the embeddings.
   ANYACCEL_ON_BOTH void backward_positions(std::int64_t task) {
     const std::int64_t slice = task / (plan.tiles * plan.tiles),
                        tile = task % (plan.tiles * plan.tiles);
@@ -282,7 +285,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
   }
 };
 
-/// Runs one task of a step on a thread block.
+/// Runs one task of a step on the calling thread block.
 template <typename T, typename Real, AttentionStep step, typename Each>
 ANYACCEL_ON_BOTH void attention_task(const AttentionLaunch<Real>& launch, const AttentionPlan& plan,
                                      const Each& each, char* memory, std::int64_t task) {

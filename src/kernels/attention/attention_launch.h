@@ -1,5 +1,5 @@
-// The arguments of attention on CUDA, and how the work is divided among thread blocks. Plain
-// pointers, no torch and no CUDA.
+// Arguments of the CUDA attention kernels, and the division of the work among thread blocks. Uses
+// plain pointers; independent of torch and CUDA.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,21 @@
 namespace anyaccel::ops {
 
 constexpr int attention_lanes = 128;
-constexpr int attention_rows = 64;  // maximum rows of a tile
+constexpr int attention_rows = 64;  // maximum number of rows per tile
 constexpr int prepared_rows = 16;   // queries per thread block in the prepare step
-/// Maximum shared memory of a thread block, available on all devices from sm_80 on.
+/// Maximum shared memory per thread block. All devices from sm_80 on have this much.
 constexpr std::size_t attention_most_bytes = 96 * 1024;
 
-/// A tensor [batch, heads, rows, dim] with its strides in elements; dim is contiguous.
+/// A tensor [batch, heads, rows, dim] with strides in elements; `dim` is contiguous.
 template <typename Pointer>
 struct HeadArray {
   Pointer at;
   std::int64_t batch, head, row;
 };
 
-/// Type of a term that is added to the scores [batch, heads, queries, keys]: `real` is the type of
-/// the arithmetic, `element` that of the tensors, and `seen` a byte mask whose zeros hide keys.
+/// Element type of a term that is added to the scores [batch, heads, queries, keys]: `real` is the
+/// type of the arithmetic, `element` is the type of the tensors, and `seen` is a byte mask in which
+/// zeros hide keys.
 enum class BiasKind { none, real, element, seen };
 struct AttentionBias {
   const void* at;
@@ -34,29 +35,31 @@ struct AttentionBias {
 template <typename Real>
 struct AttentionLaunch {
   HeadArray<const void*> q, k, v, grad;
-  HeadArray<void*> out;  ///< an input of the backward pass
+  HeadArray<void*> out;  ///< output of the forward pass, input of the backward pass
   HeadArray<void*> dq, dk, dv;
   AttentionBias bias[3];
-  /// [batch][heads][rows][2]: maximum score and 1 / sum of exp(score - maximum); both 0 if a query
-  /// sees no key. Null if not needed.
+  /// [batch][heads][rows][2]: the maximum score and 1 / sum of exp(score - maximum). Both are 0 for
+  /// a query that attends to no key. Null if not needed.
   Real* stats;
-  Real* delta;  ///< [batch][heads][rows], computed in the first step of the backward pass
-  /// Gradient of the position embeddings, [drpe_batches][drpe_heads][rows][rows], or null. Both
-  /// counts are 1 or those of the call.
+  Real* delta;  ///< [batch][heads][rows], computed by the first step of the backward pass
+  /// Gradient of the position embeddings, [drpe_batches][drpe_heads][rows][rows], or null.
+  /// drpe_batches is 1 or `batch`, and drpe_heads is 1 or `heads`.
   Real* drpe;
   std::int64_t drpe_batches, drpe_heads;
-  /// [heads][blocks][blocks], heads `layout_head` apart: the key blocks that each query block sees.
-  /// Null for dense attention.
+  /// [heads][blocks][blocks] with a stride of `layout_head` between heads: nonzero if the query
+  /// block attends to the key block. Null for dense attention.
   const unsigned char* layout;
   std::int64_t layout_head, blocks;
   std::int64_t batch, heads, length;
-  int dim, block;  ///< block: a multiple of 16; used only with a layout
-  bool vectors;    ///< all input rows are aligned to 16 bytes and have a multiple of 16 bytes
+  int dim, block;  ///< block: multiple of 16, used only with a layout
+  bool vectors;    ///< input rows are 16-byte aligned, and their sizes are multiples of 16 bytes
   Real scale;
-  Dropout dropout;  ///< of the weights; row (batch * heads + head) * length + query, column key
+  /// Dropout of the attention weights. The row is (batch * heads + head) * length + query, and the
+  /// column is the key.
+  Dropout dropout;
 };
 
-/// The steps of both passes, in order.
+/// Steps of the forward and the backward pass, in execution order.
 enum class AttentionStep { forward, prepare, queries, keys, positions };
 
 struct AttentionPlan {
@@ -74,7 +77,7 @@ struct AttentionPlan {
   }
 };
 
-/// CUDA kernels. They return null on success, or the CUDA error message.
+/// CUDA kernels. Each returns null on success and the CUDA error message on failure.
 const char* cuda_attention_forward(const AttentionLaunch<float>& launch, Element element,
                                    void* stream);
 const char* cuda_attention_forward(const AttentionLaunch<double>& launch, void* stream);

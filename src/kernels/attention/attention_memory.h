@@ -1,5 +1,5 @@
-// The shared memory of a thread block of attention, and the tile sizes that fit in it. Also for the
-// host.
+// Shared memory of an attention thread block, and the tile sizes that fit in it. Also compiled for
+// the host.
 #pragma once
 
 #include "kernels/attention/attention_launch.h"
@@ -7,8 +7,9 @@
 
 namespace anyaccel::ops {
 
-/// Shared memory of a thread block. 16-bit weights and changes, which are factors of products, have
-/// buffers of their own. In float and double they overwrite the scores and the products.
+/// Shared memory of a thread block. For 16-bit types, `weights` and `changes`, which are operands
+/// of matrix products, have separate buffers. In float and double, they overwrite `scores` and
+/// `products`.
 template <typename T, typename Real>
 struct AttentionMemory {
   static constexpr bool narrow = !std::is_same_v<T, Real>;
@@ -17,7 +18,8 @@ struct AttentionMemory {
   Real *scores = nullptr, *products = nullptr, *sums = nullptr, *more = nullptr;
   Real *shift, *inverse, *delta, *partial, *partial_sum;
   std::uint64_t* keys;
-  /// `there` and `count`: the blocks in the layout. `rows`: the rows of the current other tile.
+  /// `there` and `count` list the blocks that the layout contains. `rows` holds the row numbers of
+  /// the other tile, with which the block's own tile is being multiplied.
   std::int32_t *there, *rows, *count;
   std::uint32_t* flags;
   int row, sum_row, score_row, weight_row;

@@ -1,4 +1,5 @@
-// Tiles of attention in shared memory: their rows, loads and stores, and scores. Also for the host.
+// Operations on attention tiles in shared memory: row numbers, loads, stores and scores. Also
+// compiled for the host.
 #pragma once
 
 #include "kernels/attention/attention_memory.h"
@@ -8,15 +9,15 @@
 
 namespace anyaccel::ops {
 
-/// Code that all steps share: rows of tiles, loads and stores, scores.
+/// Code that all steps share.
 template <typename T, typename Real, typename Each>
 struct AttentionTiles {
   const AttentionLaunch<Real>& c;
   const AttentionPlan& plan;
   const Each& each;
   const AttentionMemory<T, Real>& m;
-  std::int64_t index, batch, head;  ///< of the task; index: batch * heads + head
-  std::int64_t first;               ///< first row of the own tile
+  std::int64_t index, batch, head;  ///< of the current task; index is batch * heads + head
+  std::int64_t first;               ///< first row of the block's own tile
 
   static constexpr int lanes = attention_lanes;
 
@@ -37,14 +38,15 @@ struct AttentionTiles {
     return batch * array.batch + head * array.head + row * array.row;
   }
 
-  // Rows of tiles. The rows of the own tile are consecutive; those of the other tile come from the
-  // blocks in the layout. -1 means no row.
+  // Row numbers of the block's own tile and of the other tile, with which it is multiplied. Rows of
+  // the own tile are consecutive. With a layout, rows of the other tile come from the blocks in the
+  // layout. -1 marks a missing row.
 
   ANYACCEL_ON_BOTH std::int64_t own_row(int i) const {
     return first + i < c.length ? first + i : -1;
   }
 
-  /// Row and column of element i in a tile whose column count is a power of 2.
+  /// Row and column of element i in a tile. The number of columns is a power of 2.
   struct Place {
     int row, column;
   };
@@ -52,8 +54,8 @@ struct AttentionTiles {
     return {i >> columns_log, i & ((1 << columns_log) - 1)};
   }
 
-  /// Row i of the other tile that starts at `begin`, counted in all rows or in the blocks of
-  /// `there`.
+  /// Returns the number of row i of the other tile. The tile starts at `begin`, which counts all
+  /// rows in dense attention and the rows of the blocks in `there` otherwise.
   ANYACCEL_ON_BOTH std::int64_t other_row(std::int64_t begin, int i) const {
     std::int64_t row = begin + i;
     if (c.layout) {
@@ -68,8 +70,8 @@ struct AttentionTiles {
     return c.layout[head * c.layout_head + query_block * c.blocks + key_block] != 0;
   }
 
-  /// Calls then(begin) for each tile of rows that interact with the own tile. `by_query`: the own
-  /// rows are queries, the others keys.
+  /// Calls then(begin) for each tile of rows that interact with the block's own tile. If `by_query`
+  /// is set, the block's own rows are queries and the other rows are keys; otherwise the reverse.
   template <typename Then>
   ANYACCEL_ON_BOTH void each_other(bool by_query, const Then& then) const {
     if (!c.layout) {
@@ -97,7 +99,7 @@ struct AttentionTiles {
     }
   }
 
-  /// to[i] = from[row_at(i)], zero-padded for missing rows and after the last column.
+  /// Sets to[i] = from[row_at(i)]. Missing rows and columns past the last one are zero-filled.
   template <typename RowAt>
   ANYACCEL_ON_BOTH void load(int lane, const HeadArray<const void*>& from, int rows,
                              const RowAt& row_at, T* to) const {
@@ -122,7 +124,7 @@ struct AttentionTiles {
     }
   }
 
-  /// Stores sums of the own rows, multiplied by factor(row).
+  /// Stores the sums of the block's own rows, multiplied by factor(row).
   template <typename FactorOf>
   ANYACCEL_ON_BOTH void store(int lane, const Real* from, const FactorOf& factor,
                               const HeadArray<void*>& to) const {
@@ -141,7 +143,8 @@ struct AttentionTiles {
     }
   }
 
-  /// Loads the backward pass's values of each query in a tile, and the query's dropout key.
+  /// Loads the dropout key of each query in a tile and, for the backward pass, the query's shift,
+  /// inverse and delta.
   template <typename RowAt>
   ANYACCEL_ON_BOTH void load_queries(int lane, int rows, const RowAt& row_at, bool backward) const {
     if (lane >= rows) return;
@@ -154,7 +157,7 @@ struct AttentionTiles {
     if (c.dropout.threshold && row >= 0) m.keys[lane] = draws::row_key(c.dropout, place);
   }
 
-  /// Dropout factor of the weight of a query and a key.
+  /// Returns the dropout factor of the attention weight of a query and a key.
   ANYACCEL_ON_BOTH Real kept(int query, std::int64_t key) const {
     if (!c.dropout.threshold) return 1;
     const std::uint64_t of_row = m.keys[query];
@@ -164,7 +167,8 @@ struct AttentionTiles {
     return number >= c.dropout.threshold ? static_cast<Real>(c.dropout.scale) : 0;
   }
 
-  /// Score of a query and a key from their dot product; -inf if one of them does not exist.
+  /// Returns the score of a query and a key, given their dot product; -inf if either does not
+  /// exist.
   ANYACCEL_ON_BOTH Real score(Real product, std::int64_t query, std::int64_t key) const {
     if (query < 0 || key < 0) return no_score<Real>;
     Real out = product * c.scale;
@@ -182,7 +186,8 @@ struct AttentionTiles {
     return out;
   }
 
-  /// Dot products of a tile of queries and a tile of keys, [query][key].
+  /// Computes the dot products of a tile of queries and a tile of keys, [query][key]. With
+  /// `gradients`, also those of output gradients and values.
   ANYACCEL_ON_BOTH void multiply(int lane, int queries, int keys, bool gradients) const {
     multiply_tiles<Lie::nt>(lane, lanes,
                             TileProduct<T, Real>{queries, keys, plan.padded, m.q, m.row, m.k, m.row,
@@ -193,8 +198,7 @@ struct AttentionTiles {
                                                    m.row, m.products, m.score_row, false});
   }
 
-  /// Weight of a query and a key, and the gradient of their score, computed from the score and the
-  /// dot product of gradient and value.
+  /// Attention weight of a query and a key, and the gradient of their score.
   struct Change {
     Real weight, change;
   };

@@ -1,4 +1,4 @@
-// Divides the backward pass among threads. Independent of torch.
+// Divides the backward pass of block-sparse attention among threads. Independent of torch.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +8,17 @@
 
 namespace anyaccel::ops {
 
-/// Slices (a head, or the heads that share a part of rpe's gradient) are processed in parallel. If
-/// there are few slices, each is cut into groups x groups squares of blocks, processed in `groups`
-/// steps. In step s, row group r meets column group r + s, so no two squares of a step add to the
-/// same rows of dq, dk or dv. This needs no extra memory, and results do not depend on scheduling.
+/// Slices are processed in parallel. A slice is a head, or the heads that share a part of the
+/// gradient of rpe. If there are few slices, each is cut into groups x groups squares of blocks,
+/// which are processed in `groups` steps. In step s, row group r is paired with column group r + s,
+/// so no two squares of a step add to the same rows of dq, dk or dv. This needs no extra memory,
+/// and results do not depend on scheduling.
 struct Division {
   std::int64_t slices, groups, rows;
 
   Division(std::int64_t slice_count, std::int64_t block_rows, std::int64_t threads)
       : slices(std::max<std::int64_t>(1, slice_count)), groups(1), rows(block_rows) {
-    // Up to 4 threads, the division does not depend on the number of threads, so results are
+    // With up to 4 threads, the division does not depend on the number of threads, so results are
     // bitwise equal.
     const std::int64_t wanted = std::max<std::int64_t>(8, 2 * threads);
     groups = std::clamp<std::int64_t>((wanted + slices - 1) / slices, 1,

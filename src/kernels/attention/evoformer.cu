@@ -1,5 +1,5 @@
-// Attention with the biases of an Evoformer block on CUDA. evoformer_blocks.h has the code of the
-// thread blocks.
+// CUDA kernels of attention with the biases of an Evoformer block. The thread-block code is in
+// evoformer_blocks.h.
 #include "kernels/attention/evoformer_blocks.h"
 #include "kernels/cuda/kernels.h"
 

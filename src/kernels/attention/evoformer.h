@@ -1,5 +1,5 @@
-// Attention of one head with the two biases of an Evoformer block, over plain arrays. It never
-// stores a queries x keys matrix. Independent of torch.
+// Attention of one head with the two biases of an Evoformer block, on plain arrays. The queries x
+// keys matrix is never stored. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace anyaccel::ops {
 
-/// One batch entry and head. Rows have `dim` contiguous elements and are `<name>_row` elements
-/// apart. T, float or double, is the type of the arithmetic; the arrays have the type `element`, or
-/// double.
+/// One head of one batch entry. Rows have `dim` contiguous elements; the stride between rows is
+/// `<name>_row` elements. T (float or double) is the type of the arithmetic. With float, the arrays
+/// have the type given as `element`; with double, they are double.
 template <typename T>
 struct EvoformerHead {
   const void* q;
@@ -20,12 +20,13 @@ struct EvoformerHead {
   std::int64_t q_row, k_row, v_row;
   std::int64_t queries, keys, dim;
   T scale;
-  const void* bias1;  ///< null, or [keys], added to the scores of each query
-  const void* bias2;  ///< null, or [queries][keys], rows `bias2_row` apart
+  const void* bias1;  ///< [keys], added to the scores of every query; may be null
+  const void* bias2;  ///< [queries][keys] with a row stride of `bias2_row`; may be null
   std::int64_t bias2_row;
   void* out;  ///< output of the forward pass, input of the backward pass
   std::int64_t out_row;
-  /// [queries]: log of the sum of exp(score). -inf if a query sees no key; its output is then zero.
+  /// [queries]: logarithm of the sum of exp(score). -inf for a query that attends to no key, whose
+  /// output is zero.
   T* lse;
 };
 
@@ -37,18 +38,18 @@ struct EvoformerGrads {
   void* dk;
   void* dv;
   std::int64_t dq_row, dk_row, dv_row;
-  T* dbias1;  ///< null, or [keys]; overwritten with this head's gradient
-  T* dbias2;  ///< null, or [queries][keys], contiguous; accumulated
+  T* dbias1;  ///< [keys], overwritten with this head's gradient; may be null
+  T* dbias2;  ///< [queries][keys], contiguous, accumulated; may be null
 };
 
-/// Queries per step of the forward pass; ranges of queries begin at its multiples.
+/// Queries per step of the forward pass. Ranges of queries begin at multiples of this number.
 constexpr std::int64_t evoformer_tile = 32;
 
-/// Scratch memory per call, in elements, aligned to 64 bytes.
+/// Scratch memory per call, in elements. It must be aligned to 64 bytes.
 std::int64_t evoformer_forward_scratch(std::int64_t keys, std::int64_t dim) noexcept;
 std::int64_t evoformer_backward_scratch(std::int64_t keys, std::int64_t dim) noexcept;
 
-/// Computes the queries [begin, end).
+/// Computes the outputs of the queries [begin, end).
 void evoformer_forward(Isa isa, Element element, const EvoformerHead<float>& head,
                        std::int64_t begin, std::int64_t end, float* scratch) noexcept;
 void evoformer_forward(const EvoformerHead<double>& head, std::int64_t begin, std::int64_t end,

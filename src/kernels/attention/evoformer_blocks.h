@@ -1,9 +1,9 @@
-// Evoformer attention by thread blocks. The code also runs on the host, where the tests run it.
-// Plain pointers, no torch and no CUDA.
+// Evoformer attention for CUDA thread blocks. The code is also compiled for the host, where the
+// tests run it. It uses plain pointers and is independent of torch and CUDA.
 //
 // `each(function)` is one phase of a thread block: it calls function(lane) for all evoformer_lanes
-// threads and then synchronizes them. Only the scores of a tile of queries and a tile of keys are
-// in shared memory at once.
+// threads and then synchronizes them. Only the scores between one tile of queries and one tile of
+// keys are in shared memory at any time.
 #pragma once
 
 #include <cmath>
@@ -14,9 +14,9 @@
 namespace anyaccel::ops {
 
 constexpr int evoformer_lanes = 256;
-constexpr int evoformer_block = 16;  // queries or keys of a tile
+constexpr int evoformer_block = 16;  // queries or keys per tile
 
-/// A tensor [batch, entries, rows, heads, dim] with its strides in elements; a bias lacks some
+/// A tensor [batch, entries, rows, heads, dim] with strides in elements. Biases lack some of the
 /// dimensions.
 template <typename Pointer>
 struct EvoformerArray {
@@ -28,10 +28,10 @@ template <typename Real>
 struct EvoformerLaunch {
   EvoformerArray<const void*> q, k, v, grad, bias1, bias2;
   EvoformerArray<void*> out, dq, dk, dv;
-  EvoformerArray<Real*> lse;  ///< row stride 1
-  Real* dbias1;               ///< null, or [batch][entries][keys], accumulated
-  Real* dbias2;               ///< null, or [batch][heads][queries][keys], accumulated
-  /// [3][batch][entries][heads][queries]: shift, inverse and delta, computed in the first step of
+  EvoformerArray<Real*> lse;  ///< its row stride is 1
+  Real* dbias1;               ///< [batch][entries][keys], accumulated; may be null
+  Real* dbias2;               ///< [batch][heads][queries][keys], accumulated; may be null
+  /// [3][batch][entries][heads][queries]: shift, inverse and delta, computed by the first step of
   /// the backward pass.
   Real* rows;
   std::int64_t batch, entries, queries, keys, heads, dim;
@@ -44,7 +44,7 @@ ANYACCEL_ON_BOTH std::int64_t evoformer_tiles(std::int64_t rows) {
   return (rows + evoformer_block - 1) / evoformer_block;
 }
 
-/// Shared memory of a thread block, in numbers of Real; the same for all kinds of thread blocks.
+/// Shared memory of a thread block, in elements of type Real. It is the same for all steps.
 ANYACCEL_ON_BOTH std::int64_t evoformer_shared(std::int64_t dim) {
   return 6 * evoformer_block * dim + 2 * evoformer_block * evoformer_block + 4 * evoformer_block;
 }
@@ -61,7 +61,7 @@ ANYACCEL_ON_BOTH void add_atomically(Real* to, Real value) {
 #endif
 }
 
-/// A head and a tile, with the thread block's shared memory.
+/// A thread block that processes one tile of a head, and its shared memory.
 template <typename T, typename Real, typename Each>
 struct EvoformerBlock {
   const EvoformerLaunch<Real>& c;
@@ -99,7 +99,7 @@ struct EvoformerBlock {
     return batch * array.batch + entry * array.entry + row * array.row + head * array.head;
   }
 
-  /// to[row][i] = from[first_row + row][i] * factor, with zeros after the last row.
+  /// Sets to[row][i] = from[first_row + row][i] * factor. Rows past the last one are zero-filled.
   template <typename Pointer>
   ANYACCEL_ON_BOTH void load(int lane, const EvoformerArray<Pointer>& from, std::int64_t first_row,
                              std::int64_t rows, Real factor, Real* to) const {
@@ -129,8 +129,8 @@ struct EvoformerBlock {
     return sum;
   }
 
-  /// Score of a query and a key from their rows in shared memory; -inf if one of them does not
-  /// exist.
+  /// Returns the score of a query and a key whose rows are in shared memory; -inf if either does
+  /// not exist.
   ANYACCEL_ON_BOTH Real score(const Real* query_row, const Real* key_row, std::int64_t query,
                               std::int64_t key) const {
     if (key >= c.keys || query >= c.queries) return no_score<Real>;
@@ -159,8 +159,8 @@ struct EvoformerBlock {
     inverse[row] = sum;
   }
 
-  /// Calls then() for each tile of keys, after computing the exponentials of the scores of the
-  /// queries in `a`.
+  /// Computes the exponentials of the scores of the queries in `a` for each tile of keys, and calls
+  /// then() after each tile.
   template <typename Then>
   ANYACCEL_ON_BOTH void softmax(bool with_values, const Then& then) const {
     each([&](int lane) {
@@ -214,9 +214,9 @@ struct EvoformerBlock {
     });
   }
 
-  /// Computes, for each query, `shift` and `inverse` of weight = exp(score + shift) * inverse, and
-  /// delta, the negated dot product of gradient and output. Recomputes the sum if `lse` is too
-  /// large to contain it exactly.
+  /// Computes delta, the negated dot product of the output and its gradient, for each query. Also
+  /// computes `shift` and `inverse`, with which weight = exp(score + shift) * inverse. Recomputes
+  /// the sum if the magnitude of `lse` is too large for it to represent the sum accurately.
   ANYACCEL_ON_BOTH void prepare() const {
     each([&](int lane) {
       load(lane, c.q, first, c.queries, c.scale, a);
@@ -251,7 +251,8 @@ struct EvoformerBlock {
     });
   }
 
-  /// Loads a tile of queries: q into `a`, gradients into `e`, and the results of prepare().
+  /// Loads a tile of queries into `a`, their output gradients into `e`, and the results of
+  /// prepare().
   ANYACCEL_ON_BOTH void load_queries(int lane, std::int64_t query) const {
     load(lane, c.q, query, c.queries, c.scale, a);
     load(lane, c.grad, query, c.queries, 1, e);
@@ -268,7 +269,7 @@ struct EvoformerBlock {
     load(lane, c.v, key, c.keys, 1, d);
   }
 
-  /// Writes the weights to `scores` and the gradients of the scores to `changes`.
+  /// Writes the attention weights to `scores` and the gradients of the scores to `changes`.
   ANYACCEL_ON_BOTH void change(int lane, std::int64_t query, std::int64_t key) const {
     for (int i = lane; i < tile * tile; i += evoformer_lanes) {
       const int row = i / tile, column = i % tile;
@@ -281,7 +282,7 @@ struct EvoformerBlock {
     }
   }
 
-  /// Computes the gradients of a tile of queries, and of the biases.
+  /// Computes the gradients of a tile of queries and of the biases.
   ANYACCEL_ON_BOTH void backward_queries() const {
     each([&](int lane) {
       load_queries(lane, first);
@@ -344,7 +345,7 @@ struct EvoformerBlock {
   }
 };
 
-/// CUDA kernels. They return null on success, or the CUDA error message.
+/// CUDA kernels. Each returns null on success and the CUDA error message on failure.
 const char* cuda_evoformer_forward(const EvoformerLaunch<float>& launch, Element element,
                                    void* stream);
 const char* cuda_evoformer_forward(const EvoformerLaunch<double>& launch, void* stream);

@@ -1,11 +1,12 @@
 // Attention of one head with two biases, in float and in double.
 //
-// Scores are [query][key], with keys along the vector, because both biases and the gradient of one
-// of them have this layout. query_tile_isa.h, which uses [key][query], is as fast in the forward
-// pass (benchmarks/small_products.bench.py), but adds in a different order and requires a head
-// dimension of whole vectors. Keys, and values in the backward pass, are packed into panels,
-// [dim][32 keys], which products read sequentially. A tile of queries visits the keys in chunks and
-// carries the softmax's maximum and sum from chunk to chunk.
+// Scores are stored as [query][key] with keys along the vector, because both biases and the
+// gradient of bias2 have this layout. query_tile_isa.h, which uses [key][query], is as fast in the
+// forward pass (benchmarks/small_products.bench.py), but it adds in a different order and requires
+// a head dimension that is a multiple of the vector width. Keys (and in the backward pass also
+// values) are packed into panels, [dim][32 keys], which matrix products read sequentially. A tile
+// of queries processes the keys in chunks and carries the softmax's maximum and sum from chunk to
+// chunk.
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H)
 #undef ANYACCEL_ATTENTION_EVOFORMER_ISA_H
@@ -30,16 +31,16 @@ using Grads = EvoformerGrads<Real>;
 constexpr std::int64_t panel = 32;  // keys per panel
 // Keys per chunk, chosen so that a row of scores stays in the L1 cache.
 constexpr std::int64_t chunk = 256;
-// Queries per tile of the backward pass; dk and dv are read and written once per tile.
+// Queries per tile of the backward pass. dk and dv are read and written once per tile.
 constexpr std::int64_t backward_tile = 64;
-/// Largest magnitude of `lse` from which weights are computed. Larger values, as with a mask of
-/// -1e9, do not have enough digits for the logarithm of the sum.
+/// Largest magnitude of `lse` from which attention weights are computed. A larger value, for
+/// example with a mask of -1e9, does not have enough digits to include the logarithm of the sum.
 constexpr Real exact_lse = 128;
 
 constexpr std::int64_t whole(std::int64_t n, std::int64_t of) { return (n + of - 1) / of * of; }
 constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-/// Sizes of a head's packed arrays.
+/// Sizes of the packed arrays of a head.
 struct Packed {
   std::int64_t keys, width, dim;
 
@@ -49,7 +50,7 @@ struct Packed {
   std::int64_t rows() const { return keys * width; }
 };
 
-/// to[row][column] = from[row][column] * factor, padded with zeros to `width` columns.
+/// Sets to[row][column] = from[row][column] * factor, zero-padded to `width` columns.
 template <typename S>
 void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int64_t dim,
                std::int64_t width, Real factor, Real* to) {
@@ -61,14 +62,15 @@ void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int
   }
 }
 
-/// Packs rows into panels, with zeros after the last row.
+/// Packs rows into panels. Rows past the last one are zeros.
 void pack_panels(const Real* from, std::int64_t rows, const Packed& sizes, Real* to) {
   for (std::int64_t first = 0; first < sizes.keys; first += panel, to += panel * sizes.dim)
     transpose_rows(from + first * sizes.width, sizes.width, least(panel, rows - first), panel,
                    sizes.dim, 1, to, panel);
 }
 
-/// Converts bias1 to Real: zeros if it is null, and -inf after the last key to hide the padding.
+/// Converts bias1 to Real, or writes zeros if it is null. Writes -inf past the last key to hide the
+/// padding.
 template <typename S>
 void pack_bias(const Head& head, std::int64_t keys, Real* to) {
   const S* const bias = static_cast<const S*>(head.bias1);
@@ -78,7 +80,7 @@ void pack_bias(const Head& head, std::int64_t keys, Real* to) {
   for (std::int64_t i = head.keys; i < keys; ++i) to[i] = -infinity;
 }
 
-/// to[row][key] = rows times the panels of `keys` keys.
+/// Sets to[row][key] to the products of the rows and the panels of `keys` keys.
 void times_panels(const Real* rows, std::int64_t count, const Packed& sizes, const Real* panels,
                   std::int64_t keys, Real* to) {
   for (std::int64_t key = 0; key < keys; key += panel)
@@ -86,7 +88,7 @@ void times_panels(const Real* rows, std::int64_t count, const Packed& sizes, con
                             panel, to + key, chunk, nullptr, 1, 0, 0});
 }
 
-/// Calls function(key, bias2) for the vectors of a row of scores. bias2 is 0 after the last key.
+/// Calls function(key, bias2) for each vector of a row of scores. bias2 is 0 past the last key.
 template <typename S, typename Function>
 inline __attribute__((always_inline)) void each_score(const Head& head, std::int64_t query,
                                                       std::int64_t key, std::int64_t keys,
@@ -103,8 +105,8 @@ inline __attribute__((always_inline)) void each_score(const Head& head, std::int
     function(i, i < there ? load_some(bias + i, there - i) : Vec::of(0));
 }
 
-/// Adds the biases to a row of scores and replaces them by exp(score - maximum). Updates the
-/// maximum and the sum; returns the factor for sums of earlier chunks.
+/// Adds the biases to a row of scores, and replaces the scores by exp(score - maximum). Updates the
+/// maximum and the sum, and returns the factor that rescales the sums of earlier chunks.
 template <typename S>
 inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, std::int64_t keys,
                         const Real* bias1, Real* scores, Real* maximum, Real* sum) {
@@ -116,10 +118,10 @@ inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, 
         most = max_of(most, score);
       });
   const Real before = *maximum, now = greatest(most);
-  // If all scores so far are -inf, subtracting the maximum would give NaN.
+  // If all scores so far are -inf, subtracting the maximum would produce NaN.
   const Real from = now == -infinity ? 0 : now;
-  // Subtract before multiplying by log2(e): the bias may be the lowest float, and 1.44 times that
-  // overflows.
+  // Subtract before multiplying by log2(e), because the bias may be the lowest float, and 1.44
+  // times that value overflows.
   const Vec shift = Vec::of(-from), factor = Vec::of(log2_e);
   Vec all = Vec::of(0), other = Vec::of(0);
   for (std::int64_t i = 0; i < keys; i += 2 * Vec::width) {
@@ -137,7 +139,8 @@ inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, 
   return again[0];
 }
 
-/// Allocates arrays from the scratch memory. Each is a multiple of a cache line.
+/// Allocates arrays from the scratch memory. The size of each is rounded up to a multiple of 16
+/// elements.
 struct Parts {
   Real* at;
   Real* next(std::int64_t elements) {
@@ -222,8 +225,8 @@ struct BackwardScratch {
   }
 };
 
-/// Computes `shift` and `inverse` of weight = exp(score + shift) * inverse for a tile, from `lse`,
-/// or again from the scores if `lse` exceeds exact_lse.
+/// Computes `shift` and `inverse` of a tile, with which weight = exp(score + shift) * inverse. Uses
+/// `lse`, or the scores again if the magnitude of `lse` exceeds exact_lse.
 template <typename S>
 void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const Packed& sizes,
                   const BackwardScratch& s) {
@@ -254,8 +257,8 @@ void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const
   }
 }
 
-/// Replaces scores by weights, and the dot products of gradients and values by the gradients of the
-/// scores.
+/// Replaces the scores by attention weights, and the dot products of output gradients and values by
+/// the gradients of the scores.
 template <typename S>
 inline void change_row(const Head& head, const Grads& grads, std::int64_t query, std::int64_t q,
                        std::int64_t key, std::int64_t keys, const BackwardScratch& s) {
@@ -350,7 +353,7 @@ template <typename S>
 void forward(const Head& head, std::int64_t begin, std::int64_t end, Real* scratch) {
   const Packed sizes(head.keys, head.dim);
   const ForwardScratch s(scratch, sizes);
-  // The buffer for values temporarily holds the rows of the keys.
+  // The values' buffer temporarily holds the rows of the keys.
   pack_rows(static_cast<const S*>(head.k), head.k_row, head.keys, head.dim, sizes.width, 1,
             s.values);
   pack_panels(s.values, head.keys, sizes, s.keys);

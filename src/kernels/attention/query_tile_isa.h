@@ -1,7 +1,7 @@
-// Softmax and gradients of a tile of queries in the attention of one head, in float and in double.
+// Softmax and gradients for a tile of queries in the attention of one head, in float and in double.
 //
 // Scores are stored transposed, [key][query]. Queries lie along the vector, so the softmax needs no
-// horizontal sums, and keys and values are read in place. A tile visits the keys in chunks whose
+// horizontal sums, and keys and values are read in place. A tile processes the keys in chunks whose
 // scores stay in the L2 cache, and carries the softmax's maximum and sum from chunk to chunk. A
 // tile has `rows` queries, padded in memory to `width`, a multiple of 16.
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
@@ -19,15 +19,15 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr std::int64_t tile_queries = 64;       // maximum queries of a tile
+constexpr std::int64_t tile_queries = 64;       // maximum queries per tile
 constexpr std::int64_t chunk_elements = 16384;  // scores per chunk
 constexpr std::int64_t near_keys = 64;          // number of keys whose values stay in the L1 cache
 
-/// Arrays in the scratch memory. Each is a multiple of a cache line.
+/// Arrays in the scratch memory.
 struct Scratch {
   Real *packed, *packed2, *sums, *rows, *maximum, *sum, *rescale, *scores, *scores2, *scores3;
 
-  /// Number of elements for `arrays` arrays of scores.
+  /// Returns the number of elements for `arrays` arrays of scores.
   static constexpr std::int64_t elements(std::int64_t dim, std::int64_t arrays) {
     return tile_queries * (4 * dim + 3) + arrays * chunk_elements;
   }
@@ -54,7 +54,7 @@ inline void start_softmax(const Real* q, std::int64_t q_row, std::int64_t rows, 
   }
 }
 
-/// to[key][query] = rows of keys or values times packed queries or gradients.
+/// Sets to[key][query] to the products of rows (keys or values) and packed queries or gradients.
 inline void times_rows(const Real* rows, std::int64_t row, std::int64_t count, std::int64_t dim,
                        const Real* packed, std::int64_t width, Real* to) {
   multiply<false, false>(
@@ -73,9 +73,10 @@ inline void add_to_keys(const Real* values, std::int64_t step, std::int64_t keys
   }
 }
 
-constexpr std::int64_t side = 16;  // of a transposed square: a cache line of floats
+constexpr std::int64_t side = 16;  // side of a transposed square; a cache line of floats
 
-/// to[column][row] = from[row][column] for part of a side x side square; 0 for the other rows.
+/// Sets to[column][row] = from[row][column] for part of a side x side square. Missing rows are
+/// zero-filled.
 template <typename T>
 inline void load_transposed(const T* from, std::int64_t from_row, std::int64_t from_column,
                             std::int64_t rows, std::int64_t columns, Real* to) {
@@ -89,8 +90,8 @@ inline void load_transposed(const Real* from, std::int64_t from_row, std::int64_
   load_transposed<Real>(from, from_row, from_column, rows, columns, to);
 }
 
-/// scores[key][query] += mask[query][key]. With `hides`, zeros of the mask add -inf and other
-/// values are ignored.
+/// Computes scores[key][query] += mask[query][key]. With `hides`, zeros in the mask add -inf and
+/// other values are ignored.
 template <bool hides, typename T>
 void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_column,
                     std::int64_t rows, std::int64_t width, std::int64_t keys, Real* scores) {
@@ -110,9 +111,10 @@ void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_colu
     }
 }
 
-/// Replaces scores by exp(score - maximum). Updates the maximum and the sum of each query;
-/// `rescale` is the factor for the sums of earlier chunks. `parts` is the number of partial sums.
-/// Callers use different numbers only to keep their results bitwise stable; the speed is the same.
+/// Replaces the scores by exp(score - maximum), and updates the maximum and the sum of each query.
+/// Sets `rescale` to the factor that rescales the sums of earlier chunks. `parts` is the number of
+/// partial sums. Callers use different numbers only to keep their results bitwise stable; the speed
+/// is the same.
 template <int parts>
 inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t q = 0; q < width; q += Vec::width) {
@@ -126,10 +128,10 @@ inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& 
     }
     if (k < keys) most = max_of(most, Vec::load(scores + k * width));
     most = max_of(most, other);
-    // If all scores so far are -inf, subtracting the maximum would give NaN.
+    // If all scores so far are -inf, subtracting the maximum would produce NaN.
     const Vec from = {most.x == Vec::of(-infinity).x ? Vec::of(0).x : most.x};
-    // Subtract before multiplying by log2(e): the mask may be the lowest float, and 1.44 times that
-    // overflows.
+    // Subtract before multiplying by log2(e), because the mask may be the lowest float, and 1.44
+    // times that value overflows.
     const Vec shift = from * Vec::of(-1);
     const Vec again = exp2_of((old + shift) * Vec::of(log2_e));
     Vec sum[parts] = {Vec::load(s.sum + q) * again};
@@ -155,7 +157,8 @@ inline void rescale_sums(std::int64_t rows, std::int64_t dim, const Scratch& s) 
     for (std::int64_t i = 0; i < dim; ++i) s.sums[q * dim + i] *= s.rescale[q];
 }
 
-/// Divides the sums, and writes each query's maximum and 1 / sum to `stats` unless it is null.
+/// Divides the weighted sums by the softmax's sum. Writes each query's maximum and 1 / sum to
+/// `stats`, unless it is null.
 inline void finish_softmax(std::int64_t rows, std::int64_t dim, const Scratch& s, Real* out,
                            std::int64_t out_row, Real* stats) {
   for (std::int64_t q = 0; q < rows; ++q) {
@@ -163,21 +166,22 @@ inline void finish_softmax(std::int64_t rows, std::int64_t dim, const Scratch& s
     const Real inverse = sum == 0 ? 0 : 1 / sum;
     for (std::int64_t i = 0; i < dim; ++i) out[q * out_row + i] = s.sums[q * dim + i] * inverse;
     if (!stats) continue;
-    // Stored separately: the logarithm of the sum would be lost next to a maximum of -1e9.
+    // Store the maximum and the sum separately. If the logarithm of the sum were added to a maximum
+    // of -1e9, it would be lost to rounding.
     stats[2 * q] = sum == 0 ? 0 : s.maximum[q];
     stats[2 * q + 1] = inverse;
   }
 }
 
-/// Rows of a tile, `row` elements apart.
+/// Rows of a tile with a stride of `row` elements.
 struct Rows {
   const Real* at;
   std::int64_t row;
 };
 
 /// Packs the queries and the gradients of their outputs, copies the scaled queries to `rows`, and
-/// clears the sums. Sets maximum, rescale and sum to -maximum, 1 / sum (both from `stats`) and
-/// -(gradient times output) of each query.
+/// clears the sums. For each query, sets `maximum` to the negated maximum and `rescale` to 1 / sum,
+/// both from `stats`, and `sum` to the negated dot product of the output and its gradient.
 inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, const Real* stats,
                             std::int64_t rows, std::int64_t width, std::int64_t dim, Real scale,
                             const Scratch& s) {
@@ -201,8 +205,8 @@ inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, co
   }
 }
 
-/// Replaces scores by weights, and the dot products of gradients and values in scores2 by the
-/// gradients of the scores.
+/// Replaces the scores by attention weights, and the dot products of output gradients and values in
+/// scores2 by the gradients of the scores.
 inline void differentiate_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t k = 0; k < keys; ++k)
     for (std::int64_t q = 0; q < width; q += Vec::width) {

@@ -1,4 +1,4 @@
-// Softmax that carries its maximum and sum from tile to tile, for host and device.
+// Helpers for a softmax that carries its maximum and sum from tile to tile, for host and device.
 #pragma once
 
 #include <cmath>
@@ -10,12 +10,12 @@ namespace anyaccel::ops {
 ANYACCEL_ON_BOTH float attention_exp(float x) { return expf(x); }
 ANYACCEL_ON_BOTH double attention_exp(double x) { return exp(x); }
 
-/// Score of a key that a query does not see.
+/// Score of a key that is hidden from the query.
 template <typename Real>
 constexpr Real no_score = -static_cast<Real>(HUGE_VAL);
 
-/// Value to subtract from scores with maximum `most`. 0 if a query sees no key, because subtracting
-/// -inf would give NaN.
+/// Returns the value to subtract from scores whose maximum is `most`. This is 0 if all keys are
+/// hidden from the query, because subtracting -inf would produce NaN.
 template <typename Real>
 ANYACCEL_ON_BOTH Real subtrahend(Real most) {
   return most == no_score<Real> ? Real{0} : most;

@@ -32,7 +32,7 @@ void add_back(const Real* from, std::int64_t tile, std::int64_t keys, Real* to,
     }
 }
 
-/// Adds masks and position embeddings to the scores of one key block.
+/// Adds the masks and position embeddings to the scores of one key block.
 void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int64_t key,
                Real* scores) {
   if (head.key_padding) add_to_keys(head.key_padding + key, 1, head.block, tile, scores);
@@ -51,8 +51,8 @@ void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int
                           head.block, scores);
 }
 
-/// Products [key][query] of the rows of some key blocks and a packed tile. Prefetching the next
-/// block's rows is slower.
+/// Multiplies the rows of some key blocks by a packed tile; the result is [key][query]. Prefetching
+/// the next block's rows would be slower.
 void times_blocks(const Head& head, const Real* rows, std::int64_t row, const std::int32_t* columns,
                   std::int64_t count, const Real* packed, std::int64_t tile, Real* to) {
   for (std::int64_t i = 0; i < count; ++i)
@@ -68,7 +68,7 @@ void scores_of(const Head& head, std::int64_t query, std::int64_t tile, const st
     add_masks(head, query, tile, columns[i] * head.block, scores + i * head.block * tile);
 }
 
-/// to[query][dim] += weights^T rows, where rows are those of the key blocks.
+/// Computes to[query][dim] += weights^T * rows, for the rows of the given key blocks.
 void add_weighted(const Head& head, const Real* weights, std::int64_t tile, const Real* rows,
                   std::int64_t row, const std::int32_t* columns, std::int64_t count, Real* to) {
   const std::int64_t most = near_keys > head.block ? near_keys / head.block : 1;
@@ -124,8 +124,8 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
   for (std::int64_t i = 0; i < tile * dim; ++i) grads.dq[query * dim + i] += s.sums[i] * head.scale;
 }
 
-/// Calls call(query, tile, columns, count) for each tile of the square's query blocks, with the key
-/// blocks in the square.
+/// Calls call(query, tile, columns, count) for each tile of the query blocks in `square`. `columns`
+/// lists the key blocks that the tile attends to and that are in the square.
 template <typename Tile>
 inline void each_tile(const Head& head, const BlockSquare& square, const Tile& call) {
   for (std::int64_t block_row = square.row; block_row < square.row_end; ++block_row) {

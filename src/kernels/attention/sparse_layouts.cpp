@@ -7,13 +7,13 @@ namespace anyaccel::ops {
 
 namespace {
 
-/// One head's layout.
+/// Layout of one head.
 class Grid {
  public:
   Grid(std::uint8_t* at, std::int64_t blocks) : at_(at), blocks_(blocks) {}
 
   std::int64_t blocks() const { return blocks_; }
-  /// Sets rows [row, row_end) and columns [column, column_end), clipped to the grid.
+  /// Sets the blocks in rows [row, row_end) and columns [column, column_end), clipped to the grid.
   void fill(std::int64_t row, std::int64_t row_end, std::int64_t column, std::int64_t column_end) {
     row_end = std::min(row_end, blocks_);
     column_end = std::min(column_end, blocks_);
@@ -31,12 +31,12 @@ class Grid {
   std::int64_t blocks_;
 };
 
-/// SplitMix64: the same numbers on all machines and in all languages.
+/// SplitMix64, which generates the same numbers on all machines and in all languages.
 class Random {
  public:
   explicit Random(std::int64_t seed) : state_(static_cast<std::uint64_t>(seed)) {}
 
-  /// In [0, bound). The modulo bias is below 2^-40 for layouts that fit in memory.
+  /// Returns a number in [0, bound). The modulo bias is below 2^-40 for layouts that fit in memory.
   std::int64_t below(std::int64_t bound) {
     std::uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -50,8 +50,8 @@ class Random {
 
 bool unidirectional(const LayoutOptions& o) { return o.attention == "unidirectional"; }
 
-/// Sets `num_random_blocks` different columns in each row, chosen from all columns or from those up
-/// to the row.
+/// Sets `num_random_blocks` different blocks in each row. They are chosen from all columns, or with
+/// `past_only` from the columns up to the diagonal.
 void random_blocks(const LayoutOptions& o, bool past_only, Random& random, Grid grid) {
   std::vector<std::int64_t> columns(static_cast<std::size_t>(grid.blocks()));
   for (std::int64_t row = 0; row < grid.blocks(); ++row) {
@@ -78,8 +78,8 @@ void sliding_window(const LayoutOptions& o, bool past_only, Grid grid) {
     grid.fill(row, row + 1, row - half, past_only ? row + 1 : row + half + 1);
 }
 
-/// Sets columns [begin, end) of all rows, or of the rows from `begin` on, and optionally rows
-/// [begin, end).
+/// Sets columns [begin, end) in all rows, or with `from_begin` only in the rows from `begin` on.
+/// With `horizontal`, also sets rows [begin, end).
 void global_blocks(std::int64_t begin, std::int64_t end, bool from_begin, bool horizontal,
                    Grid grid) {
   if (horizontal) grid.fill(begin, end, 0, grid.blocks());
@@ -105,7 +105,7 @@ void fixed(const LayoutOptions& o, std::int64_t head, Grid grid) {
     global_blocks(begin, begin + o.num_global_blocks, unidirectional(o),
                   o.horizontal_global_attention, grid);
   if (whole == grid.blocks()) return;
-  // The last window is short: its representative moves left until it fits.
+  // The last window is incomplete, so its global blocks move left until they fit.
   const std::int64_t begin =
       std::max<std::int64_t>(0, std::min(whole + first, grid.blocks() - o.num_global_blocks));
   global_blocks(begin, begin + o.num_global_blocks, unidirectional(o),
@@ -116,7 +116,7 @@ void variable(const LayoutOptions& o, Random& random, Grid grid) {
   random_blocks(o, false, random, grid);
   std::int64_t begin = 0;
   for (std::size_t i = 0; begin < grid.blocks(); ++i) {
-    // Limit the size, because the sum of large windows could overflow.
+    // Limit the size, because the sum of large window sizes could overflow.
     const std::int64_t size = std::min(
         o.local_window_blocks[std::min(i, o.local_window_blocks.size() - 1)], grid.blocks());
     window(o, begin, size, grid);
@@ -152,11 +152,11 @@ std::string fixed_error(const LayoutOptions& o) {
   if (o.num_local_blocks < 1)
     return wrong(o, "num_local_blocks is out of range", o.num_local_blocks, "1 or more");
   if (o.num_global_blocks < 1 || o.num_local_blocks % o.num_global_blocks)
-    return wrong(o, "num_global_blocks must divide the local window", o.num_global_blocks,
+    return wrong(o, "num_global_blocks must divide num_local_blocks", o.num_global_blocks,
                  "a divisor of " + std::to_string(o.num_local_blocks));
   const std::int64_t patterns = o.num_different_global_patterns;
   if (patterns > 1 && !o.different_layout_per_head)
-    return wrong(o, "heads with one layout have one global pattern", patterns,
+    return wrong(o, "num_different_global_patterns requires different_layout_per_head", patterns,
                  "1, or different_layout_per_head");
   if (patterns < 1 || patterns > o.num_local_blocks / o.num_global_blocks)
     return wrong(o, "num_different_global_patterns is out of range", patterns,
@@ -170,7 +170,7 @@ std::string indices_error(const LayoutOptions& o) {
   if (!o.global_block_end_indices) return {};
   const auto& ends = *o.global_block_end_indices;
   if (ends.size() != o.global_block_indices.size())
-    return wrong(o, "global_block_end_indices has another length than global_block_indices",
+    return wrong(o, "global_block_end_indices and global_block_indices differ in length",
                  static_cast<std::int64_t>(ends.size()),
                  std::to_string(o.global_block_indices.size()));
   for (std::size_t i = 0; i < ends.size(); ++i)
@@ -186,7 +186,7 @@ std::string layout_error(const LayoutOptions& o) {
   constexpr const char* kinds[] = {"dense",   "fixed",        "variable",
                                    "bigbird", "bslongformer", "local"};
   if (std::find(std::begin(kinds), std::end(kinds), o.kind) == std::end(kinds))
-    return wrong(o, "there is no such layout", o.kind,
+    return wrong(o, "unknown layout", o.kind,
                  "dense, fixed, variable, bigbird, bslongformer or local");
   if (o.num_heads < 1) return wrong(o, "num_heads is out of range", o.num_heads, "1 or more");
   if (o.block < 16 || o.block > 128 || o.block % 16)
@@ -195,9 +195,9 @@ std::string layout_error(const LayoutOptions& o) {
     return wrong(o, "the sequence is not a whole number of blocks", o.seq_len,
                  "a multiple of " + std::to_string(o.block) + "; use pad_to_block_size");
   if (o.attention != "bidirectional" && o.attention != "unidirectional")
-    return wrong(o, "there is no such attention", o.attention, "bidirectional or unidirectional");
+    return wrong(o, "unknown attention", o.attention, "bidirectional or unidirectional");
   if (o.horizontal_global_attention && unidirectional(o))
-    return wrong(o, "horizontal_global_attention looks into the future", o.attention,
+    return wrong(o, "horizontal_global_attention requires bidirectional attention", o.attention,
                  "bidirectional");
   if (o.num_random_blocks < 0 || o.num_sliding_window_blocks < 1 || o.num_global_blocks < 0)
     return wrong(o, "a number of blocks is out of range",
@@ -208,7 +208,7 @@ std::string layout_error(const LayoutOptions& o) {
   if (o.kind == "variable" &&
       (o.local_window_blocks.empty() ||
        *std::min_element(o.local_window_blocks.begin(), o.local_window_blocks.end()) < 1))
-    return wrong(o, "local_window_blocks has no window",
+    return wrong(o, "local_window_blocks is empty or has a size below 1",
                  static_cast<std::int64_t>(o.local_window_blocks.size()), "sizes of 1 or more");
   if (std::string error = indices_error(o); !error.empty()) return error;
   if (!o.seq_len) return {};
@@ -219,7 +219,7 @@ std::string layout_error(const LayoutOptions& o) {
       std::max({big_bird || o.kind == "variable" ? o.num_random_blocks : 0,
                 slides ? o.num_sliding_window_blocks : 0, big_bird ? o.num_global_blocks : 0});
   if (most > blocks)
-    return wrong(o, "a row has fewer blocks than the random, sliding or global ones", blocks,
+    return wrong(o, "a row has fewer blocks than its random, sliding or global blocks", blocks,
                  std::to_string(most) + " or more");
   return {};
 }

@@ -1,4 +1,4 @@
-// Block layouts of sparse attention: the key blocks that each query block sees. Pure functions,
+// Layouts of block-sparse attention: which key blocks each query block attends to. Pure functions,
 // independent of torch.
 #pragma once
 
@@ -9,10 +9,11 @@
 
 namespace anyaccel::ops {
 
-/// Options of all kinds; each kind reads only its own. The names are DeepSpeed's.
+/// Options of all kinds of layouts. Each kind reads only the options that apply to it. The names
+/// are DeepSpeed's.
 struct LayoutOptions {
   std::string kind;  ///< dense, fixed, variable, bigbird, bslongformer, local
-  /// seq_len 0 checks only the other options.
+  /// If seq_len is 0, only the other options are validated.
   std::int64_t num_heads = 0, block = 16, seq_len = 0;
   bool different_layout_per_head = false;
   std::vector<std::int64_t> local_window_blocks, global_block_indices;
@@ -24,10 +25,10 @@ struct LayoutOptions {
   std::int64_t seed = 0;  ///< seed of random blocks
 };
 
-/// Returns a complete error message if the options are invalid, otherwise an empty string.
+/// Returns a complete error message if the options are invalid, and an empty string otherwise.
 std::string layout_error(const LayoutOptions& options);
 
-/// Returns [num_heads][blocks][blocks] of 0 and 1. The options must be valid.
+/// Returns a layout [num_heads][blocks][blocks] of zeros and ones. The options must be valid.
 std::vector<std::uint8_t> make_layout(const LayoutOptions& options);
 
 }  // namespace anyaccel::ops

@@ -1,4 +1,5 @@
-// Functions that are compiled for CUDA devices and for the host, where tests run the device code.
+// Macros for functions that are compiled both for CUDA devices and for the host, where tests run
+// the device code.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -7,7 +8,8 @@
 #define ANYACCEL_ON_BOTH inline
 #endif
 
-/// Unrolls a loop with a constant number of iterations, so that its arrays stay in registers.
+/// Unrolls a loop with a constant number of iterations, so that the arrays it indexes stay in
+/// registers.
 #if defined(__CUDA_ARCH__)
 #define ANYACCEL_UNROLL _Pragma("unroll")
 #else

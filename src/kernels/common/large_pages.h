@@ -1,5 +1,5 @@
-// Large pages for large results. torch allocates untouched memory, and faulting it in page by page
-// takes several times as long as writing the results.
+// Large pages for large results. torch allocates memory that has not been touched yet, and faulting
+// it in page by page takes several times as long as writing the results.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace anyaccel::ops {
 
-/// Requests large pages for the whole large pages within the `bytes` at `memory`. Best effort; the
-/// contents of the memory do not change.
+/// Requests transparent huge pages for the aligned 2 MiB pages within [memory, memory + bytes).
+/// Best effort; the contents of the memory do not change.
 inline void wish_large_pages(void* memory, std::int64_t bytes) noexcept {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   constexpr std::uintptr_t page = 2 << 20;

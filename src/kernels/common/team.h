@@ -1,5 +1,5 @@
-// Threads that execute the phases of one pass together. A parallel region per phase would cost more
-// than the phase.
+// A team of threads that execute the phases of a pass together. Opening a parallel region for each
+// phase would cost more than the phase itself.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,10 @@
 
 namespace anyaccel::ops {
 
-/// State of a pass that all threads share; each thread has its own Team.
+/// State of a pass that all threads share. Each thread also has its own Team.
 struct TeamShared {
-  /// Tasks are divided into at most this many stretches; if there are more threads, some share one.
+  /// Maximum number of stretches into which tasks are divided. If there are more threads, some of
+  /// them start with the same stretch.
   static constexpr int max_stretches = 64;
   struct alignas(64) Stretch {
     std::atomic<std::int64_t> next{0};
@@ -23,7 +24,8 @@ struct TeamShared {
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<unsigned> generation{0};
   std::exception_ptr failure;  ///< exception thrown in alone()
-  /// Results of alone(), used alternately: a thread may still read one while the next is written.
+  /// Results of alone(), used alternately, because a thread may still read one while the next is
+  /// written.
   bool failed[2] = {};
 };
 
@@ -38,16 +40,17 @@ class Team {
   int thread() const noexcept { return thread_; }
   int threads() const noexcept { return threads_; }
 
-  /// Calls function(task) for each task in [0, count), and returns when all are done. Each thread
-  /// first processes a stretch of adjacent tasks, because sequential memory accesses are faster,
-  /// and then helps with other stretches.
+  /// Calls function(task) for each task in [0, count), and returns when all tasks are done. Each
+  /// thread first processes a stretch of adjacent tasks, because sequential memory accesses are
+  /// faster, and then helps with the other stretches.
   template <typename Function>
   void tasks(std::int64_t count, const Function& function) {
     last_tasks(count, function);
     if (threads_ > 1) barrier();
   }
 
-  /// Like tasks(), but without a barrier. For the last phase, after which the threads join anyway.
+  /// Like tasks(), but without a barrier. Use it for the last phase, after which the threads join
+  /// anyway.
   template <typename Function>
   void last_tasks(std::int64_t count, const Function& function) {
     if (threads_ == 1) {
@@ -66,7 +69,7 @@ class Team {
   }
 
   /// Runs function() on one thread, the caller of run_team(). Returns false on all threads if this
-  /// call or an earlier one threw.
+  /// call or an earlier call threw.
   template <typename Function>
   bool alone(const Function& function) {
     bool& failed = shared_.failed[turn_ ^= 1];
@@ -82,14 +85,15 @@ class Team {
     return !failed;
   }
 
-  /// Sets the memory that this thread reads next. The thread prefetches it while it waits for
-  /// others.
+  /// Sets the memory that this thread will read next. The thread prefetches it while it waits for
+  /// other threads.
   void prefetch(const void* begin, std::int64_t bytes) noexcept {
     soon_ = static_cast<const char*>(begin);
     soon_end_ = soon_ + std::min(bytes, max_prefetches);
   }
 
-  /// Prefetches a cache line of that memory. Returns false if all of it has been requested.
+  /// Prefetches one cache line of the memory set by prefetch(). Returns false if all of it has been
+  /// prefetched.
   bool ask() noexcept {
     if (soon_ >= soon_end_) return false;
     __builtin_prefetch(soon_, 0, 2);
@@ -97,8 +101,8 @@ class Team {
     return true;
   }
 
-  /// Calls function(begin, end) with each thread's share of [0, count), and returns when all are
-  /// done.
+  /// Divides [0, count) into one range per thread, calls function(begin, end) with the range of the
+  /// calling thread, and returns when all threads are done.
   template <typename Function>
   void shares(std::int64_t count, const Function& function) {
     function(count * thread_ / threads_, count * (thread_ + 1) / threads_);
@@ -120,7 +124,7 @@ class Team {
       if (spins < 4096)
         pause();
       else
-        std::this_thread::yield();  // the processors are oversubscribed
+        std::this_thread::yield();  // the cores are oversubscribed
     }
   }
   static void pause() noexcept {
@@ -138,8 +142,8 @@ class Team {
   const char *soon_ = nullptr, *soon_end_ = nullptr;
 };
 
-/// Calls function(Team&) on up to `threads` threads concurrently. The function may throw only
-/// within Team::alone(), whose exception is rethrown here.
+/// Calls function(Team&) concurrently on up to `threads` threads. The function may throw only
+/// inside Team::alone(); such an exception is rethrown here.
 template <typename Function>
 void run_team(std::int64_t threads, const Function& function) {
   struct Region {

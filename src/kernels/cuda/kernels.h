@@ -1,5 +1,5 @@
-// Launch helpers of the CUDA kernels. Sources with kernels do not include torch, so that nvcc
-// compiles each one in seconds.
+// Launch helpers for the CUDA kernels. Sources with kernels do not include torch, so nvcc compiles
+// each one in seconds.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,19 +17,20 @@ inline const char* launch_error() {
   return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
 }
 
-/// Allows a kernel to use `bytes` of dynamic shared memory. CUDA requires this above 48 KiB, and
-/// rejects sizes that the device does not have. Returns null on success, or the CUDA error message.
+/// Allows a kernel to use `bytes` of dynamic shared memory. CUDA requires this call above 48 KiB,
+/// and rejects sizes that the device does not support. Returns null on success and the CUDA error
+/// message on failure.
 template <typename Kernel>
 const char* allow_shared(Kernel kernel, std::size_t bytes) {
   if (bytes <= 48 * 1024) return nullptr;
   const cudaError_t status = cudaFuncSetAttribute(
       kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (status == cudaSuccess) return nullptr;
-  static_cast<void>(cudaGetLastError());  // else a later launch would report this error
+  static_cast<void>(cudaGetLastError());  // otherwise a later launch would report this error
   return cudaGetErrorString(status);
 }
 
-/// Runs a function on all threads of the block, followed by a barrier. There is a host version only
+/// Runs a function on all threads of the block, followed by a barrier. The host version exists only
 /// because the callers are compiled for both.
 struct BlockThreads {
   template <typename Function>
@@ -41,7 +42,7 @@ struct BlockThreads {
   }
 };
 
-/// Maximum blocks of a grid. With more work, each block processes several items.
+/// Maximum number of blocks in a grid. If there is more work, each block processes several items.
 constexpr std::int64_t max_blocks = 1 << 20;
 inline unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(count < max_blocks ? count : max_blocks);
@@ -50,13 +51,13 @@ inline unsigned blocks_of_elements(std::int64_t size) {
   return blocks_for((size + chunk_threads - 1) / chunk_threads);
 }
 
-/// The device's 16-bit types, for functions that tests compile with other types.
+/// The device's 16-bit types. Tests compile the same functions with other types.
 struct CudaTypes {
   using Bf16 = __nv_bfloat16;
   using Fp16 = __half;
 };
 
-/// Calls call(T()) with the device type of an element.
+/// Calls call(T()), where T is the device type of `element`.
 template <typename Call>
 auto with_cuda_element(Element element, const Call& call) {
   if (element == Element::f32) return call(float());
@@ -64,8 +65,8 @@ auto with_cuda_element(Element element, const Call& call) {
   return call(__half());
 }
 
-/// Calls call(P(), G(), S()) with the device types of parameters, gradients and states, which the
-/// caller has checked.
+/// Calls call(P(), G(), S()) with the device types of parameters, gradients and states. The caller
+/// has validated the combination.
 template <typename P, typename Call>
 void with_cuda_gradients(Element gradient, Element state, const Call& call) {
   if (gradient == Element::f32)

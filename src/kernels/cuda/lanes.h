@@ -1,11 +1,11 @@
-// Building blocks of CUDA kernels that are also compiled for the host, where the tests run them:
-// values that threads keep from phase to phase, and reductions over a warp or a block. Plain C++ on
-// the host, no torch.
+// Building blocks of CUDA kernels: per-thread values that live across phases, and reductions over a
+// warp or a block. They are also compiled for the host, where the tests run them. The host version
+// is plain C++ and independent of torch.
 //
 // The work of a block is a function with a parameter `each`. each(function) is a phase: it calls
-// function(lane) for all threads of the block, followed by a barrier. On the device `each` is
-// BlockThreads (kernels.h); in a test it is a loop in any order. Outside of phases, all threads of
-// a block execute the same code.
+// function(lane) for all threads of the block, followed by a barrier. On the device, `each` is
+// BlockThreads (kernels.h); in a test, it is a loop over the lanes in any order. Outside of phases,
+// all threads of a block execute the same code.
 #pragma once
 
 #include "kernels/common/host_device.h"
@@ -14,8 +14,9 @@ namespace anyaccel::ops {
 
 constexpr int warp_lanes = 32;
 
-/// A value per thread of a block with `lanes` threads. On a device this is the thread's own value,
-/// in registers; on the host, all values. Values are initially undefined.
+/// One value for each thread of a block with `lanes` threads. On a device, it holds the calling
+/// thread's value in registers; on the host, it holds the values of all threads. Values are
+/// initially undefined.
 template <typename T, int lanes>
 struct PerLane {
 #if defined(__CUDA_ARCH__)
@@ -34,7 +35,7 @@ struct PerLane {
   ANYACCEL_ON_BOTH const T& operator[](int lane) const { return const_cast<PerLane&>(*this)[lane]; }
 };
 
-/// Several values of one thread that are reduced together.
+/// Several values of one thread, which are reduced together.
 template <typename T, int count>
 struct Several {
   T at[count];
@@ -52,10 +53,10 @@ struct Greatest {
   ANYACCEL_ON_BOTH float operator()(float a, float b) const { return a > b || a != a ? a : b; }
 };
 
-/// Reduces the values of each warp with a commutative function of two values; all threads get the
-/// result. Lanes 16 apart are joined first, then 8, 4, 2, 1, on the device and the host, so the
-/// results are bitwise equal. All threads of the block must take part, and `lanes` is a multiple of
-/// the warp size.
+/// Reduces the values of each warp with a commutative binary function; all threads get the result.
+/// Both the device and the host combine lanes 16 apart first, then 8, 4, 2 and 1, so the results
+/// are bitwise equal. All threads of the block must call it, and `lanes` must be a multiple of the
+/// warp size.
 template <typename T, int lanes, typename Join>
 ANYACCEL_ON_BOTH void join_warps(PerLane<T, lanes>& value, const Join& join) {
   static_assert(lanes % warp_lanes == 0);
@@ -88,8 +89,8 @@ ANYACCEL_ON_BOTH void join_warps(PerLane<Several<T, count>, lanes>& value, const
   }
 }
 
-/// Reduces the values of a block: first each warp, then the warps in order. `shared` has room for
-/// lanes / warp_lanes values, and may be reused immediately.
+/// Reduces the values of a block: first each warp, then the warps in order. `shared` must have room
+/// for lanes / warp_lanes values, and may be reused immediately.
 template <typename T, int lanes, typename Each, typename Join>
 ANYACCEL_ON_BOTH void join_block(const Each& each, PerLane<T, lanes>& value, T* shared,
                                  const Join& join) {

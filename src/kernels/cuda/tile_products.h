@@ -1,9 +1,9 @@
-// Products of tiles in a block's shared memory. The code is also compiled for the host, where the
-// tests run it.
+// Matrix products of tiles in a block's shared memory. The code is also compiled for the host,
+// where the tests run it.
 //
-// On a device, tensor cores multiply 16-bit tiles, one warp per 16 x 16 results, through
-// nvcuda::wmma, which all architectures since sm_80 support for both types. For other types, and
-// for all types on the host, each lane computes 4 x 4 results.
+// On a device, tensor cores multiply 16-bit tiles through nvcuda::wmma, which all architectures
+// since sm_80 support for both 16-bit types. Each warp computes 16 x 16 results at a time. For
+// other types, and for all types on the host, each thread computes 4 x 4 results.
 #pragma once
 
 #include <type_traits>
@@ -18,12 +18,15 @@
 
 namespace anyaccel::ops {
 
-/// Layouts of the factors: `nt` a[row][k], b[column][k]; `nn` a[row][k], b[k][column]; `tn`
-/// a[k][row], b[k][column].
+/// Layouts of the two operands:
+/// - nt: a[row][k], b[column][k]
+/// - nn: a[row][k], b[k][column]
+/// - tn: a[k][row], b[k][column]
 enum class Lie { nt, nn, tn };
 
-/// c[row][column] = a b, or += with `add`. All three sizes are multiples of 16. Row strides are
-/// multiples of 8 elements for 16-bit a and b, otherwise of 4. All arrays are aligned to 32 bytes.
+/// c[row][column] = a b, or c += a b with `add`. All three sizes are multiples of 16. Row strides
+/// are multiples of 8 elements for 16-bit a and b, and of 4 elements otherwise. All arrays are
+/// aligned to 32 bytes.
 template <typename T, typename Real>
 struct TileProduct {
   int rows, columns, depth;
@@ -36,11 +39,12 @@ struct TileProduct {
   bool add;
 };
 
-/// Padding elements per row in shared memory, so that rows begin in different banks.
+/// Padding per row in shared memory, in elements. It makes consecutive rows begin in different
+/// banks.
 template <typename T>
 constexpr int tile_gap = sizeof(T) == 2 ? 8 : 4;
 
-/// Elements that are loaded and stored together.
+/// Elements that are loaded and stored as one unit.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Pack {
   T at[count];
@@ -53,7 +57,7 @@ ANYACCEL_ON_BOTH void multiply_patches(int lane, int lanes, const TileProduct<T,
   const int across = p.columns / side, all = p.rows / side * across;
   for (int patch = lane; patch < all; patch += lanes) {
     const int row = patch / across * side, place = patch % across;
-    // Adjacent lanes read adjacent rows of b with `nt`, otherwise adjacent columns.
+    // Adjacent threads read adjacent rows of b with `nt`, and adjacent columns otherwise.
     const int first = lie == Lie::nt ? place : place * side, step = lie == Lie::nt ? across : 1;
     Real sums[side][side];
     for (int i = 0; i < side; ++i)
@@ -119,7 +123,7 @@ __device__ void multiply_fragments(int lane, int lanes, const TileProduct<T, flo
 }
 #endif
 
-/// A part of a phase; all lanes of the block must call it.
+/// Multiplies two tiles within a phase. All threads of the block must call it.
 template <Lie lie, typename T, typename Real>
 ANYACCEL_ON_BOTH void multiply_tiles(int lane, int lanes, const TileProduct<T, Real>& product) {
 #if defined(ANYACCEL_FRAGMENTS)

@@ -1,4 +1,4 @@
-// 16-byte loads and stores, the widest that all CUDA devices support, for functions that are also
+// 16-byte loads and stores, the widest that all CUDA devices support. The functions are also
 // compiled for the host.
 #pragma once
 
@@ -20,14 +20,14 @@ inline bool is_aligned16(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
 
-/// What a load may assume while the kernel runs:
-/// - once: the memory is not written, and not read again soon (weights; other data stay cached)
-/// - again: the memory is not written
-/// - written: the kernel itself writes the memory (its block's shared memory)
+/// What a load may assume about its memory while the kernel runs:
+/// - once: not written, and not read again soon (weights; other data stay cached)
+/// - again: not written
+/// - written: written by the kernel itself (the block's shared memory)
 enum class Reads { once, again, written };
 
-/// Vector accesses trap on misaligned addresses on a device. The host traps too; it runs this only
-/// in tests.
+/// Vector accesses to misaligned addresses trap on a device. The host version, which only tests
+/// run, traps too.
 ANYACCEL_ON_BOTH void expect_aligned([[maybe_unused]] const void* pointer,
                                      [[maybe_unused]] unsigned size) {
 #if !defined(__CUDA_ARCH__)
@@ -63,8 +63,9 @@ ANYACCEL_ON_BOTH void store_sixteen(const Sixteen<T>& from, T* to) {
 #endif
 }
 
-/// to[count] = elements of `from` as floats, with zeros after the first `there`. `aligned`: both
-/// `from` and the size of `count` elements are multiples of 16 bytes.
+/// Converts elements of `from` to floats in to[count], with zeros after the first `there` elements.
+/// If `aligned` is set, `from` is 16-byte aligned and the size of `count` elements is a multiple of
+/// 16 bytes.
 template <int count, Reads reads = Reads::again, typename T>
 ANYACCEL_ON_BOTH void load_floats(const T* from, std::int64_t there, bool aligned,
                                   float (&to)[count]) {

@@ -1,5 +1,5 @@
-// Attention of one query over a cache. For a single query, the panels of panel_attention.h take 3
-// times as long (benchmarks/small_products.bench.py).
+// Attention of one query over a KV cache. For a single query, the panels of panel_attention.h take
+// 3 times as long (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H)
 #undef ANYACCEL_DECODER_ATTENTION_ISA_H
@@ -16,8 +16,8 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Scores of the positions [first, first + 4) of `count`. Positions past the end repeat the last
-/// score.
+/// Computes the scores of the positions [first, first + 4) out of `count`. Positions past the end
+/// get the score of the last position.
 template <typename T>
 inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64_t dim,
                                                        std::int64_t first, std::int64_t count,
@@ -34,8 +34,8 @@ inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64
   totals(sum, to);
 }
 
-/// Elements [d, d + vectors * width) of the weighted sum of values. Even and odd positions have
-/// separate sums.
+/// Computes elements [d, d + vectors * width) of the weighted sum of values. Even and odd positions
+/// are summed separately.
 template <typename T, int vectors>
 inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim, std::int64_t d,
                                                std::int64_t n, std::int64_t count,
@@ -58,7 +58,7 @@ inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim
                vectors == 1 ? n : Vec::width);
 }
 
-/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum. No
+/// Scales and soft-caps the scores, replaces them by e^(score - maximum), and returns their sum. No
 /// mask is added to the scores, so unlike the softmax of masked attention, this one can multiply by
 /// log2(e) before subtracting.
 inline float shares_of(float scale_by, float softcap, float* scores, std::int64_t count) {
@@ -68,7 +68,7 @@ inline float shares_of(float scale_by, float softcap, float* scores, std::int64_
       count, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
         Vec s = load_some(scores + i, n) * scale;
         if (softcap > 0) {
-          // tanh(y) = 1 - 2 / (1 + e^2y) with y = s / cap.
+          // tanh(y) = 1 - 2 / (1 + e^(2 y)), where y = s / softcap.
           const Vec e = exp2_of(min_of(s * Vec::of(2 / softcap), Vec::of(126)));
           s = minus(Vec::of(1), Vec::of(2) / (Vec::of(1) + e)) * Vec::of(softcap * log2_e);
         }
@@ -94,7 +94,6 @@ inline void attend_cache(const CachedHead& h, const float* query, float* scores,
   const T* keys = static_cast<const T*>(h.keys) + h.begin * h.dim;
   const T* values = static_cast<const T*>(h.values) + h.begin * h.dim;
   for (std::int64_t p = 0; p < count; p += 4) four_scores(keys, h.dim, p, count, query, scores + p);
-  // Elements past the last position repeat its score, so they do not change the maximum.
   const Vec factor = Vec::of(1.0F / shares_of(h.scale, h.softcap, scores, count));
   std::int64_t d = 0;
   for (; d + 4 * Vec::width <= h.dim; d += 4 * Vec::width)

@@ -1,4 +1,4 @@
-// Choice of experts for a row, for the host and CUDA devices.
+// Selection of a row's experts, for the host and CUDA devices.
 #pragma once
 
 #include <cmath>
@@ -8,19 +8,20 @@
 
 namespace anyaccel::ops {
 
-/// An expert that a row uses, and the weight of its result.
+/// An expert that a row uses, and the weight of the expert's result.
 struct Chosen {
   std::int32_t expert, row;
   float share;
 };
 
-/// Finds the `count` largest of logits[experts] and their shares of a softmax over all experts, and
-/// writes them to to[count]. With `normalize`, the shares sum to 1. Ties go to the lowest index.
+/// Selects the `count` largest of logits[experts] and writes them to to[count] with their softmax
+/// weights. The softmax is over all experts, or with `normalize` over the selected ones, so that
+/// their weights add up to 1. If logits are equal, the lower index wins.
 ANYACCEL_ON_BOTH void choose_experts(const float* logits, std::int64_t experts, std::int64_t count,
                                      bool normalize, std::int32_t row, Chosen* to) {
   std::int64_t found = 0;
   for (std::int64_t e = 0; e < experts; ++e) {
-    std::int64_t at = found;  // `count` if the expert does not fit
+    std::int64_t at = found;  // ends at `count` if the expert is not selected
     for (; at > 0 && logits[e] > to[at - 1].share; --at)
       if (at < count) to[at] = to[at - 1];
     if (at == count) continue;

@@ -1,4 +1,4 @@
-// A decoder model's forward pass over a few new positions of one or several sequences, over plain
+// A decoder model's forward pass over a few new positions of one or more sequences, on plain
 // arrays. Independent of torch.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// A projection. The outputs of consecutive projections are concatenated, so a checkpoint's
-/// matrices need not be merged.
+/// A projection. The outputs of consecutive projections are concatenated, so the matrices of a
+/// checkpoint need not be merged.
 struct Linear {
   Matrix matrix;
   Values bias;
@@ -21,70 +21,74 @@ struct Cache {
   Values keys, values;
 };
 
-/// Feed-forward networks of which each row uses a few, instead of `up` and `down`. The matrices
-/// have a floating-point format.
+/// Feed-forward networks that replace `up` and `down`; each row uses only a few of them. The
+/// matrices have a floating-point format.
 struct Experts {
-  Linear router;  ///< one output per expert; no outputs: the layer has no experts
-  /// [experts * 2 * inner][hidden]: for each expert, the gate and then the up projection.
+  Linear router;  ///< one output per expert; zero outputs if the layer has no experts
+  /// [experts * 2 * inner][hidden]: for each expert, the gate projection followed by the up
+  /// projection.
   Matrix gate_up;
   Matrix down;  ///< [experts * hidden][inner]
 };
 
 struct DecoderLayer {
-  std::vector<Linear> qkv;  ///< query, key, value: heads + 2 * kv_heads heads in total
-  /// The gate and the up projection, or the single projection before the activation.
+  /// Query, key and value projections, with heads + 2 * kv_heads heads in total.
+  std::vector<Linear> qkv;
+  /// The gate projection and the up projection, or the single projection before the activation.
   std::vector<Linear> up;
   Linear output, down;
   Experts experts;
   Norm input_norm, post_norm;
-  Norm query_norm, key_norm;                 ///< per head, if the model has them (`head_norms`)
-  Norm after_attention, after_feed_forward;  ///< if the model has them (`norms_after`)
+  Norm query_norm, key_norm;                 ///< per head; used only with `head_norms`
+  Norm after_attention, after_feed_forward;  ///< used only with `norms_after`
   std::vector<Cache> caches;                 ///< one per segment
   const float* cos;                          ///< [rows][half]
   const float* sin;
-  std::int64_t window;  ///< visible positions; 0: all
+  std::int64_t window;  ///< number of visible positions; 0: all
   float scale;
 };
 
-/// The rows of one sequence: `rows` rows from `begin` on, which follow its `past` positions. They
-/// do not see other sequences.
+/// Rows of one sequence: `rows` rows from `begin` on, at the positions after its `past` cached
+/// ones. Rows do not attend to other sequences.
 struct Segment {
   std::int64_t past, begin, rows, capacity;
 };
 
-/// How ranks that share the layers sum their partial results.
+/// Reduction of the partial results of ranks that split the layers among them.
 struct RankSum {
-  /// Sums values[count] over all ranks, in place. Calls idle(data) while it waits for other ranks.
-  /// Null: no sum.
+  /// Sums values[count] over all ranks, in place. Calls idle(data) repeatedly while it waits for
+  /// other ranks. Null if nothing is summed.
   void (*add_up)(void* group, float* values, std::int64_t count, void (*idle)(void*), void* data);
   void* group;
-  bool attention, feed_forward;  ///< which parts are split among ranks
+  bool attention, feed_forward;  ///< halves of a layer that are split among ranks
 };
 
 struct Decoder {
-  std::int64_t hidden, heads, kv_heads, head_dim, inner,
-      half;  ///< half: rotated pairs per head; 0: none
-  /// Query heads that share a key head, and how many of the first key head's query heads are on
-  /// other ranks.
+  /// `half` is the number of rotated pairs per head; 0 disables rotation.
+  std::int64_t hidden, heads, kv_heads, head_dim, inner, half;
+  /// `group` is the number of query heads that share a key head. `first_head` is the number of
+  /// query heads of the first key head that are on other ranks.
   std::int64_t group, first_head;
   Gate gate;
   bool gated, head_norms, norms_after;
-  std::int64_t experts_per_token;  ///< experts per row, in layers with experts
-  bool normalize_experts;          ///< whether their shares are normalized to sum to 1
-  float softcap;                   ///< of the attention scores; 0: none
-  /// Consecutive, with at most max_rows rows in total, or max_prefill_rows for run_prefill().
+  std::int64_t experts_per_token;  ///< number of experts that each row uses
+  bool normalize_experts;  ///< whether the weights of a row's experts are normalized to sum to 1
+  float softcap;           ///< soft cap of the attention scores; 0 disables it
+  /// Segments are consecutive. They have at most max_rows rows in total, or max_prefill_rows for
+  /// run_prefill().
   std::vector<Segment> segments;
   std::vector<DecoderLayer> layers;
-  Norm final_norm;  ///< no norm if weight and bias are null, kind is rms and eps is negative
-  Linear head;      ///< no outputs: the result is x as it leaves the layers
-  bool last_only;   ///< compute logits only for each segment's last row
+  Norm final_norm;  ///< disabled if `eps` is negative
+  Linear head;      ///< if it has no outputs, the result is x after the last layer
+  bool last_only;   ///< compute logits only for the last row of each segment
   RankSum sum;
 
   std::int64_t key_head(std::int64_t query) const { return (first_head + query) / group; }
 };
 
-/// The part of each layer that a pass computes. The halves are for ranks that share a layer and sum
-/// elsewhere; the decoder must then have a single layer.
+/// The part of each layer that a pass computes. `attention` and `feed_forward` are for ranks that
+/// split a layer among them and add up their results outside the op; the decoder must then have a
+/// single layer.
 enum class Half { whole, attention, feed_forward };
 
 /// Maximum rows of a pass.
@@ -94,11 +98,13 @@ constexpr std::int64_t max_head_dim = 512;
 /// Scratch memory of a pass with `threads` threads, in bytes.
 std::int64_t decoder_scratch(const Decoder& decoder, std::int64_t threads);
 /// Passes x[rows][hidden], the rows of all segments, through all layers, and stores the keys and
-/// values of each segment's positions past, past + 1, ... in its cache. Writes logits[rows][outputs
-/// of head] unless `head` has no outputs. A half does not add its result to x, but
-/// writes it to `change` [rows][hidden], without the norm that follows. Exceptions from decoder.sum
-/// are rethrown. `scratch` is aligned to 64 bytes. Results do not depend on `threads`, and a row's
-/// result does not depend on later rows or other segments.
+/// values of each segment in its KV cache at the positions past, past + 1, ... Writes
+/// logits[rows][outputs of head] unless `head` has no outputs.
+///
+/// If `half` is not `whole`, the result is not added to x, but written to `change` [rows][hidden]
+/// without the norm that follows. Exceptions from decoder.sum are rethrown. `scratch` must be
+/// aligned to 64 bytes. Results do not depend on `threads`, and a row's result does not depend on
+/// later rows or other segments.
 void run_decoder(Isa isa, const Decoder& decoder, float* x, float* logits, void* scratch,
                  std::int64_t threads, Half half = Half::whole, float* change = nullptr);
 

@@ -1,5 +1,5 @@
-// A pass over few rows as each of its threads executes it; decoder.cpp and experts.cpp implement
-// it. All threads run the same phases, with a barrier after each phase whose results other threads
+// A pass over few rows, as seen by one of its threads. decoder.cpp and experts.cpp implement it.
+// All threads execute the same phases, with a barrier after each phase whose results other threads
 // read.
 #pragma once
 
@@ -13,10 +13,10 @@ namespace anyaccel::ops {
 
 constexpr std::int64_t max_task_outputs = 256;
 
-/// Outputs per task of a product, if each output is computed from `times` matrices.
+/// Number of outputs per task of a product. Each output is computed from `times` matrices.
 std::int64_t task_outputs(const Matrix& m, std::int64_t threads, std::int64_t times = 1);
 
-/// Layout of a pass's memory: the shared arrays, and each thread's own.
+/// Layout of a pass's memory: offsets of the shared arrays and of each thread's arrays.
 struct DecoderPlan {
   std::int64_t rows, qkv, mixed, inner, change, routed, shared;
   std::int64_t normed, prepared, scores, products, gathered, chosen, groups, own;
@@ -36,12 +36,12 @@ class DecoderPass {
     const Linear* first;
     std::size_t count;
   };
-  /// The rows that use one expert: chosen_[begin, end).
+  /// The pairs of one expert with the rows that use it: chosen_[begin, end).
   struct Group {
     std::int64_t expert, begin, end;
   };
 
-  /// Return false if the sum over ranks failed.
+  /// Each returns false if the sum over ranks failed.
   bool attention(const DecoderLayer& layer);
   bool feed_forward(const DecoderLayer& layer);
   void logits();
@@ -59,20 +59,24 @@ class DecoderPass {
   void prepare(const Matrix& matrix, const float* from) {
     prepare_rows(isa_, matrix, from, rows_, prepared_);
   }
-  /// Sets the next matrix, of which waiting threads prefetch their part.
+  /// Sets the matrix that is read next. Each thread prefetches its part of it while it waits.
   void prefetch(const Matrix& matrix);
-  /// Prepares the rows again if a part requires a different format.
+  /// Prepares the rows for `matrix`, unless they are already prepared for its format and group
+  /// size.
   void prepare_for(const Matrix& matrix, const Matrix*& last, const float* from);
-  /// to[rows][outputs of all parts] (+)= prepared rows times the parts.
+  /// Computes to[rows][outputs of all parts], the products of the prepared rows and the parts. With
+  /// `add`, adds them to `to`.
   void project(Parts parts, float* to, bool add, const float* from = nullptr);
   void products(const Linear& part, std::int64_t begin, std::int64_t end, float* to,
                 std::int64_t to_row, bool add);
-  /// Destination of a half layer's result, and whether the result is added to it.
+  /// Destination of the result of a half layer, and whether the result is added to it or overwrites
+  /// it.
   float* target() const { return half_ != Half::whole ? out_ : adds() ? x_ : change_; }
   bool adds() const { return half_ == Half::whole && !d_.norms_after && !sums_; }
-  /// x += part(from), summed over all ranks, and normalized first if d_.norms_after is set.
+  /// Computes x += part(from), summed over all ranks. If d_.norms_after is set, the sum is
+  /// normalized before it is added.
   bool add_change(const Linear& part, const float* from, const Norm& norm);
-  /// Completes the change after target() is written.
+  /// Completes the update of x after target() has been written.
   bool finish_change(const Norm& norm);
 
   const Segment& segment_of(std::int64_t row) const {
@@ -81,7 +85,7 @@ class DecoderPass {
   const Cache& cache_of(const DecoderLayer& layer, std::int64_t row) const {
     return layer.caches[segment_of_[static_cast<std::size_t>(row)]];
   }
-  /// A row's position in its sequence.
+  /// Position of a row in its sequence.
   std::int64_t position_of(std::int64_t row) const {
     return segment_of(row).past + row - segment_of(row).begin;
   }
@@ -104,11 +108,11 @@ class DecoderPass {
   Half half_;
   float* out_;
   bool sums_ = false;             ///< whether the current half layer is summed over ranks
-  const Matrix* next_ = nullptr;  ///< the first matrix after the current layer
+  const Matrix* next_ = nullptr;  ///< the matrix that is read first after the current layer
   float *qkv_, *mixed_, *inner_, *change_, *routed_, *normed_, *scores_, *products_;
   char *prepared_, *gathered_;
   Chosen* chosen_;
-  std::int32_t* groups_;  ///< start of each group in chosen_, and the end of the last one
+  std::int32_t* groups_;  ///< start of each group in chosen_, followed by the end of the last one
   std::int64_t group_count_ = 0;
   std::array<std::size_t, max_rows> segment_of_{};
 };

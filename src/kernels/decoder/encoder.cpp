@@ -13,11 +13,11 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t query_block = 48;  // queries of a head per task: eight tiles
-// Maximum rows over which the prefetch of the next panel is spread.
+constexpr std::int64_t query_block = 48;  // queries of a head per task; eight row tiles
+// Maximum number of rows over which the prefetch of the next panel is spread.
 constexpr std::int64_t row_block = 48;
 
-/// Layout of a pass's memory: the shared arrays, and each thread's own.
+/// Layout of a pass's memory: offsets of the shared arrays and of each thread's arrays.
 struct Plan {
   std::int64_t rows = 0, longest = 0, dim;
   std::int64_t qkv, mixed, sum, inner, shared = 0;
@@ -62,7 +62,7 @@ class Pass {
   }
 
  private:
-  /// Returns a function that stores to = from + values.
+  /// Returns a function that computes to = from + values.
   auto adding(const float* from, float* to) {
     return
         [this, from, to](std::int64_t r, std::int64_t column, std::int64_t n, const float* values) {
@@ -99,13 +99,15 @@ class Pass {
     });
   }
 
-  /// Queries, keys and values of all heads are stored as [3 * heads][rows][dim].
+  /// Returns a row of a head. Queries, keys and values of all heads are stored as [3 *
+  /// heads][rows][dim].
   float* of_head(std::int64_t head, std::int64_t row) {
     return qkv_ + (head * plan_.rows + row) * plan_.dim;
   }
 
   /// Calls finish(row, column, count, values) with the products of each row of `from` and each
-  /// panel of outputs, biases added. `next` is the matrix that is read after this one, or null.
+  /// panel of outputs, including the bias. `next` is the matrix that is read after this one, or
+  /// null.
   template <typename Finish>
   void project(const PackedMatrix& m, const float* from, const PackedMatrix* next,
                const Finish& finish) {
@@ -134,8 +136,9 @@ class Pass {
     });
   }
 
-  /// Prefetches part `i` of `count` of the next panel. The hardware prefetcher stops at the end of
-  /// the current panel, and requests nothing while the other rows reuse that panel from a cache.
+  /// Prefetches part `i` of `count` parts of the next panel. The hardware prefetcher stops at the
+  /// end of the current panel, and it requests nothing while further rows reuse that panel from a
+  /// cache.
   static void ask(const float* from, std::int64_t bytes, std::int64_t i, std::int64_t count) {
     if (i >= count) return;
     const char* const at = reinterpret_cast<const char*>(from);
@@ -144,7 +147,8 @@ class Pass {
       __builtin_prefetch(at + line, 0, 2);
   }
 
-  /// Sets the next matrix, of which waiting threads prefetch their first panel.
+  /// Sets the matrix that is read next. Each thread prefetches its first panel of it while it
+  /// waits.
   void prefetch(const PackedMatrix& m) {
     const std::int64_t panels = pieces(m.outputs, panel_outputs), size = m.inputs * panel_outputs;
     team_.prefetch(m.panels + panels * team_.thread() / team_.threads() * size, size * 4);
@@ -162,8 +166,8 @@ class Pass {
     });
   }
 
-  /// Processes the queries [first, first + query_block) of a head, for a text of `length` rows from
-  /// `begin` on.
+  /// Processes the queries [first, first + query_block) of one head, for the text that consists of
+  /// `length` rows from `begin` on.
   void attend(std::int64_t head, std::int64_t begin, std::int64_t length, std::int64_t first) {
     const std::int64_t count = std::min(query_block, length - first), dim = plan_.dim;
     const std::int64_t scores_row = rounded(length, panel_outputs),

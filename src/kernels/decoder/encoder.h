@@ -1,5 +1,5 @@
-// The forward pass of texts through the layers of an encoder (BERT: norms after the residual sums,
-// attention to the whole text), over plain float32 arrays. Independent of torch.
+// The forward pass of texts through the layers of an encoder such as BERT, on plain float32 arrays.
+// Norms follow the residual sums, and each token attends to its whole text. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// Weights [outputs][inputs] as consecutive float32 panels, in the format of make_panel(); `bias`
-/// is [outputs].
+/// Weights [outputs][inputs] as consecutive float32 panels in the format of make_panel(), and
+/// bias[outputs].
 struct PackedMatrix {
   std::int64_t outputs = 0, inputs = 0;
   const float* panels = nullptr;
@@ -25,21 +25,22 @@ struct EncoderLayer {
 struct Encoder {
   std::int64_t hidden = 0, heads = 0, inner = 0;
   Gate gate = Gate::gelu;
-  std::vector<std::int64_t> lengths;  ///< rows of each text; the texts are consecutive
+  std::vector<std::int64_t> lengths;  ///< rows of each text; texts are consecutive
   std::vector<EncoderLayer> layers;
 };
 
 /// Size of a packed matrix, in floats.
 std::int64_t packed_size(std::int64_t outputs, std::int64_t inputs) noexcept;
-/// Packs the panels [begin, end) of weight[outputs][inputs] into `packed`, aligned to 64 bytes.
-/// `scratch` has panel_scratch_bytes(inputs) bytes.
+/// Packs panels [begin, end) of weight[outputs][inputs] into `packed`, which is aligned to 64
+/// bytes. `scratch` has room for panel_scratch_bytes(inputs) bytes.
 void pack_panels(Isa isa, const float* weight, std::int64_t outputs, std::int64_t inputs,
                  std::int64_t begin, std::int64_t end, void* scratch, float* packed) noexcept;
 
 /// Scratch memory of a pass with `threads` threads, in bytes.
 std::int64_t encoder_scratch(const Encoder& encoder, std::int64_t threads);
-/// Passes x[rows][hidden], the rows of all texts, through all layers. `scratch` is aligned to 64
-/// bytes. Results do not depend on `threads`, and a text's result does not depend on the others.
+/// Passes x[rows][hidden], the rows of all texts, through all layers. `scratch` must be aligned to
+/// 64 bytes. Results do not depend on `threads`, and a text's result does not depend on other
+/// texts.
 void run_encoder(Isa isa, const Encoder& encoder, float* x, void* scratch, std::int64_t threads);
 
 }  // namespace anyaccel::ops

@@ -1,6 +1,5 @@
-// Feed-forward networks of which each row uses a few. The pairs of a row and an expert are sorted
-// by expert: the weights of an expert that several rows use are read once, and unused experts are
-// not read.
+// Mixture-of-experts layers. The pairs of a row and an expert are sorted by expert, so weights that
+// several rows use are read once, and unused experts are not read.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +8,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Outputs [first, first + count) of a floating-point matrix.
+/// Returns the outputs [first, first + count) of a floating-point matrix.
 Matrix outputs_of(const Matrix& m, std::int64_t first, std::int64_t count) {
   Matrix out = m;
   out.outputs = count;
@@ -34,7 +33,7 @@ bool DecoderPass::experts(const DecoderLayer& layer) {
   return finish_change(layer.after_feed_forward);
 }
 
-/// Each thread computes all choices, as with norms.
+/// Each thread selects the experts of all rows, because that is cheaper than a barrier.
 void DecoderPass::choose(const Experts& experts) {
   const std::int64_t count = d_.experts_per_token, all = experts.router.matrix.outputs,
                      pairs = rows_ * count;
@@ -55,7 +54,7 @@ DecoderPass::Group DecoderPass::group(std::int64_t i) const {
   return {chosen_[groups_[i]].expert, groups_[i], groups_[i + 1]};
 }
 
-/// Returns the prepared rows of a group, made contiguous if necessary.
+/// Returns the prepared rows of a group. Copies them if they are not contiguous.
 const void* DecoderPass::rows_of(const Group& group, const Matrix& matrix) {
   const std::int64_t bytes = prepared_bytes(matrix.format, matrix.inputs),
                      count = group.end - group.begin;
@@ -67,7 +66,7 @@ const void* DecoderPass::rows_of(const Group& group, const Matrix& matrix) {
   return gathered_;
 }
 
-/// inner_[pair] = activations between an expert's two products.
+/// Computes the activations between an expert's two products, inner_[pair].
 void DecoderPass::expert_inner(const Experts& experts) {
   const std::int64_t inner = experts.down.inputs, two = 2 * inner;
   const std::int64_t step = task_outputs(outputs_of(experts.gate_up, 0, inner), team_.threads());
@@ -95,8 +94,9 @@ void DecoderPass::expert_inner(const Experts& experts) {
   });
 }
 
-/// target() (+)= the experts' results, weighted by their shares. A task computes some outputs of
-/// all experts, so that a row is summed in a fixed order and tasks are independent.
+/// Computes the weighted sums of the experts' results, and writes or adds them to target(). Each
+/// task computes some outputs of all experts, so that the order of a row's sum is fixed and tasks
+/// are independent.
 void DecoderPass::expert_outer(const Experts& experts) {
   const std::int64_t hidden = d_.hidden,
                      bytes = prepared_bytes(experts.down.format, experts.down.inputs);

@@ -1,4 +1,4 @@
-// Exact products of a row's 16-bit integers with 8-bit or 4-bit weights. `Words` holds Vec::width
+// Exact products of a row's 16-bit integers and 8-bit or 4-bit weights. `Words` holds Vec::width
 // 32-bit sums.
 #if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H)
@@ -13,7 +13,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr std::int64_t word_block = 128;  // inputs that share a scale of the row
+constexpr std::int64_t word_block = 128;  // inputs of a row that share a scale
 constexpr float max_int16 = 32767;
 
 #if ANYACCEL_WIDTH == 16
@@ -37,8 +37,8 @@ struct Words {
         x, _mm512_inserti64x4(_mm512_set1_epi32(low), _mm256_set1_epi32(high), 1))};
   }
 };
-constexpr std::int64_t step4 = 128;  // inputs of one step of int4: two blocks
-/// Adds the products of a step. The row's words are in the order of place4().
+constexpr std::int64_t step4 = 128;  // inputs per step of int4; two blocks
+/// Adds the products of one step. The row's words are in the order that place4() defines.
 inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   const __m512i low = _mm512_set1_epi16(15);
   const __m512i all = _mm512_loadu_si512(w);
@@ -52,10 +52,11 @@ inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   return {
       _mm512_add_epi32(_mm512_add_epi32(_mm512_add_epi32(sum.x, a), b), _mm512_add_epi32(c, d))};
 }
-/// The place of word i of a step: for each nibble, sixteen words of the first block and then
-/// sixteen of the second.
+/// Returns the position of word i of a step. For each nibble, sixteen words of the first block are
+/// followed by sixteen of the second.
 inline std::int64_t place4(std::int64_t i) { return i % 64 / 16 * 32 + i / 64 * 16 + i % 16; }
-/// a in the lanes of the first block's sums, b in those of the second block's.
+/// Returns a vector with `a` in the lanes of the first block's sums and `b` in those of the second
+/// block's.
 inline Vec halves(float a, float b) {
   return {_mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1)};
 }
@@ -142,14 +143,14 @@ template <int block>
 inline Words start8(const std::int32_t* /*sums*/, std::int64_t /*i*/) {
   return Words::zero();
 }
-/// The row's words of `block` inputs from input i on. They stay in memory, because AVX2 has too few
-/// registers.
+/// The row's words of `block` inputs from input i on. They stay in memory, because AVX2 does not
+/// have enough registers.
 template <int block>
 struct Step8 {
   const std::int16_t* words;
   Step8(const std::int16_t* row, std::int64_t i) : words(row + i) {}
 };
-/// Adds the products of a step.
+/// Adds the products of one step.
 template <int block>
 inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w,
                                                  const Step8<block>& x) {
@@ -157,8 +158,8 @@ inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w
   return sum;
 }
 
-/// Largest magnitude of a word_block. Magnitudes compare like their bits, and an integer maximum
-/// does not depend on the order.
+/// Returns the largest magnitude in a word_block. Magnitudes are compared as integers, which have
+/// the same order as the floats. Their maximum does not depend on the order of evaluation.
 inline float abs_max(const float* from) {
   std::int32_t lanes[16] = {};
   for (int i = 0; i < word_block; i += 16)
@@ -179,8 +180,8 @@ inline void rounded_words(const float* from, float factor, std::int16_t* to) {
     to[i] = static_cast<std::int16_t>(__builtin_rintf(from[i] * factor));
 }
 
-/// Stores the words of a word_block in the order in which products read them, and the sums of each
-/// step of int4.
+/// Stores the words of a word_block in the order in which products read them, and for int4 the sums
+/// of each step.
 inline void place_words(Format /*format*/, bool planes, const std::int16_t* here,
                         std::int64_t begin, std::int16_t* words, std::int32_t* sums) {
   if (!planes) {
@@ -192,7 +193,7 @@ inline void place_words(Format /*format*/, bool planes, const std::int16_t* here
   for (std::int64_t i = begin; i < begin + word_block; i += step4) {
     std::int32_t lanes[Vec::width] = {};
     for (std::int64_t k = 0; k < step4; ++k) {
-      // The lane to which the products of this word are added.
+      // Lane to which the products of this word are added.
       const std::int64_t lane = ANYACCEL_WIDTH >= 8 ? k / 2 % Vec::width : k % 16 % Vec::width;
       lanes[lane] += words[i + k];
     }

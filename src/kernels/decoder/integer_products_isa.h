@@ -1,5 +1,5 @@
 // Products of few rows with int8 and int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the
-// layout of a row and the sum of a step's products.
+// layout of a row and the products of one step.
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H)
 #undef ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H
@@ -34,15 +34,15 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
   return {words, scales, reinterpret_cast<const std::int32_t*>(scales + rounded(blocks, 16))};
 }
 
-/// The weights' scale times the row's scale, for each output of a tile and each step. If a step is
-/// a whole word_block, each step has its own pair of scales; their products are computed for many
-/// steps at once, so that the loop over steps only loads them. Shorter steps multiply their own
-/// scales.
+/// Products of the weights' scale and the row's scale, for each output of a tile and each step. If
+/// a step is a whole word_block, each step has a different pair of scales; their products are
+/// computed for many steps at once, so that the loop over steps only loads them. Shorter steps
+/// compute the product of their scales themselves.
 template <int outputs, int block>
 struct StepScales {
   static constexpr std::int64_t most = 64;  ///< steps per fill()
   static constexpr bool at_once = block == word_block;
-  const float *at, *row;  ///< of the step's group, and of the row
+  const float *at, *row;  ///< at: scales of the step's group; row: scales of the row
   std::int64_t groups, steps, left;
   alignas(64) float both[at_once ? outputs : 1]
                         [most];  // NOLINT(bugprone-branch-clone): of one output, both are 1
@@ -54,7 +54,7 @@ struct StepScales {
         steps(m.group / block),
         left(steps) {}
 
-  /// Computes the scales of `count` steps from `first` on.
+  /// Computes the products of scales for `count` steps from `first` on.
   void fill(std::int64_t first, std::int64_t count) {
     if (!at_once) return;
     const std::int64_t group = first ? first / steps : 0, into = first ? first % steps : 0;
@@ -75,8 +75,8 @@ struct StepScales {
       }
     }
   }
-  /// Scale of step k since fill(), which begins at input i. With `two`, the second half of the step
-  /// is in the next group.
+  /// Returns the scale of step k after fill(); the step begins at input i. If `two` is set, the
+  /// second half of the step belongs to the next group.
   inline __attribute__((always_inline)) Vec of(int output, std::int64_t k, std::int64_t i,
                                                bool two = false) const {
     if (at_once) return Vec::of(both[at_once ? output : 0][k]);
@@ -90,7 +90,7 @@ struct StepScales {
   }
 };
 
-/// Steps of `block` inputs that share one scale of the weights and one of the row.
+/// Processes steps of `block` inputs, which share one scale of the weights and one of the row.
 template <int outputs, int block>
 inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64_t output,
                                                      const Row& x, float* to) {
@@ -120,7 +120,7 @@ inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-/// With `paired`, the two blocks of a step belong to two groups.
+/// If `paired` is set, the two blocks of a step belong to different groups.
 template <int outputs, bool asymmetric, bool paired>
 inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64_t output,
                                                      const Row& x, float* to) {
@@ -128,7 +128,7 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
   const std::int64_t row = m.inputs / 2, groups = m.inputs / m.group, steps = m.inputs / block;
   const auto* w = static_cast<const std::uint8_t*>(m.weight) + output * row;
   const std::uint8_t* zeros = asymmetric ? m.zeros + output * groups : nullptr;
-  std::int64_t left = m.group / step4;  // steps until the next group's zeros
+  std::int64_t left = m.group / step4;  // steps until the zero points of the next group
   StepScales<outputs, block> scales(m, output, x);
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
   const auto step = [&](std::int64_t i, const std::uint8_t* from, std::int64_t row_of_w,
@@ -168,7 +168,8 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-/// For groups with half-length blocks, and for groups that do not consist of whole steps.
+/// For group sizes that are not multiples of 64, which have blocks of 32 inputs, and for group
+/// sizes that are not multiples of a step.
 template <int block>
 inline void int4_small(const Matrix& m, std::int64_t output, const Row& x, float* to) {
   constexpr int words = block / 4;
@@ -207,8 +208,8 @@ inline __attribute__((always_inline)) void integer_products(const Matrix& m, con
     }
 }
 
-// Tiles are inlined into the loop over tiles: with short rows, calls and repeated setup cost a few
-// percent of the time.
+// Tiles are inlined into the loop over tiles, because with short rows, calls and repeated setup
+// cost a few percent of the time.
 
 template <int block>
 inline void int8_products(const Matrix& m, const void* prepared, std::int64_t rows,
@@ -233,7 +234,7 @@ inline void int4_products(const Matrix& m, const void* prepared, std::int64_t ro
       });
 }
 
-/// With `planes`, words are in the order of int4's steps.
+/// If `planes` is set, the words are stored in the order in which the steps of int4 read them.
 inline void prepare_words(bool planes, const float* from, std::int64_t inputs, void* prepared,
                           Format format) {
   const Row row = row_of(prepared, format, inputs, 0);

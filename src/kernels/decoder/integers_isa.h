@@ -1,5 +1,5 @@
-// Dequantization and quantization of matrices, in loops over a fixed number of elements that the
-// compiler vectorizes.
+// Dequantization and quantization of matrices. The loops have a fixed number of iterations, so that
+// the compiler vectorizes them.
 #if defined(ANYACCEL_DECODER_INTEGERS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INTEGERS_ISA_H)
 #undef ANYACCEL_DECODER_INTEGERS_ISA_H
@@ -14,7 +14,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr int piece = 32;  // divides every group
+constexpr int piece = 32;  // divides every group size
 
 template <typename T>
 inline void store_piece(const float* values, T* to) {
@@ -35,7 +35,7 @@ inline void widen8(const Matrix& m, std::int64_t output, T* to) {
   }
 }
 
-/// A block of 4 * `words` inputs.
+/// Dequantizes a block of 4 * `words` inputs.
 template <int words, typename T>
 inline __attribute__((always_inline)) void widen_block(const std::uint8_t* from, std::int32_t zero,
                                                        float scale, T* to) {
@@ -78,7 +78,7 @@ inline void load_row(const T* from, std::int64_t inputs, float* to) {
     for (int k = 0; k < piece; k += Vec::width) Vec::load(from + i + k).store(to + i + k);
 }
 
-/// Clamps a value; NaN becomes `low`.
+/// Clamps a value to [low, high]. NaN becomes `low`.
 inline float between(float value, float low, float high) {
   const float above = value > low ? value : low;
   return above < high ? above : high;
@@ -121,7 +121,7 @@ inline float quantize_group8(const float* x, std::int64_t count, std::int8_t* to
   return scale;
 }
 
-/// The code of a value, from 0 to 15.
+/// Returns the 4-bit code of a value, from 0 to 15.
 inline float level4(float value, float factor) {
   return between(__builtin_rintf(value * factor) + 8, 0, 15);
 }

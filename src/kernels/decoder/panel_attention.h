@@ -1,4 +1,5 @@
-// Attention of a block of queries with panels: the products that prefill and encoder passes share.
+// Products in the attention of a block of queries, computed with panels. Prefill and encoder passes
+// share them.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +8,20 @@
 
 namespace anyaccel::ops {
 
-/// Wide rows, `row` bytes apart.
+/// Rows in the operand type `Wide`, with a stride of `row` bytes.
 struct WideRows {
   const void* data;
   std::int64_t count, row;
 };
 
-/// Memory of one thread: `panel` has panel_bytes() and `widened` has panel_scratch_bytes() of the
-/// longest input.
+/// Uses the memory of one thread: `panel` has panel_bytes() and `widened` has panel_scratch_bytes()
+/// bytes for the largest number of inputs.
 struct PanelAttention {
   Isa isa;
   Wide wide;
   char *panel, *widened;
 
-  /// scores[query * scores_row + position] = dot product of query and key, for `keys`
+  /// Sets scores[query * scores_row + position] to the dot product of query and key, for `keys`
   /// [positions][dim]. Writes whole panels.
   void score(const Matrix& keys, const WideRows& queries, float* scores,
              std::int64_t scores_row) const {
@@ -31,8 +32,8 @@ struct PanelAttention {
     }
   }
 
-  /// to[query * to_row + column] = the query's shares times values[positions][dim]. Writes whole
-  /// panels.
+  /// Sets to[query * to_row + column] to the products of the attention weights in `shares` and
+  /// values[positions][dim]. Writes whole panels.
   void mix(const void* values, Element type, std::int64_t positions, std::int64_t dim,
            const WideRows& shares, float* to, std::int64_t to_row) const {
     for (std::int64_t c = 0; c < dim; c += panel_outputs) {

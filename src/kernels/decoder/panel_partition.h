@@ -1,4 +1,4 @@
-// Divides products with panels among threads.
+// Division of products with panels among threads.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 
 namespace anyaccel::ops {
 
-/// A panel and the rows that are multiplied with it.
+/// A panel and the range of rows that a task multiplies by it.
 struct PanelShare {
   std::int64_t panel, begin, end;
 };
 
-/// All threads get the same number of whole panels. The remaining panels are shared by all threads:
-/// each thread makes the panel and takes some of the rows.
+/// Each thread gets the same number of whole panels. All threads work on each of the remaining
+/// panels: every thread makes the panel and multiplies some of the rows.
 struct PanelShares {
   std::int64_t threads, rows;
 

@@ -26,8 +26,8 @@ inline __attribute__((always_inline)) void rest_tile(std::int64_t left, std::int
   }
 }
 
-/// Calls tile(first row, Count<rows>()) for tiles of panel_tile_rows rows and for the remaining
-/// rows.
+/// Calls tile(first row, Count<rows>()) for each full tile of panel_tile_rows rows, and for the
+/// remaining rows.
 template <typename Tile>
 inline __attribute__((always_inline)) void each_tile(std::int64_t rows, const Tile& tile) {
   std::int64_t first = 0;

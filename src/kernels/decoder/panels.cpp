@@ -25,7 +25,7 @@ bool has_tiles() noexcept {
 #if defined(__x86_64__)
   unsigned a, b, c, d = 0;
   asm("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(0));
-  return (d >> 22 & 1) != 0;  // AMX-BF16
+  return (d >> 22 & 1) != 0;  // whether the processor supports AMX-BF16
 #else
   return false;
 #endif
@@ -39,12 +39,13 @@ Element element_of(Format format) {
 
 bool is_float(Format format) { return format != Format::int8 && format != Format::int4; }
 
-/// Number of 32-bit words per row in a panel.
+/// Number of 32-bit words in a panel per output.
 std::int64_t words_of(Wide wide, std::int64_t inputs) {
   return wide == Wide::bf16 ? (inputs + 1) / 2 : inputs;
 }
 
-/// Row `output` in the panel's type: in place, or converted into `scratch`.
+/// Returns the weights of `output` in the panel's type, either in place or converted into
+/// `scratch`.
 const char* wide_weights(Isa isa, Wide wide, const Matrix& m, std::int64_t output, char* scratch) {
   if (!is_float(m.format)) {
     widen_rows(isa, m, output, output + 1, wide == Wide::bf16 ? Element::bf16 : Element::f32,
@@ -56,7 +57,7 @@ const char* wide_weights(Isa isa, Wide wide, const Matrix& m, std::int64_t outpu
   if (type == (wide == Wide::bf16 ? Element::bf16 : Element::f32)) return row;
   auto* floats = reinterpret_cast<float*>(scratch);
   ANYACCEL_CALL_ISA(isa, floats_of, type, row, m.inputs, floats);
-  // Converting in place is safe, because widen_row() reads ahead of its writes.
+  // Converting in place is safe, because widen_row() never writes past the elements it has read.
   if (wide == Wide::bf16) widen_row(isa, wide, floats, m.inputs, scratch);
   return scratch;
 }
@@ -74,7 +75,7 @@ bool panels_pay(Isa isa, Element model) noexcept {
 
 std::int64_t wide_row_bytes(Wide wide, std::int64_t inputs) noexcept {
   const std::int64_t bytes = rounded(inputs * (wide == Wide::bf16 ? 2 : 4), 64);
-  // Rows that are a multiple of a page apart would share cache sets.
+  // Rows with a stride of a multiple of the page size would compete for the same cache sets.
   return bytes % 4096 ? bytes : bytes + 64;
 }
 
@@ -130,7 +131,7 @@ void make_panel(Isa isa, Wide wide, const Matrix& m, std::int64_t begin, void* s
 void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs,
                        std::int64_t columns, std::int64_t begin, void* panel) noexcept {
 #if defined(__x86_64__)
-  if (wide == Wide::bf16)  // `type` is bf16 as well
+  if (wide == Wide::bf16)  // `type` is bf16 too
     return avx512_bf16::turned_pairs(static_cast<const char*>(values), inputs, columns, begin,
                                      static_cast<char*>(panel));
 #endif

@@ -1,5 +1,5 @@
-// Products of many rows with matrices. A panel of outputs is converted once, into the order in
-// which products read it, and then multiplied with all rows. Plain arrays, independent of torch.
+// Products of many rows with matrices. A panel of outputs is converted once into the order in which
+// products read it, and then multiplied by all rows. Works on plain arrays; independent of torch.
 #pragma once
 
 #include "kernels/decoder/matrix.h"
@@ -7,40 +7,41 @@
 
 namespace anyaccel::ops {
 
-/// Type of the factors in products of many rows; sums are float32 for both.
+/// Type of the operands in products of many rows. Sums are float32 for both types.
 enum class Wide { f32, bf16 };
 
-/// Outputs per panel. Products write all of them; outputs past the end are zeros.
+/// Outputs per panel. Products write all of them; outputs past the end are zero.
 constexpr std::int64_t panel_outputs = 64;
-/// Rows that are multiplied with a panel at once, while their sums are in registers.
+/// Rows that are multiplied by a panel at a time, while their sums are in registers.
 constexpr std::int64_t panel_tile_rows = 6;
 
-/// bf16 for bfloat16 models if the processor multiplies pairs of bfloat16 (AVX-512 BF16), otherwise
-/// f32.
+/// Returns bf16 for bfloat16 models if the processor has AVX-512 BF16, and f32 otherwise.
 Wide wide_for(Isa isa, Element model) noexcept;
 /// Returns true if panels are the fastest known implementation for a model of this type. They are
-/// not without vectors of eight floats, nor for 16-bit models on processors with AMX, which
+/// slower without vectors of eight floats, and for 16-bit models on processors with AMX, which
 /// LibTorch's kernels use.
 bool panels_pay(Isa isa, Element model) noexcept;
 
-/// Distance between rows of `inputs` values in bytes, a multiple of 64.
+/// Stride in bytes between rows of `inputs` elements of type `wide`, a multiple of 64.
 std::int64_t wide_row_bytes(Wide wide, std::int64_t inputs) noexcept;
-/// Converts from[inputs] to the type of the products, and zero-fills the rest of wide_row_bytes().
+/// Converts from[inputs] to the operand type, and zero-fills the row up to the next multiple of 64
+/// bytes.
 void widen_row(Isa isa, Wide wide, const float* from, std::int64_t inputs, void* to) noexcept;
 
-/// Bytes of a panel over `inputs` inputs.
+/// Size of a panel with `inputs` inputs, in bytes.
 std::int64_t panel_bytes(Wide wide, std::int64_t inputs) noexcept;
-/// Bytes of scratch memory that make_panel() needs for a matrix of `inputs` inputs.
+/// Size of the scratch memory that make_panel() needs for a matrix with `inputs` inputs, in bytes.
 std::int64_t panel_scratch_bytes(std::int64_t inputs) noexcept;
 /// Makes a panel of the outputs [begin, begin + panel_outputs). `panel` is aligned to 64 bytes.
 void make_panel(Isa isa, Wide wide, const Matrix& matrix, std::int64_t begin, void* scratch,
                 void* panel) noexcept;
-/// Makes a panel of a transposed matrix: its outputs are the columns [begin, begin + panel_outputs)
-/// of values[inputs][columns]. Inputs from `inputs` up to wide_row_bytes() are zeros.
+/// Makes a panel of a transposed matrix. Its outputs are the columns [begin, begin + panel_outputs)
+/// of values[inputs][columns]. For bf16 and an odd number of inputs, the missing input of the last
+/// pair is zero.
 void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs,
                        std::int64_t columns, std::int64_t begin, void* panel) noexcept;
-/// to[r * to_row + output] = dot product of wide row r and the panel's output. Wide rows are
-/// `x_row` bytes apart.
+/// Sets to[r * to_row + output] to the dot product of row r of x, in the operand type, and the
+/// panel's output. The stride between rows of x is `x_row` bytes.
 void multiply_panel(Isa isa, Wide wide, const void* panel, std::int64_t inputs, const void* x,
                     std::int64_t x_row, std::int64_t rows, float* to, std::int64_t to_row) noexcept;
 

@@ -1,9 +1,9 @@
-// Products of pairs of bfloat16 with AVX-512 BF16.
+// Products of pairs of bfloat16 elements with AVX-512 BF16.
 #pragma once
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512_bf16  // if this file is opened on its own
+#define ANYACCEL_ISA avx512_bf16  // if a tool parses this file alone
 #endif
 
 #include "kernels/decoder/panel_tiles_isa.h"
@@ -63,7 +63,7 @@ void row_to_pairs(const float* from, std::int64_t count, char* to) {
   _mm512_mask_storeu_epi16(to + 2 * i, (1U << rest) - 1, reinterpret_cast<__m512i>(words));
 }
 
-/// Interleaves the values of two positions.
+/// Interleaves the values of two consecutive inputs.
 void turned_pairs(const char* values, std::int64_t inputs, std::int64_t columns, std::int64_t begin,
                   char* panel) {
   const std::int64_t count = columns - begin < panel_outputs ? columns - begin : panel_outputs;

@@ -1,7 +1,7 @@
 // Panels of float32, and packing for panels of both types.
 //
-// A panel consists of strips [inputs][strip]. The sums of a strip's outputs stay in registers for a
-// tile of rows.
+// A panel consists of strips [inputs][strip]. While a tile of rows is multiplied by a strip, the
+// sums of the strip's outputs stay in registers.
 #if defined(ANYACCEL_DECODER_PANELS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PANELS_ISA_H)
 #undef ANYACCEL_DECODER_PANELS_ISA_H
@@ -22,7 +22,7 @@ namespace {
 constexpr int strip_vectors = Vec::width == 8 ? 2 : 4;
 constexpr std::int64_t strip = strip_vectors * Vec::width;
 
-/// to[i * to_row + r] = rows[r][i] for panel_group rows of words.
+/// Sets to[i * to_row + r] = rows[r][i] for panel_group rows of 32-bit words.
 constexpr int panel_group = 16;
 inline void turn_rows(const char* const (&rows)[panel_group], std::int64_t words, char* to,
                       std::int64_t to_row) {
@@ -80,14 +80,14 @@ void place_rows(const char* const (&rows)[panel_group], std::int64_t inputs, std
   }
 }
 
-/// Stores panel_group rows of pairs as the outputs [first, first + panel_group) of a panel
+/// Stores panel_group rows of bfloat16 pairs as the outputs [first, first + panel_group) of a panel
 /// [pairs][panel_outputs].
 void place_pairs(const char* const (&rows)[panel_group], std::int64_t pairs, std::int64_t first,
                  char* panel) {
   turn_rows(rows, pairs, panel + 4 * first, panel_outputs);
 }
 
-/// Stores columns [begin, begin + panel_outputs) of values[inputs][columns] as the outputs of a
+/// Stores the columns [begin, begin + panel_outputs) of values[inputs][columns] as the outputs of a
 /// panel.
 void turned_floats(const void* values, Element type, std::int64_t inputs, std::int64_t columns,
                    std::int64_t begin, float* panel) {

@@ -12,10 +12,10 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t max_scores = 256 * 1024;  // per block of queries: 1 MiB
-constexpr std::int64_t max_block = 64;  // queries per block, over all heads that share a key
+constexpr std::int64_t max_scores = 256 * 1024;  // per block of queries; 1 MiB of float32
+constexpr std::int64_t max_block = 64;  // queries per block, over all heads that share a key head
 
-/// Layout of a pass's memory: the shared arrays, and each thread's own.
+/// Layout of a pass's memory: offsets of the shared arrays and of each thread's arrays.
 struct Plan {
   Wide wide;
   std::int64_t rows = 0, seen = 0, block;  ///< block: queries of one head per task
@@ -49,7 +49,7 @@ struct Plan {
     mixed = place(shared, rows * mixed_row);
     inner = place(shared, rows * inner_row);
     change = place(shared, d.norms_after || d.sum.add_up ? rows * d.hidden * 4 : 0);
-    // A thread computes either a product or attention at a time, so their memory overlaps.
+    // At any time, a thread computes either a product or attention, so the two use the same memory.
     const std::int64_t attending =
         block * queries * (query_row + shares_row + (scores_row + dim + 1) * 4);
     const std::int64_t head = d.hidden * max_rows * 4 +
@@ -96,8 +96,8 @@ class Pass {
  private:
   PanelShares shares() const { return {team_.threads(), plan_.rows}; }
 
-  /// Products of the rows [begin, end) with the outputs from `output` on, written to to[row -
-  /// begin][panel_outputs].
+  /// Multiplies the rows [rows.begin, rows.end) by the outputs from `output` on, and writes the
+  /// products to to[row - rows.begin][panel_outputs].
   void multiply(const Matrix& matrix, std::int64_t output, const char* x, std::int64_t x_row,
                 const PanelShare& rows, float* to) {
     make_panel(isa_, plan_.wide, matrix, output, widened_, panel_);
@@ -105,7 +105,7 @@ class Pass {
                    rows.end - rows.begin, to, panel_outputs);
   }
 
-  /// Calls finish(row, column, count, values) for each row and each panel of outputs of every part.
+  /// Calls finish(row, column, count, values) for each row and each panel of outputs of all parts.
   /// `values` includes the bias.
   template <typename Finish>
   void project(const Linear* parts, std::size_t count, const char* x, std::int64_t x_row,
@@ -139,8 +139,9 @@ class Pass {
     });
   }
 
-  /// x += part(rows), summed over ranks if `split`, and normalized first if d_.norms_after is set.
-  /// Returns false if the sum over ranks failed.
+  /// Computes x += part(rows). With `split`, the product is summed over the ranks. If
+  /// d_.norms_after is set, the result is normalized before it is added. Returns false if the sum
+  /// over ranks failed.
   bool add_change(const Linear& part, const char* rows, std::int64_t row, const Norm& norm,
                   bool split) {
     const bool sums = split && d_.sum.add_up;
@@ -177,7 +178,7 @@ class Pass {
       rotate_row(isa_, head, layer.cos + row * d_.half, layer.sin + row * d_.half, d_.half);
   }
 
-  /// Rotates the queries and keys of a row to its position, and stores keys and values in the
+  /// Rotates a row's queries and keys to the row's position, and stores keys and values in the KV
   /// cache.
   void position_row(const DecoderLayer& layer, const Segment& segment, const Cache& cache,
                     std::int64_t row) {
@@ -208,8 +209,8 @@ class Pass {
       });
       const std::int64_t blocks = pieces(segment.rows, plan_.block);
       team_.tasks(blocks * d_.kv_heads, [&](std::int64_t task) {
-        // The last blocks see the most positions. They start first, so that no thread has a long
-        // block left when the others are done.
+        // The last blocks attend to the most positions. They start first, so that no thread still
+        // processes a long block after the others have finished.
         attend_block(layer, segment, cache, task % d_.kv_heads,
                      (blocks - 1 - task / d_.kv_heads) * plan_.block);
       });
@@ -218,7 +219,7 @@ class Pass {
                       d_.sum.attention);
   }
 
-  /// Processes the queries [first, first + block) of a segment, of all heads that share this key
+  /// Processes the queries [first, first + block) of a segment, for all heads that share a key
   /// head.
   void attend_block(const DecoderLayer& layer, const Segment& segment, const Cache& cache,
                     std::int64_t key_head, std::int64_t first) {
@@ -275,7 +276,8 @@ class Pass {
     }
   }
 
-  /// Stores a head's values in the wide row. A head need not begin at a cache line.
+  /// Converts a head's result to the operand type and stores it in its place in the row. This place
+  /// need not be aligned to a cache line.
   void put_mixed(std::int64_t row, std::int64_t head, const float* values) {
     char* const to = mixed_ + row * plan_.mixed_row;
     const std::int64_t size = plan_.wide == Wide::bf16 ? 2 : 4, bytes = d_.head_dim * size;
@@ -306,7 +308,8 @@ class Pass {
         add_bias_row(isa_, gate.bias, begin, n, a);
         if (d_.gated) add_bias_row(isa_, layer.up[1].bias, begin, n, b);
         gate_row(isa_, d_.gate, a, d_.gated ? b : nullptr, n);
-        // A panel consists of whole cache lines, and the last one ends at the end of the row.
+        // Except for the last panel, which ends at the end of the row, panels consist of whole
+        // cache lines.
         widen_row(isa_, plan_.wide, a, n, inner_ + r * plan_.inner_row + begin * size);
       }
     });
@@ -329,8 +332,8 @@ class Pass {
             });
   }
 
-  /// Computes the logits of each segment's last row with the products of few rows, max_rows at a
-  /// time.
+  /// Computes the logits of the last row of each segment with the products for few rows, max_rows
+  /// rows at a time.
   void last_logits() {
     const Matrix& m = d_.head.matrix;
     const auto segments = static_cast<std::int64_t>(d_.segments.size());

@@ -1,13 +1,14 @@
-// A decoder model's pass over many new positions, such as a prompt: products with panels, attention
-// by blocks of queries. Plain arrays, independent of torch. Results do not depend on the number of
-// threads. A row's result may differ in the last bits from that of the pass over few rows.
+// A decoder model's pass over many new positions, such as a prompt. It multiplies with panels and
+// computes attention in blocks of queries. Works on plain arrays; independent of torch. Results do
+// not depend on the number of threads. A row's result may differ in the last bits from the result
+// of the pass over few rows.
 #pragma once
 
 #include "kernels/decoder/decoder.h"
 
 namespace anyaccel::ops {
 
-/// Maximum rows of a pass; a longer prompt takes several passes.
+/// Maximum rows per pass. Longer prompts are split into several passes.
 constexpr std::int64_t max_prefill_rows = 512;
 
 /// Like decoder_scratch() and run_decoder(), but for up to max_prefill_rows rows.

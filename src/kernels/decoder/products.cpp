@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<bool> bytes_wanted{true};
 
-/// Returns true if products use AVX-512 VNNI. Rows must then be prepared for it.
+/// Returns true if products use AVX-512 VNNI, for which rows must be prepared differently.
 bool in_bytes(Isa isa, Format format) noexcept {
 #if defined(__x86_64__)
   static const bool has = __builtin_cpu_supports("avx512vnni");
@@ -28,8 +28,8 @@ void want_products_of_bytes(bool wanted) noexcept { bytes_wanted = wanted; }
 
 std::int64_t prepared_bytes(Format format, std::int64_t inputs) noexcept {
   const std::int64_t blocks = (inputs + 127) / 128;
-  // Floats are padded to two vectors of sixteen. Words are followed by the scales, and by at most
-  // 64 bytes of sums per 64 words.
+  // Rows of floats are padded to a multiple of two vectors of sixteen. Rows of 16-bit integers are
+  // followed by their scales, and by at most 64 bytes of sums per 64 integers.
   if (format != Format::int8 && format != Format::int4) return (inputs + 31) / 32 * 128;
   return blocks * 256 + (blocks + 15) / 16 * 64 + blocks * 128;
 }

@@ -1,8 +1,8 @@
 // Products of few rows with a matrix.
 //
-// Weights are read from memory once, in order, and multiplied with all rows while they are in the
-// cache. The order of a product's sum does not depend on the other rows: there are Vec::width
-// partial sums, whose halves are then added. For one row of this layout, the tiles of
+// Weights are read from memory once, in order, and multiplied by all rows while they are in the
+// cache. The order in which a product is summed does not depend on other rows: the partial sums in
+// the lanes of vectors are added up in a fixed order. For a single row in this layout, the tiles of
 // simd/products_isa.h take 2.5 times as long (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H)
@@ -21,14 +21,15 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr std::int64_t pair = 2 * Vec::width;  // inputs of one step of the float formats
+constexpr std::int64_t pair = 2 * Vec::width;  // inputs per step of the floating-point formats
 
 template <typename T>
 inline void load_pair(const T* w, Vec& a, Vec& b) {
   a = Vec::load(w);
   b = Vec::load(w + Vec::width);
 }
-/// Loads even and odd elements separately, so that no element has to move to another lane.
+/// Loads even and odd elements into separate vectors, so that no element has to move to a different
+/// lane.
 inline void load_pair(const Bf16* w, Vec& a, Vec& b) {
   typedef std::uint32_t Pairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
   Pairs both;

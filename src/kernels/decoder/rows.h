@@ -1,6 +1,6 @@
 // The steps of a decoder layer between products: norms, rotation, activations and attention of
-// single rows, over plain arrays. Independent of torch. A row's results are bitwise independent of
-// the other rows.
+// single rows, on plain arrays. Independent of torch. A row's results are bitwise independent of
+// other rows.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace anyaccel::ops {
 
-/// Values of a norm's weight, a bias or a cache; null if there are none.
+/// An array of values of type `type`: a norm's weight, a bias or a KV cache. `data` is null if
+/// there is none.
 struct Values {
   void* data = nullptr;
   Element type = Element::f32;
@@ -25,34 +26,35 @@ struct Norm {
   float eps;
 };
 
-/// A row's head in the cache of one layer, and the visible positions.
+/// The KV cache of one head in one layer, and the positions that are visible to a row.
 struct CachedHead {
   const void* keys;  ///< [position][dim]
   const void* values;
   Element type;
   std::int64_t dim, begin, end;  ///< visible positions
-  float scale, softcap;          ///< softcap 0: none
+  float scale, softcap;          ///< a softcap of 0 disables it
 };
 
-/// to[columns] = norm of from[columns]; both may be the same array.
+/// Sets to[columns] to the normalized from[columns]. Both may be the same array.
 void norm_row(Isa isa, const Norm& norm, const float* from, std::int64_t columns,
               float* to) noexcept;
-/// Rotates the pairs (i, i + half) of `head` by the angles with the given cos[half] and sin[half].
+/// Rotates the pairs (i, i + half) of `head` by the angles whose cosines and sines are cos[half]
+/// and sin[half].
 void rotate_row(Isa isa, float* head, const float* cos, const float* sin,
                 std::int64_t half) noexcept;
-/// row[columns] += bias from its element `begin` on, unless it is null.
+/// Adds the elements [begin, begin + columns) of `bias` to row[columns]. No-op if `bias` is null.
 void add_bias_row(Isa isa, const Values& bias, std::int64_t begin, std::int64_t columns,
                   float* row) noexcept;
-/// a[columns] = gate(a), times b unless b is null.
+/// Computes a = gate(a) for a[columns]. Multiplies the result by `b` unless `b` is null.
 void gate_row(Isa isa, Gate gate, float* a, const float* b, std::int64_t columns) noexcept;
-/// Converts a row to the type of `to`, and stores it from element `begin` on.
+/// Converts from[columns] to the type of `to`, and stores it in `to` from element `begin` on.
 void store_row(Isa isa, const float* from, std::int64_t columns, const Values& to,
                std::int64_t begin) noexcept;
-/// Replaces scores[count] by e^(s - maximum), where s is scale * score, soft-capped unless softcap
-/// is 0. Returns their sum. `count` is at least 1.
+/// Replaces scores[count] by e^(s - maximum) and returns the sum of the results. s is scale *
+/// score, soft-capped unless `softcap` is 0. `count` is at least 1.
 float attention_shares_row(Isa isa, float scale, float softcap, float* scores,
                            std::int64_t count) noexcept;
-/// out[dim] = attention of query[dim]; `scores` has room for end - begin + 64 floats.
+/// Computes out[dim], the attention of query[dim]. `scores` has room for end - begin + 64 floats.
 void attend_row(Isa isa, const CachedHead& head, const float* query, float* scores,
                 float* out) noexcept;
 

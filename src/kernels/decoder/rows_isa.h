@@ -1,5 +1,5 @@
-// Norms, rotation and activations of rows. Includes attention_isa.h, because rows.cpp compiles a
-// single file per instruction set.
+// Norms, rotation and activations of rows. This file includes attention_isa.h, because rows.cpp
+// compiles a single file for each instruction set.
 #if defined(ANYACCEL_DECODER_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ROWS_ISA_H)
 #undef ANYACCEL_DECODER_ROWS_ISA_H
@@ -24,7 +24,7 @@ inline Vec load_values(const Values& values, std::int64_t i, std::int64_t n) {
   return load_some(static_cast<const Fp16*>(values.data) + i, n);
 }
 
-/// a / (1 + 2^-b), which tends to 0 for large negative b.
+/// Returns a / (1 + 2^-b). The exponent is clamped, so the result tends to 0 for large negative b.
 inline Vec sigmoid_times(Vec a, Vec b) {
   return a / (Vec::of(1) + exp2_of(min_of(b * Vec::of(-1), Vec::of(126))));
 }

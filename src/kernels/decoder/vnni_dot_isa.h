@@ -1,12 +1,11 @@
-// The definitions of int16_dot_isa.h for AVX-512 VNNI, with the same values and the same exact
-// sums. A VNNI instruction multiplies 64 unsigned bytes by 64 signed bytes, so a row's 16-bit
-// integers are stored as signed upper bytes and unsigned lower bytes, which are multiplied
-// separately.
+// AVX-512 VNNI versions of the definitions in int16_dot_isa.h, with the same exact sums. A VNNI
+// instruction multiplies 64 unsigned bytes by 64 signed bytes. A row's 16-bit integers are
+// therefore stored as signed upper bytes and unsigned lower bytes, which are multiplied separately.
 #pragma once
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512_vnni  // if this file is opened on its own
+#define ANYACCEL_ISA avx512_vnni  // if a tool parses this file alone
 #endif
 
 #include "kernels/decoder/matrix.h"
@@ -41,9 +40,10 @@ inline __m512i joined_bytes(__m512i upper, __m512i lower) {
 }
 
 constexpr std::int64_t step4 = 128;
-/// The lower nibbles of a step's bytes are the inputs 0, 32, 1, 33, ..., 15, 47 of the first block,
-/// then those of the second; the upper nibbles are 16, 48, ... of both. A row has the lower and
-/// upper bytes of the words for the lower nibbles, then those for the upper nibbles.
+/// Adds the products of one step. The lower nibbles of a step's bytes are the inputs 0, 32, 1, 33,
+/// ..., 15, 47 of the first block, followed by those of the second block. The upper nibbles are the
+/// inputs 16, 48, ... of both blocks. A row stores the lower and upper bytes for the lower nibbles
+/// first, then those for the upper nibbles.
 inline __attribute__((always_inline)) Words add4(Words sum, const std::uint8_t* w,
                                                  const std::int16_t* words) {
   const __m512i nibble = _mm512_set1_epi8(15), all = _mm512_loadu_si512(w);
@@ -59,9 +59,9 @@ inline Vec halves(float a, float b) {
   return {_mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1)};
 }
 
-/// Initial sum of a step. Products with upper bytes use q + 128, which is unsigned, so the sum
-/// starts at -128 times the sum of the upper bytes. A row has the lower bytes of 64 inputs, then
-/// their upper bytes.
+/// Returns the initial sum of a step. Products with upper bytes use q + 128, which is unsigned, so
+/// the sum starts at -128 times the sum of the upper bytes. A row stores the lower bytes of 64
+/// inputs, followed by their upper bytes.
 template <int block>
 inline __attribute__((always_inline)) Words start8(const std::int32_t* sums, std::int64_t i) {
   const std::int32_t* const from = sums + (i >> 2);
@@ -69,7 +69,8 @@ inline __attribute__((always_inline)) Words start8(const std::int32_t* sums, std
   if (block == 64) return {_mm512_load_si512(from)};
   return {_mm512_add_epi32(_mm512_load_si512(from), _mm512_load_si512(from + 16))};
 }
-/// The row's bytes for `block` inputs from input i on, loaded once for all outputs of a tile.
+/// The row's bytes of `block` inputs from input i on. They are loaded once for all outputs of a
+/// tile.
 template <int block>
 struct Step8 {
   static constexpr int count = block == 128 ? 2 : 1;
@@ -124,7 +125,7 @@ inline void rounded_words(const float* from, float factor, std::int16_t* to) {
   }
 }
 
-/// Sums of groups of four bytes.
+/// Each returns the sums of groups of four bytes.
 inline __m512i sums_of_upper(__m512i bytes) {
   return _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), bytes);
 }

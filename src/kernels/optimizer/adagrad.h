@@ -1,4 +1,4 @@
-// Adagrad on host memory, without torch: one step over plain arrays, for each instruction set.
+// Adagrad on host memory: one step on plain arrays, for each instruction set. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ struct AdagradConstants {
 };
 
 /// Updates the elements [begin, end). The processor must support `isa`. Results are bitwise
-/// independent of the range, the alignment and the instruction set. With g the gradient:
+/// independent of the range, the alignment and the instruction set. With the gradient g:
 ///   g += weight_decay * p;  s += g * g;  p -= lr * (g * (1 / (sqrt(s) + eps)))
-/// The reciprocal is rounded before the multiplication. If the reciprocal is out of range for this
-/// eps, g is divided instead.
+/// The reciprocal is rounded before the multiplication. If `eps` is so small that the reciprocal
+/// may overflow, g is divided instead.
 void adagrad_update(Isa isa, const AdagradConstants& constants, const OneStateArrays& arrays,
                     std::int64_t begin, std::int64_t end) noexcept;
 

@@ -1,4 +1,4 @@
-// CUDA kernels of LAMB, as a plain function. Pointers are device pointers, and `stream` is a
+// Function that launches the CUDA kernels of LAMB. Pointers are device pointers, and `stream` is a
 // cudaStream_t.
 #pragma once
 
@@ -6,14 +6,14 @@
 
 namespace anyaccel::ops {
 
-/// Scratch memory of a step over `size` elements, in doubles: the norms of each block, and the
-/// rate.
+/// Size of the scratch memory of a step on `size` elements, in doubles. It holds the norms of each
+/// block and the rate.
 inline std::int64_t cuda_lamb_scratch(std::int64_t size) {
   return 2 * ((size + lamb_block - 1) / lamb_block) + 1;
 }
 
-/// Runs a step, and writes its coefficient to `coefficient`. Returns when the work is queued on the
-/// stream: null, or the CUDA error message.
+/// Runs a step and writes its trust ratio to `coefficient`. Returns as soon as the work is queued
+/// on the stream, with null on success and the CUDA error message on failure.
 const char* cuda_lamb(const LambConstants& constants, const LambBounds& bounds,
                       const LambArrays& arrays, std::int64_t size, void* scratch,
                       float* coefficient, void* stream);

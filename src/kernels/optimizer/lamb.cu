@@ -1,5 +1,5 @@
-// LAMB on CUDA: the norms of each block, then the rate from all norms, then the parameters.
-// lamb_blocks.h has the code of the thread blocks.
+// CUDA kernels of LAMB. They compute the norms of each block, then the rate from all norms, then
+// the parameters. The thread-block code is in lamb_blocks.h.
 #include "kernels/cuda/kernels.h"
 #include "kernels/optimizer/cuda_lamb.h"
 
@@ -9,7 +9,8 @@ namespace {
 template <typename P, typename G, typename S>
 __global__ void lamb_first(LambConstants constants, LambArrays arrays, std::int64_t size,
                            LambNorms* parts) {
-  // Doubles, because shared memory cannot have the initializers of LambNorms.
+  // This is an array of doubles, because LambNorms has member initializers, which variables in
+  // shared memory must not have.
   __shared__ double memory[2 * lamb_lanes];
   auto* const lanes = reinterpret_cast<LambNorms*>(memory);
   lamb_moments_block<P, G, S>(constants, arrays, size, blockIdx.x, lanes, BlockThreads{});
@@ -34,7 +35,7 @@ __global__ void lamb_second(LambConstants constants, const float* rate, LambArra
                             blockIdx.x, BlockThreads{});
 }
 
-/// Like with_cuda_elements(), and supports 16-bit gradients of float parameters.
+/// Like with_cuda_elements(), but also supports 16-bit gradients of float parameters.
 template <typename Call>
 void with_lamb_elements(const LambArrays& arrays, const Call& call) {
   if (arrays.param != Element::f32)
@@ -57,8 +58,8 @@ const char* cuda_lamb(const LambConstants& constants, const LambBounds& bounds,
                       const LambArrays& arrays, std::int64_t size, void* scratch,
                       float* coefficient, void* stream) {
   const std::int64_t blocks = (size + lamb_block - 1) / lamb_block;
-  // Each block of the grid processes lamb_block elements. The elements of 2^31 - 1 blocks would not
-  // fit in any device's memory.
+  // Each block of the grid processes lamb_block elements. This cannot overflow: the elements of
+  // 2^31 - 1 blocks would not fit in the memory of any device.
   const auto grid = static_cast<unsigned>(blocks);
   auto* const parts = static_cast<LambNorms*>(scratch);
   auto* const rate = reinterpret_cast<float*>(parts + blocks);

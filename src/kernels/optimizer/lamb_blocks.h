@@ -1,5 +1,6 @@
-// A step of LAMB by thread blocks, bitwise equal to lamb.h on the CPU. The code also runs on the
-// host, where the tests run it. Plain pointers, no torch and no CUDA.
+// A step of LAMB for CUDA thread blocks, bitwise equal to lamb.h on the CPU. The code is also
+// compiled for the host, where the tests run it. It uses plain pointers and is independent of torch
+// and CUDA.
 #pragma once
 
 #include <cmath>
@@ -9,7 +10,7 @@
 
 namespace anyaccel::ops {
 
-/// Parameters of the rate; `step_size` is the learning rate with its bias correction.
+/// Parameters that determine the rate. `step_size` is the learning rate including bias correction.
 struct LambBounds {
   double step_size;
   double max_coeff;
@@ -18,10 +19,11 @@ struct LambBounds {
 
 struct LambRate {
   float coefficient;
-  float rate;  ///< factor of the update that is subtracted from the parameter
+  float rate;  ///< the update, multiplied by this, is subtracted from the parameter
 };
 
-/// DeepSpeed's coefficient: the ratio of the norms, clamped to the bounds; 1 if a norm is 0.
+/// Computes the rate from DeepSpeed's coefficient: the ratio of the norms, clamped to the bounds,
+/// or 1 if a norm is 0.
 ANYACCEL_ON_BOTH LambRate lamb_rate(const LambNorms& norms, const LambBounds& bounds) {
   const double weight = sqrt(norms.params);
   const double update = sqrt(norms.update);
@@ -35,8 +37,8 @@ ANYACCEL_ON_BOTH LambRate lamb_rate(const LambNorms& norms, const LambBounds& bo
   return {coefficient, static_cast<float>(bounds.step_size * static_cast<double>(coefficient))};
 }
 
-/// `each(function)` is one phase of a block: it calls function(thread) for the threads [0,
-/// lamb_lanes) and then synchronizes them.
+/// Runs the phases of a block on the host. `each(function)` is one phase: it calls function(thread)
+/// for all threads [0, lamb_lanes) before it returns.
 struct HostThreads {
   template <typename Function>
   void operator()(const Function& function) const {
@@ -44,7 +46,7 @@ struct HostThreads {
   }
 };
 
-/// Sums the lanes into the first one.
+/// Sums all lanes into the first one.
 template <typename Each>
 ANYACCEL_ON_BOTH void sum_lanes(LambNorms* lanes, const Each& each) {
   for (int half = lamb_lanes / 2; half > 0; half /= 2)
@@ -77,7 +79,8 @@ ANYACCEL_ON_BOTH float lamb_direction(const LambConstants& c, float p, float m, 
   return fmaf(c.decay, p, m / divisor);
 }
 
-/// lamb_moments() of block `block` of `size` elements, with the sums in the first lane.
+/// lamb_moments() for block `block` of a tensor with `size` elements. The sums are in the first
+/// lane.
 template <typename P, typename G, typename S, typename Each>
 ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArrays& arrays,
                                          std::int64_t size, std::int64_t block, LambNorms* lanes,
@@ -94,7 +97,7 @@ ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArray
       const float g = load_float(static_cast<const G*>(arrays.grads) + i) / c.grad_scale;
       store_float(exp_avg, fmaf(c.one_minus_beta1, g, c.beta1 * load_float(exp_avg)));
       store_float(exp_avg_sq, fmaf(c.one_minus_beta2, g * g, c.beta2 * load_float(exp_avg_sq)));
-      // Reloads the states, because lamb_apply_block() reads them rounded as well.
+      // Reload the states, because lamb_apply_block() also uses their rounded values.
       const float u = lamb_direction(c, p, load_float(exp_avg), load_float(exp_avg_sq));
       params += static_cast<double>(p * p);
       update += static_cast<double>(u * u);
@@ -105,7 +108,7 @@ ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArray
   sum_lanes(lanes, each);
 }
 
-/// lamb_apply() of the same elements. `copy` is null or has elements of type C. It replaces the
+/// lamb_apply() for the same elements. `copy` has elements of type C, or is null. It replaces the
 /// copy in `arrays`, whose type is known only at run time.
 template <typename P, typename S, typename C, typename Each>
 ANYACCEL_ON_BOTH void lamb_apply_block(const LambConstants& c, float rate, const LambArrays& arrays,

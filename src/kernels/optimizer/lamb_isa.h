@@ -1,4 +1,4 @@
-// LAMB: the two halves of a step.
+// The two halves of a step of LAMB.
 #if defined(ANYACCEL_OPTIMIZER_LAMB_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_OPTIMIZER_LAMB_ISA_H)
 #undef ANYACCEL_OPTIMIZER_LAMB_ISA_H
@@ -64,7 +64,7 @@ struct LambMoments {
     sum(squares_p, squares_u, end - begin);
   }
 
-  // Adds in the order of lamb_lanes, which does not depend on the vector's width.
+  // Adds in the order of lamb_lanes, which does not depend on the vector width.
   void sum(const float* squares_p, const float* squares_u, std::int64_t count) const {
     double lanes_p[lamb_lanes] = {};
     double lanes_u[lamb_lanes] = {};
@@ -93,7 +93,7 @@ struct LambMoments {
         Vec::fma(Vec::of(c.one_minus_beta2), g * g, Vec::of(c.beta2) * Vec::load(exp_avg_sq));
     m.store(exp_avg);
     v.store(exp_avg_sq);
-    // Reloads the states, because the second half reads them rounded as well.
+    // Reload the states, because the second half also uses their rounded values.
     const Vec u = update(p, Vec::load(exp_avg), Vec::load(exp_avg_sq));
     (p * p).store(squares_p);
     (u * u).store(squares_u);
@@ -153,7 +153,7 @@ struct LambApply {
   }
 };
 
-/// Like with_elements(), and supports 16-bit gradients of float parameters.
+/// Like with_elements(), but also supports 16-bit gradients of float parameters.
 template <typename Call>
 void with_lamb_elements(const LambArrays& arrays, const Call& call) {
   if (arrays.param != Element::f32)

@@ -1,4 +1,4 @@
-// Lion on host memory, without torch: one step over plain arrays, for each instruction set.
+// Lion on host memory: one step on plain arrays, for each instruction set. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct LionConstants {
 LionConstants lion_constants(double lr, double beta1, double beta2, double weight_decay);
 
 /// Updates the elements [begin, end). The processor must support `isa`. Results are bitwise
-/// independent of the range, the alignment and the instruction set. With g the gradient:
+/// independent of the range, the alignment and the instruction set. With the gradient g:
 ///   c = beta1 * m + (1 - beta1) * g;  p += shrink * p;  p -= lr * sign(c)
 ///   m = beta2 * m + (1 - beta2) * g
 /// sign(0) is 0, and sign(NaN) is NaN.

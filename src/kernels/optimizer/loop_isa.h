@@ -12,8 +12,8 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// The last elements of an array, fewer than a vector, padded to a whole one. They take the same
-/// path as the others, so results do not depend on the array's length.
+/// The last elements of an array, padded to a whole vector. They are processed like all other
+/// elements, so results do not depend on the length of the array.
 template <typename T>
 class Tail {
  public:
@@ -29,8 +29,9 @@ class Tail {
   std::size_t bytes_;
 };
 
-/// Prefetches what the loop reads 2 KiB of parameters later: with several arrays, the hardware
-/// prefetcher does not look far enough ahead. Addresses past the end are harmless.
+/// Prefetches the data that the loop will read after another 2 KiB of parameters. With several
+/// arrays, the hardware prefetcher does not look far enough ahead. Addresses past the end are
+/// harmless.
 template <typename P, typename... T>
 inline void prefetch(const P* params, const T*... others) {
   constexpr std::size_t ahead = 2048 / sizeof(P);
@@ -46,8 +47,8 @@ void with_gradients(Element gradient, Element state, const Call& call) {
   return state == Element::f32 ? call.template run<P, P, float>() : call.template run<P, P, P>();
 }
 
-/// Calls call.run<P, G, S>() with the types of parameters, gradients and state. Gradients and state
-/// must be float or have the parameters' type.
+/// Calls call.run<P, G, S>() with the types of parameters, gradients and states. Gradients and
+/// states must be float or have the type of the parameters.
 template <typename Call>
 void with_elements(Element parameter, Element gradient, Element state, const Call& call) {
   if (parameter == Element::f32) return call.template run<float, float, float>();
@@ -64,7 +65,7 @@ const T* at_index(const void* array, std::int64_t index) {
   return static_cast<const T*>(array) + index;
 }
 
-/// A Tail that knows its address.
+/// A Tail that stores its address, so that it can be written back.
 template <typename T>
 struct StateTail : Tail<T> {
   StateTail(T* at, std::int64_t count) : Tail<T>(at, count), place(at) {}
@@ -78,7 +79,7 @@ void step_over_tails(const Step& step, StateTail<P> params, Tail<G> grads, State
   (states.copy_to(states.place), ...);
 }
 
-/// A step over `n` elements of parameters, gradients and states.
+/// Applies a step to `n` elements of parameters, gradients and states.
 template <typename Step, typename P, typename G, typename... S>
 void step_over(const Step& step, std::int64_t n, P* params, const G* grads, S*... states) {
   std::int64_t i = 0;
@@ -91,7 +92,7 @@ void step_over(const Step& step, std::int64_t n, P* params, const G* grads, S*..
                     StateTail<S>(states + i, n - i)...);
 }
 
-/// A step over parameters, gradients and one state.
+/// A step on parameters, gradients and one state.
 template <typename Step, typename Constants, typename Arrays>
 struct OneStateCall {
   const Constants& constants;

@@ -1,6 +1,7 @@
-// Launches over many tensors. The addresses of several tensors are kernel arguments, and each block
-// processes one chunk of one tensor. The code of the blocks also runs on the host, where the tests
-// run it. Plain pointers, no torch and no CUDA.
+// Kernel launches that process many tensors. The addresses of several tensors are kernel arguments,
+// and each thread block processes one chunk of one tensor. The thread-block code is also compiled
+// for the host, where the tests run it. It uses plain pointers and is independent of torch and
+// CUDA.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace anyaccel::ops {
 
-/// Arguments of a launch. The maximum numbers of tensors and chunks fit in the 4 KiB of a kernel's
-/// arguments.
+/// Arguments of a launch. The maximum numbers of tensors and chunks are chosen so that this struct
+/// fits in the 4 KiB of a kernel's arguments.
 template <int arrays>
 struct Chunks {
   static constexpr int max_tensors = arrays == 4 ? 36 : 48;
@@ -22,10 +23,11 @@ struct Chunks {
   std::int32_t chunk[max_chunks];
 };
 
-/// Launches kernels over the chunks of `count` tensors. same(i, j) returns whether tensors i and j
-/// may share a launch. address(i, array) returns an array of tensor i. start(chunks, blocks, first)
-/// launches a kernel, where `first` is the launch's first tensor; it returns null, or an error that
-/// ends the loop.
+/// Launches kernels on the chunks of `count` tensors.
+/// - same(i, j) returns whether tensors i and j may share a launch.
+/// - address(i, array) returns an array of tensor i.
+/// - start(chunks, blocks, first) launches a kernel, where `first` is the first tensor of the
+///   launch. It returns null on success; an error ends the loop and is returned.
 template <int arrays, typename Address, typename Same, typename Start>
 const char* launch_chunks(const std::int64_t* sizes, std::size_t count, std::int64_t chunk_size,
                           const Address& address, const Same& same, const Start& start) {
@@ -44,7 +46,7 @@ const char* launch_chunks(const std::int64_t* sizes, std::size_t count, std::int
       if (const char* problem = flush()) return problem;
     const std::int64_t all = (sizes[i] + chunk_size - 1) / chunk_size;
     for (std::int64_t chunk = 0; chunk < all; ++chunk) {
-      if (chunk == 0 || blocks == 0) {  // also if the previous launch took the earlier chunks
+      if (chunk == 0 || blocks == 0) {  // a new tensor, or a new launch that continues a tensor
         if (tensors == 0) first = i;
         for (int array = 0; array < arrays; ++array)
           chunks.data[array][tensors] = address(i, array);
@@ -68,7 +70,7 @@ ANYACCEL_ON_BOTH void store_float(T* to, float value) {
   *to = static_cast<T>(value);
 }
 
-/// Calls function(i, tensor) for the elements of a block that one thread processes.
+/// Calls function(i, tensor) for those elements of a block that the given thread processes.
 template <int arrays, typename Function>
 ANYACCEL_ON_BOTH void each_of_block(const Chunks<arrays>& chunks, std::int64_t chunk_size,
                                     unsigned block, unsigned thread, unsigned threads,

@@ -1,4 +1,5 @@
-// FusedLion on CUDA: one launch for many tensors. multi_tensor.h has the code of the thread blocks.
+// CUDA kernels of FusedLion. One launch processes many tensors. The thread-block code is in
+// multi_tensor.h.
 #include "kernels/cuda/kernels.h"
 #include "kernels/optimizer/cuda_optimizers.h"
 

@@ -1,4 +1,4 @@
-// Arrays of the optimizers that have one state in addition to parameters and gradients (Adagrad,
+// Arrays of optimizers with a single state, in addition to parameters and gradients (Adagrad and
 // Lion). Independent of torch.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace anyaccel::ops {
 
-/// Arrays of one tensor. Gradients and states are float or have the parameters' type.
+/// Arrays of one tensor. Gradients and states are float or have the type of the parameters.
 struct OneStateArrays {
   void* params;
   const void* grads;

@@ -6,12 +6,12 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr int least = 0x2c00, most = 0x4f00;  // 1/16 and 28 as halves
-// min_normal is 1/4 as a half. rebias subtracts 12 from an exponent that is followed by two bits of
+constexpr int least = 0x2c00, most = 0x4f00;  // 1/16 and 28 as fp16
+// min_normal is 1/4 as fp16. rebias subtracts 12 from an exponent that is followed by two bits of
 // mantissa.
 constexpr int min_normal = 0x3400, rebias = 48;
 
-/// Returns -1 if the half is out of range.
+/// Returns the 6-bit code of an fp16 value, or -1 if it is out of range.
 int six_of(int half) {
   const int sign = half >> 15 << 5, size = half & 0x7fff;
   if (size == 0) return sign;

@@ -1,5 +1,5 @@
-// Quantization on CUDA: one block per group to quantize, one thread per element to dequantize.
-// integer_blocks.h has the code of the thread blocks.
+// CUDA kernels of integer quantization. Quantization uses one block per group, and dequantization
+// one thread per element. The thread-block code is in integer_blocks.h.
 #include "kernels/quantization/cuda_integer.h"
 
 #include "kernels/cuda/kernels.h"

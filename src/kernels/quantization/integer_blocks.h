@@ -1,15 +1,16 @@
-// Quantization by thread blocks, bitwise equal to integer.h on the CPU. The code also runs on the
-// host, where the tests run it. Plain pointers, no torch and no CUDA.
+// Integer quantization for CUDA thread blocks, bitwise equal to integer.h on the CPU. The code is
+// also compiled for the host, where the tests run it. It uses plain pointers and is independent of
+// torch and CUDA.
 #pragma once
 
 #include "kernels/quantization/integer.h"
 
 namespace anyaccel::ops {
 
-/// Threads per block, and size of the array of ranges that they share.
+/// Threads per block, and size of the shared array of ranges.
 constexpr int quantizer_lanes = 256;
 
-/// The code of element i of a tensor; signed if `Byte` is signed.
+/// Returns the code of element i of a tensor. It is signed if `Byte` is signed.
 template <typename Byte>
 ANYACCEL_ON_BOTH int code_at(const Byte* from, int bits, std::int64_t i) {
   if (bits == 8) return static_cast<int>(from[i]);
@@ -18,7 +19,7 @@ ANYACCEL_ON_BOTH int code_at(const Byte* from, int bits, std::int64_t i) {
   return static_cast<Byte>(-1) > 0 ? code : (code ^ 8) - 8;
 }
 
-/// The dequantized element i, where i and `params` belong to one of the tensors.
+/// Returns the dequantized element i of the tensor to which `params` belongs.
 ANYACCEL_ON_BOTH float value_at(const std::int8_t* from, int bits, bool asymmetric,
                                 const float* params, std::int64_t group, std::int64_t i) {
   const std::int64_t g = i / group;
@@ -26,9 +27,9 @@ ANYACCEL_ON_BOTH float value_at(const std::int8_t* from, int bits, bool asymmetr
   return value_of(code_at(from, bits, i), step, asymmetric ? params[2 * g + 1] : 0.0F);
 }
 
-/// Quantizes the `count` values value(0), value(1), ... of one group. `each(function)` is one
-/// phase: it calls function(thread) for the threads [0, quantizer_lanes) and then synchronizes
-/// them. `lanes` has one range per thread.
+/// Quantizes one group, whose `count` elements are value(0), value(1), ... `each(function)` is one
+/// phase: it calls function(thread) for all threads [0, quantizer_lanes) and then synchronizes
+/// them. `lanes` has room for one range per thread.
 template <typename Value, typename Each>
 ANYACCEL_ON_BOTH void quantize_block(const Value& value, std::int64_t count, int bits,
                                      bool asymmetric, std::int8_t* to, float* params,
@@ -97,7 +98,7 @@ ANYACCEL_ON_BOTH void dequantize_element(const DequantizeJob& job, std::int64_t 
               value_at(job.from, job.bits, job.asymmetric, job.params, job.group, i));
 }
 
-/// `Half` converts like CUDA's __half.
+/// Dequantizes one element. `Half` converts in the same way as CUDA's __half.
 template <typename Half>
 ANYACCEL_ON_BOTH void dequantize_half_element(const DequantizeHalfJob& job, std::int64_t i) {
   const std::int64_t group = i / job.group;

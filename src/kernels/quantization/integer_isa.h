@@ -1,4 +1,4 @@
-// Quantization to int8 and int4.
+// Quantization to int8 and int4, and dequantization.
 #if defined(ANYACCEL_QUANTIZATION_INTEGER_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_INTEGER_ISA_H)
 #undef ANYACCEL_QUANTIZATION_INTEGER_ISA_H
@@ -31,8 +31,8 @@ struct Encoder {
         highest(Vec::of(bits == 8 ? 127.0F : 7.0F)) {}
 
   Ints operator()(Vec value) const {
-    // Without an offset no value is below `lowest`, because the largest magnitude is exactly that
-    // many steps.
+    // Without an offset, no value is below `lowest`, because the largest magnitude is exactly that
+    // number of steps.
     if (!asymmetric) return nearest(lesser(value * scale, highest));
     return nearest(lesser(greater((value + minus_offset) * scale, lowest), highest));
   }
@@ -40,7 +40,7 @@ struct Encoder {
   Vec minus_offset, scale, lowest, highest;
 };
 
-/// Stores the codes of `count` elements from `to` on.
+/// Stores the codes of `count` elements in `to`.
 template <int bits, bool asymmetric, typename T>
 void encode(const GroupScale& scale, const T* from, std::int64_t count, std::int8_t* to) {
   if (scale.flat) {
@@ -89,7 +89,8 @@ void keep(const GroupScale& scale, bool asymmetric, float* params, std::int64_t 
   if (asymmetric) params[group * 2 + 1] = scale.offset;
 }
 
-/// Calls take(codes as floats, i, elements) for each vector of codes, which begins at element i.
+/// Calls take(codes, i, elements) for each vector of codes. `codes` are floats, and the vector
+/// begins at element i.
 template <int bits, typename Byte, typename Take>
 inline __attribute__((always_inline)) void each_code(const Byte* from, std::int64_t count,
                                                      const Take& take) {
@@ -119,7 +120,7 @@ inline void store_some(Vec values, T* to, std::int64_t some) {
   __builtin_memcpy(to, rest, static_cast<std::size_t>(some) * sizeof(T));
 }
 
-/// Stores a vector to an address that is aligned to its size, bypassing the caches.
+/// Stores a vector, bypassing the caches. The address must be aligned to the vector's size.
 template <typename T>
 inline __attribute__((always_inline)) void store_past(Vec values, T* to) {
 #if ANYACCEL_WIDTH >= 8
@@ -138,11 +139,12 @@ inline __attribute__((always_inline)) void store_past(Vec values, T* to) {
 #endif
 }
 
-/// Calls function(group, first, stop) for each group's part of the elements [begin, end).
+/// Calls function(group, first, stop) for each group that intersects the elements [begin, end). The
+/// intersection is [first, stop).
 template <typename Function>
 inline void each_group(std::int64_t group, std::int64_t begin, std::int64_t end,
                        const Function& function) {
-  if (begin == end) return;  // also if groups have no elements
+  if (begin == end) return;  // necessary for empty groups, whose size must not be used as a divisor
   for (std::int64_t g = begin / group; begin < end; ++g) {
     const std::int64_t stop = (g + 1) * group < end ? (g + 1) * group : end;
     function(g, begin, stop);
@@ -171,7 +173,7 @@ void decode(const DequantizeJob& job, std::int64_t begin, std::int64_t end, T* t
 #endif
 }
 
-/// Writes the sums of the tensors' elements [begin, end) to `sums`.
+/// Sums the elements [begin, end) over all tensors and writes the sums to `sums`.
 template <int bits>
 void add_up(const ReduceJob& job, std::int64_t begin, std::int64_t end, float* sums) {
   const std::int64_t in_groups = job.size / job.in_group, width = job.asymmetric ? 2 : 1;
@@ -203,7 +205,7 @@ void reduce(const ReduceJob& job, std::int64_t begin, std::int64_t end, float* s
   for (std::int64_t group = begin; group < end; ++group) {
     const std::int64_t first = group * job.group, stop = first + job.group;
     GroupRange range = empty_range(!job.asymmetric);
-    // A group that does not fit into the scratch memory is summed twice.
+    // A group that does not fit in the scratch memory is summed twice.
     const bool fits = job.group <= reduce_scratch;
     for (std::int64_t i = first; i < stop; i += reduce_scratch) {
       const std::int64_t some = stop - i < reduce_scratch ? stop - i : reduce_scratch;
@@ -260,7 +262,7 @@ void encode_groups(const QuantizeJob& job, std::int64_t begin, std::int64_t end,
   }
 }
 
-/// Calls function(the array with its element type).
+/// Calls function(array), with `array` cast to its element type.
 template <typename Function>
 inline void with_array(Element element, const void* array, const Function& function) {
   switch (element) {

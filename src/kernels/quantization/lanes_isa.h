@@ -1,7 +1,7 @@
-// Integer vectors with as many lanes as `Vec`, and ranges of arrays.
+// Integer vectors with as many lanes as `Vec`, and functions that compute the range of an array.
 //
 // The integers use the compiler's vector extension (vector_size), which GCC and Clang support on
-// every processor. They are plain integers if `Vec` has one element.
+// all processors. If `Vec` has one element, they are plain integers.
 #if defined(ANYACCEL_QUANTIZATION_LANES_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_LANES_ISA_H)
 #undef ANYACCEL_QUANTIZATION_LANES_ISA_H
@@ -38,7 +38,7 @@ inline Ints load_shorts(const std::int16_t* from) {
   return out;
 }
 inline Floats to_floats(Ints lanes) { return static_cast<float>(lanes); }
-/// Truncates.
+/// Truncates the values.
 inline Ints to_ints(Vec lanes) { return static_cast<Ints>(lanes.x); }
 #else
 typedef std::int32_t Ints __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
@@ -55,8 +55,8 @@ inline Lanes lanes_at(const From* from) {
   return out;
 }
 #if ANYACCEL_WIDTH == 16
-// GCC generates several steps for conversions to lanes of more than twice the width, and for
-// conversions to bytes with AVX2.
+// Use intrinsics, because GCC splits some conversions into several steps: those to lanes of more
+// than twice the width, and with AVX2 those to bytes.
 inline Ints load_bytes(const std::int8_t* from) {
   return as<Ints>(_mm512_cvtepi8_epi32(lanes_at<__m128i>(from)));
 }
@@ -82,7 +82,7 @@ inline Ints load_bytes(const std::uint8_t* from) {
 inline __m128i to_bytes(Ints lanes) { return _mm512_cvtepi32_epi8(as<__m512i>(lanes)); }
 inline void store_bytes(std::int8_t* to, Ints lanes) {
   auto bytes = to_bytes(lanes);
-  asm("" : "+x"(bytes));  // converting directly to memory is slower than converting and storing
+  asm("" : "+x"(bytes));  // separate the conversion from the store; together they are slower
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
 }
 #elif ANYACCEL_WIDTH == 8
@@ -100,8 +100,8 @@ inline void store_bytes(std::int8_t* to, Ints lanes) {
 }
 #endif
 
-// Two codes per byte, the first one in the upper or in the lower four bits. A pair of lanes is
-// handled as one lane of 64 bits, whose lower half is the first code.
+// Functions for two codes per byte. The first code is in the upper or in the lower four bits. A
+// pair of lanes is processed as one 64-bit lane, whose lower half is the first code.
 typedef std::uint64_t Pairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 typedef std::int64_t SignedPairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 typedef std::int8_t PairBytes __attribute__((vector_size(ANYACCEL_WIDTH / 2)));
@@ -121,7 +121,7 @@ inline void store_nibbles(std::int8_t* to, Ints codes) {
   __builtin_memcpy(to, &bytes, sizeof bytes);
 #endif
 }
-/// Sign-extends a byte into each pair of lanes.
+/// Loads one byte into each pair of lanes, with sign extension.
 inline Pairs load_pairs(const void* from) {
 #if ANYACCEL_WIDTH == 16
   return as<Pairs>(_mm512_cvtepi8_epi64(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
@@ -133,16 +133,16 @@ inline Pairs load_pairs(const void* from) {
       __builtin_convertvector(lanes_at<PairBytes>(static_cast<const char*>(from)), SignedPairs));
 #endif
 }
-/// Codes from 0 to 15.
+/// Loads codes from 0 to 15.
 template <bool first_above>
 inline Ints load_nibbles(const std::uint8_t* from) {
   const Pairs pairs = load_pairs(from), above = pairs >> 4 & 15, below = pairs & 15;
   return as<Ints>(first_above ? above | below << 32 : below | above << 32);
 }
-/// Codes from -8 to 7, the first one in the upper bits.
+/// Loads codes from -8 to 7, with the first code in the upper four bits.
 inline Ints load_nibbles(const std::int8_t* from) {
   const Pairs pairs = load_pairs(from);
-  // Moves each code to the upper end of its lane, then shifts it down with its sign.
+  // Move each code to the upper end of its lane, then shift it down with sign extension.
   return as<Ints>((pairs << 24 & 0xffffffff) | pairs << 60) >> 28;
 }
 
@@ -160,10 +160,10 @@ inline Ints to_ints(Vec lanes) { return __builtin_convertvector(as<Floats>(lanes
 inline Vec vec_of(Floats lanes) { return {as<decltype(Vec::x)>(lanes)}; }
 inline Ints lane_bits(Vec lanes) { return as<Ints>(lanes.x); }
 inline Ints all(std::int32_t value) { return Ints{} + value; }
-// If the first float is NaN, the result is the second one. A comparison would not become a single
-// instruction with GCC.
+// If the first float is NaN, these functions return the second one. With GCC, a comparison would
+// not compile to a single instruction.
 #if ANYACCEL_WIDTH == 16
-constexpr __mmask16 every_lane = 0xffff;  // GCC 12 warns about its own header without a mask
+constexpr __mmask16 every_lane = 0xffff;  // without a mask, GCC 12 warns about its own header
 inline Ints lesser(Ints a, Ints b) {
   return as<Ints>(_mm512_maskz_min_epi32(every_lane, as<__m512i>(a), as<__m512i>(b)));
 }
@@ -188,20 +188,20 @@ inline Vec lesser(Vec a, Vec b) { return {a.x < b.x ? a.x : b.x}; }
 inline Vec greater(Vec a, Vec b) { return {a.x > b.x ? a.x : b.x}; }
 #endif
 
-/// The nearest integers, ties to even, of values below 2^22.
+/// Returns the nearest integers, with ties to even. Magnitudes must be below 2^22.
 inline Ints nearest(Vec lanes) {
 #if ANYACCEL_WIDTH == 16
   return as<Ints>(_mm512_cvtps_epi32(lanes.x));
 #elif ANYACCEL_WIDTH == 8
   return as<Ints>(_mm256_cvtps_epi32(lanes.x));
 #else
-  constexpr float shift = 12582912.0F;  // 1.5 * 2^23: the last bits of the sum are the integer part
+  constexpr float shift = 12582912.0F;  // 1.5 * 2^23: the last bits of the sum are the integer
   return lane_bits(lanes + Vec::of(shift)) - lane_bits(Vec::of(shift));
 #endif
 }
 
-/// Calls function(vector, i, elements) for each vector of an array, which begins at element i. The
-/// last one is padded with zeros.
+/// Calls function(vector, i, elements) for each vector of an array. The vector begins at element i.
+/// The last vector is zero-padded.
 template <typename T, typename Function>
 inline __attribute__((always_inline)) void each_vector(const T* from, std::int64_t count,
                                                        const Function& function) {
@@ -215,7 +215,7 @@ inline __attribute__((always_inline)) void each_vector(const T* from, std::int64
   function(Vec::load(rest), i, count - i);
 }
 
-/// The range of an array; see GroupRange.
+/// Returns the range of an array, as described at GroupRange.
 template <typename T, bool magnitudes>
 GroupRange range_of(const T* from, std::int64_t count) {
   const GroupRange none = empty_range(magnitudes);
@@ -245,7 +245,7 @@ GroupRange range_of(const T* from, std::int64_t count) {
     out.high = highs[lane] > out.high ? highs[lane] : out.high;
   }
   for (; i < count; ++i) {
-    T one[Vec::width];  // the value in all lanes
+    T one[Vec::width];  // holds the value in all lanes
     for (T& each : one) each = from[i];
     std::int32_t keys[Vec::width];
     const Ints bits = lane_bits(Vec::load(one));

@@ -1,5 +1,5 @@
-// Minifloats on CUDA: one block per group to quantize, one thread per element to dequantize.
-// minifloat_blocks.h has the code of the thread blocks.
+// CUDA kernels of minifloat quantization. Quantization uses one block per group, and dequantization
+// one thread per element. The thread-block code is in minifloat_blocks.h.
 #include "kernels/cuda/kernels.h"
 #include "kernels/quantization/cuda_minifloat.h"
 #include "kernels/quantization/minifloat_blocks.h"

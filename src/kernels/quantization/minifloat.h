@@ -1,4 +1,4 @@
-// Quantization of groups to minifloats and back, over plain arrays, for each instruction set.
+// Quantization of groups to minifloats and back, on plain arrays, for each instruction set.
 // Independent of torch.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace anyaccel::ops {
 
-/// Groups of `group` elements. Group g becomes row g of `to`, which has row_bytes() bytes. The
-/// codes of a group fill whole bytes.
+/// Quantization in groups of `group` elements. Group g becomes row g of `to`; a row has row_bytes()
+/// bytes. The codes of a group must fill whole bytes.
 struct ToFloatsJob {
   const void* from;
   Element element;
@@ -17,7 +17,7 @@ struct ToFloatsJob {
   std::int64_t group;
   std::uint8_t* to;
   bool stochastic;
-  std::uint64_t seed;  ///< seed of stochastic rounding; equal seeds give equal codes
+  std::uint64_t seed;  ///< seed of stochastic rounding; equal seeds produce equal codes
 };
 /// Quantizes the groups [begin, end).
 void to_floats(Isa isa, const ToFloatsJob& job, std::int64_t begin, std::int64_t end) noexcept;
@@ -28,9 +28,9 @@ struct FromFloatsJob {
   std::int64_t group;
   void* to;
   Element element;
-  bool past_caches = false;  ///< bypass the caches; for results that do not fit in them
+  bool past_caches = false;  ///< use non-temporal stores; the results do not fit in the caches
 };
-/// Dequantizes `count` rows from row `source` on to the groups from `group` on.
+/// Dequantizes `count` rows from row `source` on, and stores them as the groups from `group` on.
 void from_floats(Isa isa, const FromFloatsJob& job, std::int64_t source, std::int64_t group,
                  std::int64_t count) noexcept;
 

@@ -1,5 +1,6 @@
-// Minifloats by thread blocks, bitwise equal to minifloat.h on the CPU. The code also runs on the
-// host, where the tests run it. Plain pointers, no torch and no CUDA.
+// Minifloat quantization for CUDA thread blocks, bitwise equal to minifloat.h on the CPU. The code
+// is also compiled for the host, where the tests run it. It uses plain pointers and is independent
+// of torch and CUDA.
 #pragma once
 
 #include "kernels/quantization/minifloat.h"
@@ -8,11 +9,11 @@ namespace anyaccel::ops {
 
 /// Threads per block.
 constexpr int fp_quantizer_lanes = 256;
-/// Elements per thread and iteration: whole bytes in every format.
+/// Elements per thread and iteration. Their codes fill whole bytes in every format.
 constexpr int float_unit = 8;
 
-/// Encodes the elements [begin, end) of a group into its row. `begin` is a multiple of float_unit,
-/// and the codes end at a byte boundary.
+/// Encodes the elements [begin, end) of a group into the group's row. `begin` is a multiple of
+/// float_unit, and the last code ends at a byte boundary.
 template <typename T>
 ANYACCEL_ON_BOTH void encode_unit(const ToFloatsJob& job, const T* from, std::int64_t begin,
                                   std::int64_t end, const FloatScale& scale, std::uint64_t key,
@@ -33,8 +34,8 @@ ANYACCEL_ON_BOTH void encode_unit(const ToFloatsJob& job, const T* from, std::in
   }
 }
 
-/// Quantizes one group. `each(function)` is one phase: it calls function(thread) for the threads
-/// [0, fp_quantizer_lanes) and then synchronizes them. `lanes` has one number per thread.
+/// Quantizes one group. `each(function)` is one phase: it calls function(thread) for all threads
+/// [0, fp_quantizer_lanes) and then synchronizes them. `lanes` has room for one number per thread.
 template <typename T, typename Each>
 ANYACCEL_ON_BOTH void to_floats_block(const ToFloatsJob& job, float format_greatest,
                                       std::int64_t group, std::int32_t* lanes, const Each& each) {
@@ -62,7 +63,7 @@ ANYACCEL_ON_BOTH void to_floats_block(const ToFloatsJob& job, float format_great
   });
 }
 
-/// Dequantizes element i of row `source` to element i of the group.
+/// Dequantizes element i of row `source`, and stores it as element i of the group.
 template <typename T>
 ANYACCEL_ON_BOTH void from_floats_element(const FromFloatsJob& job, std::int64_t source,
                                           std::int64_t group, std::int64_t i) {
@@ -70,7 +71,7 @@ ANYACCEL_ON_BOTH void from_floats_element(const FromFloatsJob& job, std::int64_t
   const std::uint8_t* const row = job.from + source * (bytes + 4);
   float step;
   memcpy(&step, row + bytes, 4);
-  // The step follows the codes, so the second byte always exists.
+  // The step size follows the codes, so reading the second byte is always safe.
   const int both = row[bit / 8] | row[bit / 8 + 1] << 8;
   const std::int32_t code = (both >> (bit % 8)) & ((1 << job.format.bits) - 1);
   store_float(static_cast<T*>(job.to) + group * job.group + i,

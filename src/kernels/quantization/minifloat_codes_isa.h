@@ -1,10 +1,10 @@
-// Conversion of 64 elements at once with AVX-512, with codes in 16-bit words: half as many vectors
-// as with 32-bit lanes. Results are bitwise equal to those of minifloat_isa.h.
+// Conversion of 64 elements at a time with AVX-512. Codes are 16-bit words, which needs half as
+// many vectors as 32-bit lanes. Results are bitwise equal to those of minifloat_isa.h.
 #pragma once
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512  // if this file is opened on its own
+#define ANYACCEL_ISA avx512  // if a tool parses this file alone
 #endif
 
 #include "kernels/quantization/minifloat_lanes_isa.h"
@@ -18,7 +18,7 @@ constexpr __mmask32 odd_words = 0xaaaaaaaaU;
 inline __m512i load64(const void* from) { return _mm512_loadu_si512(from); }
 inline __m512i words_of(int value) { return _mm512_set1_epi16(static_cast<short>(value)); }
 
-/// The upper or the lower words of the lanes of `first`, then those of `second`.
+/// Returns the upper or the lower words of the lanes of `first`, followed by those of `second`.
 inline __m512i joined_words(__m512i first, __m512i second, bool upper) {
   const auto index = [&](int word) { return static_cast<short>(2 * word + (upper ? 1 : 0)); };
   std::int16_t indexes[32];
@@ -26,9 +26,9 @@ inline __m512i joined_words(__m512i first, __m512i second, bool upper) {
   return _mm512_permutex2var_epi16(first, load64(indexes), second);
 }
 
-// ---- Numbers to codes
+// ---- Encoding
 
-/// The bits of the largest magnitude as a float.
+/// Returns the largest magnitude, as the bits of a float.
 inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
   __m512i most[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
   std::int64_t i = 0;
@@ -46,15 +46,16 @@ inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
       _mm512_slli_epi32(all, 16), _mm512_and_si512(all, _mm512_set1_epi32(-65536))));
 }
 
-/// 32 magnitudes times the factor, as words. `small` is the code for magnitudes below the smallest
+/// 32 scaled magnitudes, as 16-bit words. `small` is the code for magnitudes below the smallest
 /// normal number: adding small_shift_of() leaves it in the last bits of the sum. `upper` has the
-/// bits from which other magnitudes are rounded.
+/// bits from which all other magnitudes are rounded.
 struct Scaled {
   __m512i upper, small,
-      sign;  ///< the sign is the first bit of each word; the other bits are arbitrary
+      sign;  ///< the first bit of each word is the sign; the other bits are arbitrary
 };
-/// Bits of a float that are rounded to the upper word. With seven bits of mantissa the code needs
-/// one more bit than that word keeps, so the value is rounded here.
+/// Prepares the bits of a float for truncation to the upper word. With seven bits of mantissa, the
+/// code needs all bits that this word keeps, so the value is rounded here. Formats with fewer bits
+/// are rounded later.
 template <int format>
 inline __attribute__((always_inline)) __m512i before_words(__m512 y) {
   const __m512i bits = _mm512_castps_si512(y);
@@ -92,7 +93,7 @@ inline __attribute__((always_inline)) __m512i word_codes(const T* from, __m512 f
   constexpr FloatFormat f = float_formats[format];
   constexpr int lost = lost_bits_of(f) - 16;
   const Scaled y = scaled<format>(from, factor);
-  // Wraps around for magnitudes that use `small`.
+  // For magnitudes that use `small`, this wraps around and is not used.
   const __m512i based =
       _mm512_sub_epi16(y.upper, words_of((rebias_of(f) << lost) - (1 << lost >> 1)));
   const __mmask32 normal = _mm512_cmpge_epu16_mask(y.upper, words_of(min_normal_of(f) >> 16));
@@ -103,8 +104,8 @@ inline __attribute__((always_inline)) __m512i word_codes(const T* from, __m512 f
                                    0xf8);  // code | (sign & bit)
 }
 
-/// Joins the lower three bytes of each lane of 32 bits, permutes the words by `order` and stores
-/// the first 24 of them.
+/// Joins the lower three bytes of each 32-bit lane, permutes the resulting words with `order` and
+/// stores the first 24 of them.
 inline void store_threes(std::uint8_t* to, __m512i lanes, __m512i order) {
   const __m512i near =
       _mm512_shuffle_epi8(lanes, _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10,
@@ -113,8 +114,9 @@ inline void store_threes(std::uint8_t* to, __m512i lanes, __m512i order) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
   store16(to + 32, _mm512_extracti32x4_epi32(bytes, 2));
 }
-/// The order of the words of four quarters, six in each: with `halves_apart` the first halves of
-/// all quarters and then the second halves, otherwise one quarter after the other.
+/// Returns the order of the words of four quarters with six words each. With `halves_apart`, the
+/// first halves of all quarters are followed by the second halves. Otherwise, the quarters follow
+/// each other.
 inline __m512i order_of_threes(bool halves_apart) {
   std::int16_t order[32] = {};
   for (int i = 0; i < 24; ++i)
@@ -132,7 +134,7 @@ inline __attribute__((always_inline)) void store_codes(std::uint8_t* to, __m512i
     store_threes(to + 48, _mm512_madd_epi16(second, twelves), order_of_threes(false));
     return;
   }
-  // Each quarter has eight codes of `first` and then eight of `second`.
+  // Each quarter has eight codes of `first`, followed by eight codes of `second`.
   const __m512i bytes = _mm512_packus_epi16(first, second);
   if (bits == 6) {
     const __m512i pairs = _mm512_maddubs_epi16(bytes, words_of(0x4001));
@@ -152,10 +154,10 @@ inline void encode_words(const T* from, float factor, std::uint8_t* to) {
                                           word_codes<format>(from + 32, by));
 }
 
-// ---- Codes to numbers
+// ---- Decoding
 
-/// Loads 32 codes of a piece into words, at the upper or the lower end. The other bits of a word
-/// are arbitrary.
+/// Loads 32 codes of a piece into 16-bit words, at the upper or the lower end of each word. The
+/// other bits are arbitrary.
 template <int bits, bool upper>
 inline __attribute__((always_inline)) __m512i load_codes(const std::uint8_t* piece_from, int half) {
   if constexpr (bits == 8) {
@@ -167,7 +169,7 @@ inline __attribute__((always_inline)) __m512i load_codes(const std::uint8_t* pie
     return upper ? _mm512_or_si512(_mm512_slli_epi32(bytes, 12), _mm512_slli_epi32(bytes, 24))
                  : _mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12));
   } else {
-    // Moves eight codes to each quarter, then the two bytes with a code to each word.
+    // Moves eight codes to each quarter, and then the two bytes that contain a code to each word.
     constexpr bool six = bits == 6;
     const __m512i bytes = six ? _mm512_maskz_loadu_epi8((1ULL << 48) - 1, piece_from)
                               : load64(piece_from + 32 * half);
@@ -206,7 +208,7 @@ inline __m512i narrow(const Fp16*, __m512 first, __m512 second) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtps_ph(first, nearest_even)),
                             _mm512_cvtps_ph(second, nearest_even), 1);
 }
-/// Rounds to bfloat16 in the upper words, ties to even. NaN is unsupported.
+/// Rounds to bfloat16 in the upper words, with ties to even. NaN is unsupported.
 inline __m512i rounded_up(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
@@ -221,15 +223,15 @@ inline void store_numbers(T* to, __m512 first, __m512 second) {
   store64<past>(to, narrow(to, first, second));
 }
 
-/// Whether WordDecoder supports a format, which must have fewer exponent bits than a half.
+/// Whether WordDecoder supports a format. The format must have fewer exponent bits than fp16.
 template <int format>
 constexpr bool decodes_words = exponent_of(float_formats[format]) < 5;
 
-/// Converts codes of a row with a given step, which must be finite.
+/// Decodes the codes of a row with a given step size, which must be finite.
 template <int format, typename T>
 class WordDecoder {
   static constexpr FloatFormat f = float_formats[format];
-  /// Whether all results of a row fit into two vectors.
+  /// Whether the results for all codes of a row fit in two vectors.
   static constexpr bool has_table = f.bits <= 6 && sizeof(T) == 2;
 
  public:
@@ -248,7 +250,8 @@ class WordDecoder {
     }
   }
 
-  /// With `past`, stores bypass the caches and `to` must be aligned to 64 bytes.
+  /// Decodes one piece. With `past`, stores bypass the caches, and `to` must be aligned to 64
+  /// bytes.
   template <bool past>
   inline __attribute__((always_inline)) void piece(const std::uint8_t* from, T* to) const {
     for (int half = 0; half < 2; ++half) {
@@ -258,8 +261,8 @@ class WordDecoder {
                                           ? _mm512_permutex2var_epi16(table_[0], codes, table_[1])
                                           : _mm512_permutexvar_epi16(codes, table_[0]));
       } else {
-        // Moves exponent and mantissa to their positions in a half. The result is too small by a
-        // power of 2, also for denormal numbers.
+        // Move exponent and mantissa to their positions in an fp16 value. The result is too small
+        // by a power of 2, for denormal numbers as well.
         constexpr int behind = 5 - exponent_of(f);
         const __m512i codes = load_codes<f.bits, true>(from, half);
         const __m512i halves =

@@ -1,6 +1,6 @@
-// Floats of 4 to 12 bits, for the host's and CUDA's kernels: sign, exponent and mantissa from the
-// highest bit down, without infinities and NaN. As in IEEE formats, an exponent of 0 means 0 and
-// the denormal numbers.
+// Floating-point formats of 4 to 12 bits, for host and CUDA kernels: sign, exponent and mantissa
+// from the highest bit downward, without infinities and NaN. As in IEEE formats, an exponent field
+// of 0 encodes zero and the denormal numbers.
 #pragma once
 
 #include "kernels/quantization/range.h"
@@ -14,39 +14,39 @@ constexpr FloatFormat float_formats[] = {{8, 3}, {8, 2}, {12, 7}, {6, 2}, {4, 1}
 
 constexpr int exponent_of(FloatFormat f) { return f.bits - f.mantissa - 1; }
 constexpr int bias_of(FloatFormat f) { return (1 << (exponent_of(f) - 1)) - 1; }
-/// All bits but the sign; this is also the code of the largest number.
+/// Mask of all bits except the sign. This is also the code of the largest number.
 constexpr std::int32_t size_mask_of(FloatFormat f) { return (1 << (f.bits - 1)) - 1; }
-/// Bits of a float's mantissa that are dropped.
+/// Number of bits of a float's mantissa that are dropped.
 constexpr int lost_bits_of(FloatFormat f) { return 23 - f.mantissa; }
-/// Subtracted from the remaining bits of a float to change the exponent's bias.
+/// Value that is subtracted from the remaining bits of a float to change the exponent's bias.
 constexpr std::int32_t rebias_of(FloatFormat f) { return (127 - bias_of(f)) << f.mantissa; }
-/// Bits of the smallest normal number as a float.
+/// Smallest normal number, as the bits of a float.
 constexpr std::int32_t min_normal_of(FloatFormat f) { return (128 - bias_of(f)) << 23; }
-/// 2^n, for n between -126 and 127.
+/// Returns 2^n, for n from -126 to 127.
 constexpr float power_of_2(int n) {
   float out = 1;
   for (; n > 0; --n) out *= 2;
   for (; n < 0; ++n) out /= 2;
   return out;
 }
-/// 1 / the distance between denormal numbers.
+/// Returns the reciprocal of the distance between denormal numbers.
 constexpr float small_steps_of(FloatFormat f) { return power_of_2(bias_of(f) - 1 + f.mantissa); }
 /// Adding this to a denormal number leaves its code in the last bits of the sum.
 constexpr float small_shift_of(FloatFormat f) { return power_of_2(23) / small_steps_of(f); }
-/// The largest number: 480, 114688, 510, 28 and 6.
+/// Largest number: 480, 114688, 510, 28 and 6 for the formats in the order of float_formats.
 constexpr float greatest_of(FloatFormat f) {
   return (2 - power_of_2(-f.mantissa)) * power_of_2((1 << exponent_of(f)) - 1 - bias_of(f));
 }
 
-/// Bytes of a group: its codes without gaps, from the lowest bit of the first byte upwards, and its
-/// step, a float.
+/// Size of a quantized group in bytes. It consists of the codes without gaps, from the lowest bit
+/// of the first byte upward, followed by the step size (a float).
 constexpr std::int64_t row_bytes(FloatFormat f, std::int64_t group) {
   return group * f.bits / 8 + 4;
 }
 
-/// Scales the group's largest magnitude to the format's largest number. x * factor is encoded, and
-/// the code's number * step approximates x. A NaN or infinity gives a step with which the whole
-/// group is decoded as NaN.
+/// Maps the group's largest magnitude to the format's largest number. x * factor is encoded, and
+/// the decoded number times `step` approximates x. If the group contains NaN or infinity, `step` is
+/// such that the whole group is decoded as NaN.
 struct FloatScale {
   float factor, step;
   bool flat;  ///< all codes are 0
@@ -58,8 +58,8 @@ ANYACCEL_ON_BOTH FloatScale float_scale(std::int32_t greatest, float format_grea
   return {factor, most / format_greatest, !is_number};
 }
 
-// Random numbers for stochastic rounding: a key per group and seed, and two rounds of a mixer per
-// element.
+// Random numbers for stochastic rounding. There is one key per group and seed, and two rounds of a
+// mixing function per element.
 
 ANYACCEL_ON_BOTH std::uint64_t mixed_key(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -80,9 +80,10 @@ ANYACCEL_ON_BOTH std::uint32_t drawn_for(std::uint64_t key, std::uint32_t place)
                     static_cast<std::uint32_t>(key >> 32));
 }
 
-/// Rounds to nearest; ties go away from 0, like in DeepSpeed's kernels, and to even for denormal
-/// numbers. Stochastic rounding goes up with a probability equal to the dropped fraction. No
-/// magnitude exceeds the format's largest number by more than float's rounding error.
+/// Encodes a number. Rounds to nearest, with ties away from 0 as in DeepSpeed's kernels, or to even
+/// for denormal numbers. Stochastic rounding rounds up with a probability equal to the dropped
+/// fraction. Magnitudes must not exceed the format's largest number by more than float's rounding
+/// error.
 ANYACCEL_ON_BOTH std::int32_t float_code_of(FloatFormat f, float y, bool stochastic,
                                             std::uint32_t random) {
   const std::int32_t bits = bits_of(y), size = bits & sign_mask;

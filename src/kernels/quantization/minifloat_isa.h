@@ -1,4 +1,4 @@
-// Quantization to minifloats.
+// Quantization to minifloats, and dequantization.
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H)
 #undef ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H
@@ -41,8 +41,9 @@ inline void decode_piece(const std::uint8_t* from, Vec step, T* to) {
 template <int bits>
 constexpr int piece_bytes = piece* bits / 8 + beyond;
 
-/// Prefetches what encode_group() reads 2 KiB later. Groups are read twice, the second time from
-/// the caches, which leaves the memory idle. The address may be past the end of the array.
+/// Prefetches the data that encode_group() will read 2 KiB later. Groups are read twice. The second
+/// pass reads from the caches, so without prefetching, the memory would be idle. The address may be
+/// past the end of the array.
 inline void ask_ahead(const void* from, std::size_t bytes) {
   constexpr std::uintptr_t ahead = 2048, line = 64;
   for (std::size_t i = 0; i < bytes; i += line)
@@ -87,7 +88,7 @@ void encode_groups(const ToFloatsJob& job, std::int64_t begin, std::int64_t end,
   }
 }
 
-/// Calls decode(codes, elements) for all pieces of a row.
+/// Calls decode(codes, elements) for each piece of a row.
 template <int bits, typename T, typename Decode>
 inline void decode_row(const std::uint8_t* from, std::int64_t group, T* to, const Decode& decode) {
   std::int64_t i = 0;

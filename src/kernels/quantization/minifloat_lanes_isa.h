@@ -26,12 +26,13 @@ inline Words places() {
   return lanes;
 }
 
-/// Codes of denormal magnitudes: whole steps, plus one if the remainder reaches a random limit.
+/// Returns the codes of denormal magnitudes: whole steps, plus one if the remainder reaches a
+/// random limit.
 template <int format>
 inline __attribute__((always_inline)) Ints small_codes_of(Ints size, Words random) {
   constexpr FloatFormat f = float_formats[format];
   const Vec limit = Vec::of(1.0F) + vec_of(to_floats(as<Ints>(random >> 16))) * Vec::of(-0x1p-16F);
-  // Clamped, so that lanes with normal numbers convert without overflow.
+  // Clamp the steps, so that lanes with normal numbers are converted without overflow.
   const Vec steps = lesser(vec_of(as<Floats>(size)) * Vec::of(small_steps_of(f)),
                            Vec::of(power_of_2(f.mantissa + 1)));
   const Ints whole = to_ints(steps);
@@ -39,7 +40,7 @@ inline __attribute__((always_inline)) Ints small_codes_of(Ints size, Words rando
   return whole + (rest.x >= limit.x ? all(1) : all(0));
 }
 
-/// float_code_of() for a vector whose first element has the index `place`.
+/// float_code_of() for a vector. Its first element has the index `place`.
 template <int format, bool stochastic>
 inline __attribute__((always_inline)) Ints codes_of(Vec y, std::uint64_t key, std::uint32_t place) {
   constexpr FloatFormat f = float_formats[format];
@@ -70,7 +71,7 @@ inline __attribute__((always_inline)) Vec numbers_of(Ints code) {
   return vec_of(as<Floats>((size < (1 << f.mantissa) ? small : normal) | sign));
 }
 
-/// The bits of the largest magnitude as a float.
+/// Returns the largest magnitude, as the bits of a float.
 template <typename T>
 inline std::int32_t abs_max(const T* from, std::int64_t count) {
   return range_of<T, true>(from, count).high;

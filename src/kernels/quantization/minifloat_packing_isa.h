@@ -1,7 +1,7 @@
-// Packs minifloat codes into bytes, from the lowest bit upwards without gaps, and unpacks them.
+// Packs minifloat codes into bytes without gaps, from the lowest bit upward, and unpacks them.
 //
-// Functions may read and write up to `beyond` bytes after the codes. A row has its step there,
-// which is written last.
+// The functions may read and write up to `beyond` bytes past the codes. These bytes of a row hold
+// its step size, which is written last.
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H)
 #undef ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H
@@ -17,13 +17,14 @@ namespace {
 
 constexpr int beyond = 4;
 
-/// Elements that are packed at once: whole bytes in every format and whole vectors in every
-/// instruction set.
+/// Elements that are packed at a time. Their codes fill whole bytes in every format, and the
+/// elements fill whole vectors in every instruction set.
 constexpr int piece = 64;
 
 #if ANYACCEL_WIDTH >= 8
 
-/// Removes the highest byte of each of four lanes, and inserts a zero in its place.
+/// Drops the highest byte of each of the four lanes; the last four bytes become zero. with_fourth()
+/// is the inverse.
 inline __m128i without_fourth(__m128i lanes) {
   return _mm_shuffle_epi8(lanes,
                           _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
@@ -87,7 +88,7 @@ inline Ints get_twelves(const std::uint8_t* from) {
   return as<Ints>((pairs & 0xfff) | (pairs << 20 & 0xfff00000000));
 }
 
-/// Stores the codes of a vector, the first at `to`.
+/// Stores the codes of a vector in `to`.
 template <int bits>
 inline void put_codes(std::uint8_t* to, Ints codes) {
   if (bits == 12) return put_twelves(to, codes);
@@ -102,8 +103,8 @@ inline Ints get_codes(const std::uint8_t* from) {
   return bits == 8 ? load_bytes(from) : load_nibbles<false>(from);
 }
 
-/// pack_piece() stores make(i), the codes of the vector from element i on, for all vectors of a
-/// piece. unpack_piece() calls take(i, codes).
+/// pack_piece() calls make(i), which returns the codes of the vector from element i on, for all
+/// vectors of a piece, and stores them. unpack_piece() calls take(i, codes).
 template <int bits, typename Make>
 inline __attribute__((always_inline)) void pack_piece(std::uint8_t* to, const Make& make) {
   for (int i = 0; i < piece; i += Vec::width) put_codes<bits>(to + i * bits / 8, make(i));
@@ -116,15 +117,15 @@ inline __attribute__((always_inline)) void unpack_piece(const std::uint8_t* from
 
 #else
 
-/// The lowest `full` bits of each field of `field` bits.
+/// Returns a mask of the lowest `full` bits of each field of `field` bits.
 constexpr std::uint64_t low_bits(int field, int full) {
   std::uint64_t out = 0;
   for (int at = 0; at < 64; at += field) out |= ((std::uint64_t{1} << full) - 1) << at;
   return out;
 }
 
-/// Joins neighbours step by step: fields of `field` bits with `full` used bits become fields of
-/// twice the width with twice as many used bits.
+/// Joins neighboring fields, step by step. Fields of `field` bits with `full` used bits become
+/// fields of twice the width with twice as many used bits.
 template <int field, int full>
 inline std::uint64_t packed(std::uint64_t w) {
   if constexpr (field == 64) {
@@ -145,13 +146,13 @@ inline std::uint64_t unpacked(std::uint64_t w) {
   }
 }
 
-/// Unpacked codes, in one byte each, or in two bytes if a code has more than 8 bits. They are
-/// packed in words of 64 bits.
+/// Unpacked codes: one byte per code, or two bytes if a code has more than 8 bits. They are packed
+/// 64 bits at a time.
 template <int bits>
 struct Loose {
   static constexpr int width = bits > 8 ? 16 : 8;
   static constexpr int words = piece * width / 64;
-  static constexpr int bytes = 64 / width * bits / 8;  ///< of a packed word
+  static constexpr int bytes = 64 / width * bits / 8;  ///< bytes of a packed word
   std::uint64_t word[words];
 
   char* place(int i) { return reinterpret_cast<char*>(word) + i * width / 8; }

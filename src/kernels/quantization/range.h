@@ -1,6 +1,6 @@
-// Ranges of groups of numbers, for the host's and CUDA's kernels. They are computed with integers
-// in the order of the floats, so that the result is bitwise independent of the order of elements,
-// and NaNs are detected.
+// Ranges of groups of numbers, for host and CUDA kernels. They are computed with integers that have
+// the same order as the floats. The result is therefore bitwise independent of the order of the
+// elements, and NaNs are detected.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ ANYACCEL_ON_BOTH float float_of(std::int32_t bits) {
   return out;
 }
 
-/// Maps a float's bits to an integer of the same order, with -0 below 0 and NaNs at both ends. The
-/// function is its own inverse.
+/// Maps the bits of a float to an integer with the same order. -0 is below 0, and NaNs are at both
+/// ends. The function is its own inverse.
 ANYACCEL_ON_BOTH std::int32_t in_order(std::int32_t bits) {
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
@@ -30,8 +30,8 @@ ANYACCEL_ON_BOTH std::int32_t in_order(std::int32_t bits) {
 constexpr std::int32_t sign_mask = 0x7fffffff;
 constexpr std::int32_t infinity_bits = 0x7f800000;
 
-/// Minimum and maximum of a group's in_order() numbers, or of their magnitudes if only those
-/// matter; `low` is then unused.
+/// Minimum and maximum of in_order() over a group's elements. If only magnitudes matter, `high` is
+/// the largest magnitude and `low` is unused.
 struct GroupRange {
   std::int32_t low, high;
 };

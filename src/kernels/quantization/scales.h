@@ -1,4 +1,4 @@
-// Quantization parameters of a group, for the host's and CUDA's kernels.
+// Quantization parameters of a group, for host and CUDA kernels.
 #pragma once
 
 #include <cmath>
@@ -7,19 +7,20 @@
 
 namespace anyaccel::ops {
 
-/// code = round((x - offset) * scale), ties to even, clamped to [-2^(bits-1), 2^(bits-1) - 1]. x is
-/// approximately code * step + offset.
+/// code = round((x - offset) * scale), with ties to even, clamped to [-2^(bits-1), 2^(bits-1) - 1].
+/// code * step + offset approximates x.
 struct GroupScale {
   float scale;
-  float offset;  ///< 0 when symmetric
+  float offset;  ///< 0 if symmetric
   float step;    ///< 1 / scale
   bool flat;     ///< all codes are 0
 };
 
-/// DeepSpeed's scales: 2^bits codes over twice the largest magnitude, or from the minimum to the
-/// maximum. The scale is 1 if all values are equal (symmetric: if all are 0). The formula halves
-/// the values first, which gives the same bits and does not overflow. A NaN or infinity in the
-/// group gives a step or an offset with which the whole group is dequantized as NaN.
+/// Computes the scale in the same way as DeepSpeed: the 2^bits codes cover twice the largest
+/// magnitude, or if asymmetric the range from the minimum to the maximum. The scale is 1 if all
+/// values are equal (symmetric: if all are 0). The formula halves the values first, which yields
+/// the same bits and cannot overflow. If the group contains NaN or infinity, the step or the offset
+/// is such that the whole group is dequantized as NaN.
 ANYACCEL_ON_BOTH GroupScale group_scale(GroupRange range, int bits, bool asymmetric, bool empty) {
   if (empty) return {1.0F, 0.0F, 1.0F, true};
   const float levels = bits == 8 ? 128.0F : 8.0F;
@@ -46,9 +47,10 @@ ANYACCEL_ON_BOTH float value_of(int code, float step, float offset) {
   return fmaf(static_cast<float>(code), step, offset);
 }
 
-/// Index of group g in swizzled order. Groups are [partition][slice][contiguous] in the input and
-/// [slice][device][node][contiguous] in the output, where partition = node * devices + device: the
-/// groups for one device of each node, in the first of two all-to-alls, are contiguous.
+/// Order of groups in the output. If swizzled, groups that are [partition][slice][contiguous] in
+/// the input become [slice][device][node][contiguous] in the output, where partition = node *
+/// devices + device. The groups for one device of each node, which the first of two all-to-alls
+/// exchanges, are then contiguous.
 struct GroupOrder {
   std::int64_t contiguous = 1, slices = 1, nodes = 1, devices = 1;
   bool swizzled = false;

@@ -1,4 +1,4 @@
-// Copies tokens on CUDA, one block per token. tokens.h has the code of the thread blocks.
+// CUDA kernels that copy tokens, with one block per token. The thread-block code is in tokens.h.
 #include "kernels/random_ltd/tokens.h"
 
 #include "kernels/cuda/kernels.h"

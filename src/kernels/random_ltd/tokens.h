@@ -1,4 +1,4 @@
-// Copies selected tokens, on host and device. Plain pointers, no torch and no CUDA.
+// Copies selected tokens, on host and device. Uses plain pointers; independent of torch and CUDA.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace anyaccel::ops {
 
-/// Selected tokens of each batch entry: `part` has `count` of them, `whole` all `tokens`. Token t
-/// of entry b begins at byte b * batch + t * token, and has `bytes` contiguous bytes.
+/// Selected tokens of each batch entry. `part` holds the `count` selected tokens, and `whole` holds
+/// all `tokens` tokens. Token t of entry b begins at byte b * batch + t * token (with the strides
+/// of the array) and has `bytes` contiguous bytes.
 struct TokenCopy {
   char* whole;
   std::int64_t whole_batch, whole_token;
@@ -18,8 +19,8 @@ struct TokenCopy {
   std::int64_t count, tokens, bytes;
 };
 
-/// Both addresses of token `row`, counted over all batch entries. `whole` is null if its id is out
-/// of range.
+/// Addresses of token `row` in both arrays; `row` counts the selected tokens of all batch entries.
+/// `whole` is null if the id is out of range.
 struct TokenPlaces {
   char* whole;
   char* part;
@@ -34,8 +35,8 @@ ANYACCEL_ON_BOTH TokenPlaces token_places(const TokenCopy& copy, std::int64_t ro
   return {copy.whole + batch * copy.whole_batch + id * copy.whole_token, part};
 }
 
-/// Copies one thread's share of a token, in units of the device's loads. A device cannot report an
-/// id that is out of range: gather writes zeros, scatter writes nothing.
+/// Copies one thread's part of a token in units of type Unit. A device cannot report an id that is
+/// out of range; in this case, gather writes zeros and scatter writes nothing.
 template <typename Unit, typename Id, bool gather>
 ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, unsigned thread,
                                        unsigned threads) {
@@ -47,7 +48,8 @@ ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, 
   for (std::int64_t i = thread; i < units; i += threads) to[i] = at.whole ? from[i] : Unit{};
 }
 
-/// The largest unit, up to 16 bytes, to which all addresses, strides and sizes are aligned.
+/// Returns the largest unit of up to 16 bytes to which all addresses, strides and sizes are
+/// aligned.
 inline int token_unit(const TokenCopy& copy) {
   const std::uintptr_t all =
       reinterpret_cast<std::uintptr_t>(copy.whole) | reinterpret_cast<std::uintptr_t>(copy.part) |
@@ -58,8 +60,8 @@ inline int token_unit(const TokenCopy& copy) {
   return unit;
 }
 
-/// CUDA kernel. Returns null on success, or the CUDA error message. `rows` counts the tokens of all
-/// batch entries; `wide` means that ids are int64.
+/// CUDA kernel. Returns null on success and the CUDA error message on failure. `rows` is the number
+/// of selected tokens in all batch entries. `wide` means that ids are int64.
 const char* cuda_copy_tokens(const TokenCopy& copy, std::int64_t rows, bool wide, bool gather,
                              void* stream);
 

@@ -1,9 +1,9 @@
-// Compiles the file that ANYACCEL_KERNEL names once for each instruction set of this architecture,
-// in the namespace anyaccel::ops::<set>. A source includes this file once and calls the kernels of
-// a set with ANYACCEL_CALL_ISA. On x86-64, ANYACCEL_KERNEL_VNNI and ANYACCEL_KERNEL_BF16, if
-// defined, name files for AVX-512 with VNNI and with BF16.
+// Compiles the file named by ANYACCEL_KERNEL once for each instruction set of this architecture, in
+// the namespace anyaccel::ops::<set>. A source includes this file once and calls the kernels with
+// ANYACCEL_CALL_ISA. On x86-64, ANYACCEL_KERNEL_VNNI and ANYACCEL_KERNEL_BF16, if defined, name
+// files that are compiled for AVX-512 with VNNI and with BF16.
 //
-// Each *_isa.h file has an include guard that holds for one pass:
+// Each *_isa.h file has an include guard that is valid for one pass:
 //   #if defined(ANYACCEL_FILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 //   #if defined(ANYACCEL_FILE_ISA_H)
 //   #undef ANYACCEL_FILE_ISA_H
@@ -13,15 +13,15 @@
 //   ...
 //   #endif
 // The guard alternates with the toggle, so such a file must be included in every pass from the
-// first one on. Code for only some sets belongs inside the file, under #if. A file for exactly one
-// set has #pragma once instead.
+// first one on. Put code for only some sets inside the file, under #if. A file for exactly one set
+// has #pragma once instead.
 //
 // IWYU pragma: private
 #include "kernels/simd/isa.h"
 #include "kernels/simd/target.h"
 
 #if !defined(ANYACCEL_KERNEL)
-#define ANYACCEL_KERNEL "kernels/simd/vec.h"  // if this file is opened on its own
+#define ANYACCEL_KERNEL "kernels/simd/vec.h"  // if a tool parses this file alone
 #endif
 
 #undef ANYACCEL_ISA
@@ -50,7 +50,7 @@
 #include "kernels/simd/next_isa.h"
 #endif
 
-/// Calls `function` in the namespace of the instruction set `isa`.
+/// Calls `function` from the namespace of the instruction set `isa`.
 #define ANYACCEL_CALL_ISA(isa, function, ...)                                             \
   ((isa) == ::anyaccel::ops::Isa::avx512 ? ::anyaccel::ops::avx512::function(__VA_ARGS__) \
    : (isa) == ::anyaccel::ops::Isa::avx2 ? ::anyaccel::ops::avx2::function(__VA_ARGS__)   \

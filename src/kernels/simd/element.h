@@ -1,11 +1,11 @@
-// Element types of kernels, independent of torch.
+// Element types of kernels. Independent of torch.
 #pragma once
 
 #include <cstdint>
 
 namespace anyaccel::ops {
 
-/// A bfloat16 or IEEE half in memory; kernels compute in float.
+/// A bfloat16 or IEEE half-precision number in memory. Kernels compute in float.
 struct Bf16 {
   std::uint16_t bits;
 };
@@ -15,7 +15,8 @@ struct Fp16 {
 
 enum class Element { f32, bf16, fp16 };
 
-/// Returns true if the reciprocal of a divisor of at least `eps` could be denormal or overflow.
+/// Returns true if the reciprocal of a divisor that is at least `eps` could be denormal or
+/// overflow.
 constexpr bool no_reciprocal(float eps) { return eps > 1e30F || (eps > 0 && eps < 0x1p-125F); }
 
 constexpr int size_of(Element element) { return element == Element::f32 ? 4 : 2; }

@@ -1,5 +1,5 @@
-// Arithmetic of one element, for the CUDA kernels and for their tests on the host, with the
-// formulas and roundings of the CPU's kernels (adam_isa.h, lion_isa.h). By default, nvcc rounds
+// Arithmetic of one element, for the CUDA kernels and for their tests on the host. The formulas and
+// roundings are those of the CPU's kernels (adam_isa.h, lion_isa.h). By default, nvcc rounds
 // divisions and square roots correctly.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace anyaccel::ops {
 
-/// A parameter, its gradient and its states, as floats.
+/// A parameter, its gradient and its states.
 struct AdamElement {
   float p, g, m, v;
 };

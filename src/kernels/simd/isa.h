@@ -1,4 +1,4 @@
-// Choice of the instruction set for kernels on host memory, at run time rather than at build time.
+// Run-time selection of the instruction set for kernels on host memory.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 namespace anyaccel::ops {
 
-/// Instruction sets that kernels are built for, if the architecture has them.
+/// Instruction sets for which kernels are compiled, if the architecture supports them.
 enum class Isa { scalar, neon, avx2, avx512 };
 
 inline const char* to_string(Isa isa) noexcept {
@@ -24,7 +24,7 @@ inline const char* to_string(Isa isa) noexcept {
 inline bool has_isa(Isa isa) noexcept {
   if (isa == Isa::scalar) return true;
 #if defined(__x86_64__)
-  // Every processor with AVX2 has F16C, which not every compiler can query.
+  // Every processor with AVX2 also has F16C, which not every compiler can query.
   if (isa == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (isa == Isa::avx512)
     return has_isa(Isa::avx2) && __builtin_cpu_supports("avx512f") &&
@@ -36,8 +36,9 @@ inline bool has_isa(Isa isa) noexcept {
   return false;
 }
 
-/// Returns the best instruction set of this machine. ANYACCEL_OPS_ISA=<name> selects a lesser one,
-/// for tests and comparisons. Later calls return the result of the first call.
+/// Returns the best instruction set of this machine. ANYACCEL_OPS_ISA=<name> selects a different
+/// one, for tests and comparisons; it is ignored if the machine does not support it. Later calls
+/// return the result of the first call.
 inline Isa best_isa() noexcept {
   static const Isa best = [] {
     const char* wish = std::getenv("ANYACCEL_OPS_ISA");

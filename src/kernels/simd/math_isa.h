@@ -1,4 +1,4 @@
-// Small functions of vectors of `Real`: exponentials, maxima, differences.
+// Elementary functions on vectors of `Real`: exponential, maximum, minimum and difference.
 #if defined(ANYACCEL_SIMD_MATH_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_SIMD_MATH_ISA_H)
 #undef ANYACCEL_SIMD_MATH_ISA_H
@@ -30,7 +30,8 @@ struct Bits<1> {
   using type = unsigned;
 };
 
-/// 2^x for x up to 127, with a relative error below 2^-22; 0 below 2^-126, NaN for NaN.
+/// Returns 2^a for a up to 127, with a relative error below 2^-22. Returns 0 below -126, and NaN
+/// for NaN.
 inline Vec exp2_of(Vec a) {
   const Vec low = Vec::of(-126.0F);
   const Vec x = {a.x < low.x ? low.x : a.x};

@@ -1,4 +1,4 @@
-// Ends the pass of one instruction set: *_isa.h files can then be included once more. See
+// Ends the pass of one instruction set, so that *_isa.h files can be included again. See
 // each_isa.h.
 #undef ANYACCEL_ISA
 #if defined(ANYACCEL_ISA_TOGGLE)

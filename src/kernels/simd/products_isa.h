@@ -11,9 +11,10 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// C (+)= A B, where A and B consist of `count` blocks. Block i begins at a + i * a_step and at b +
-/// blocks[i] * b_step; a null `blocks` is all zeros. A block of A is [m][depth], or [depth][m] if
-/// transposed; a block of B is [depth][n].
+/// C = A B, or C += A B. A and B consist of `count` blocks, whose products are summed. Block i
+/// begins at a + i * a_step and at b + blocks[i] * b_step. If `blocks` is null, all blocks[i] are
+/// treated as 0. A block of A is [m][depth], or [depth][m] if transposed. A block of B is
+/// [depth][n].
 struct Product {
   std::int64_t m, n, depth;
   const Real* a;
@@ -26,8 +27,8 @@ struct Product {
   std::int64_t count, a_step, b_step;
 };
 
-/// One tile of C in registers. With `split` 2, even and odd elements have separate sums, because
-/// the latency of additions would limit a single sum.
+/// Computes one tile of C in registers. If `split` is 2, even and odd elements are summed
+/// separately, because the latency of additions would limit a single sum.
 template <bool transposed, bool add, int rows, int vectors, int split>
 inline __attribute__((always_inline)) void multiply_tile(const Product& p, std::int64_t row,
                                                          std::int64_t column) {
@@ -73,7 +74,8 @@ inline __attribute__((always_inline)) void multiply_rows(const Product& p, std::
   if (column < p.n) multiply_tile<transposed, add, rows, 1, 2>(p, row, column);
 }
 
-/// n must be a multiple of 16. It is fastest if m is a multiple of 8 and depth is even.
+/// Computes a product. `n` must be a multiple of 16. It is fastest if `m` is a multiple of 8 and
+/// `depth` is even.
 template <bool transposed, bool add>
 __attribute__((noinline)) void multiply(const Product& p) {
   constexpr int rows = Vec::width == 16 ? 8 : 4;

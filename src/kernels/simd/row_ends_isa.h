@@ -1,4 +1,4 @@
-// Loads, stores and loops over rows whose length is not a multiple of the vector's width.
+// Loads, stores and loops for rows whose length is not a multiple of the vector width.
 #if defined(ANYACCEL_SIMD_ROW_ENDS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_SIMD_ROW_ENDS_ISA_H)
 #undef ANYACCEL_SIMD_ROW_ENDS_ISA_H
@@ -13,7 +13,7 @@ namespace {
 
 #if ANYACCEL_WIDTH == 16
 inline __mmask16 first_lanes(std::int64_t n) { return static_cast<__mmask16>((1U << n) - 1U); }
-/// to[0..width) = the first n elements, then zeros.
+/// Copies the first n elements and zero-fills `to` up to the vector width.
 inline void pad(const float* from, std::int64_t n, float* to) {
   _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(first_lanes(n), from));
 }
@@ -31,7 +31,7 @@ inline void copy(const S* from, std::int64_t n, S* to) {
                            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
 #else
-/// to[0..width) = the first n elements, then zeros.
+/// Copies the first n elements and zero-fills `to` up to the vector width.
 template <typename S>
 inline void pad(const S* from, std::int64_t n, S* to) {
   for (int i = 0; i < Vec::width; ++i) to[i] = i < n ? from[i] : S{};
@@ -42,7 +42,7 @@ inline void copy(const S* from, std::int64_t n, S* to) {
 }
 #endif
 
-/// Loads n elements, at least one, and sets the others to 0.
+/// Loads the first n elements (at least one) and sets the other lanes to 0.
 template <typename S>
 inline Vec load_some(const S* from, std::int64_t n) {
   if (Vec::width == 1 || n >= Vec::width) return Vec::load(from);
@@ -60,7 +60,7 @@ inline void store_some(Vec a, S* to, std::int64_t n) {
   copy(full, n, to);
 }
 
-/// Calls function(column, elements) for each vector of a row.
+/// Calls function(column, elements) for each vector of a row. The last vector may be incomplete.
 template <typename Function>
 inline __attribute__((always_inline)) void each_vector(std::int64_t columns,
                                                        const Function& function) {

@@ -1,5 +1,5 @@
-// Sums and maxima of a vector's elements. The order is always the same: halves are combined until
-// one element is left.
+// Sums and maxima of a vector's elements. The order of operations is always the same: the halves
+// are combined until one element is left.
 #if defined(ANYACCEL_SIMD_SUMS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_SIMD_SUMS_ISA_H)
 #undef ANYACCEL_SIMD_SUMS_ISA_H
@@ -23,12 +23,12 @@ inline Lanes lanes_of(Vec a) {
 
 #if ANYACCEL_WIDTH == 16
 #define ANYACCEL_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-/// Eight sums of two elements of a, then eight of b.
+/// Returns eight sums of two elements of `a`, followed by eight sums of two elements of `b`.
 inline Lanes halve(Lanes a, Lanes b) {
   return ANYACCEL_PICK(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
          ANYACCEL_PICK(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
 }
-/// The sums of four vectors.
+/// Computes the sums of the elements of four vectors.
 inline void totals(const Vec (&a)[4], float* to) {
   const Lanes ab = halve(lanes_of(a[0]), lanes_of(a[1])),
               cd = halve(lanes_of(a[2]), lanes_of(a[3]));

@@ -1,13 +1,15 @@
 // Macros for files that are compiled once per instruction set.
 //
-// A file `*_isa.h` includes what it uses and then puts its code between ANYACCEL_ISA_BEGIN and
-// ANYACCEL_ISA_END, which open and close the namespace anyaccel::ops::ANYACCEL_ISA and select that
-// set's target. each_isa.h defines ANYACCEL_ISA. A file that is opened on its own, by an editor or
-// a checker, is compiled for `scalar`; -DANYACCEL_ISA=avx512 selects another set.
+// A file `*_isa.h` first includes the headers that it uses and then puts its code between
+// ANYACCEL_ISA_BEGIN and ANYACCEL_ISA_END. These open and close the namespace
+// anyaccel::ops::ANYACCEL_ISA and select the compiler target of the instruction set. each_isa.h
+// defines ANYACCEL_ISA. If a tool such as an editor or a linter parses a file alone, the file is
+// compiled for `scalar`; -DANYACCEL_ISA=avx512 selects a different set.
 //
-// All headers of the standard library and of intrinsics are included outside of BEGIN and END. Code
-// under a target must not instantiate inline functions of the standard library either: the linker
-// could use that copy, with instructions that the processor may lack, for the rest of the program.
+// All headers of the standard library and of intrinsics must be included outside of BEGIN and END.
+// Code under a target must not instantiate inline functions of the standard library either: the
+// linker could use this instance for the whole program, although it contains instructions that the
+// processor may lack.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +18,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 reports its own headers
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 warns about its own headers
 #endif
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -36,7 +38,8 @@
 #define ANYACCEL_POP_TARGET _Pragma("GCC pop_options")
 #endif
 
-// For each set: the number of elements of a `Vec`, and the target. `fp64` has vectors of double.
+// For each set: the number of elements of a `Vec`, and the compiler target. `fp64` has vectors of
+// double.
 #define ANYACCEL_WIDTH_scalar 1
 #define ANYACCEL_PUSH_scalar
 #define ANYACCEL_POP_scalar

@@ -1,4 +1,4 @@
-// `Vec`, a vector of `Real`, of the current instruction set. vec_scalar.h documents the members.
+// `Vec`, a vector of `Real` for the current instruction set. vec_scalar.h documents the members.
 #if defined(ANYACCEL_SIMD_VEC_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_SIMD_VEC_ISA_H)
 #undef ANYACCEL_SIMD_VEC_ISA_H

@@ -1,7 +1,8 @@
-// Eight floats; vec_scalar.h documents the members. Include vec.h, which has the include guard.
+// A vector of eight floats. vec_scalar.h documents the members. Include vec.h, which has the
+// include guard.
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx2  // if this file is opened on its own
+#define ANYACCEL_ISA avx2  // if a tool parses this file alone
 #endif
 
 #include "kernels/simd/element.h"

@@ -1,7 +1,8 @@
-// Sixteen floats; vec_scalar.h documents the members. Include vec.h, which has the include guard.
+// A vector of sixteen floats. vec_scalar.h documents the members. Include vec.h, which has the
+// include guard.
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512  // if this file is opened on its own
+#define ANYACCEL_ISA avx512  // if a tool parses this file alone
 #endif
 
 #include "kernels/simd/element.h"
@@ -18,7 +19,7 @@ struct Vec {
 
   static Vec of(float value) { return {_mm512_set1_ps(value)}; }
   static Vec load(const float* from) { return {_mm512_loadu_ps(from)}; }
-  /// Moves each word to the upper half of a float with one instruction.
+  /// Uses a single instruction to move each word to the upper half of a float.
   static Vec load(const Bf16* from) {
     const __m512i words = _mm512_castsi256_si512(load16(from));
     return {
@@ -41,10 +42,10 @@ struct Vec {
   }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.x, b.x, c.x)}; }
-  /// Avoids the divider, which is busy with square roots. Two Newton steps give the correctly
+  /// Avoids the divider, which is busy with square roots. Two Newton steps yield the correctly
   /// rounded reciprocal. The first step rounds up, because otherwise the reciprocal of the largest
-  /// number below a power of two would be too small. Zero and infinity give NaN on the way, so they
-  /// take the division.
+  /// number below a power of two would be too small. For zero and infinity, the steps produce NaN,
+  /// so the whole vector is divided instead.
   static Vec reciprocal(Vec a) {
     const __m512 one = _mm512_set1_ps(1.0F);
     __m512 y = _mm512_rcp14_ps(a.x);

@@ -1,7 +1,7 @@
-// Two doubles, for kernels that are accurate enough for gradcheck. Include vec.h, which has the
-// include guard.
+// A vector of two doubles, for kernels that are accurate enough for gradcheck. Include vec.h, which
+// has the include guard.
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA fp64  // if this file is opened on its own
+#define ANYACCEL_ISA fp64  // if a tool parses this file alone
 #endif
 
 #include "kernels/simd/target.h"

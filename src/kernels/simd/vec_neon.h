@@ -1,8 +1,8 @@
-// Four floats on 64-bit Arm; vec_scalar.h documents the members. Include vec.h, which has the
-// include guard.
+// A vector of four floats on 64-bit Arm. vec_scalar.h documents the members. Include vec.h, which
+// has the include guard.
 #if defined(__aarch64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA neon  // if this file is opened on its own
+#define ANYACCEL_ISA neon  // if a tool parses this file alone
 #endif
 
 #include "kernels/simd/element.h"

@@ -1,6 +1,7 @@
-// One float, on any processor. Include vec.h, which has the include guard.
+// A vector of one float, for any processor. Include vec.h, which has the include guard.
 //
-// The other vec_*.h have the same members; vec_double.h has only those that its kernels use.
+// The other vec_*.h files have the same members, except that vec_double.h has only those that its
+// kernels use.
 #include "kernels/simd/element.h"
 #include "kernels/simd/target.h"
 
@@ -46,7 +47,7 @@ struct Vec {
     if (magnitude > 0x7f800000U) return put16(to, sign | 0x7e00U | ((magnitude >> 13) & 0x3ffU));
     if (magnitude >= 0x477ff000U)
       return put16(to, sign | 0x7c00U);  // 65520 and above round to infinity
-    if (magnitude < 0x38800000U) {       // below 2^-14: the sum's last bit is 2^-24
+    if (magnitude < 0x38800000U) {       // below 2^-14: the last bit of the sum is 2^-24
       Vec sum = from_bits(magnitude);
       sum.x += 0.5F;
       return put16(to, sign | (sum.bits() - 0x3f000000U));
@@ -55,13 +56,13 @@ struct Vec {
   }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {__builtin_fmaf(a.x, b.x, c.x)}; }
-  /// 1 / a, faster than the operator where the processor allows. Correctly rounded when a is 0,
-  /// infinite, NaN or between 2^-126 and 2^126.
+  /// Returns 1 / a, and is faster than operator/ on some processors. Correctly rounded if a is 0,
+  /// infinite, NaN, or has a magnitude from 2^-126 to 2^126.
   static Vec reciprocal(Vec a) { return {1.0F / a.x}; }
   static Vec sqrt(Vec a) { return {__builtin_sqrtf(a.x)}; }
-  /// -1 or 1 with the sign of a; a itself if it is 0 or NaN.
+  /// Returns -1 or 1 with the sign of a, or a itself if it is 0 or NaN.
   static Vec sign(Vec a) { return {a.x > 0 ? 1.0F : a.x < 0 ? -1.0F : a.x}; }
-  /// a if it is finite, else 0.
+  /// Returns a if it is finite, and 0 otherwise.
   static Vec finite_or_zero(Vec a) { return {(a.bits() & 0x7fffffffU) < 0x7f800000U ? a.x : 0.0F}; }
 
  private:

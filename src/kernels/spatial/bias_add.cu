@@ -1,4 +1,4 @@
-// Bias addition on CUDA. bias_add_blocks.h has the code of the threads.
+// CUDA kernel of bias addition. bias_add_blocks.h has the code of its threads.
 #include "kernels/cuda/kernels.h"
 #include "kernels/spatial/bias_add_blocks.h"
 

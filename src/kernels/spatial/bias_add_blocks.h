@@ -1,13 +1,13 @@
-// Bias addition on CUDA, bitwise equal to bias_add.h. The code also runs on the host, where the
-// tests run it. No torch and no CUDA.
+// Bias addition on CUDA, bitwise equal to bias_add.h. The code is also compiled for the host, where
+// the tests run it. Independent of torch and CUDA.
 #pragma once
 
 #include "kernels/optimizer/multi_tensor.h"
 
 namespace anyaccel::ops {
 
-/// The op's arguments: activations of `size` elements and biases of `channels` elements. `other`
-/// and `other_bias` may be null.
+/// The op's arguments. Activations have `size` elements and biases have `channels` elements.
+/// `other` and `other_bias` may be null.
 struct BiasAddArrays {
   const void* activation;
   const void* bias;
@@ -17,7 +17,7 @@ struct BiasAddArrays {
   std::int64_t size, channels;
 };
 
-/// n elements that are loaded and stored together.
+/// n elements that are loaded and stored as one unit.
 template <typename T, int n>
 struct alignas(n* static_cast<int>(sizeof(T))) BiasPack {
   T at[n];
@@ -56,7 +56,8 @@ ANYACCEL_ON_BOTH void bias_add_pack(const BiasAddArrays& arrays, std::int64_t in
   static_cast<Pack*>(arrays.out)[index] = out;
 }
 
-/// Elements of `element_size` bytes per pack: 16 bytes of them, or one element.
+/// Returns the number of elements per pack: as many as fit in 16 bytes, or one if the arrays are
+/// not aligned.
 inline int bias_pack(const BiasAddArrays& arrays, int element_size) {
   const int n = 16 / element_size;
   std::uintptr_t places = 0;
@@ -66,8 +67,8 @@ inline int bias_pack(const BiasAddArrays& arrays, int element_size) {
   return places % 16 == 0 && arrays.channels % n == 0 ? n : 1;
 }
 
-/// CUDA kernel. Returns null on success, or the CUDA error message. `element` is ignored if
-/// `is_double` is set.
+/// CUDA kernel. Returns null on success and the CUDA error message on failure. `element` is ignored
+/// if `is_double` is set.
 const char* cuda_bias_add(const BiasAddArrays& arrays, Element element, bool is_double,
                           void* stream);
 

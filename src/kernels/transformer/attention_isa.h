@@ -21,10 +21,10 @@ using Head = FullAttention<Real>;
 
 static_assert(attention_tile == tile_queries);
 
-/// A tile of `rows` queries, padded to `width` in memory.
+/// A tile of `rows` queries, padded in memory to `width`.
 struct Tile {
   std::int64_t query, rows, width;
-  std::uint32_t low[attention_tile], high[attention_tile];  // halves of the dropout's row keys
+  std::uint32_t low[attention_tile], high[attention_tile];  // halves of the rows' dropout keys
 
   Tile(const Head& head, std::int64_t first) : query(first) {
     rows = head.length - first < attention_tile ? head.length - first : attention_tile;
@@ -47,7 +47,7 @@ void add_mask(const Head& head, const Tile& tile, std::int64_t key, std::int64_t
                         head.mask_row, head.mask_column, tile.rows, tile.width, keys, scores);
 }
 
-/// Applies dropout to weights [key][query]. `to` may be `from`.
+/// Applies dropout to weights [key][query]. `from` and `to` may be the same.
 void drop(const Head& head, const Tile& tile, std::int64_t key, std::int64_t keys, const Real* from,
           Real* to) {
   const std::uint32_t threshold = head.dropout.threshold;
@@ -61,7 +61,7 @@ void drop(const Head& head, const Tile& tile, std::int64_t key, std::int64_t key
   }
 }
 
-/// to[query][dim] += weights^T rows
+/// Computes to[query][dim] += weights^T * rows.
 void add_weighted(const Head& head, const Tile& tile, const Real* weights, const Real* rows,
                   std::int64_t keys, Real* to) {
   for (std::int64_t key = 0; key < keys; key += near_keys)

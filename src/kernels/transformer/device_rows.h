@@ -1,10 +1,11 @@
-// The row passes of a transformer layer on a device; rows.h describes their arguments and results.
-// Pointers are device pointers, and `stream` is a cudaStream_t. The functions return when the work
-// is queued on the stream: null, or the CUDA error message. Independent of torch and CUDA.
+// The row passes of a transformer layer on a device. rows.h describes their arguments and results.
+// Pointers are device pointers, and `stream` is a cudaStream_t. Each function returns as soon as
+// its work is queued on the stream, with null on success and the CUDA error message on failure.
+// Independent of torch and CUDA.
 //
-// Sums over rows are computed in parts, [parts][columns] of the arithmetic's type, which
-// device_sum_parts() adds in order, so results are bitwise reproducible. The number of parts
-// depends only on the sizes.
+// Sums over rows are first computed in parts: [parts][columns] in the type of the arithmetic.
+// device_sum_parts() then adds the parts in order, so results are bitwise reproducible. The number
+// of parts depends only on the sizes.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace anyaccel::ops {
 
 constexpr int row_lanes = 128;
 
-/// Rows per part, and the number of parts.
+/// Number of rows per part, and number of parts.
 struct RowParts {
   std::int64_t each, count;
 
@@ -24,13 +25,13 @@ struct RowParts {
         count((rows + each - 1) / each) {}
 };
 
-/// For the three sums of a norm, a block computes one part.
+/// Parts for the three sums of a norm. A block computes one part.
 inline RowParts norm_parts(std::int64_t rows) { return {rows, 512}; }
-/// For other sums, a block computes a few columns of one part.
+/// Parts for other sums. A block computes a few columns of one part.
 inline RowParts column_parts(std::int64_t rows) { return {rows, 64}; }
 
-/// Adds parts: `groups` sums of `columns` columns, each into its own array; null arrays are
-/// skipped.
+/// Parts to add. There are `groups` sums of `columns` columns; each is stored in a separate array.
+/// Null arrays are skipped.
 template <typename S>
 struct PartSums {
   std::int64_t parts, columns;
@@ -41,13 +42,13 @@ struct PartSums {
 
 template <typename S>
 const char* device_add_norm(const AddNorm<S>& pass, std::int64_t rows, void* stream);
-/// `parts`: [norm_parts(rows).count][3][columns].
+/// `parts` is [norm_parts(rows).count][3][columns].
 template <typename S>
 const char* device_norm_grad(const NormGrad<S>& pass, std::int64_t rows,
                              typename RealOf<S>::type* parts, void* stream);
 template <typename S>
 const char* device_gelu(const Gelu<S>& pass, std::int64_t rows, void* stream);
-/// `parts`: [column_parts(rows).count][columns], here and for column sums.
+/// `parts` is [column_parts(rows).count][columns], here and in device_column_sums().
 template <typename S>
 const char* device_gelu_grad(const Gelu<S>& pass, S* grad, std::int64_t rows,
                              typename RealOf<S>::type* parts, void* stream);

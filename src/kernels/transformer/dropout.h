@@ -1,6 +1,6 @@
-// The random numbers of dropout, for host and device: a 64-bit key per row, and two rounds of a
-// 32-bit mixer per element. A draw depends only on the key, the row and the column, so host and
-// device drop the same elements.
+// Random numbers of dropout, for host and device. There is a 64-bit key per row, and two rounds of
+// a 32-bit mixing function per element. A random number depends only on the key, the row and the
+// column, so host and device drop the same elements.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ ANYACCEL_ON_BOTH std::uint32_t mixed(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
-/// The random number of a column in the row with the key high * 2^32 + low.
+/// Returns the random number of a column in the row whose key is high * 2^32 + low.
 ANYACCEL_ON_BOTH std::uint32_t drawn(std::uint32_t low, std::uint32_t high, std::uint32_t column) {
   return mixed(mixed(column + low) ^ high);
 }

@@ -9,7 +9,7 @@
 
 namespace anyaccel::ops {
 
-/// Calls `function` of the instruction set `isa`, or of fp64 if S is double.
+/// Calls `function` from the namespace of the instruction set `isa`, or from fp64 if S is double.
 #define CALL(function, ...)                          \
   do {                                               \
     if constexpr (std::is_same_v<S, double>)         \

@@ -1,4 +1,4 @@
-// The row passes of a transformer layer on CUDA. rows_blocks.h has the code of the thread blocks.
+// CUDA kernels of a transformer layer's row passes. The thread-block code is in rows_blocks.h.
 #include <cstring>
 
 #include "kernels/cuda/kernels.h"
@@ -7,7 +7,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// CUDA's type of an element.
+/// CUDA's element type for S.
 template <typename S>
 struct OnDevice {
   using type = S;
@@ -23,7 +23,7 @@ struct OnDevice<Fp16> {
 template <typename S>
 using Device = typename OnDevice<S>::type;
 
-/// The same pointers, with CUDA's element type.
+/// Casts the pointers of a pass to CUDA's element type.
 template <template <typename> class Pass, typename S>
 Pass<Device<S>> of_device(const Pass<S>& pass) {
   static_assert(sizeof(Pass<Device<S>>) == sizeof(Pass<S>));

@@ -1,7 +1,7 @@
-// The passes of a transformer layer other than its large matrix products, over plain arrays.
-// Independent of torch; src/ops/transformer has the products, the memory and the threads. All
-// functions process the rows [begin, end), and may run concurrently on different rows. `S` is the
-// type in memory: float, Bf16, Fp16 (arithmetic in float) or double.
+// The passes of a transformer layer except its large matrix products, on plain arrays. Independent
+// of torch; src/ops/transformer provides the products, the memory and the threads. All functions
+// process the rows [begin, end), and may run concurrently on different rows. `S` is the type in
+// memory: float, Bf16 or Fp16 (with arithmetic in float), or double.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace anyaccel::ops {
 
-/// The type of the arithmetic.
+/// Type of the arithmetic for elements of type S.
 template <typename S>
 struct RealOf {
   using type = float;
@@ -21,14 +21,15 @@ struct RealOf<double> {
   using type = double;
 };
 
-/// The key, the row and the column alone decide whether an element is kept, so no mask is stored.
+/// Parameters of dropout. The key, the row and the column determine whether an element is kept, so
+/// no mask is stored.
 struct Dropout {
   std::uint64_t key = 0;
-  std::uint32_t threshold = 0;  ///< ratio * 2^32: smaller draws are dropped; 0: all are kept
-  double scale = 1;             ///< factor of the kept elements
+  std::uint32_t threshold = 0;  ///< ratio * 2^32; smaller random numbers drop elements; 0 keeps all
+  double scale = 1;             ///< kept elements are multiplied by this
 };
 
-/// r = residual + dropout(product + bias), and its norm. Null arrays are skipped.
+/// r = residual + dropout(product + bias), and the norm of r. Null arrays are skipped.
 template <typename S>
 struct AddNorm {
   using Real = typename RealOf<S>::type;
@@ -48,30 +49,30 @@ template <typename S>
 void add_norm(Isa isa, const AddNorm<S>& pass, std::int64_t begin, std::int64_t end,
               typename RealOf<S>::type* scratch) noexcept;
 
-/// Gradients of AddNorm: of r in `grad_sum` (with `plus` added), and of the product in
-/// `grad_product`.
+/// Gradients of AddNorm: the gradient of r, with `plus` added, in `grad_sum`, and that of the
+/// product in `grad_product`.
 template <typename S>
 struct NormGrad {
   using Real = typename RealOf<S>::type;
   std::int64_t columns;
-  const S* grad;  ///< of the norm's result
-  const S* sum;   ///< r, or null if the norm's result is given in `out`
+  const S* grad;  ///< gradient of the norm's result
+  const S* sum;   ///< r; if null, the norm's result is read from `out`
   const S* out;
-  const S* weight;  ///< null: no norm, the gradient passes through unchanged
+  const S* weight;  ///< null if there is no norm and the gradient passes through unchanged
   const S* shift;
   const Real* stats;
   const S* plus;
-  S* grad_sum;      ///< may be null without a norm
-  S* grad_product;  ///< null: the same as grad_sum
+  S* grad_sum;      ///< may be null if there is no norm
+  S* grad_product;  ///< may be null if it equals grad_sum
   Dropout dropout;
 };
-/// Adds the sums over these rows to sums[3][columns]: the gradients of weight, shift and the
-/// product's bias.
+/// Adds these rows' contributions to the gradients of weight, shift and the product's bias,
+/// sums[3][columns].
 template <typename S>
 void norm_grad(Isa isa, const NormGrad<S>& pass, std::int64_t begin, std::int64_t end,
                typename RealOf<S>::type* sums, typename RealOf<S>::type* scratch) noexcept;
 
-/// to = gelu(from + bias); `tanh` selects the tanh approximation. May run in place.
+/// to = gelu(from + bias). `tanh` selects the tanh approximation. `to` may be `from`.
 template <typename S>
 struct Gelu {
   std::int64_t columns;
@@ -82,27 +83,28 @@ struct Gelu {
 };
 template <typename S>
 void gelu(Isa isa, const Gelu<S>& pass, std::int64_t begin, std::int64_t end) noexcept;
-/// grad *= gelu'(from + bias); `to` is not used. Adds the sums over these rows to sums[columns].
+/// Computes grad *= gelu'(from + bias); `to` is not used. Adds the sums over these rows to
+/// sums[columns].
 template <typename S>
 void gelu_grad(Isa isa, const Gelu<S>& pass, S* grad, std::int64_t begin, std::int64_t end,
                typename RealOf<S>::type* sums) noexcept;
 
-/// rows += bias
+/// Adds the bias to each row.
 template <typename S>
 void add_bias(Isa isa, S* rows, const S* bias, std::int64_t columns, std::int64_t begin,
               std::int64_t end) noexcept;
-/// sums[column] += sum of the rows
+/// Adds the sum of these rows to sums[columns].
 template <typename S>
 void column_sums(Isa isa, const S* rows, std::int64_t columns, std::int64_t begin, std::int64_t end,
                  typename RealOf<S>::type* sums) noexcept;
 
-/// Conversion to and from the type of the arithmetic.
+/// Convert to and from the type of the arithmetic.
 template <typename S>
 void widen(Isa isa, const S* from, std::int64_t count, typename RealOf<S>::type* to) noexcept;
 template <typename S>
 void narrow(Isa isa, const typename RealOf<S>::type* from, std::int64_t count, S* to) noexcept;
 
-/// to[column] = whether the element of the row is kept, for `columns` columns.
+/// Sets to[column] to whether dropout keeps the element of this row, for `columns` columns.
 void kept(const Dropout& dropout, std::int64_t row, std::int64_t columns, bool* to) noexcept;
 
 }  // namespace anyaccel::ops

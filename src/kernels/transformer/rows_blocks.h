@@ -1,9 +1,9 @@
-// The row passes of a transformer layer by thread blocks. The code also runs on the host, where the
-// tests run it. Plain pointers, no torch and no CUDA.
+// The row passes of a transformer layer for CUDA thread blocks. The code is also compiled for the
+// host, where the tests run it. It uses plain pointers and is independent of torch and CUDA.
 //
-// A thread processes 16 bytes of columns at a time, the same columns in all phases, so only the
-// thread itself reads what it has written. S is the type in memory; for 16 bits it is the device's
-// own type.
+// A thread processes 16 bytes of columns at a time. These are the same columns in all phases, so
+// each thread only reads what it has written itself. S is the type in memory; 16-bit types are the
+// device's types.
 #pragma once
 
 #include <cmath>
@@ -15,15 +15,16 @@
 
 namespace anyaccel::ops {
 
-/// Columns that a thread processes at a time, in the arithmetic's type, with zeros after the last
-/// one.
+/// The columns that a thread processes at a time, in the type of the arithmetic. Columns past the
+/// last one are zeros.
 template <typename S>
 struct Columns {
   using Real = typename RealOf<S>::type;
   static constexpr int count = Sixteen<S>::count;
   Real at[count];
 
-  /// Loads the first `there` columns. `wide`: all columns exist, and `from` is aligned to 16 bytes.
+  /// Loads the first `there` columns. If `wide` is set, all columns exist and `from` is 16-byte
+  /// aligned.
   template <Reads reads = Reads::again>
   static ANYACCEL_ON_BOTH Columns load(const S* from, std::int64_t there, bool wide) {
     Columns out;
@@ -53,7 +54,7 @@ bool are_wide(std::int64_t columns, const Pointers*... arrays) {
   return columns % Sixteen<S>::count == 0 && (is_aligned16(arrays) && ...);
 }
 
-/// The dropout of one row.
+/// Dropout of one row.
 struct RowDropout {
   std::uint32_t low, high, threshold;
   double scale;
@@ -74,7 +75,7 @@ struct RowDropout {
   }
 };
 
-/// Calls function(column, there) for the columns of a lane.
+/// Calls function(column, there) for each group of columns that a thread processes.
 template <typename S, typename Function>
 ANYACCEL_ON_BOTH void each_columns(int lane, std::int64_t columns, const Function& function) {
   constexpr int step = Sixteen<S>::count;
@@ -89,14 +90,14 @@ ANYACCEL_ON_BOTH double real_erfc(double x) { return erfc(x); }
 ANYACCEL_ON_BOTH float row_exp(float x) { return expf(x); }
 ANYACCEL_ON_BOTH double row_exp(double x) { return exp(x); }
 
-/// Size of a block's shared memory, in numbers of the arithmetic's type: the sums of warps, and
-/// either a row or the sums of three arrays of columns.
+/// Size of a block's shared memory, in elements of the arithmetic's type. It holds the sums of the
+/// warps, and either one row or three column sums.
 constexpr std::int64_t row_joins = 2 * row_lanes / warp_lanes;
 inline std::int64_t add_norm_shared(std::int64_t columns, int step) {
   return row_joins + (columns + step - 1) / step * step;
 }
-/// Column sums are accumulated in the parts themselves if they do not fit in the shared memory that
-/// every device has.
+/// If column sums do not fit in the shared memory that every device has, they are accumulated
+/// directly in `parts`.
 inline bool sums_are_shared(std::int64_t columns, std::size_t size) {
   return 3 * columns * size <= 46 * 1024;
 }
@@ -119,7 +120,7 @@ ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int
     each_columns<S>(lane, columns, [&](std::int64_t i, int there) {
       Some r = Some::load(pass.residual + at + i, there, wide);
       if (pass.product) {
-        // The product may be in the memory that receives the result.
+        // The product may be stored in the memory that receives the result.
         const Some product =
                        Some::template load<Reads::written>(pass.product + at + i, there, wide),
                    bias = Some::load(pass.bias + i, there, wide);
@@ -174,7 +175,7 @@ struct NormGradBlock {
   const Each& each;
   Real *shared, *sums;  ///< sums: [3][columns]
 
-  /// The normalized row, computed from the sum or recovered from the result.
+  /// Returns columns of the normalized row, computed from r or recovered from the norm's result.
   ANYACCEL_ON_BOTH Some normal(std::int64_t row, std::int64_t i, int there,
                                const Some& weight) const {
     const std::int64_t at = row * pass.columns + i;
@@ -200,7 +201,7 @@ struct NormGradBlock {
           const Some grad = Some::load(pass.grad + at + i, there, wide),
                      weight = Some::load(pass.weight + i, there, wide);
           const Some normed = normal(row, i, there, weight);
-          // Gradients after the last column are zeros.
+          // Gradients past the last column are zeros.
           for (int j = 0; j < Some::count; ++j) {
             one += grad.at[j] * weight.at[j];
             two += grad.at[j] * weight.at[j] * normed.at[j];
@@ -267,7 +268,7 @@ ANYACCEL_ON_BOTH void norm_grad_block(const NormGrad<S>& pass, bool wide, std::i
     });
 }
 
-/// Returns gelu(x), and stores its derivative in `slope` unless that is null.
+/// Returns gelu(x), and stores its derivative in `slope` unless `slope` is null.
 template <typename Real>
 ANYACCEL_ON_BOTH Real gelu_of(Real x, bool tanh, Real* slope) {
   Real part, change;
@@ -284,7 +285,7 @@ ANYACCEL_ON_BOTH Real gelu_of(Real x, bool tanh, Real* slope) {
   return x * part;
 }
 
-/// Each lane processes 16 bytes of the rows, which form one contiguous array.
+/// Each thread processes 16 bytes. The rows form one contiguous array.
 template <typename S>
 ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t rows,
                                  std::int64_t block, int lane) {
@@ -297,7 +298,7 @@ ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t ro
     const Some bias = Some::load(pass.bias + at % pass.columns, there, wide);
     for (int j = 0; j < Some::count; ++j) from.at[j] += bias.at[j];
   } else {
-    // A row may end within these elements.
+    // A row may end among these elements.
     for (int j = 0; j < Some::count; ++j)
       if (j < there)
         from.at[j] += static_cast<typename Some::Real>(pass.bias[(at + j) % pass.columns]);
@@ -307,14 +308,15 @@ ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t ro
   from.store(pass.to + at, there, wide);
 }
 
-/// Number of blocks per part for sums over rows: strips of row_lanes times 16 bytes of columns.
+/// Number of blocks per part in sums over rows. Each block processes a strip of row_lanes times 16
+/// bytes of columns.
 template <typename S>
 ANYACCEL_ON_BOTH std::int64_t column_strips(std::int64_t columns) {
   constexpr int width = row_lanes * Sixteen<S>::count;
   return (columns + width - 1) / width;
 }
 
-/// parts[part][column] = the sum of value_at(row, column, there) over the part's rows.
+/// Sets parts[part][column] to the sum of value_at(row, column, there) over the part's rows.
 template <typename S, typename ValueAt>
 ANYACCEL_ON_BOTH void column_block(std::int64_t columns, std::int64_t rows,
                                    std::int64_t rows_of_part, std::int64_t block, int lane,
@@ -336,7 +338,7 @@ ANYACCEL_ON_BOTH void column_block(std::int64_t columns, std::int64_t rows,
     if (j < there) parts[part * columns + column + j] = sums.at[j];
 }
 
-/// grad *= derivative of gelu
+/// Multiplies `grad` by the derivative of gelu and sums the results over the rows of a part.
 template <typename S>
 ANYACCEL_ON_BOTH void gelu_grad_block(const Gelu<S>& pass, S* grad, bool wide, std::int64_t rows,
                                       std::int64_t rows_of_part, std::int64_t block, int lane,
@@ -369,8 +371,9 @@ ANYACCEL_ON_BOTH void column_sums_block(const S* from, std::int64_t columns, boo
                   });
 }
 
-/// Each block processes as many columns as a warp has lanes. Each of its warps adds some of the
-/// parts, and the warps' sums are then added in order.
+/// Number of blocks that add up parts. Each block processes as many columns as a warp has lanes.
+/// Each warp of the block adds some of the parts, and then the sums of the warps are added in
+/// order.
 ANYACCEL_ON_BOTH std::int64_t sum_blocks(std::int64_t columns, int groups) {
   return (columns * groups + warp_lanes - 1) / warp_lanes;
 }

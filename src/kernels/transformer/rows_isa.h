@@ -16,7 +16,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Applies dropout to a row; values[i] is in column i.
+/// Applies dropout to a row. values[i] is the element in column i.
 template <typename Value>
 inline void drop_row(const Dropout& dropout, std::int64_t row, std::int64_t columns,
                      Value* values) {
@@ -33,7 +33,7 @@ inline void drop_row(const Dropout& dropout, std::int64_t row, std::int64_t colu
   }
 }
 
-/// Sets the elements of a after the first n to 0.
+/// Returns `a` with all elements after the first n set to 0.
 inline Vec first_of(Vec a, std::int64_t n) {
   if (n >= Vec::width) return a;
   Real parts[Vec::width];
@@ -47,7 +47,7 @@ inline void add_to(Real* to, Vec a, std::int64_t n) { store_some(load_some(to, n
 #if ANYACCEL_DOUBLE
 inline Real normal_below(Real x) { return __builtin_erfc(-x * 0.70710678118654752) / 2; }
 
-/// gelu(x) and its derivative.
+/// Computes gelu(x) and its derivative.
 inline void gelu_of(Vec x, bool tanh, Vec* value, Vec* slope) {
   for (int i = 0; i < Vec::width; ++i) {
     const Real at = x.x[i];
@@ -71,7 +71,7 @@ inline Vec gelu_of(Vec x, bool tanh) {
 }
 #else
 
-/// gelu(x) and its derivative.
+/// Returns gelu(x) and stores its derivative in `slope`.
 inline Vec gelu_of(Vec x, bool tanh, Vec* slope) {
   Vec part, change;
   if (tanh) {

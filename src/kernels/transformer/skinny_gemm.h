@@ -1,6 +1,5 @@
-// Products of few rows with a weight, over plain arrays. A general library's products do not reach
-// the memory's bandwidth if there are too few rows to hide the reading of the weight. Independent
-// of torch.
+// Products of few rows with a weight matrix, on plain arrays. With few rows, the products of
+// general libraries do not reach the memory bandwidth. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +8,7 @@
 
 namespace anyaccel::ops {
 
-/// A weight [outputs][inputs], contiguous; both sizes are multiples of 32.
+/// A contiguous weight matrix [outputs][inputs]. Both sizes are multiples of 32.
 struct SkinnyGemm {
   std::int64_t rows, outputs, inputs;
   const float* weight;
@@ -17,19 +16,22 @@ struct SkinnyGemm {
 
 /// With more rows, a general product is faster.
 constexpr std::int64_t max_skinny_rows = 64;
-/// Outputs per forward call, and the granularity of the backward call's inputs.
+/// Outputs per call of skinny_gemm_forward(). The range of inputs in skinny_gemm_backward() must be
+/// a multiple of this.
 constexpr std::int64_t skinny_gemm_outputs = 32;
 
-/// Size of `packed` in elements: the rows, padded to whole vectors and transposed.
+/// Size of `packed` in elements. It holds the transposed rows, padded to whole vectors.
 std::int64_t skinny_gemm_packed(const SkinnyGemm& product) noexcept;
-/// Packs the inputs [begin, end), multiples of 16, of from[rows][inputs] into `packed`.
+/// Packs the inputs [begin, end) of from[rows][inputs] into `packed`. `begin` and `end` are
+/// multiples of 16.
 void pack_skinny_gemm(Isa isa, const SkinnyGemm& product, const float* from, std::int64_t begin,
                       std::int64_t end, float* packed) noexcept;
-/// to[rows][outputs] = from weight^T, plus `bias` unless it is null, for skinny_gemm_outputs
-/// outputs from `output` on.
+/// Computes to[rows][outputs] = from * weight^T, plus `bias` unless it is null, for
+/// skinny_gemm_outputs outputs from `output` on.
 void skinny_gemm_forward(Isa isa, const SkinnyGemm& product, const float* packed, const float* bias,
                          std::int64_t output, float* to) noexcept;
-/// to[rows][inputs] (+)= from[rows][outputs] weight, for the inputs [begin, end).
+/// Computes to[rows][inputs] = from[rows][outputs] * weight for the inputs [begin, end). With
+/// `add`, adds the result to `to`.
 void skinny_gemm_backward(Isa isa, const SkinnyGemm& product, const float* from, bool add,
                           std::int64_t begin, std::int64_t end, float* to) noexcept;
 

@@ -1,7 +1,7 @@
-// Products of few rows with a weight [outputs][inputs].
+// Products of few rows with a weight matrix [outputs][inputs].
 //
-// The weight is read from memory once; each element is multiplied with all rows while it is in a
-// register or in the L1 cache.
+// The weight is read from memory once. Each of its elements is multiplied by all rows while it is
+// in a register or in the L1 cache.
 #if defined(ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H)
 #undef ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H
@@ -18,7 +18,7 @@ ANYACCEL_ISA_BEGIN
 namespace {
 
 constexpr std::int64_t block = 16;  // side of a transposed block
-// Rows of the weight whose strip stays in the L1 cache.
+// Number of rows of the weight whose strip stays in the L1 cache.
 constexpr std::int64_t near_outputs = 64;
 
 inline std::int64_t padded_rows(const SkinnyGemm& p) {
@@ -63,8 +63,8 @@ void backward(const SkinnyGemm& p, const float* from, bool add, std::int64_t beg
         p.outputs - output < near_outputs ? p.outputs - output : near_outputs;
     for (std::int64_t input = begin; input < end; input += strip) {
       const float* const weight = p.weight + output * p.inputs + input;
-      // The lines of a strip are one row of the weight apart, which the hardware prefetcher does
-      // not follow.
+      // The hardware prefetcher does not follow the lines of a strip, because their stride is a row
+      // of the weight.
       const float* const next =
           input + strip < end ? weight + strip : weight + count * p.inputs - (input - begin);
       if (input + strip < end || output + count < p.outputs)

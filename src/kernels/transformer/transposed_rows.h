@@ -1,4 +1,4 @@
-// Products of few rows with weights stored as [inputs][outputs], over plain arrays. The weights are
+// Products of few rows with weights stored as [inputs][outputs], on plain arrays. The weights are
 // read once, sequentially. Independent of torch.
 #pragma once
 
@@ -19,8 +19,8 @@ struct TurnedProduct {
 /// With more rows, a general product is faster.
 constexpr std::int64_t max_turned_rows = 4;
 
-/// Inputs per part. Parts are summed separately, so that a row's result is bitwise independent of
-/// the threads and the other rows.
+/// Number of inputs per part. Parts are summed separately, so that a row's result is bitwise
+/// independent of the number of threads and of other rows.
 constexpr std::int64_t turned_part(std::int64_t inputs) {
   const std::int64_t least = (inputs + 63) / 64;
   return least <= 128 ? 128 : (least + 7) / 8 * 8;
@@ -29,11 +29,11 @@ constexpr std::int64_t turned_parts(std::int64_t inputs) {
   return (inputs + turned_part(inputs) - 1) / turned_part(inputs);
 }
 
-/// Computes sums[rows][outputs] of part `part`.
+/// Computes the sums of part `part`, sums[rows][outputs].
 void multiply_turned(Isa isa, const TurnedProduct& product, std::int64_t part,
                      float* sums) noexcept;
-/// Adds the sums of all parts, which are `apart` floats apart, in order into the first one, for the
-/// outputs [begin, end) of a row.
+/// Adds up the sums of all parts in order and stores them in the first part, for the outputs
+/// [begin, end) of a row. The stride between parts is `apart` floats.
 void add_parts(Isa isa, std::int64_t parts, std::int64_t apart, std::int64_t begin,
                std::int64_t end, float* sums) noexcept;
 

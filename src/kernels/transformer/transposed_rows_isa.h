@@ -1,6 +1,6 @@
-// Products of few rows with a weight [inputs][outputs]: sums of the weight's rows. The tiles of
-// simd/products_isa.h take 1.2 times as long (benchmarks/small_products.bench.py), and support only
-// float32 and whole vectors.
+// Products of few rows with a weight matrix [inputs][outputs], computed as weighted sums of the
+// weight's rows. The tiles of simd/products_isa.h take 1.2 times as long
+// (benchmarks/small_products.bench.py), and support only float32 and whole vectors.
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H)
 #undef ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H
@@ -15,7 +15,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Adds up to eight rows of the weight, whose sums stay in registers.
+/// Adds up to eight rows of the weight. The sums stay in registers.
 template <typename S, bool first>
 inline void add_eight(const S* weight, std::int64_t outputs, const float* x, std::int64_t count,
                       float* sums) {

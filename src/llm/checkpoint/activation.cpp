@@ -9,8 +9,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Names in transformers' ACT2FN. If several names stand for one function, activation_name()
-/// returns the first.
+/// Names in transformers' ACT2FN. If a function has several names, activation_name() returns the
+/// first.
 constexpr std::pair<const char*, Activation> kActivations[] = {
     {"silu", Activation::silu},
     {"swish", Activation::silu},

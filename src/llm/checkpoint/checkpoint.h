@@ -15,13 +15,13 @@ namespace anyaccel::llm {
 /// Reads tensors by name, from whichever file contains them. Thread-safe after construction.
 class Checkpoint {
  public:
-  /// Throws `not_found` if the folder or its weights are missing, and `corrupt` or `io` as
-  /// SafetensorsFile does.
+  /// Throws `not_found` if the folder or its weights are missing, and `corrupt` or `io` as in
+  /// SafetensorsFile.
   explicit Checkpoint(const std::filesystem::path& folder);
 
   bool contains(const std::string& name) const { return where_.count(name) != 0; }
   /// Returns a host tensor with the file's dtype. Throws `corrupt` if the tensor is missing or has
-  /// another shape; the error names the tensor and both shapes.
+  /// a different shape; the error names the tensor and both shapes.
   at::Tensor tensor(const std::string& name, at::IntArrayRef shape) const;
   /// Like tensor(), but throws `corrupt` for a dtype that is not floating-point.
   at::Tensor floats(const std::string& name, at::IntArrayRef shape) const;

@@ -58,7 +58,7 @@ ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
   finish_file_group(folder);
   const auto path = folder / "config.json";
   ModelConfig config = model_config(read_json_object(path), path.string());
-  // Only this file lists all ids with which chat models end their turns.
+  // Only this file lists all ids that end a chat model's turn.
   const auto generation = folder / "generation_config.json";
   std::error_code ignored;
   if (!std::filesystem::exists(generation, ignored)) return config;
@@ -72,7 +72,7 @@ ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
 ModelConfig model_config(const Json& object, const std::string& source) {
   const JsonReader in(object, source);
   const Family& family = find_family(in, object);
-  // Reject unsupported weight formats before any other key.
+  // Reject unsupported weight formats before reading any other key.
   stored_config(object, source);
   ModelConfig config;
   config.model_type = family.model_type;
@@ -148,7 +148,7 @@ std::string ModelConfig::to_json() const {
     parameters["original_max_position_embeddings"] = rope.original_max_positions;
   }
   out["rope_parameters"] = parameters;
-  out["rope_theta"] = rope.theta;  // transformers before version 5 reads this key
+  out["rope_theta"] = rope.theta;  // read by transformers before version 5
   if (rope.type != RopeType::standard) out["rope_scaling"] = parameters;
   if (bos_token_id >= 0) out["bos_token_id"] = bos_token_id;
   if (eos_token_ids.size() == 1) out["eos_token_id"] = eos_token_ids[0];

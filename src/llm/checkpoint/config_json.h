@@ -10,7 +10,7 @@ namespace anyaccel::llm {
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  ///< maximum of any size in the file
 
-/// Converts the content of config.json. Errors name `source`.
+/// Converts the contents of config.json. Errors name `source`.
 ModelConfig model_config(const Json& object, const std::string& source);
 
 /// Throws `unsupported`: the file is well-formed, but the value of `key` is not supported.
@@ -26,16 +26,16 @@ struct FamilyDefaults {
   double rms_norm_eps = 1e-6;
   bool tied = false;
   double rope_theta = 10000.0;
-  /// Value of original_max_position_embeddings; 0: the value in the rope object.
+  /// Value of original_max_position_embeddings; 0: use the value in the rope object.
   std::int64_t original_positions = 0;
   std::int64_t inner_factor = 0;  ///< intermediate_size / hidden_size; 0: required key
-  bool partial_rotation = false;  ///< whether partial_rotary_factor may be below 1
+  bool partial_rotation = false;  ///< true if partial_rotary_factor may be below 1
   const char* activation = "silu";
-  std::int64_t bos_token_id = -1;  ///< ignored if outside the vocabulary
+  std::int64_t bos_token_id = -1;  ///< ignored if out of the vocabulary's range
   std::int64_t eos_token_id = -1;
 };
 
-/// Names of the keys that all families have.
+/// Names of the keys that every family has.
 struct FamilyKeys {
   const char* hidden = "hidden_size";
   const char* inner = "intermediate_size";
@@ -51,7 +51,7 @@ struct Family {
   const char* model_type;
   const char* architecture;  ///< the only supported architecture of this model_type
   FamilyDefaults defaults;
-  /// Called after the keys that all families share have been read.
+  /// Called after the keys that every family has have been read.
   void (*read)(const JsonReader& in, const Json& object, ModelConfig& config);
   FamilyKeys keys = {};
 };
@@ -65,8 +65,8 @@ void read_opt(const JsonReader& in, const Json& object, ModelConfig& config);
 RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
                      const FamilyDefaults& defaults);
 
-/// Returns the family of a model. Throws `unsupported` for an unknown model_type or architecture
-/// and names it.
+/// Returns the family of a model. Throws `unsupported` for an unknown model_type or architecture,
+/// which the error names.
 const Family& find_family(const JsonReader& in, const Json& object);
 
 }  // namespace anyaccel::llm

@@ -1,4 +1,4 @@
-// Rotary position settings in all forms that config.json has used (transformers'
+// Rotary position settings, in all forms that config.json has used over time (transformers'
 // modeling_rope_utils).
 #include <cmath>
 #include <utility>
@@ -11,8 +11,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-// Keeps the context length, a size times this factor, within the integers that a double represents
-// exactly.
+// Keeps the context length, which is a size multiplied by this factor, within the integers that a
+// double represents exactly.
 constexpr double kMaxFactor = 65536;
 
 constexpr std::pair<const char*, RopeType> kTypes[] = {
@@ -79,7 +79,7 @@ void read_longrope(const JsonReader& in, const Json& object, RopeConfig& rope,
 
 void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& object,
                   RopeConfig& rope, const ModelConfig& config, std::int64_t original_positions) {
-  // "type" is the key of files from before transformers 4.43.
+  // "type" is the key in files written before transformers 4.43.
   const std::string type = in.string("rope_type").value_or(in.string("type").value_or("default"));
   bool known = false;
   for (const auto& [name, value] : kTypes) {
@@ -101,8 +101,8 @@ void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& obj
   }
   rope.factor = factor.value_or(1.0);
   constexpr const char* kOriginal = "original_max_position_embeddings";
-  // Like transformers: the value next to the other keys takes precedence over the value in the rope
-  // object. So does the default of a family that has one.
+  // As in transformers, the top-level value takes precedence over the value in the rope object. So
+  // does the default of a family that has one.
   const std::int64_t inside = in.integer(kOriginal, 1, kMaxSize).value_or(config.max_positions);
   rope.original_max_positions = outer.integer(kOriginal, 1, kMaxSize)
                                     .value_or(original_positions > 0 ? original_positions : inside);
@@ -123,7 +123,7 @@ RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
   rope.partial = in.number("partial_rotary_factor").value_or(1.0);
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (const Json* object = in.object(key)) {
-      // Families that rotate their windowed layers differently have one entry per layer type.
+      // Families whose windowed layers use a different rotation have one entry per layer type.
       const JsonReader outer(*object, in.source() + ", " + key);
       if (object->contains("full_attention")) object = outer.object("full_attention");
       if (!object) break;

@@ -1,4 +1,5 @@
-// The safetensors format: a JSON header followed by the raw values of named tensors.
+// The safetensors format: a JSON header followed by the raw data of named tensors.
+//
 // Format: https://github.com/huggingface/safetensors (README, "Format").
 #pragma once
 
@@ -29,16 +30,16 @@ struct TensorEntry {
   std::size_t end;
 };
 
-/// A file opened for reading. Tensors are not copied: their values are read from the file when they
-/// are used. Thread-safe after construction.
+/// A file opened for reading. Tensors are not copied: their data is read from the file on first
+/// use. Thread-safe after construction.
 class SafetensorsFile {
  public:
-  /// Maximum header size in bytes; the format's own limit.
+  /// Maximum header size in bytes, as defined by the format.
   static constexpr std::size_t kMaxHeader = 100'000'000;
 
-  /// Throws `not_found`, `io`, or `corrupt` naming the file. Corrupt files are truncated, or have a
-  /// header that is too large or not JSON, an unknown dtype, an invalid shape, overlapping values,
-  /// gaps, or duplicate names.
+  /// Throws `not_found`, `io`, or `corrupt` naming the file. A file is corrupt if it is truncated
+  /// or contains gaps, overlapping tensors, duplicate names, an unknown dtype or an invalid shape.
+  /// It is also corrupt if the header is too large or is not JSON.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   const std::map<std::string, TensorEntry>& entries() const noexcept { return entries_; }
@@ -60,8 +61,8 @@ class SafetensorsFile {
 /// Tensors to write, in this order.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Writes tensors of any device to an open file; `metadata` becomes __metadata__. At most one
-/// tensor at a time is copied to the host.
+/// Writes tensors of any device to an open file; `metadata` becomes __metadata__. Copies only one
+/// tensor at a time to the host.
 void write_safetensors(AtomicFile& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata);
 

@@ -18,7 +18,7 @@ void write_safetensors(AtomicFile& file, const NamedTensors& tensors,
     offset = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the values for every dtype
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the data for every dtype
   std::string size(8, '\0');
   for (int i = 0; i < 8; ++i) size[i] = static_cast<char>(text.size() >> 8 * i & 0xff);
   file.write(size);

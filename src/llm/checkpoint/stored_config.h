@@ -17,14 +17,14 @@ enum class StoredFormat {
 
 struct StoredConfig {
   StoredFormat format = StoredFormat::floats;
-  int bits = 0;  ///< 4 or 8; 0: follows from each tensor's size
+  int bits = 0;  ///< 4 or 8; 0: derived from each tensor's size
 };
 
-/// Reads the object of config.json. Throws `unsupported` naming the key if the weights have an
-/// unsupported format.
+/// Reads the quantization settings from the object in config.json. Throws `unsupported` naming the
+/// key if the weights have an unsupported format.
 StoredConfig stored_config(const Json& object, const std::string& source);
 
-/// Reads config.json of a model's folder. Also throws the errors of read_json_object().
+/// Reads config.json in a model's folder. Also throws the errors of read_json_object().
 StoredConfig read_stored_config(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::llm

@@ -23,7 +23,7 @@ bool is_header(const fs::path& path) {
   return extension == ".h" || extension == ".hpp" || extension == ".cuh" || extension == ".hxx";
 }
 
-/// Most of LibTorch's headers are generated: about 7,000 files that differ in a few names.
+/// Most of LibTorch's headers are generated: about 7,000 files that differ only in a few names.
 bool is_generated(const fs::path& path, const std::string& text) {
   const std::string name = path.generic_string();
   const std::string_view head = std::string_view(text).substr(0, 1024);
@@ -40,7 +40,7 @@ std::uint64_t extend(std::uint64_t hash, const std::string& text) {
   return hash * 0x100000001b3ULL;
 }
 
-/// Cuts documents into about `pieces` equal parts, at line ends if one is near.
+/// Cuts documents into about `pieces` equal pieces, at the end of a line if one is near.
 std::vector<std::string> cut(const std::vector<std::string>& documents, std::size_t pieces,
                              std::size_t total) {
   const std::size_t length = std::max<std::size_t>(total / pieces, 1);
@@ -63,8 +63,8 @@ void append(std::vector<std::uint16_t>& tokens, const std::string& document) {
   tokens.push_back(kEndOfText);
 }
 
-/// `left_out` marks documents that are not used but count when every tenth document is selected;
-/// empty: none.
+/// `left_out` marks documents that are not used. They still count in the selection of every tenth
+/// document. Empty: all documents are used.
 Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
                    const std::vector<bool>& left_out = {}) {
   Corpus corpus;
@@ -88,7 +88,7 @@ Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
   const auto needed = static_cast<std::size_t>(context) + 1;
   if (corpus.train.size() < needed || corpus.held_out.size() < needed) {
     throw Error(ErrorCode::invalid_argument, "load_data",
-                {.what = "there is too little text",
+                {.what = "too little text",
                  .got = std::to_string(total) + " bytes, of which a tenth is held out",
                  .want = "at least " + std::to_string(20 * needed),
                  .hint = "pass more --data or a shorter --context"});

@@ -10,30 +10,30 @@
 
 namespace anyaccel::llm {
 
-/// Documents as one stream of tokens, each document ended by kEndOfText.
+/// Documents as one stream of tokens. kEndOfText follows each document.
 struct Corpus {
   std::vector<std::uint16_t> train;
   std::vector<std::uint16_t> held_out;
   std::int64_t files = 0;
   std::int64_t train_documents = 0;
   std::int64_t held_out_documents = 0;
-  std::string source;             ///< where the text comes from, for messages
-  std::uint64_t fingerprint = 0;  ///< hash of all bytes, compared when a run resumes
+  std::string source;             ///< origin of the text, for messages
+  std::uint64_t fingerprint = 0;  ///< hash of all bytes, compared when a run is resumed
 };
 
-/// Reads files and, in sorted order, all text files below folders, except hidden files and files
-/// with zero bytes. Every tenth document is held out. Fewer than 20 documents are first cut into
-/// pieces, so that a single file works too. Throws `not_found`, `io`, or `invalid_argument` if
+/// Reads files and, in sorted order, all text files below folders. Skips hidden files and files
+/// that contain zero bytes. Every tenth document is held out. Fewer than 20 documents are first cut
+/// into pieces, so that a single file works too. Throws `not_found`, `io`, or `invalid_argument` if
 /// there is too little text for `context`.
 Corpus load_corpus(const std::vector<std::filesystem::path>& data, std::int64_t context);
 
-/// Returns the folder of C++ headers of the LibTorch in use: next to the loaded library, else where
-/// the build found them. Throws `not_found` with a hint to pass --data.
+/// Returns the folder of C++ headers of the LibTorch in use: next to the loaded library, otherwise
+/// where the build found them. Throws `not_found` with a hint to pass --data.
 std::filesystem::path default_data();
 
-/// Which of those headers to use. `written` excludes generated headers and copies. Every tenth of
-/// all headers is held out in both cases, so that neither choice trains on headers that the other
-/// holds out.
+/// Selects which of those headers to use. `written` excludes generated headers and copies. In both
+/// cases, every tenth header is held out, counted over all headers. Neither choice therefore trains
+/// on headers that the other holds out.
 enum class Headers { written, all };
 Corpus load_default_corpus(std::int64_t context, Headers headers = Headers::written);
 

@@ -1,4 +1,4 @@
-// Folders of text files.
+// Finds and reads text files in folders.
 #pragma once
 
 #include <cstddef>

@@ -8,18 +8,18 @@
 
 namespace anyaccel::llm {
 
-/// A range of a token stream; all of its tokens except the first are predicted.
+/// A range of a token stream. All of its tokens except the first are predicted.
 struct Window {
   std::size_t begin = 0;
   std::size_t length = 0;
 };
 
-/// Returns `count` windows of `length` tokens, spread evenly over a stream of `size` tokens.
+/// Returns `count` windows of `length` tokens, evenly spaced over a stream of `size` tokens.
 /// Returns fewer if the stream is too short.
 std::vector<Window> spread_windows(std::size_t size, std::size_t length, std::size_t count);
 
 /// Entropy, in nats, of the tokens predicted in `windows`: the lower bound of the loss of models
-/// that ignore context.
+/// that ignore the context.
 double unigram_entropy(std::span<const std::uint16_t> stream, std::span<const Window> windows);
 
 /// A trigram model over bytes. It interpolates with lower orders by Witten and Bell's estimate
@@ -28,14 +28,14 @@ class NgramModel {
  public:
   explicit NgramModel(std::span<const std::uint16_t> train);
 
-  /// Probability of `token` after `second` and `first`, in this order.
+  /// Probability of `token` after the context `second`, `first` (in text order).
   double probability(std::uint16_t second, std::uint16_t first, std::uint16_t token) const;
   /// Mean negative log probability, in nats, of the tokens predicted in `windows`. The context may
   /// begin before a window.
   double loss(std::span<const std::uint16_t> stream, std::span<const Window> windows) const;
 
  private:
-  /// Occurrences of a context and the number of different tokens seen after it.
+  /// Number of occurrences of a context and of distinct tokens seen after it.
   struct Total {
     std::uint32_t count = 0;
     std::uint32_t kinds = 0;

@@ -22,7 +22,7 @@ void add_pair(std::vector<NamedTensor>& out, const std::string& name, const at::
   out.emplace_back(name + ".bias", bias);
 }
 
-/// Returns the checkpoint's name for `name`. Returns `name` itself if the tensor is missing, so
+/// Returns the checkpoint's name for `name`. If the tensor is missing, returns `name` itself, so
 /// that the error names it.
 std::string name_in(const Checkpoint& checkpoint, const std::string& name) {
   for (const char* prefix : {"", "bert."}) {

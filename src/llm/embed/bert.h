@@ -14,8 +14,8 @@ namespace anyaccel::llm {
 
 class Checkpoint;
 
-/// One encoder layer. Query, key and value share a matrix, so that one larger product computes
-/// them.
+/// One encoder layer. Query, key and value are fused into one matrix, so that a single larger
+/// product computes them.
 struct BertLayer {
   at::Tensor qkv, qkv_bias, output, output_bias, attention_norm, attention_norm_bias;
   at::Tensor inner, inner_bias, down, down_bias, norm, norm_bias;
@@ -28,8 +28,8 @@ struct BertWeights {
   at::Tensor types;      ///< [token types, hidden]; all tokens have type 0
   at::Tensor norm, norm_bias;
   std::vector<BertLayer> layers;
-  /// If the op `inference_encode` computes the layers: their weights in its order, with packed
-  /// matrices. `layers` then contains only vectors.
+  /// Set if the op `inference_encode` computes the layers: their weights in the op's order, with
+  /// packed matrices. `layers` then contains only vectors.
   std::vector<at::Tensor> packed;
 };
 
@@ -40,8 +40,8 @@ BertWeights make_bert_weights(const BertConfig& config, c10::ScalarType dtype, c
 std::vector<std::pair<std::string, at::Tensor>> bert_tensors(const BertWeights& weights);
 
 /// Loads a checkpoint's weights to the current device. Names may begin with "bert.", and norms may
-/// use the old names gamma and beta. Throws `corrupt` for missing or misshapen tensors, before it
-/// allocates memory.
+/// use the old names gamma and beta. If a tensor is missing or misshapen, throws `corrupt` before
+/// allocating memory.
 BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint,
                       c10::ScalarType dtype);
 
@@ -53,16 +53,15 @@ struct BertPadding {
   at::Tensor counted;  ///< bool [texts, time]: false for padding
 };
 
-/// Texts computed in one pass; tensors are on the accelerator.
+/// Texts that are computed in one pass; the tensors are on the accelerator.
 struct BertBatch {
-  std::int64_t texts, time;            ///< time: tokens of the longest text
-  std::vector<std::int64_t> lengths;   ///< of each text, in tokens
-  at::Tensor ids, positions;           ///< int64 [tokens], texts concatenated
+  std::int64_t texts, time;            ///< number of texts; tokens of the longest text
+  std::vector<std::int64_t> lengths;   ///< number of tokens of each text
+  at::Tensor ids, positions;           ///< int64 [tokens]; the texts are concatenated
   std::optional<BertPadding> padding;  ///< none if all texts have the same length
 };
 
-/// Packs the layers' matrices if the op `inference_encode` can compute them, and frees the
-/// originals.
+/// Packs the layers' matrices if the op `inference_encode` supports them, and frees the originals.
 void pack_layers(BertWeights& weights);
 
 /// Returns token vectors [texts, time, hidden].

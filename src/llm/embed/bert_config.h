@@ -22,8 +22,8 @@ struct BertConfig {
   Activation activation = Activation::gelu;
 };
 
-/// Reads config.json in a folder. Throws `not_found`, `io`, `corrupt` naming file and key, or
-/// `unsupported` naming the family or option.
+/// Reads config.json in a folder. Throws `not_found`, `io`, `corrupt` naming the file and the key,
+/// or `unsupported` naming the family or option.
 BertConfig read_bert_config(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::llm

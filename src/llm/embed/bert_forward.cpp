@@ -15,7 +15,7 @@ namespace {
 // The library of the decoder's ops also contains the encoder's ops.
 constexpr const char* op_builder = "DecoderInferenceBuilder";
 
-/// A forward pass over a batch with one row per token. Only attention uses padding.
+/// A forward pass over a batch with one row per token. Only attention uses padded arrays.
 class Pass {
  public:
   Pass(const BertWeights& weights, const BertConfig& config, const BertBatch& batch)

@@ -24,7 +24,7 @@ namespace {
 using Ids = std::vector<std::int64_t>;
 
 /// Maximum number of tokens per text: the value in sentence-transformers' files, otherwise the
-/// smaller of the model's and the tokenizer's limit.
+/// smaller of the model's and the tokenizer's limits.
 std::int64_t read_max_tokens(const SentenceConfig& sentence, const BertConfig& config) {
   std::int64_t limit = config.max_positions;
   const auto path = sentence.encoder / "tokenizer_config.json";
@@ -36,7 +36,7 @@ std::int64_t read_max_tokens(const SentenceConfig& sentence, const BertConfig& c
       const std::string side = in.string(key).value_or("right");
       if (side != "right") unsupported_config(in.source(), key, side, "\"right\"");
     }
-    // Tokenizers without a limit have the value 1e30.
+    // Tokenizers without a limit set this key to 1e30.
     const double own = in.number("model_max_length").value_or(static_cast<double>(limit));
     if (own < 1) corrupt_config(in.source() + ": model_max_length is below 1");
     if (own < static_cast<double>(limit)) limit = static_cast<std::int64_t>(own);
@@ -85,7 +85,7 @@ Ids Embedder::State::encode(const std::string& text) const {
   return ids;
 }
 
-/// Makes a batch of texts, which must be sorted by descending length.
+/// Creates a batch of texts, which must be sorted by descending length.
 BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
   const auto long_tensor = [](std::size_t size) {
     return at::empty({static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(c10::kLong));
@@ -126,7 +126,7 @@ BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
   return batch;
 }
 
-/// Returns the vectors of texts, which must be sorted by descending length, as a host tensor.
+/// Returns the vectors of texts as a host tensor. The texts must be sorted by descending length.
 at::Tensor Embedder::State::embed(const std::vector<const Ids*>& texts) const {
   const BertBatch batch = make_batch(texts, get_accelerator().torch_device());
   const auto counted = batch.padding ? std::optional(batch.padding->counted) : std::nullopt;

@@ -10,12 +10,13 @@
 
 namespace anyaccel::llm {
 
-/// Pools token vectors [batch, time, hidden] to float32 vectors [batch, dimension]. `counted`: bool
-/// [batch, time], false for padding; absent if there is no padding. Every text must have a token.
+/// Pools token vectors [batch, time, hidden] into float32 vectors [batch, dimension]. `counted`:
+/// bool [batch, time], false for padding; absent if there is no padding. Every text must have a
+/// token.
 at::Tensor pool(const at::Tensor& tokens, const std::optional<at::Tensor>& counted,
                 const std::vector<Pooling>& kinds);
 
-/// Scales rows to length 1. Zero rows stay zero.
+/// Scales rows to length 1. Zero rows are preserved.
 at::Tensor normalize_rows(const at::Tensor& rows);
 
 }  // namespace anyaccel::llm

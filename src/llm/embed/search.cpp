@@ -86,7 +86,8 @@ std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& quer
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto count =
       static_cast<std::ptrdiff_t>(std::min(static_cast<std::int64_t>(order.size()), top));
-  // Rank NaN scores, which broken models produce, last: comparisons with NaN would break the sort.
+  // Rank NaN scores last. Broken models produce them, and comparisons with NaN would break the
+  // sort.
   const auto rank = [&](std::size_t row) { return std::isnan(score[row]) ? -2.0F : score[row]; };
   std::partial_sort(
       order.begin(), order.begin() + count, order.end(),

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Names of a pooling: the flag in old files and the value of "pooling_mode" in new ones.
+/// Names of a pooling mode: the flag in old files and the value of "pooling_mode" in new ones.
 struct PoolingName {
   const char* flag;
   std::string_view mode;
@@ -90,7 +90,7 @@ void read_modules(const fs::path& folder, SentenceConfig& config) {
   const Json modules = parse_json(read_file(path), path.string());
   if (!modules.is_array() || modules.empty())
     corrupt_config(path.string() + " is not a list of modules");
-  // Modules in order: an encoder, a pooling, and optionally a normalization.
+  // The required order of the modules: an encoder, a pooling, and optionally a normalization.
   static constexpr std::string_view kOrder[] = {"Transformer", "Pooling", "Normalize"};
   for (std::size_t i = 0; i < modules.size(); ++i) {
     if (!modules[i].is_object()) corrupt_config(path.string() + ": a module is not an object");

@@ -1,4 +1,4 @@
-// Settings of sentence-transformers: how a model's token vectors become a text's vector.
+// Settings of sentence-transformers that determine how token vectors become a text's vector.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace anyaccel::llm {
 
 enum class Pooling { cls, max, mean, mean_sqrt_len };
 
-/// The initial values apply to folders without such files.
+/// The initial values apply to folders without these files.
 struct SentenceConfig {
   std::filesystem::path encoder;  ///< folder with config.json, weights and tokenizer
   /// The results of several poolings are concatenated in the order of the enumeration.
@@ -22,8 +22,8 @@ struct SentenceConfig {
   std::optional<std::int64_t> max_tokens;  ///< absent if no file sets it
 };
 
-/// Reads modules.json and the files that it refers to. Throws `corrupt` naming file and key, or
-/// `unsupported` naming the module or pooling.
+/// Reads modules.json and the files that it refers to. Throws `corrupt` naming the file and the
+/// key, or `unsupported` naming the module or pooling.
 SentenceConfig read_sentence_config(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::llm

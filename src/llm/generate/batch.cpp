@@ -15,7 +15,7 @@ namespace anyaccel::llm {
 namespace {
 
 /// Maximum number of new tokens in a pass, to bound the memory for activations. Only a single
-/// prompt may have more.
+/// prompt may exceed it.
 constexpr std::size_t kMaxTokens = 4096;
 
 GenerateOptions options_of(const GenerateOptions& options, std::size_t prompt) {

@@ -9,10 +9,10 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr std::int64_t kMaxGuesses = 256;
-constexpr std::size_t kLongestMatch = 3;  // value from Saxena's code
+constexpr std::size_t kLongestMatch = 3;  // value in Saxena's code
 
 /// Returns the maximum number of guesses, up to `most`, that one pass can verify with the same
-/// rotation of the keys as single steps.
+/// rotary frequencies as single decode steps.
 std::int64_t within_rotation(const ModelConfig& config, std::int64_t length, std::int64_t most) {
   while (most > 0 && !(same_rotation(config, length - 1, length) &&
                        same_rotation(config, length, length + most)))

@@ -1,4 +1,4 @@
-// Drafts the next tokens of a sequence, which the model then verifies in one pass.
+// Drafts the next tokens of a sequence, which the model verifies in one pass.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace anyaccel::llm {
 
-/// Drafts tokens as configured in Speculation. Wrong guesses cost time but do not change the
+/// Drafts tokens as configured by Speculation. Wrong guesses cost time but do not change the
 /// result. Not thread-safe.
 class Drafter {
  public:
   /// Throws `invalid_argument` for options out of range.
   explicit Drafter(const Speculation& speculation);
 
-  /// Returns up to `most` tokens after `history` for a model of `config`. `sampler` is the one that
-  /// chooses the model's tokens; a draft model's tokens are chosen with the same random numbers.
+  /// Returns up to `most` tokens after `history` for a model with `config`. `sampler` chooses the
+  /// model's tokens. A draft model's tokens are chosen with the same random numbers.
   std::vector<std::int64_t> guess(const ModelConfig& config, std::span<const std::int64_t> history,
                                   std::int64_t most, const Sampler& sampler);
 

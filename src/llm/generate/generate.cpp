@@ -60,8 +60,8 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt,
       std::span<const std::int64_t>(prompt).subspan(static_cast<std::size_t>(cached)), true);
   std::vector<std::int64_t> guesses;
   while (true) {
-    // There is one row of logits per guess and one more. Each token is chosen from the model's
-    // logits; the next row is valid as long as the guesses agree.
+    // There is one more row of logits than guesses. Each token is chosen from the model's logits.
+    // The next row is valid as long as the guesses agree.
     bool agree = true;
     for (std::size_t row = 0; agree && !answer.ended(); ++row) {
       const std::int64_t id = answer.take(row_of(logits, static_cast<std::int64_t>(row)));

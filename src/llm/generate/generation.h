@@ -22,9 +22,10 @@ class Generation {
              const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
              const std::function<void(std::string_view)>& on_text);
 
-  /// Chooses the token after history() and returns it. Must not be called after the end.
+  /// Chooses the token after history() and returns it. Must not be called after the generation has
+  /// ended.
   std::int64_t take(std::span<const float> logits);
-  /// Ends the generation as interrupted. Must not be called after the end.
+  /// Ends the generation as interrupted. Must not be called after the generation has ended.
   void interrupt();
   bool ended() const noexcept { return ended_; }
   /// Maximum number of tokens that may still be generated.
@@ -34,9 +35,9 @@ class Generation {
   /// The prompt and the generated tokens.
   const std::vector<std::int64_t>& history() const noexcept { return history_; }
   const Sampler& sampler() const noexcept { return sampler_; }
-  /// The result, for statistics that callers fill in.
+  /// The result, so that callers can add statistics.
   GenerateResult& result() noexcept { return result_; }
-  /// Returns the result. Call once, at the end.
+  /// Returns the result. Must be called once, at the end.
   GenerateResult finish();
 
  private:

@@ -98,8 +98,8 @@ std::int64_t Sampler::choose(std::span<const float> logits, std::span<const std:
   });
   if (candidates.empty()) no_logits();
   const auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.value != b.value ? a.value > b.value
-                              : a.id < b.id;  // ties by id: same on every machine
+    // Break ties by id, so that the order is the same on every machine.
+    return a.value != b.value ? a.value > b.value : a.id < b.id;
   };
   if (options_.temperature == 0)
     return std::min_element(candidates.begin(), candidates.end(), likelier)->id;

@@ -16,8 +16,8 @@ class Sampler {
   /// Throws `invalid_argument` for options out of range.
   explicit Sampler(const SamplingOptions& options);
 
-  /// Returns a token chosen from `logits`, given the ids so far. Throws `device_error` if all
-  /// logits are NaN or minus infinity.
+  /// Returns a token chosen from `logits`, given the ids so far. Throws `device_error` if every
+  /// logit is NaN or minus infinity.
   std::int64_t choose(std::span<const float> logits, std::span<const std::int64_t> history);
   /// Returns a copy that will draw the same random numbers.
   Sampler fork() const;

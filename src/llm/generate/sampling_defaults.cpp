@@ -19,7 +19,7 @@ constexpr std::int64_t kUsualTopK = 50;  // transformers' default
 constexpr const char* kKeys[] = {"do_sample", "temperature", "top_k",
                                  "top_p",     "min_p",       "repetition_penalty"};
 
-/// Warns about options that are not implemented but change the generated text.
+/// Warns about options that would change the generated text but are not implemented.
 void warn_of_the_rest(const JsonReader& in, const Json& object) {
   const std::pair<const char*, Json> harmless[] = {{"num_beams", 1},
                                                    {"no_repeat_ngram_size", 0},

@@ -35,7 +35,7 @@ at::Tensor Sequence::append(std::span<const std::int64_t> ids, bool last_only) {
   std::vector<std::int64_t> next(ids.begin(), ids.end());
   if (state.config.rope.type == RopeType::longrope &&
       !same_rotation(state.config, length(), length() + rows)) {
-    // Longer sequences use other frequencies at all positions, so the cached keys are invalid.
+    // Longer sequences use different frequencies at all positions, so the cached keys are invalid.
     next.insert(next.begin(), ids_.begin(), ids_.end());
     truncate(0);
   }

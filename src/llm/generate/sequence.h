@@ -1,4 +1,4 @@
-// A sequence and its KV cache, kept between calls.
+// A sequence and its KV cache, which persist between calls.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,11 +18,11 @@ class Sequence {
   explicit Sequence(Model model) : model_(std::move(model)) {}
 
   const Model& model() const noexcept { return model_; }
-  /// Keeps the longest common prefix with `ids`, without their last id, and reserves room for
+  /// Keeps the longest common prefix with `ids`, except for the last id, and reserves room for
   /// `capacity` positions in total. Returns the number of positions kept.
   std::int64_t begin(std::span<const std::int64_t> ids, std::int64_t capacity);
-  /// Processes the next ids. Returns float32 host logits [n, vocab] for each id, or for the last
-  /// one only.
+  /// Processes the next ids. Returns float32 host logits [n, vocab] for each id, or only for the
+  /// last one.
   at::Tensor append(std::span<const std::int64_t> ids, bool last_only);
   /// Drops the positions from `length` on.
   void truncate(std::int64_t length);
@@ -41,7 +41,7 @@ inline std::span<const float> row_of(const at::Tensor& host, std::int64_t row) {
 }
 
 /// Returns whether sequences of the lengths `from` and `to` use the same rotary frequencies. If
-/// not, keys cached for one length are invalid for the other.
+/// they do not, keys cached for one length are invalid for the other.
 bool same_rotation(const ModelConfig& config, std::int64_t from, std::int64_t to);
 
 }  // namespace anyaccel::llm

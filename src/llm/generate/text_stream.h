@@ -1,4 +1,4 @@
-// Converts the bytes of tokens to text that can be shown.
+// Converts the bytes of tokens to displayable text.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace anyaccel::llm {
 
-/// Collects bytes and passes them on as whole UTF-8 characters. Holds back text that may be the
+/// Collects bytes and passes them on as complete UTF-8 characters. Holds back text that may be the
 /// beginning of a stop string. Invalid bytes become U+FFFD. Not thread-safe.
 class TextStream {
  public:
@@ -17,7 +17,7 @@ class TextStream {
   /// Returns true if a stop string is complete. text() then ends before it, and push() must not be
   /// called again.
   bool push(std::string_view bytes);
-  /// Passes on the text held back.
+  /// Passes on the text that was held back.
   void finish();
   /// All text passed on so far.
   const std::string& text() const noexcept { return text_; }
@@ -32,7 +32,7 @@ class TextStream {
 /// Replaces each byte that is not part of a valid UTF-8 character with U+FFFD.
 std::string valid_utf8(std::string_view bytes);
 
-/// Length of `bytes` without an incomplete character at the end.
+/// Length of `bytes` without a truncated character at the end.
 std::size_t complete_utf8(std::string_view bytes);
 
 }  // namespace anyaccel::llm

@@ -1,5 +1,5 @@
-// Activation functions of feed-forward layers, computed by torch ops, and their numbers in our
-// inference ops.
+// Activation functions of feed-forward layers, computed by torch ops, and the numbers that identify
+// them in our inference ops.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -74,11 +74,11 @@ class Slots {
     for (int i = 0; i < count; ++i) list_.push_back(std::nullopt);
     return *this;
   }
-  /// Weight, scales, zeros, bias.
+  /// Adds weight, scales, zeros and bias.
   Slots& linear(const at::Tensor& weight, const Scales& scales, const at::Tensor& bias) {
     return add(weight).add(scales.scales).add(scales.zeros).add(bias);
   }
-  /// Separate parts of a matrix that share one bias.
+  /// Adds separate parts of a matrix that share one bias.
   void parts(const std::vector<at::Tensor>& parts, const at::Tensor& bias) {
     std::int64_t begin = 0;
     for (const at::Tensor& part : parts) {
@@ -112,8 +112,8 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   if (!known(config) || weights.project_out.defined() || weights.layers.empty()) return nullptr;
   if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
   if (!ops::has_op(op_builder) || !ops::has_kernel(decode_op(), first)) return nullptr;
-  // A call for half a layer excludes the norms after the sum, so these models need sums within the
-  // op.
+  // A call for half a layer does not include the norms after the sum, so models with such norms
+  // need sums within the op.
   if (weights.shards && config.norms_after &&
       (!first.is_cpu() || weights.shards->sums().first.empty()))
     return nullptr;
@@ -174,8 +174,8 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
 
 namespace {
 
-/// Arguments of the op that describe a pass's sequences, and the embeddings of their new tokens,
-/// which the op overwrites.
+/// Arguments of the op that describe the sequences of a pass, and the embeddings of their new
+/// tokens, which the op overwrites.
 struct Rows {
   at::Tensor x;
   std::vector<std::int64_t> past, rows;

@@ -40,7 +40,7 @@ class RmsNorm : public Function<RmsNorm> {
     const auto width = normal.size(-1);
     const at::Tensor product = at::mul(gradient, normal).view({-1, width});
     const at::Tensor for_weight = product.sum(0);
-    // The gradient of x loses its component along x, because the norm cancels changes of length.
+    // The gradient of x has no component along x, because the norm cancels changes of length.
     const at::Tensor along =
         at::mv(product, weight).div_(static_cast<double>(width)).view(saved[1].sizes());
     at::Tensor for_x = at::mul(gradient, weight).addcmul_(normal, along, -1).mul_(saved[1]);
@@ -73,9 +73,9 @@ class SwiGlu : public Function<SwiGlu> {
   }
 };
 
-/// Rotates pairs (i, i + half) of the first 2 * half values of each head of `in` [batch, time,
-/// heads, head_dim] by +sin or -sin into `out` and copies the other values. The tables have `half`
-/// columns.
+/// Rotates pairs (i, i + half) of the first 2 * half elements of each head of `in` [batch, time,
+/// heads, head_dim] by +sin or -sin into `out` and copies the other elements. The tables have
+/// `half` columns.
 void rotate_into(at::Tensor& out, const at::Tensor& in, const at::Tensor& cos,
                  const at::Tensor& sin, double sign) {
   const auto half = cos.size(-1);
@@ -105,7 +105,7 @@ class RotarySplit : public Function<RotarySplit> {
     context->save_for_backward({c, s});
     context->saved_data["heads"] = heads;
     context->saved_data["kv_heads"] = kv_heads;
-    // Copy the value: an output that is a view of an input would need autograd's view tracking.
+    // Copy the tensor: an output that is a view of an input would need autograd's view tracking.
     return {rotated.narrow(2, 0, heads).transpose(1, 2),
             rotated.narrow(2, heads, kv_heads).transpose(1, 2),
             in.narrow(2, heads + kv_heads, kv_heads)

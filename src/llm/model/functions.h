@@ -1,5 +1,5 @@
 // Parts of a Llama layer for which torch has no single differentiable op. Each saves the tensors
-// that its backward pass needs and writes the gradients of a fused projection into one buffer.
+// that its backward pass needs. The gradients of a fused projection are written into one buffer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ at::Tensor swiglu(const at::Tensor& gate_up);
 
 /// Splits a fused projection [batch, time, (heads + 2 * kv_heads) * head_dim] into query, key and
 /// value, each [batch, heads, time, head_dim], and rotates query and key by their positions. `cos`,
-/// `sin`: [time, half] with half <= head_dim / 2. Values of a head from 2 * half on are not
+/// `sin`: [time, half] with half <= head_dim / 2. Elements of a head from 2 * half on are not
 /// rotated.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qkv,
                                                             const at::Tensor& cos,

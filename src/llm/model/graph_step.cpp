@@ -21,7 +21,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-// Minimum increment of the reach. Longer sequences use up to an eighth of their length.
+// Minimum increment of the reach. For longer sequences, the increment is up to an eighth of their
+// length.
 constexpr std::int64_t min_step = 256;
 
 std::string text_of(const std::exception& error) {
@@ -29,7 +30,7 @@ std::string text_of(const std::exception& error) {
   return torchs ? torchs->what_without_backtrace() : error.what();
 }
 
-/// Returns whether the error means that something is unsupported, as opposed to a failure.
+/// Returns true if the error means that a feature is unsupported, and false if an operation failed.
 bool is_missing(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   return ours ? ours->code() == ErrorCode::unsupported
@@ -63,7 +64,7 @@ Rotation NextToken::rows_of(const Rotation& table) const {
 const NextToken::Seen& NextToken::seen(std::int64_t window, const at::TensorOptions& options) {
   Seen& seen = seen_[window];
   if (seen.mask.defined()) return seen;
-  // Gather the keys of a short window. If the window covers most of the reach, masking is cheaper
+  // Gather the keys of a short window. If the window covers most of the reach, a mask is cheaper
   // than copies.
   const bool gathers = window > 0 && 2 * window < reach_;
   at::Tensor places = at::arange(gathers ? window : reach_, position_.options());
@@ -98,7 +99,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> NextToken::append(KvCache& cache,
 bool GraphStep::takes(const Weights& weights, const ModelConfig& config, std::int64_t length) {
   if (weights.step->no_graphs || weights.shards || decode_way() == DecodeWay::plain) return false;
   if (config.rope.type == RopeType::dynamic && length + 1 > config.max_positions) return false;
-  // Captures on synchronized devices keep all intermediates, here each matrix converted to floats.
+  // A capture on a synchronized device keeps all intermediates. Here these include each matrix
+  // converted to floats.
   if (weights.quantized && get_accelerator().is_synchronized_device() &&
       !has_integer_ops(weights.embedding))
     return false;
@@ -164,7 +166,8 @@ std::optional<at::Tensor> GraphStep::run(const Weights& weights, const ModelConf
   Work& work = found->second;
   set_inputs(id, cache);
   if (work.graph.state() != Graph::State::captured) {
-    get_accelerator().synchronize();  // earlier errors are not failures of the capture
+    // Report earlier errors here, because they are not failures of the capture.
+    get_accelerator().synchronize();
     try {
       capture(work, pass);
     } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
-// Captures the pass over a sequence's next token into a graph, for accelerators that have graphs
-// but no kernel of `inference_decode`. A replay launches all kernels with one call of the host.
+// Captures the pass over a sequence's next token into a graph. For accelerators that support graphs
+// but have no kernel of `inference_decode`. A replay launches all kernels with one call from the
+// host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,10 +23,10 @@ namespace anyaccel::llm {
 
 class KvCache;
 
-/// How to compute the pass over a new token (ANYACCEL_DECODE).
+/// How to compute the pass for a new token (ANYACCEL_DECODE).
 enum class DecodeWay {
-  automatic,  ///< the op `inference_decode`, otherwise a graph, otherwise op by op
-  graph,      ///< a graph, otherwise op by op
+  automatic,  ///< the op `inference_decode` if supported, otherwise a graph, otherwise op by op
+  graph,      ///< a graph if supported, otherwise op by op
   plain,      ///< op by op
 };
 
@@ -37,17 +38,17 @@ using Rotation = std::pair<at::Tensor, at::Tensor>;
 
 /// The position of a sequence's next token in a pass. It is a device tensor, so that a captured
 /// pass can be replayed for another position. Attention reads the first `reach` positions and masks
-/// those after the token.
+/// the positions after the token.
 class NextToken {
  public:
   /// `position`: int64 [1].
   NextToken(at::Tensor position, std::int64_t reach, const Rotation& table,
             const Rotation& window_table);
 
-  /// The token's rows of the tables; undefined if the tables are undefined.
+  /// The rows of the tables for this token; undefined if the tables are undefined.
   Rotation rotation() const { return rows_of(table_); }
   Rotation window_rotation() const { return rows_of(window_table_); }
-  /// Returns the token's row [1, width] of a table that has `offset` rows before the first
+  /// Returns the row [1, width] for this token in a table that has `offset` rows before the first
   /// position.
   at::Tensor row(const at::Tensor& table, std::int64_t offset) const;
   /// Stores the token's key and value [1, kv_heads, 1, head_dim] in a layer of the cache. Returns
@@ -69,29 +70,31 @@ class NextToken {
   at::Tensor position_;
   std::int64_t reach_;
   Rotation table_, window_table_;
-  std::map<std::int64_t, Seen> seen_;  ///< by window, shared by the layers with the same window
+  std::map<std::int64_t, Seen> seen_;  ///< by window size; layers with equal windows share an entry
 };
 
-/// The graphs of one cache, whose memory they read and write. For each reach, the first token runs
+/// The graphs of one cache, which read and write its memory. For each reach, the first token runs
 /// op by op, the second is captured, and later ones are replayed. Not thread-safe.
 class GraphStep {
  public:
   /// Computes the logits [1, 1, vocab] of an id [1, 1] that follows a sequence.
   using Pass = std::function<at::Tensor(NextToken& next, const at::Tensor& id)>;
 
-  /// Returns whether the token after `length` positions can use a graph. It cannot if ranks share
-  /// the model, a layer has experts (chosen on the host), the frequencies change with each
-  /// position, a synchronized device lacks ops for the integer matrices, or an earlier attempt
-  /// failed.
+  /// Returns whether the token after `length` positions can use a graph. It cannot in these cases:
+  /// - Ranks share the model.
+  /// - A layer has experts, which are chosen on the host.
+  /// - The rotary frequencies change with each position.
+  /// - A synchronized device lacks ops for the integer matrices.
+  /// - An earlier attempt failed.
   static bool takes(const Weights& weights, const ModelConfig& config, std::int64_t length);
 
-  /// Rounds `length` up to the number of positions that attention reads, up to `capacity`. The
+  /// Rounds `length` up to the number of positions that attention reads, at most `capacity`. The
   /// steps are coarse, because each value needs its own graph.
   static std::int64_t reach_of(std::int64_t length, std::int64_t capacity);
 
   /// Runs `pass` for the id after the cache's positions. Stores the new position without advancing
   /// the cache. Returns nothing if the accelerator lacks graphs or a kernel, or if the capture
-  /// fails, which logs a warning. takes() returns false from then on.
+  /// fails, which also logs a warning. After that, takes() returns false.
   std::optional<at::Tensor> run(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                                 const at::Tensor& id, KvCache& cache, const Pass& pass);
 

@@ -40,17 +40,17 @@ class KvCache {
   void truncate(std::int64_t length) { length_ = length; }
   /// Grows the capacity to at least `capacity` and keeps the stored positions.
   void reserve(std::int64_t capacity);
-  /// Fills the memory after the stored positions with zeros, because masked values must be finite.
-  /// Free unless positions were dropped.
+  /// Fills the memory after the stored positions with zeros, because even masked values must be
+  /// finite. Costs nothing unless positions were dropped.
   void clear_rest();
-  /// The graphs that use this memory; reserve() discards them if it reallocates.
+  /// The graphs that use this memory. If reserve() reallocates the memory, it discards them.
   GraphStep& graph_step();
 
  private:
   std::vector<at::Tensor> keys_, values_;
   std::int64_t length_ = 0;
   std::int64_t capacity_;
-  std::int64_t written_;  ///< positions from here on are zero
+  std::int64_t written_;  ///< positions from here on contain zeros
   std::shared_ptr<GraphStep> graph_step_;
 };
 

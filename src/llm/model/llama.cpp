@@ -33,7 +33,7 @@ std::optional<at::Tensor> maybe(const at::Tensor& bias) {
 /// The tokens of one sequence in a pass.
 struct BatchSequence {
   KvCache* cache;                  ///< null: the pass starts the sequence
-  std::int64_t past, begin, time;  ///< begin: column of its first new token
+  std::int64_t past, begin, time;  ///< `begin`: column of the first new token
   Masks masks;
   /// If set, the pass has one token with its position on the device; `past` is unused.
   NextToken* next = nullptr;
@@ -52,7 +52,7 @@ at::Tensor soft_cap(const at::Tensor& x, double cap) {
   return cap > 0 ? x.div(cap).tanh().mul(cap) : x;
 }
 
-/// Attention with capped scores, for which torch has no kernel. `mask`: none if all positions are
+/// Attention with capped scores, for which torch has no kernel. Without `mask`, all positions are
 /// visible.
 at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const std::optional<at::Tensor>& mask, double scale, double cap) {
@@ -93,7 +93,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> split_heads(const at::Tensor& qkv
           all.narrow(1, heads + kv_heads, kv_heads)};
 }
 
-/// Scale of the layer's scores; none: torch's default.
+/// Scale of the layer's scores; nullopt for torch's default.
 std::optional<double> score_scale(const ModelConfig& config, std::int64_t index) {
   if (config.attention_scale <= 0 && !config.scale_by_layer) return std::nullopt;
   const double scale = config.attention_scale > 0
@@ -107,7 +107,7 @@ at::Tensor joined(const std::vector<at::Tensor>& rows, std::int64_t axis) {
 }
 
 /// Attention over the visible positions. `mask`: bool, true for visible positions, or a float
-/// tensor to add to the scores; none: all positions are visible, or `causal` applies.
+/// tensor to add to the scores. Without a mask, all positions are visible unless `causal` is set.
 at::Tensor mix(const ModelConfig& config, const at::Tensor& query, const at::Tensor& key,
                const at::Tensor& value, const std::optional<at::Tensor>& mask, bool causal,
                std::int64_t index) {
@@ -119,7 +119,8 @@ at::Tensor mix(const ModelConfig& config, const at::Tensor& query, const at::Ten
                                           /*enable_gqa=*/query.size(1) != key.size(1));
 }
 
-/// Repeats keys or values for each query head, if a rank's heads do not divide evenly among them.
+/// Repeats keys or values for each query head if a rank's query heads are not divided evenly among
+/// the key heads.
 at::Tensor for_heads(const ModelConfig& config, const at::Tensor& shared) {
   if (config.head_group == 0) return shared;
   const at::Tensor heads = at::arange(config.first_head, config.first_head + config.num_heads,
@@ -134,7 +135,8 @@ at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor
       config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(index)];
   if (part.next) {
     const auto [keys, values, mask] = part.next->append(*part.cache, index, key, value, window);
-    // Fold heads that share a key into rows, so that kernels with a mask need not repeat the keys.
+    // Fold the heads that share a key into rows, so that kernels with a mask need not repeat the
+    // keys.
     const at::Tensor rows = query.reshape({1, config.num_kv_heads, -1, config.head_dim});
     return mix(config, rows, keys, values, mask, /*causal=*/false, index).reshape(query.sizes());
   }
@@ -198,7 +200,7 @@ at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Te
                  const std::vector<BatchSequence>& parts) {
   at::Tensor x = weights.shards ? weights.shards->embed(weights.embedding, ids)
                                 : at::embedding(weights.embedding, ids);
-  // Multiply by a tensor, which rounds the factor to the model's dtype like transformers.
+  // Multiply by a tensor, which rounds the factor to the model's dtype as in transformers.
   if (config.embedding_scale != 1.0) x = x.mul(at::full({}, config.embedding_scale, x.options()));
   if (weights.project_in.defined()) x = at::linear(x, weights.project_in);
   if (!config.learned_positions) return x;
@@ -303,10 +305,10 @@ at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const Mode
   return joined(logits, 1);
 }
 
-/// Returns whether a prompt of `time` tokens uses the op.
+/// Returns whether the op computes a prompt of `time` tokens.
 bool takes_prompt(const DecodeStep* step, const ModelConfig& config, std::int64_t time) {
   if (!step || step->prompt_rows() == 0) return false;
-  // With these types, the frequencies depend on the length, which differs between pieces.
+  // With these types, the frequencies depend on the sequence length, which differs between pieces.
   const bool by_length =
       config.rope.type == RopeType::dynamic || config.rope.type == RopeType::longrope;
   return time <= step->prompt_rows() || !by_length;
@@ -330,8 +332,9 @@ at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const Mo
 }
 
 /// Groups segments into passes and returns their indices. With a DecodeStep, each segment uses the
-/// same path as alone: short ones share passes of the op up to its limit, long ones get their own.
-/// A sequence's results are then bitwise independent of the others.
+/// same code path as alone: short segments share passes of the op up to its limit, and long ones
+/// get their own pass. A sequence's results are therefore bitwise independent of the other
+/// sequences.
 std::vector<std::vector<std::size_t>> passes_of(bool has_step,
                                                 const std::vector<Segment>& segments) {
   std::vector<std::vector<std::size_t>> passes, plain;
@@ -362,7 +365,8 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
   const std::int64_t time = ids.size(1);
   const bool alone = !masks && ids.size(0) == 1 && !c10::GradMode::is_enabled();
   if (const DecodeStep* step = alone ? step_of(weights, config) : nullptr) {
-    // Guesses to verify: max_rows at a time, so that each has the same bits as one by one.
+    // Verify guesses in passes of at most max_rows tokens, so that the results are bitwise equal to
+    // those of single decode steps.
     if (cache && (!last_only || DecodeStep::takes(time)))
       return run_pieces(*step, weights, config, rope, ids, *cache, last_only, DecodeStep::max_rows);
     if (takes_prompt(step, config, time)) {

@@ -31,7 +31,7 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
 
 /// Returns the logits [sequences, vocab] after each of several sequences, computed together. `ids`
 /// [1, total] are the sequences' next tokens, concatenated. There is no padding, and sequences do
-/// not attend to each other. With a DecodeStep, the logits have the same bits as those of
+/// not attend to each other. With a DecodeStep, the logits are bitwise equal to those of
 /// llama_forward() for each sequence alone.
 at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config,
                                   RopeTables& rope, const at::Tensor& ids,

@@ -9,16 +9,17 @@
 
 namespace anyaccel::llm {
 
-/// The masks of a pass over `time` tokens after `past` others. Layers with the same window share a
-/// mask. Not thread-safe.
+/// The masks of a pass over `time` new tokens after `past` earlier ones. Layers with the same
+/// window share a mask. Not thread-safe.
 class Masks {
  public:
   Masks(std::int64_t past, std::int64_t time, c10::Device device)
       : past_(past), time_(time), device_(device) {}
 
-  /// Returns a mask [time, past + time] that is true for visible positions: all up to the token's
-  /// own, or the last `window` of them if `window` is not 0. Returns nothing if the kernels' causal
-  /// flag suffices, unless `always` is set, or if there is one token.
+  /// Returns a mask [time, past + time] that is true for visible positions. These are all positions
+  /// up to the token's own, or the last `window` of them if `window` is not 0. Returns nothing if
+  /// there is only one token. Without `always`, also returns nothing if the kernels' causal flag
+  /// suffices.
   std::optional<at::Tensor> of(std::int64_t window, bool always);
 
  private:

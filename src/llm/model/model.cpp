@@ -21,8 +21,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Loads all weights, or a plan's part of them. Uses cached integers from the user's cache if
-/// present.
+/// Loads all weights, or the part of them in a rank's plan. Uses quantized weights from the user's
+/// cache if present.
 void fill(ModelState& state, const std::filesystem::path& folder, const LoadOptions& options,
           const StoredWeights& stored, const ParallelPlan* plan) {
   std::optional<QuantizedFile> kept;
@@ -44,7 +44,7 @@ Model Model::load(const std::filesystem::path& folder, c10::ScalarType dtype) {
 }
 
 Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
-  // Open the weights first, so that a wrong folder is reported as such.
+  // Open the weights first, so that the error for a wrong folder says so.
   const StoredWeights stored = open_stored(folder, options);
   const c10::AutoGradMode no_gradient(false);
   const auto config = ModelConfig::read(folder);
@@ -74,10 +74,10 @@ Model Model::load_parallel(const std::filesystem::path& folder, const LoadOption
   Weights& weights = state->weights;
   fill(*state, folder, options, stored, &plan);
   weights.shards = std::make_shared<Shards>(std::move(group), config, plan);
-  // All ranks must use the same path, because the dtype of the exchanged sums depends on it.
+  // All ranks must use the same code path, because it determines the dtype of the exchanged sums.
   const bool one_lacks = weights.shards->any(!DecodeStep::of(weights, state->local));
   if (one_lacks) weights.step->step = nullptr;
-  // Callers base collective decisions on this flag, so it must be the same on all ranks.
+  // Callers decide by this flag whether to make collective calls, so it must be equal on all ranks.
   weights.quantized = weights.shards->any(weights.quantized);
   return Model(std::move(state));
 }

@@ -6,8 +6,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Visits the rows of a fused matrix or bias under the names of its parts, or the separate parts in
-/// `apart` if there is no fused matrix.
+/// Visits the rows of a fused matrix or bias under the names of its parts. If there is no fused
+/// matrix, visits the separate parts in `apart`.
 void add_parts(const TensorVisitor& out, const std::string& prefix, const at::Tensor& fused,
                const char* suffix,
                std::initializer_list<std::pair<const char*, std::int64_t>> parts,
@@ -25,7 +25,7 @@ void add_parts(const TensorVisitor& out, const std::string& prefix, const at::Te
   }
 }
 
-/// Visits each expert's matrices. Mixtral uses other names than the other families.
+/// Visits each expert's matrices. Mixtral's names differ from those of other families.
 void visit_experts(const TensorVisitor& out, const std::string& prefix, const LayerWeights& layer,
                    const ModelConfig& config) {
   const bool numbered = config.model_type == "mixtral";
@@ -46,7 +46,7 @@ void add(const TensorVisitor& out, const std::string& name, const at::Tensor& te
   if (tensor.defined()) out(name, tensor.detach());
 }
 
-/// Visits a transposed matrix: GPT-2 stores one row per input.
+/// Visits a matrix that is stored transposed: GPT-2 stores one row per input.
 void add_turned(const TensorVisitor& out, const std::string& name, const at::Tensor& matrix,
                 const at::Tensor& bias) {
   out(name + ".weight", matrix.detach().t());
@@ -111,7 +111,8 @@ void visit_llama(const Weights& weights, const ModelConfig& config, const Tensor
     const LayerWeights& layer = weights.layers[i];
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
     out(prefix + "input_layernorm.weight", layer.input_norm.detach());
-    // In models with norms on both sides, this name belongs to the norm after attention.
+    // In models with norms before and after each block, this name belongs to the norm after
+    // attention.
     const std::string behind = prefix + "post_attention_layernorm.weight";
     if (config.norms_after) {
       out(behind, layer.after_attention.detach());

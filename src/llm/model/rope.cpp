@@ -34,7 +34,7 @@ at::Tensor llama3_scaling(const at::Tensor& frequencies, const RopeConfig& rope)
 }
 
 /// YaRN (arXiv:2309.00071): keeps high frequencies, divides low ones by the factor, and
-/// interpolates in between.
+/// interpolates between them.
 at::Tensor yarn_scaling(const at::Tensor& frequencies, const RopeConfig& rope,
                         std::int64_t rotated) {
   const auto width = static_cast<double>(rotated);

@@ -11,8 +11,8 @@
 namespace anyaccel::llm {
 
 /// Returns the angle per position of each rotated pair of a head, as a float32 host tensor.
-/// `length` affects only dynamic scaling and longrope, which lower the frequencies of longer
-/// sequences. Computed in float32, like transformers' modeling_rope_utils.
+/// `length` matters only for dynamic scaling and longrope, which lower the frequencies for longer
+/// sequences. Computed in float32, as in transformers' modeling_rope_utils.
 at::Tensor rope_frequencies(const ModelConfig& config, std::int64_t length);
 
 /// Cosines and sines of positions 0..length-1 on the accelerator, float32 [length, rotated pairs].
@@ -28,7 +28,7 @@ class RopeTables {
     return window_ ? window_->rows(begin, count) : rows(begin, count);
   }
 
-  /// Returns whole tables of at least `count` rows for a sequence of `length`. Later calls of
+  /// Returns complete tables of at least `count` rows for a sequence of `length`. Later calls of
   /// rows() do not change them.
   std::pair<at::Tensor, at::Tensor> tables(std::int64_t length, std::int64_t count);
   std::pair<at::Tensor, at::Tensor> window_tables(std::int64_t length, std::int64_t count) {
@@ -41,8 +41,8 @@ class RopeTables {
   void prepare(std::int64_t length, std::int64_t count);
   void build(std::int64_t length);
   ModelConfig config_;
-  std::int64_t length_ = 0;   ///< rows in the tables
-  std::int64_t scaled_ = -1;  ///< sequence length that the frequencies are for
+  std::int64_t length_ = 0;   ///< number of rows in the tables
+  std::int64_t scaled_ = -1;  ///< sequence length for which the frequencies were computed
   at::Tensor cos_, sin_;
   std::shared_ptr<RopeTables> window_;
 };

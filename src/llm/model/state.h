@@ -15,7 +15,7 @@ struct ModelState {
         dtype(type),
         weights(make_weights(local, type, get_accelerator().torch_device())),
         rope(config) {}
-  /// Holds one rank's part of the model, with the sizes in `part`.
+  /// Creates the state for one rank's part of the model, with the sizes in `part`.
   ModelState(ModelConfig model_config, ModelConfig part, c10::ScalarType type)
       : config(std::move(model_config)),
         local(std::move(part)),

@@ -168,8 +168,8 @@ std::vector<Parameter> parameters(const Weights& weights) {
 
 void check_shapes(const ModelConfig& config, const StoredWeights& stored) {
   const auto shapes = make_weights(config, c10::kFloat, c10::Device(c10::kMeta));
-  // Check tensors one at a time: the first missing one ends the loop, however many experts the
-  // configuration claims.
+  // Check tensors one at a time: the first missing one ends the loop, regardless of the number of
+  // experts in the configuration.
   visit_tensors(shapes, config, [&](const std::string& name, const at::Tensor& tensor) {
     stored.check(name, tensor.sizes());
   });

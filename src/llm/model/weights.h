@@ -22,14 +22,15 @@ class StoredWeights;
 struct ParallelPlan;
 
 /// One decoder layer. Query, key and value share a matrix, and so do gate and up, for fewer and
-/// larger products. Without a gate, gate_up is only up. If a mapped file stores them separately,
-/// the fused matrices are undefined and the parts are set.
+/// larger products. Without a gate, gate_up contains only up. If a mapped file stores the parts
+/// separately, the fused matrices are undefined and the parts are set.
 struct LayerWeights {
   at::Tensor input_norm, input_norm_bias, qkv, qkv_bias, output, output_bias;
-  at::Tensor query_norm, key_norm;  ///< [head_dim]; undefined if the model has none
-  /// Norms after attention and after the feed-forward layer; undefined if the model has none.
+  at::Tensor query_norm, key_norm;  ///< [head_dim]; undefined if the model has no such norms
+  /// Norms after attention and after the feed-forward layer; undefined if the model has no such
+  /// norms.
   at::Tensor after_attention, after_feed_forward;
-  /// Biases are undefined if the model has none.
+  /// Biases are undefined if the model has no biases.
   at::Tensor post_norm, post_norm_bias, gate_up, gate_up_bias, down, down_bias;
   at::Tensor router;                  ///< [experts, hidden]; undefined in layers without experts
   at::Tensor expert_gate_up;          ///< [experts, 2 * expert_size, hidden], in place of gate_up
@@ -44,26 +45,26 @@ struct Weights {
   at::Tensor embedding;  ///< [vocab, embedding width]
   /// [offset + max_positions, hidden]; undefined if positions are rotated.
   at::Tensor positions;
-  at::Tensor project_in, project_out;  ///< undefined if the embedding has the layers' width
+  at::Tensor project_in, project_out;  ///< undefined if the embedding is as wide as the layers
   std::vector<LayerWeights> layers;
-  at::Tensor norm, norm_bias;      ///< undefined if the model has none
-  at::Tensor head;                 ///< [vocab, embedding width]; the tensor `embedding` if tied
-  Scales head_scales;              ///< for an integer head, which is never the embedding's tensor
-  bool quantized = false;          ///< whether matrices are integers
+  at::Tensor norm, norm_bias;  ///< undefined if the model does not have them
+  at::Tensor head;             ///< [vocab, embedding width]; the tensor `embedding` if tied
+  Scales head_scales;          ///< for an integer head, which never shares the embedding's tensor
+  bool quantized = false;      ///< true if matrices are integers
   std::shared_ptr<Shards> shards;  ///< set if these weights are one rank's part of the model
-  /// The faster path for passes over few tokens. Created on first use, because loading an op may
-  /// build it.
+  /// The faster code path for passes over few tokens. Created on first use, because loading an op
+  /// may build the op.
   struct Step {
     bool asked = false;
     std::shared_ptr<DecodeStep> step;  ///< null if unsupported
-    bool no_graphs = false;            ///< unsupported, or a capture failed
+    bool no_graphs = false;            ///< graphs are unsupported, or a capture failed
   };
   std::shared_ptr<Step> step = std::make_shared<Step>();
 };
 
 /// A trainable tensor.
 struct Parameter {
-  std::string name;  ///< our own name; a fused matrix has one name
+  std::string name;  ///< internal name; a fused matrix has one name
   at::Tensor tensor;
   bool decay;  ///< true for matrices, false for norms and biases
 };
@@ -71,9 +72,9 @@ struct Parameter {
 /// Creates uninitialized weights with the configuration's shapes.
 Weights make_weights(const ModelConfig& config, c10::ScalarType dtype, c10::Device device);
 
-/// Initializes weights in a fixed order with random numbers drawn on the host. Matrices are normal
-/// with standard deviation `initializer_range`, residual projections narrower by 1/sqrt(2 * layers)
-/// as in GPT-2. Norms are 1, biases 0.
+/// Initializes weights in a fixed order with random numbers drawn on the host. Matrices are
+/// normally distributed with standard deviation `initializer_range`, multiplied by 1/sqrt(2 *
+/// layers) for residual projections as in GPT-2. Norms are 1, biases 0.
 void initialize(Weights& weights, const ModelConfig& config, HostRandom& random);
 
 /// Called with each tensor's Hugging Face name and the tensor.
@@ -85,8 +86,8 @@ void visit_tensors(const Weights& weights, const ModelConfig& config, const Tens
 std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors(const Weights& weights,
                                                                    const ModelConfig& config);
 
-/// Returns the file's name for a tensor. Checkpoints saved from a model without its head omit the
-/// first part of the name.
+/// Returns the name of a tensor in the file. Checkpoints saved from a model without its head omit
+/// the first part of the name.
 std::string stored_name(const Checkpoint& checkpoint, const std::string& name);
 
 /// Lists the trainable tensors once each, in a fixed order.
@@ -102,19 +103,19 @@ void each_matrix(Weights& weights,
                  const std::function<void(const std::string& name, at::Tensor& weight,
                                           Scales& scales)>& function);
 
-/// Throws `corrupt` if a checkpoint lacks a tensor of the configuration or has another shape for
-/// it. Allocates no memory for tensors.
+/// Throws `corrupt` if a checkpoint lacks a tensor of the configuration or has a different shape
+/// for it. Allocates no memory for tensors.
 void check_shapes(const ModelConfig& config, const StoredWeights& stored);
 
 /// Copies a checkpoint's tensors and converts their dtype. Integer matrices stay integers where
-/// supported. Throws `corrupt` for missing or misshapen tensors. `plan`: this rank's plan (`config`
-/// is then its `local`), or null; other ranks' parts are not read.
+/// supported. Throws `corrupt` for missing or misshapen tensors. `plan`: this rank's plan, or null.
+/// With a plan, `config` is the plan's `local`, and other ranks' parts are not read.
 void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored,
           const ParallelPlan* plan = nullptr);
 
-/// Like load(), for weights that do not change: tensors stored in the required form stay in the
-/// mapped file. Other tensors are copied to large pages on the host. May replace the tensors in
-/// `weights`.
+/// Like load(), for weights that do not change: tensors that are stored in the required form stay
+/// in the mapped file. Other tensors are copied to large pages on the host. May replace the tensors
+/// in `weights`.
 void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored,
                  const ParallelPlan* plan = nullptr);
 

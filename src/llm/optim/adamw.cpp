@@ -60,7 +60,7 @@ void check_parameter(const at::Tensor& parameter, std::size_t i, const at::Tenso
   }
 }
 
-// A device takes the fused path if torch has a kernel for it.
+// A device uses the fused path if torch has a kernel for it.
 bool has_fused_kernel(const at::Tensor& parameter) {
   static const auto op =
       c10::Dispatcher::singleton().findSchema({"aten::_fused_adamw_", "tensor_lr"});
@@ -174,7 +174,7 @@ void AdamW::clip_gradients(const at::Tensor& norm, double max_norm) {
   const c10::AutoGradMode no_grad(false);
   const auto grads = gradients();
   if (grads.empty()) return;
-  // Divide on the device: reading the norm here would synchronize and prevent capture.
+  // Divide on the device: reading the norm here would synchronize and prevent graph capture.
   const auto factor = norm.add(1e-6).reciprocal_().mul_(max_norm).clamp_max_(1.0);
   at::_foreach_mul_(grads, factor);
 }

@@ -22,8 +22,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The key of an archived project (torchdistX), above autograd: autograd differentiates the calls
-/// in these kernels as if the caller had made them.
+/// The dispatch key of an archived project (torchdistX). The key is above autograd, so autograd
+/// differentiates the calls in these kernels as if the caller had made them.
 constexpr auto kKey = c10::DispatchKey::DeferredInit;
 using Unmarked = c10::impl::ExcludeDispatchKeyGuard;
 
@@ -53,7 +53,7 @@ at::Tensor with_key(const at::Tensor& values) {
   return out;
 }
 
-/// Marks a copy of a marked weight and keeps it in the autograd graph.
+/// Marks a copy of a marked weight and connects the copy to the autograd graph.
 struct MarkCopy : torch::autograd::Function<MarkCopy> {
   static at::Tensor forward(AutogradContext*, const at::Tensor& copy, const at::Tensor& weight) {
     return mark_as(with_key(copy), weight);
@@ -69,7 +69,8 @@ at::Tensor summed(const at::Tensor& tensor, const WeightShare& share) {
   return out;
 }
 
-/// After a row layer: sums the ranks' results. Every rank receives the whole gradient.
+/// Follows a row layer: sums the ranks' results. In the backward pass, every rank receives the
+/// whole gradient.
 struct AddUp : torch::autograd::Function<AddUp> {
   static at::Tensor forward(AutogradContext*, const at::Tensor& x, const WeightShare* share) {
     return summed(x, *share);
@@ -79,7 +80,7 @@ struct AddUp : torch::autograd::Function<AddUp> {
   }
 };
 
-/// Before a column layer: every rank has the whole input. Its gradient is the sum of the ranks'
+/// Precedes a column layer: every rank has the whole input. Its gradient is the sum of the ranks'
 /// gradients.
 struct HandOut : torch::autograd::Function<HandOut> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, WeightShare share) {
@@ -97,8 +98,8 @@ struct HandOut : torch::autograd::Function<HandOut> {
   };
 };
 
-/// After a gathered layer: each output is computed by one rank; the others contribute zeros to the
-/// sum.
+/// Follows a gathered layer: each output is computed by one rank, and the other ranks contribute
+/// zeros to the sum.
 struct Gather : torch::autograd::Function<Gather> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const WeightShare* share) {
@@ -132,7 +133,7 @@ at::Tensor behind(const at::Tensor& y, const WeightShare& share) {
   }
 }
 
-// Tensors that autograd saves for backward must be unmarked, and views are.
+// Tensors that autograd saves for backward must be unmarked. Views are unmarked.
 at::Tensor plain(const at::Tensor& weight) { return at::alias(weight); }
 
 // Kernels of kKey, called for marked and unmarked tensors.

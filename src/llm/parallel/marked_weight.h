@@ -1,4 +1,4 @@
-// Shards of weights, as tensors that the dispatcher recognizes.
+// Shards of weights, as tensors that the dispatcher recognizes by a key.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,15 +10,15 @@
 
 namespace anyaccel::llm {
 
-/// Data for products with a marked weight.
+/// Data with which the product with a marked weight communicates.
 struct WeightShare {
   std::shared_ptr<comm::ProcessGroup> group;
   ModulePart part;
-  std::int64_t whole = 0;  ///< size of the split dimension
+  std::int64_t whole = 0;  ///< whole size of the split dimension
 };
 
-/// Returns a tensor with the values of `weight` for which t, matmul, mm, addmm, linear and
-/// embedding communicate as `share` requires.
+/// Returns a tensor with the data of `weight` for which t, matmul, mm, addmm, linear and embedding
+/// communicate as `share` requires.
 at::Tensor marked(const at::Tensor& weight, WeightShare share);
 
 }  // namespace anyaccel::llm

@@ -18,7 +18,8 @@ struct FoundLayer {
   at::Tensor weight, bias;
 };
 
-/// Lists a weight shared by several layers once, as an embedding's if one of them is an embedding.
+/// Lists each weight once, even if several layers share it. If one of these layers is an embedding,
+/// the weight is listed as the embedding's.
 std::vector<FoundLayer> find_layers(const torch::nn::Module& module) {
   std::vector<FoundLayer> out;
   const auto add = [&](FoundLayer found) {

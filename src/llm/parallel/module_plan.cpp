@@ -44,8 +44,8 @@ std::string_view parent(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
-/// Splits the Linears next to a row layer as columns, if their outputs fit its inputs. Derives
-/// nothing if there are none or if one does not fit.
+/// Splits the Linears next to a row layer as columns if their outputs fit its inputs. Splits none
+/// if there are none or if one of them does not fit.
 void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::int64_t unit,
                   int ranks, std::vector<ModuleRule>& rules) {
   const std::int64_t inputs = layers[row].shape[1];
@@ -55,8 +55,8 @@ void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::
     const ModuleLayer& other = layers[i];
     if (i == row || other.embedding || parent(other.name) != parent(layers[row].name)) continue;
     const std::int64_t outputs = other.shape[0];
-    // Assume equal parts of a fused layer. With fewer key heads than query heads, the parts are
-    // unknown.
+    // Assume that a fused layer has equal parts. With fewer key heads than query heads, the parts
+    // are unknown.
     if (outputs % inputs != 0 || outputs / inputs > 3) return;
     columns.push_back(i);
   }

@@ -1,4 +1,4 @@
-// Plan of tensor_parallel(), based on the layers' names and sizes only.
+// The plan of tensor_parallel(), based only on the layers' names and sizes.
 #pragma once
 
 #include <string>

@@ -67,7 +67,7 @@ Role role_of(const std::string& name) {
                .want = std::move(want)});
 }
 
-/// Which blocks are split, derived from the styles of their tensors, which must be either all
+/// Which blocks are split. Derived from the styles of a block's tensors, which must be either all
 /// default or all replicated.
 struct Splits {
   std::array<std::optional<bool>, 4> split;
@@ -102,7 +102,7 @@ struct Share {
   std::int64_t unit;
 };
 
-/// Number of adjacent inner values that stay on one rank.
+/// Number of adjacent inner features that stay on one rank.
 std::int64_t inner_unit(std::int64_t inner, std::int64_t group, int size) {
   if (group == 0) return 1;
   for (const std::int64_t unit : {group, std::int64_t{64}, std::int64_t{32}}) {
@@ -115,7 +115,7 @@ Slice share_inner(std::int64_t inner, const Share& share) {
   return times(balanced(inner / share.unit, share.rank, share.size), share.unit);
 }
 
-/// Returns this rank's ranges of the split dimension of a tensor.
+/// Returns the ranges that this rank holds in the split dimension of a tensor.
 std::vector<Slice> parts_of(const ModelConfig& config, const Role& role, const std::string& name,
                             const Share& share) {
   const int rank = share.rank, size = share.size;
@@ -170,7 +170,7 @@ HeadShare cut_groups(std::int64_t heads, std::int64_t group, int rank, int size)
   return {query, {first, last - first + 1}};
 }
 
-/// Returns the largest number of heads on a rank. Query heads and key heads count alike, because
+/// Returns the largest number of heads on a rank. Query heads and key heads count equally, because
 /// each has rows in two matrices.
 template <typename ShareOf>
 std::int64_t most_of(int size, const ShareOf& share_of) {

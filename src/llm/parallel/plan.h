@@ -1,4 +1,4 @@
-// Which part of each checkpoint tensor a rank holds when several ranks share a model.
+// Determines which part of each checkpoint tensor a rank holds if several ranks share a model.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace anyaccel::llm {
 
-/// column: a range of outputs. row: a range of inputs; results are summed. vocabulary: a range of
-/// tokens.
+/// column: a range of outputs. row: a range of inputs; the results are summed. vocabulary: a range
+/// of tokens.
 enum class ShardStyle { replicated, column, row, vocabulary };
 const char* to_string(ShardStyle style) noexcept;
 
@@ -30,12 +30,12 @@ struct HeadShare {
   Slice query, key;  ///< in heads
 };
 
-/// Assigns whole groups of query heads with their key head. Splits groups if there are fewer key
-/// heads than ranks, or if this lowers the largest load; several ranks then hold the same key head.
-/// A rank without heads has an empty `query`.
+/// Assigns whole groups of query heads together with their key head. Splits groups if there are
+/// fewer key heads than ranks, or if this lowers the largest load. Several ranks then hold the same
+/// key head. A rank without heads has an empty `query`.
 HeadShare share_heads(std::int64_t heads, std::int64_t kv_heads, int rank, int size);
 
-/// Name in the checkpoint and shape of the whole tensor.
+/// Name in the checkpoint, and shape of the whole tensor.
 using TensorShape = std::pair<std::string, std::vector<std::int64_t>>;
 
 /// One rank's part of one tensor.
@@ -43,41 +43,41 @@ struct TensorPlan {
   std::string name;
   ShardStyle style = ShardStyle::replicated;
   std::vector<std::int64_t> shape;  ///< shape in the checkpoint
-  std::size_t dim = 0;              ///< split dimension
-  std::vector<Slice> parts;  ///< concatenated; several for a fused tensor, empty if replicated
+  std::size_t dim = 0;              ///< the split dimension
+  std::vector<Slice> parts;  ///< to concatenate; several for a fused tensor, empty if replicated
   bool present = true;       ///< false for a bias that another rank adds
 
   std::vector<std::int64_t> local_shape() const;
 };
 
-/// A style for the tensors whose name matches the pattern; `*` stands for any characters. The last
-/// match applies.
+/// A style for the tensors whose name matches the pattern; `*` matches any characters. The last
+/// matching rule applies.
 using StyleRule = std::pair<std::string, ShardStyle>;
 
 struct ParallelPlan {
   int rank = 0;
   int size = 1;
-  ModelConfig local;                                                 ///< sizes of this rank's part
+  ModelConfig local;  ///< configuration with the sizes of this rank's part
   bool attention = false, feed_forward = false, vocabulary = false;  ///< which blocks are split
-  Slice tokens;  ///< this rank's part of the vocabulary
-  /// Everything besides configuration and shapes that determines the plan: rank, world size,
-  /// granularity and rules.
+  Slice tokens;                     ///< this rank's part of the vocabulary
   std::vector<TensorPlan> tensors;  ///< in the order of `shapes`
+  /// Identifies the inputs of the plan besides configuration and shapes: rank, world size,
+  /// granularity and rules.
   std::string key;
 
   /// Returns null if there is no tensor with this name.
   const TensorPlan* find(const std::string& name) const;
 };
 
-/// Returns whether the tensor is the second matrix of a feed-forward layer, from inner values to
-/// results, outside of experts.
+/// Returns whether the tensor is the second matrix of a feed-forward layer, from inner features to
+/// results, outside experts.
 bool is_second_inner(const std::string& name);
 
-/// Returns the plan of one rank. `shapes`: those of the whole model. `group`: number of inputs that
-/// share a scale if weights are integers, otherwise 0. Feed-forward layers, except experts, are
-/// then cut between groups, or between blocks of 64 or 32 inputs if there are fewer groups than
-/// ranks. Throws `invalid_argument` naming the weight if it cannot be divided among the ranks or if
-/// its rule contradicts it or its block.
+/// Returns the plan of one rank. `shapes`: shapes of the whole model's tensors. `group`: number of
+/// inputs that share a scale if weights are integers, otherwise 0. Feed-forward layers, except
+/// experts, are then cut between groups, or between blocks of 64 or 32 inputs if there are fewer
+/// groups than ranks. Throws `invalid_argument` naming the weight if it cannot be divided among the
+/// ranks, or if its rule contradicts the weight or its block.
 ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>& shapes, int rank,
                        int size, const std::vector<StyleRule>& rules = {}, std::int64_t group = 0);
 

@@ -35,7 +35,7 @@ at::Tensor Shards::embed(const at::Tensor& table, const at::Tensor& ids) {
 
 at::Tensor Shards::all_logits(const at::Tensor& part) {
   if (!vocabulary_) {
-    // Sampling on all ranks must see the same bits.
+    // Make the logits bitwise equal on all ranks, because each rank samples from them.
     group_.broadcast(part, 0);
     return part;
   }

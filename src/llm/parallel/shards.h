@@ -27,11 +27,11 @@ class Shards {
     return feed_forward_ ? add_up(part) : part;
   }
   at::Tensor embed(const at::Tensor& table, const at::Tensor& ids);
-  /// Returns the logits of the whole vocabulary, with the same bits on every rank.
+  /// Returns the logits of the whole vocabulary, bitwise equal on every rank.
   at::Tensor all_logits(const at::Tensor& part);
   /// Returns the name of the shared-memory group for ops that all-reduce internally, and which sums
-  /// to compute: 1 after attention, 2 after the feed-forward layer. The name is empty if there is
-  /// no shared memory or nothing to sum.
+  /// to compute as a bit mask: 1 after attention, 2 after the feed-forward layer. The name is empty
+  /// if there is no shared memory or nothing to sum.
   std::pair<std::string, std::int64_t> sums();
   /// Returns whether `value` is true on any rank.
   bool any(bool value);

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* format = "2";  // part of the name: another format, another file
+constexpr const char* format = "2";  // part of the file name, so that each format has its own files
 constexpr std::int64_t default_size = std::int64_t{32} << 30;
 
 void warn(const std::string& text) { log(LogLevel::warning, "model cache: " + text); }
@@ -40,7 +40,7 @@ fs::path cache_folder() {
   return {};
 }
 
-/// Creates the folder, which only this user may access. Logs a warning and returns false on
+/// Creates the folder so that only this user can access it. Logs a warning and returns false on
 /// failure.
 bool prepare(const fs::path& folder) {
   std::error_code failed;
@@ -99,7 +99,7 @@ std::string identity(const fs::path& folder, const LoadOptions& options, const P
   return text;
 }
 
-/// FNV-1a hash. Collisions are harmless, because load() compares the whole text.
+/// FNV-1a hash. Collisions are harmless, because load() compares the complete text.
 std::string short_name(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3U;
@@ -108,7 +108,7 @@ std::string short_name(const std::string& text) {
   return digits;
 }
 
-/// A tensor of the file and the model's tensor, or scales, that it replaces.
+/// A tensor in the file, and the model's tensor or scales that it replaces.
 struct Found {
   at::Tensor* place;
   at::Tensor value;
@@ -163,7 +163,7 @@ bool QuantizedFile::load(Weights& weights) const {
     const c10::Device device = weights.embedding.device();
     std::vector<Found> found;
     each_matrix(weights, [&](const std::string& name, at::Tensor& weight, Scales& scales) {
-      // A head that could not be quantized is still the embedding's tensor.
+      // A head that could not be quantized still shares the embedding's tensor.
       if (&weight == &weights.head && weight.is_same(weights.embedding) && !file.contains(name))
         return;
       find_matrix(file, name, weight, scales, found);

@@ -66,7 +66,7 @@ std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShap
   for (const auto& [name, shape] : shapes) {
     if (!is_second_inner(name) || !stored.is_integer(name)) continue;
     const std::int64_t group = stored.group({.name = name, .shape = shape});
-    // A single scale for all inputs can be cut anywhere.
+    // A single scale for all inputs allows a cut anywhere.
     return group == inner ? group_size(inner, 0) : group_size(inner, group);
   }
   return 0;

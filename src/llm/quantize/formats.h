@@ -1,4 +1,5 @@
-// Which matrices of a model, or of a rank's part of it, become integers, and their group sizes.
+// Determines which matrices of a model, or of a rank's part of it, become integers, and their group
+// sizes.
 #pragma once
 
 #include <map>
@@ -14,20 +15,20 @@
 
 namespace anyaccel::llm {
 
-/// A checkpoint's tensor and its target: rows of the matrix that contains it.
+/// A checkpoint's tensor and its destination: rows of the matrix that contains it.
 struct WeightPiece {
   TensorPlan part;
   at::Tensor target;
 };
 
-/// The pieces of all tensors of the weights, grouped by the memory that they share, which belongs
-/// to a matrix or to a single tensor.
+/// The pieces of all tensors of the weights, grouped by the memory that they share. This memory
+/// belongs to a matrix or to a single tensor.
 class WeightPieces {
  public:
-  /// `plan`: this rank's plan (`config` is then its `local`), or null.
+  /// `plan`: this rank's plan, or null. With a plan, `config` is the plan's `local`.
   WeightPieces(const Weights& weights, const ModelConfig& config, const ParallelPlan* plan);
 
-  /// Removes and returns the pieces of a matrix, which keep its memory alive.
+  /// Removes and returns the pieces of a matrix. The pieces keep its memory alive.
   std::vector<WeightPiece> take(const at::Tensor& matrix);
   /// Calls function(piece) for the remaining pieces, in the order of visit_tensors().
   template <typename Function>
@@ -39,28 +40,29 @@ class WeightPieces {
 
  private:
   std::vector<std::vector<WeightPiece>> pieces_;
-  std::unordered_map<const void*, std::size_t> places_;  ///< index in pieces_ by memory
+  std::unordered_map<const void*, std::size_t> places_;  ///< index into pieces_, by memory address
 };
 
-/// Returns the format of a matrix that a checkpoint stores as integers. Returns nothing if it
-/// becomes floats, because a piece does or because the pieces' formats differ.
+/// Returns the format of a matrix that a checkpoint stores as integers. Returns nothing if the
+/// matrix must become floats, because one of its pieces does or because the formats of its pieces
+/// differ.
 std::optional<IntegerFormat> stored_format(const StoredWeights& stored,
                                            const std::vector<WeightPiece>& pieces);
 
-/// Returns the format for quantizing a float matrix: the group size that the whole matrix has. If a
-/// rank's part of the inputs does not begin and end between such groups and the options set no
-/// group size, uses the larger of 64 and 32 that divides the part. Returns nothing if no group size
-/// fits.
+/// Returns the format for quantizing a float matrix. By default, the group size is that of the
+/// whole matrix. If the options set no group size and a rank's part of the inputs does not begin
+/// and end at group boundaries, uses the larger of 64 and 32 that divides the part. Returns nothing
+/// if no group size fits.
 std::optional<IntegerFormat> requested_format(const at::Tensor& matrix,
                                               const std::vector<WeightPiece>& pieces,
                                               const LoadOptions& options);
 
-/// Returns the group size of the second matrices of feed-forward layers, between whose groups
-/// make_plan() cuts; 0 if they are floats.
+/// Returns the group size of the second matrices of feed-forward layers, which make_plan() cuts at
+/// group boundaries; 0 if they are floats.
 std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShape>& shapes,
                          const StoredWeights& stored, const LoadOptions& options);
 
-/// Returns the formats of a rank's matrices by tensor name. Reads no weights.
+/// Returns the formats of a rank's matrices by tensor name. Does not read weights.
 std::map<std::string, IntegerFormat> planned_formats(const ParallelPlan& plan,
                                                      const StoredWeights& stored,
                                                      const LoadOptions& options);

@@ -19,11 +19,11 @@ namespace anyaccel::llm {
 
 namespace {
 
-// Values of a weight matrix converted to floats at a time: 16 MiB.
+// Number of matrix elements that are converted to floats at a time (16 MiB).
 constexpr std::int64_t piece_values = 4 << 20;
 constexpr std::int64_t quantized_at_once = 1 << 18;
 constexpr std::int64_t many_rows = 32;
-// Products of more rows than this first convert the integers to floats.
+// Products with more rows than this convert the integers to floats first.
 constexpr std::int64_t max_integer_rows = 16;
 
 bool is_int4(const at::Tensor& weight) { return weight.scalar_type() == c10::kByte; }
@@ -39,8 +39,8 @@ at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
       .reshape({weight.size(0), 2 * weight.size(1)});
 }
 
-/// Returns whether products of many rows in this dtype are so slow that conversion to float32 pays
-/// off.
+/// Returns whether products of many rows are so slow in this dtype that converting to float32 is
+/// faster.
 bool is_slow(c10::ScalarType type) {
   if (type != c10::kBFloat16 && type != c10::kHalf) return false;
   return !get_accelerator().dtype_support(type).fast;
@@ -80,7 +80,7 @@ at::Tensor linear_in_pieces(const at::Tensor& x, const at::Tensor& weight, const
 
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group) {
   if (has_integer_ops(weight)) return quantize_by_op(weight.contiguous(), bits, group);
-  // Quantize in pieces that fit the cache: each value is read about thirty times.
+  // Quantize in pieces that fit in the CPU cache: each element is read about thirty times.
   const std::int64_t step = std::max<std::int64_t>(1, quantized_at_once / weight.size(1));
   if (weight.size(0) > step) {
     std::vector<at::Tensor> weights, scales;

@@ -1,4 +1,4 @@
-// Weight matrices: floats, or integers with a scale for each group of inputs.
+// Weight matrices: floats, or integers with one scale per group of inputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,12 +33,12 @@ struct QuantizedMatrix {
 };
 
 /// Returns the number of inputs that share a scale: `wanted` if it divides `inputs` and is a
-/// multiple of 32. If `wanted` is 0, the largest of 128, 64 and 32 that divides `inputs`. Returns 0
-/// if none fits.
+/// multiple of 32. If `wanted` is 0, returns the largest of 128, 64 and 32 that divides `inputs`.
+/// Returns 0 if no size fits.
 std::int64_t group_size(std::int64_t inputs, std::int64_t wanted);
 
-/// Quantizes a float matrix on any device to 8 or 4 bits, symmetrically. int8: the largest
-/// magnitude of a group becomes 127. int4: the value with the largest magnitude becomes -8 (as in
+/// Quantizes a float matrix on any device symmetrically to 8 or 4 bits. int8: the largest magnitude
+/// of a group becomes 127. int4: the element with the largest magnitude becomes -8 (as in
 /// llama.cpp's Q4_0), unless a smaller scale lowers the sum of squared errors. `group` must divide
 /// the inputs and be a multiple of 32.
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group);
@@ -53,11 +53,11 @@ at::Tensor pack_int4(const at::Tensor& q, std::int64_t group);
 at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
                       std::int64_t count);
 
-/// Computes x weight^T + bias (undefined: none) in x's dtype. Differentiable if the weight is
-/// float.
+/// Computes x weight^T + bias (undefined: no bias) in x's dtype. Differentiable if the weight is
+/// floating-point.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& scales,
                   const at::Tensor& bias);
-/// Like linear(), for a float matrix split into parts by rows.
+/// Like linear(), for a float matrix that is split by rows into parts.
 at::Tensor linear(const at::Tensor& x, const std::vector<at::Tensor>& parts,
                   const at::Tensor& bias);
 

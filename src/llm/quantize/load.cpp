@@ -40,7 +40,7 @@ void copy_floats(const StoredWeights& stored, const WeightPiece& piece) {
   }
 }
 
-/// Returns the piece in the mapped file, if it can be used without a copy.
+/// Returns the piece in the mapped file if it can be used without a copy.
 std::optional<at::Tensor> in_place(const StoredWeights& stored, const WeightPiece& piece) {
   const TensorPlan& part = piece.part;
   if (!part.present || part.parts.size() > 1 || (!part.parts.empty() && part.dim != 0))
@@ -53,8 +53,8 @@ std::optional<at::Tensor> in_place(const StoredWeights& stored, const WeightPiec
   return value;
 }
 
-/// Uses mapped tensors for a tensor that is also one tensor in the file, or for a matrix with
-/// separate parts there. Returns false if the tensor must be copied.
+/// Uses mapped tensors for a tensor that is also one tensor in the file, or for a matrix whose
+/// parts are separate in the file. Returns false if the tensor must be copied.
 bool use_in_place(const StoredWeights& stored, const std::vector<WeightPiece>& pieces,
                   at::Tensor& tensor, std::vector<at::Tensor>* parts) {
   if (pieces.size() > 1 && !parts) return false;

@@ -15,7 +15,7 @@ std::int64_t group_size(std::int64_t inputs, std::int64_t wanted) {
 
 at::Tensor pack_int4(const at::Tensor& q, std::int64_t group) {
   const std::int64_t block = int4_block(group);
-  // Dimensions of a block: byte of the word, nibble of the byte, word.
+  // Dimensions of a block: byte within the word, nibble within the byte, word.
   const at::Tensor planes = q.view({q.size(0), q.size(1) / block, 2, 2, block / 4});
   const at::Tensor bytes = planes.select(3, 0).bitwise_or(planes.select(3, 1).mul(16));
   return bytes.transpose(2, 3).reshape({q.size(0), q.size(1) / 2});

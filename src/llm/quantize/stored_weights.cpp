@@ -31,7 +31,8 @@ at::Tensor unpack_words(const at::Tensor& words, int bits) {
   return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, -1).flatten(-2);
 }
 
-/// AWQ stores eight adjacent outputs of a word in the order 0, 2, 4, 6, 1, 3, 5, 7.
+/// Restores the order of outputs: AWQ stores eight adjacent outputs of a word in the order 0, 2, 4,
+/// 6, 1, 3, 5, 7.
 at::Tensor in_order(const at::Tensor& values) {
   const at::Tensor places =
       at::tensor({0, 4, 1, 5, 2, 6, 3, 7}, at::TensorOptions().dtype(c10::kLong));
@@ -52,7 +53,7 @@ at::Tensor cut(const at::Tensor& tensor, std::int64_t dim, const Slice& slice) {
   return tensor.narrow(dim, slice.begin, slice.count);
 }
 
-/// Returns the blocks of `size` that contain these indices.
+/// Returns the range of blocks of `size` that contains these indices.
 Slice enclosing(const Slice& places, std::int64_t size) {
   const std::int64_t begin = places.begin / size;
   return {begin, (places.begin + places.count + size - 1) / size - begin};
@@ -78,13 +79,13 @@ struct StoredWeights::Window {
 struct StoredWeights::Plain {
   int bits = 0;
   std::int64_t outputs = 0, inputs = 0;  ///< size of the part read
-  std::int64_t group = 0;                ///< inputs that share a scale; 0: see `order`
+  std::int64_t group = 0;                ///< number of inputs that share a scale; 0: see `order`
   at::Tensor q;                          ///< uint8 [outputs, inputs]
   at::Tensor scales;                     ///< float32 [outputs, groups]
   at::Tensor zeros;                      ///< uint8 [outputs, groups]
   /// int64 [inputs]: the group of each input; undefined if groups are `group` adjacent inputs.
   at::Tensor order;
-  Slice groups;  ///< groups of the matrix in this part, before adjustment
+  Slice groups;  ///< groups of the whole matrix that this part needs, before adjustment
 };
 
 StoredWeights::StoredWeights(const std::filesystem::path& folder)
@@ -114,7 +115,7 @@ at::Tensor StoredWeights::part(const std::string& name, c10::ScalarType dtype,
 }
 
 /// Determines the groups of the requested inputs along dimension `dim` of the scales. `index` names
-/// a tensor with the group of each input, if it exists.
+/// a tensor with the group of each input, which may be missing.
 void StoredWeights::read_groups(Plain& out, const Window& window, const std::string& index,
                                 const std::string& name, const at::Tensor& scales,
                                 std::int64_t dim) const {
@@ -144,7 +145,8 @@ void StoredWeights::read_groups(Plain& out, const Window& window, const std::str
   out.groups = enclosing(window.columns, out.group);
 }
 
-/// GPTQ and AWQ: one row per input or word of inputs, one column per output or word of outputs.
+/// GPTQ and AWQ: one row per input or per word of inputs, one column per output or per word of
+/// outputs.
 void StoredWeights::read_columns(Plain& out, const std::string& name, const Window& window,
                                  Depth depth) const {
   const bool awq = config_.format == StoredFormat::awq;
@@ -162,7 +164,7 @@ void StoredWeights::read_columns(Plain& out, const std::string& name, const Wind
       part(name + ".qzeros", c10::kInt, {groups, words_of(window.outputs, bits)});
   read_groups(out, window, awq ? "" : name + ".g_idx", name + ".scales", scales, 0);
   if (depth == Depth::shapes) return;
-  // Words that contain requested values, and the ranges of those values within the words.
+  // Words that contain requested integers, and the ranges of those integers within the words.
   const Slice row_words = enclosing(window.rows, per_word),
               column_words = enclosing(window.columns, per_word);
   const Slice rows{window.rows.begin - row_words.begin * per_word, window.rows.count};
@@ -265,7 +267,8 @@ StoredWeights::Plain StoredWeights::window(const std::string& name, const Window
   out.outputs = wanted.rows.count;
   out.inputs = wanted.columns.count;
   if (out.order.defined()) return out;
-  // Make groups end where the requested inputs end; a cut within a group requires smaller groups.
+  // Make the groups end where the requested inputs end. A cut within a group requires smaller
+  // groups.
   const std::int64_t whole = out.group, begin = wanted.columns.begin;
   if (out.groups.count == 1) {
     out.group = out.inputs;
@@ -292,7 +295,7 @@ StoredWeights::Plain StoredWeights::plain(const TensorPlan& part, Depth depth) c
   if (part.parts.empty()) return window(part.name, wanted, depth);
   Plain out;
   std::vector<at::Tensor> q, scales, zeros;
-  for (const Slice& slice : part.parts) {  // several slices only for rows of a fused matrix
+  for (const Slice& slice : part.parts) {  // only rows of a fused matrix have several slices
     (part.dim == 0 ? wanted.rows : wanted.columns) = slice;
     const std::int64_t before = out.outputs;
     out = window(part.name, wanted, depth);

@@ -1,5 +1,6 @@
-// A checkpoint's weights by name, including integers of GPTQ, AWQ and compressed-tensors. Formats:
-// AutoGPTQ (qlinear), AutoAWQ (WQLinear_GEMM), compressed-tensors (pack-quantized, int-quantized).
+// A checkpoint's weights by name, including the integers of GPTQ, AWQ and compressed-tensors.
+// Formats: AutoGPTQ (qlinear), AutoAWQ (WQLinear_GEMM), compressed-tensors (pack-quantized,
+// int-quantized).
 #pragma once
 
 #include <optional>
@@ -22,27 +23,25 @@ class StoredWeights {
   bool quantized() const noexcept { return config_.format != StoredFormat::floats; }
   /// Returns whether this weight is stored as integers.
   bool is_integer(const std::string& name) const;
-  /// Throws `corrupt` naming file, tensor, actual and expected shape if the weight is missing or
-  /// has another shape. Reads no values.
+  /// Throws `corrupt` if the weight is missing or has a different shape. The error names the file,
+  /// the tensor, and the actual and expected shapes. Reads no weights.
   void check(const std::string& name, at::IntArrayRef shape) const;
   /// Returns the weight on the host: in the file's dtype, or as float32 for integers.
   at::Tensor floats(const std::string& name, at::IntArrayRef shape) const;
 
   // The functions below work on a rank's part of an integer weight, or on all of it if `parts` is
-  // empty. They do not read other ranks' parts, except for values that share a word with this part,
-  // and for all groups of the inputs if an index assigns them.
-  //
-  // Returns the number of inputs that share a scale; 0 for floats, or if those inputs are not
-  // adjacent. Reads no values.
+  // empty. They do not read other ranks' parts, with two exceptions: integers that share a word
+  // with this part, and all groups of the inputs if an index assigns them.
 
-  /// Inputs that share a scale; 0 if they are not adjacent, or the weight is floating-point. Reads
-  /// no value.
+  /// Returns the number of inputs that share a scale. Returns 0 for floats, or if those inputs are
+  /// not adjacent. Reads no weights.
   std::int64_t group(const TensorPlan& part) const;
   /// Returns float32 values on the host.
   at::Tensor floats(const TensorPlan& part) const;
   /// Returns the format in which the part can stay integers. Returns nothing for floats, if the
   /// inputs of a group are not adjacent, if a group is not a multiple of 32, or for 8 bits with a
-  /// zero point other than 128. Groups are smaller than in the file if the part ends within one.
+  /// zero point other than 128. If the part ends within a group, its groups are smaller than in the
+  /// file.
   std::optional<IntegerFormat> form(const TensorPlan& part) const;
   /// Returns the part in that format. For int4, the `zeros` tensor (zero points) is always defined.
   QuantizedMatrix integers(const TensorPlan& part) const;
@@ -50,7 +49,7 @@ class StoredWeights {
  private:
   struct Plain;
   struct Window;
-  enum class Depth { shapes, zeros, values };  ///< how much is read, in ascending order
+  enum class Depth { shapes, zeros, values };  ///< how much to read, in ascending order
   std::string base(const std::string& name) const;
   Plain plain(const TensorPlan& part, Depth depth) const;
   Plain window(const std::string& name, const Window& wanted, Depth depth) const;

@@ -1,4 +1,4 @@
-// Quantization of a model, or of a rank's part of it, when it is loaded.
+// Quantizes a model, or a rank's part of it, when it is loaded.
 #pragma once
 
 #include <filesystem>
@@ -12,27 +12,29 @@ namespace anyaccel::llm {
 
 struct ParallelPlan;
 
-/// Opens a folder's weights. Throws `invalid_argument` for bits other than 0, 4 or 8, a group size
-/// that is not a multiple of 32, or quantization of weights that are already integers.
+/// Opens the weights in a folder. Throws `invalid_argument` for bits other than 0, 4 or 8, for a
+/// group size that is not a multiple of 32, or for quantization of weights that are already
+/// integers.
 StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions& options);
 
 /// Quantizes the layers' matrices and the head, one at a time. The embedding, norms, biases,
-/// routers and experts stay floats, and so do matrices without a requested_format(). A head that is
-/// tied to the embedding becomes a separate tensor. `plan`: the plan of a rank's part, or null.
+/// routers and experts stay floats. So do matrices for which requested_format() returns nothing. A
+/// head that is tied to the embedding becomes a separate tensor. `plan`: this rank's plan, or null.
 void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& options,
               const ParallelPlan* plan = nullptr);
 
 /// A file that caches the integers of a folder's model, or of a rank's part of it, between loads.
 class QuantizedFile {
  public:
-  /// The file is in ANYACCEL_MODEL_CACHE, otherwise in anyaccel/models below XDG_CACHE_HOME or
-  /// ~/.cache. Without any of these, nothing is cached. The name depends on the options, the plan,
-  /// and the path, sizes and times of the model's files.
+  /// The file is in ANYACCEL_MODEL_CACHE if that is set, otherwise in anyaccel/models below
+  /// XDG_CACHE_HOME or ~/.cache. If none of these is known, nothing is cached. The file name
+  /// depends on the options, the plan, and the path, sizes and modification times of the model's
+  /// files.
   QuantizedFile(const std::filesystem::path& folder, const LoadOptions& options,
                 const ParallelPlan* plan = nullptr);
 
-  /// Maps the file that save() wrote. Returns false if it is missing or unusable; logs a warning if
-  /// it is damaged.
+  /// Maps the file that save() wrote. Returns false if the file is missing or unusable. Logs a
+  /// warning if it is damaged.
   bool load(Weights& weights) const;
   /// Writes the file atomically. Logs a warning on failure, because the model is usable without it.
   void save(Weights& weights) const;

@@ -21,7 +21,7 @@ std::int64_t HostRandom::below(std::int64_t bound) {
   auto* source = at::check_generator<at::CPUGeneratorImpl>(generator_);
   const std::lock_guard lock(source->mutex_);
   const auto range = static_cast<std::uint64_t>(bound);
-  // Draws above the last multiple of `range` would favor small numbers; draw again.
+  // A number above the last multiple of `range` would favor small results, so draw again.
   const std::uint64_t limit = UINT64_MAX - (UINT64_MAX % range + 1) % range;
   std::uint64_t draw = source->random64();
   while (draw > limit) draw = source->random64();

@@ -1,5 +1,5 @@
 // Random numbers for weights, data order, dropout masks and sampling. All are drawn on the host, so
-// a seed gives the same numbers on every accelerator.
+// the same seed produces the same numbers on every accelerator.
 #pragma once
 
 #include <ATen/core/Generator.h>

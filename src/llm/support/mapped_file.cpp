@@ -27,13 +27,13 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   if (file->size_ > 0) {
     void* address =
         ::mmap(nullptr, file->size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
-    // Without overcommit, a writable private mapping counts as used memory and may be refused.
+    // Without overcommit, a writable private mapping counts as used memory and may fail.
     if (address == MAP_FAILED)
       address = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (address == MAP_FAILED) fail("cannot map");
     // Best effort: file systems with large folios then read the file into large pages of the page
-    // cache, where later processes find it. Large pages speed up weights that are read completely
-    // for each token.
+    // cache, which later processes reuse. Large pages speed up weights that are read completely for
+    // each token.
     ::madvise(address, file->size_, MADV_HUGEPAGE);
     file->data_ = static_cast<const std::byte*>(address);
   }

@@ -11,8 +11,8 @@ void write_npy(const std::filesystem::path& path, const at::Tensor& tensor) {
   std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
   for (const std::int64_t size : host.sizes()) header += std::to_string(size) + ", ";
   header += "), }";
-  // The preamble of 10 bytes and the header together have a multiple of 64 bytes. The header ends
-  // with a line feed.
+  // The 10-byte preamble and the header together are a multiple of 64 bytes. The header ends with a
+  // line feed.
   header.resize((header.size() + 1 + 10 + 63) / 64 * 64 - 11, ' ');
   header += '\n';
   std::string preamble = "\x93NUMPY";

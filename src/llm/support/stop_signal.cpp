@@ -10,17 +10,18 @@ namespace anyaccel::llm {
 namespace {
 
 std::atomic<bool> stopped{false};
-/// Times of the first SIGINT and the first SIGTERM in nanoseconds; 0: none yet.
+/// Times of the first SIGINT and the first SIGTERM in nanoseconds; 0: no signal yet.
 std::atomic<std::int64_t> interrupted_at{0}, terminated_at{0};
 static_assert(std::atomic<bool>::is_always_lock_free &&
                   std::atomic<std::int64_t>::is_always_lock_free,
               "a signal handler may touch nothing else");
-/// A signal to a process group (timeout, kill) reaches a rank twice: directly, and from the
-/// launcher, which cannot know that.
+/// A signal to a process group (from timeout or kill) reaches a rank twice: directly, and through
+/// the launcher, which cannot detect that the rank already has it.
 constexpr std::int64_t kSameSignal = 1'000'000'000;
 struct sigaction before_interrupt, before_terminate;
 
-/// Timer that sends the first signal again when the patience expires. Not created without a limit.
+/// Timer that sends the first signal again when the time limit expires. Not created without a
+/// limit.
 struct Deadline {
   timer_t timer{};
   bool made = false;
@@ -63,8 +64,8 @@ void on_signal(int signal, siginfo_t* info, void* /*context*/) {
   }
 }
 
-/// A signal that was ignored at program start stays ignored. nohup, and shells that start
-/// background jobs, rely on this.
+/// A signal that was ignored at program start stays ignored. nohup relies on this, and so do shells
+/// that start background jobs.
 void watch_unless_ignored(int signal, const struct sigaction& action,
                           const struct sigaction& before) {
   if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);

@@ -20,21 +20,22 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// More text than this hardly changes the counts.
+/// More text than this hardly changes the bigram counts.
 constexpr std::size_t kMaxTokens = std::size_t{1} << 25;
-/// Columns beyond the required rank, and passes over the matrix, in the randomized decomposition.
+/// Number of columns beyond the required rank, and of passes over the matrix, in the randomized
+/// decomposition.
 constexpr std::int64_t kOversampling = 8;
 constexpr int kPasses = 2;
 /// Root mean square of the embedding.
 constexpr double kEmbedding = 0.5;
-/// Component of the embedding that is the same for all tokens. The head uses it to add the
-/// frequency of each token.
+/// Component of the embedding that is equal for all tokens. The head uses it to add the frequency
+/// of each token.
 constexpr double kConstant = 2.0;
 
 /// A sparse float matrix, stored by rows.
 struct Sparse {
   std::int64_t columns;
-  std::vector<std::size_t> begins;    ///< beginning of each row, and the end
+  std::vector<std::size_t> begins;  ///< index at which each row begins, and the end of the last row
   std::vector<std::uint16_t> places;  ///< column of each value
   std::vector<float> values;
 
@@ -81,7 +82,8 @@ struct Sparse {
 };
 
 /// Counts as probabilities: P(b | a) = share[b] * exp(ratio[a, b]), up to a factor that depends on
-/// a. With Witten and Bell's estimate, the ratio is 0 for pairs that do not occur, so it is sparse.
+/// a. With Witten and Bell's estimate, the ratio is 0 for pairs that do not occur, so the matrix is
+/// sparse.
 struct Bigrams {
   std::vector<double> share;
   Sparse ratio;
@@ -120,9 +122,9 @@ Bigrams count_bigrams(std::span<const std::uint16_t> tokens, std::size_t vocabul
   return out;
 }
 
-/// Returns two factors [vocabulary, rank] whose product approximates the ratios, best for frequent
-/// tokens. Halko, Martinsson and Tropp, "Finding Structure with Randomness", SIAM Review 53(2),
-/// 2011.
+/// Returns two factors [vocabulary, rank] whose product approximates the ratios, most accurately
+/// for frequent tokens. Halko, Martinsson and Tropp, "Finding Structure with Randomness", SIAM
+/// Review 53(2), 2011.
 std::pair<at::Tensor, at::Tensor> factors(const Bigrams& bigrams, std::int64_t rank,
                                           HostRandom& random) {
   const std::size_t vocabulary = bigrams.share.size();
@@ -171,14 +173,14 @@ void start_from_bigrams(Weights& weights, const ModelConfig& config,
     share.mutable_data_ptr<float>()[i] = static_cast<float>(std::log(bigrams.share[i]));
 
   // The norm before the head would remove the length of a token's row. An additional column, which
-  // the head ignores, makes all rows equally long.
+  // the head ignores, gives all rows the same length.
   const at::Tensor squares = left.square().sum(1, /*keepdim=*/true);
   const double longest = squares.max().item<double>();
   const double length = std::sqrt(longest + kConstant * kConstant);
   const at::Tensor filler = squares.neg().add(longest).clamp_min(0).sqrt();
   const at::Tensor rest = at::zeros({vocabulary, width - 2 - rank});
   const double per_value = std::sqrt(static_cast<double>(width)) / length;
-  // Rotate the rows, so that no column is special to the optimizer.
+  // Rotate the rows, so that the optimizer treats all columns alike.
   const at::Tensor rotation = random_rotation(width, random);
   const at::Tensor rows = at::cat({left, at::full({vocabulary, 1}, kConstant), filler, rest}, 1);
   const at::Tensor head =

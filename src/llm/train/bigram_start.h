@@ -1,4 +1,4 @@
-// Initial weights from counts instead of random numbers.
+// Initial weights from bigram counts instead of random numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace anyaccel::llm {
 
-/// Sets a new model's embedding and head so that it predicts each token from the previous one like
-/// a bigram model of `tokens`, as far as the width allows. The layers initially add nothing. A
-/// short run can then learn longer dependencies.
+/// Sets a new model's embedding and head so that it predicts each token from the previous one, like
+/// a bigram model of `tokens`, as accurately as the width allows. The layers initially add nothing.
+/// A short run can then learn longer dependencies.
 ///
 /// Does nothing for models with tied embeddings or fewer than four dimensions, or if LibTorch lacks
 /// LAPACK.

@@ -10,14 +10,14 @@
 
 namespace anyaccel::llm {
 
-/// Returns the mean negative log probability, in nats, of the tokens predicted in `windows`, which
-/// have the same length of at most the context plus one. Computes `batch` windows at a time, in
-/// `dtype` under autocast unless it is float32. Uses no random numbers.
+/// Returns the mean negative log probability, in nats, of the tokens predicted in `windows`. The
+/// windows have the same length, which is at most the context plus one. Computes `batch` windows at
+/// a time, in `dtype` under autocast unless it is float32. Uses no random numbers.
 double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream,
                      std::span<const Window> windows, std::int64_t batch, c10::ScalarType dtype);
 
 /// Converts windows of tokens to windows of the same text in bytes: the predicted bytes and the
-/// byte before them. `lengths`: bytes per token.
+/// byte before them. `lengths`: number of bytes per token.
 std::vector<Window> byte_windows(std::span<const std::uint16_t> tokens,
                                  std::span<const Window> windows,
                                  const std::vector<std::uint32_t>& lengths);

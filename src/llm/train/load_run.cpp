@@ -40,7 +40,7 @@ std::string read_run_description(const fs::path& folder) {
   finish_file_group(folder);
   if (!fs::exists(folder / "trainer_state.json"))
     throw Error(ErrorCode::not_found, "train",
-                {.what = "there is no run to resume in the folder",
+                {.what = "no run to resume in the folder",
                  .got = quoted_text(folder.string()),
                  .want = "the folder of an earlier run",
                  .hint = "omit --resume to start a run"});
@@ -83,7 +83,7 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   out.seed = (*saved)["seed"].get<std::uint64_t>();
   out.dtype = parse_dtype(options.string("dtype").value_or("float32"));
   out.graph = options.boolean("graph").value_or(false);
-  // Runs saved without a vocabulary size use the vocabulary of bytes.
+  // Runs that were saved without a vocabulary size use the vocabulary of bytes.
   out.vocab_size =
       options.integer("vocab_size", kByteVocabulary, kMaxVocabulary).value_or(kByteVocabulary);
   out.batch_size = options.required_integer("batch_size", 1, kLarge);
@@ -95,7 +95,7 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   out.dropout = required_number(options, "dropout");
   out.held_out_tokens = options.required_integer("held_out_tokens", 0, kLarge);
   out.model = model_config(all["model"], (folder / "config.json").string());
-  (void)out.model.to_json();  // reject a family that cannot be saved before training it
+  (void)out.model.to_json();  // before training, reject a family that cannot be saved
   return out;
 }
 

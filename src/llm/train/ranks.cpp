@@ -19,7 +19,7 @@ BatchShare share_of_batch(std::int64_t batch, int rank, int size) {
                  .want = std::to_string(size) + " or more, one sequence per rank"});
   }
   const std::int64_t part = batch / size;
-  const std::int64_t larger = batch % size;  // number of ranks with one more sequence
+  const std::int64_t larger = batch % size;  // number of ranks that get one more sequence
   BatchShare share;
   share.begin = rank * part + std::min<std::int64_t>(rank, larger);
   share.count = part + (rank < larger ? 1 : 0);
@@ -83,8 +83,8 @@ bool Ranks::all_have(const std::vector<at::Tensor>& tensors) {
     const auto* bytes = static_cast<const unsigned char*>(host.const_data_ptr());
     for (std::size_t i = 0; i < host.nbytes(); ++i) digest = (digest ^ bytes[i]) * 0x100000001b3ULL;
   }
-  // The maximum of the complement is the complement of the minimum. All digests are equal if
-  // maximum and minimum are.
+  // The maximum of the complements is the complement of the minimum. All digests are equal if the
+  // maximum and the minimum are equal.
   const auto number = static_cast<std::int64_t>(digest);
   const auto both = at::tensor({number, ~number}, at::TensorOptions().dtype(at::kLong));
   group_->all_reduce(both, comm::ReduceOp::max);

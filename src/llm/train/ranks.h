@@ -1,4 +1,4 @@
-// The ranks that train one model, and their communication.
+// The ranks that train one model, and how they communicate.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,24 +16,24 @@ namespace anyaccel::llm {
 struct BatchShare {
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  /// Factor for the rank's mean loss, so that the mean over ranks is the mean over the batch. 1 if
-  /// all parts are equal.
+  /// Factor for the rank's mean loss, so that the mean over ranks equals the mean over the batch. 1
+  /// if all parts are equal.
   double weight = 1;
 };
 
-/// Returns a rank's part. Parts differ by at most one sequence; the first ranks have the larger
-/// parts. Throws `invalid_argument` if a rank would have none.
+/// Returns a rank's part of the batch. Parts differ by at most one sequence; the first ranks get
+/// the larger parts. Throws `invalid_argument` if a rank would get no sequence.
 BatchShare share_of_batch(std::int64_t batch, int rank, int size);
 
 /// Results of a step, equal on all ranks.
 struct StepNews {
   double loss = 0;     ///< mean over the global batch
-  double seconds = 0;  ///< by rank 0's clock
-  bool stop = false;   ///< whether a stop was requested on any rank
+  double seconds = 0;  ///< measured by rank 0
+  bool stop = false;   ///< true if a stop was requested on any rank
 };
 
-/// A single rank, or the ranks of a job started by a launcher. Only rank 0 reads and writes files
-/// other than the data.
+/// A single rank, or the ranks of a job started by a launcher. Except for the training data, only
+/// rank 0 reads and writes files.
 class Ranks {
  public:
   /// Finds the other ranks if WORLD_SIZE is above 1. Throws the errors of init_process_group().
@@ -45,15 +45,15 @@ class Ranks {
   /// Null for one rank.
   comm::ProcessGroup* group() noexcept { return group_ ? &*group_ : nullptr; }
 
-  /// Broadcasts rank 0's text or tensor values. No-op with one rank.
+  /// Broadcasts rank 0's text or tensor contents. A no-op with one rank.
   std::string from_first(std::string text);
   void from_first(const std::vector<at::Tensor>& tensors);
-  /// Combines each rank's mean loss over its share, its clock and its stop request.
+  /// Combines each rank's mean loss over its part of the batch, its clock and its stop request.
   StepNews exchange(double loss, const BatchShare& share, double seconds, bool stop);
-  /// Throws `invalid_argument` on ranks whose fingerprint differs from rank 0's.
+  /// Throws `invalid_argument` on a rank whose fingerprint differs from rank 0's.
   void check_same_data(std::uint64_t fingerprint, const std::string& source);
-  /// Returns whether the tensors have the same bits on all ranks. Collective; all ranks get the
-  /// same result. Copies one tensor at a time to the host.
+  /// Returns whether the tensors are bitwise equal on all ranks. Collective; all ranks get the same
+  /// result. Copies one tensor at a time to the host.
   bool all_have(const std::vector<at::Tensor>& tensors);
   void barrier();
 

@@ -58,7 +58,7 @@ void save_run(const fs::path& folder, const RunState& state) {
   AtomicFile& tokenizer = files.add("tokenizer.json");
   AtomicFile& tokenizer_config = files.add("tokenizer_config.json");
 
-  // Store the step in each file, to detect mixed files.
+  // Store the step in each file, so that a mix of files from different steps is detected.
   write_safetensors(weights, checkpoint_tensors(state.model.weights, state.model.config),
                     {{"format", "pt"}, {"step", step}});
   NamedTensors tensors;

@@ -1,4 +1,5 @@
-// State that a checkpoint stores in addition to the model, so that a resumed run continues exactly.
+// State that a checkpoint stores in addition to the model, so that a resumed run continues exactly
+// where it stopped.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct Progress {
   std::string tokenizer;          ///< text of tokenizer.json; "" if not yet known, or for bytes
 };
 
-/// References to all objects that are saved together.
+/// References to all objects that are saved and loaded together.
 struct RunState {
   ModelState& model;
   AdamW& optimizer;
@@ -35,20 +36,21 @@ struct RunState {
 void check_folder(const std::filesystem::path& folder);
 
 /// Writes model.safetensors, config.json, tokenizer.json, tokenizer_config.json,
-/// training_state.safetensors and trainer_state.json. All are written to disk before the first one
-/// is renamed into place. Throws `io` on failure without replacing any file.
+/// training_state.safetensors and trainer_state.json. All files are written to disk before the
+/// first one is renamed to its final name. If writing fails, throws `io` and replaces no file.
 void save_run(const std::filesystem::path& folder, const RunState& state);
 
-/// Reads the input of run_options() as text, which a rank can send to ranks that do not see the
+/// Reads the input of run_options() as text, which a rank can send to ranks that cannot access the
 /// folder. Throws `not_found` if there is no saved run.
 std::string read_run_description(const std::filesystem::path& folder);
 
-/// Returns options, including the model's, and progress of a saved run. Does not access `folder`,
-/// which only errors name. Throws `corrupt` for invalid content.
+/// Returns the options, including the model's, and the progress of a saved run. `folder` is used
+/// only in error messages and is not accessed. Throws `corrupt` for invalid content.
 TrainOptions run_options(const std::filesystem::path& folder, const std::string& description,
                          Progress& progress);
 
-/// Restores optimizer, scaler and generator. Throws `corrupt` if the files are of different steps.
+/// Restores the optimizer, scaler and generator. Throws `corrupt` if the files are from different
+/// steps.
 void load_run(const std::filesystem::path& folder, const RunState& state);
 
 }  // namespace anyaccel::llm

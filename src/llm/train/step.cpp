@@ -16,7 +16,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Eager steps before the capture, in which kernels choose their algorithms and allocators settle.
+/// Eager steps before the capture. During these steps, kernels choose their algorithms and
+/// allocators reach their final size.
 constexpr std::int64_t kWarmUpSteps = 2;
 
 std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
@@ -63,7 +64,7 @@ void StepRunner::forward_backward() {
   const auto time = tokens_.size(1) - 1;
   at::Tensor logits;
   {
-    // Graphs need autocast without its cache of converted weights, which is host state that a
+    // Graphs need autocast without its cache of converted weights. The cache is host state, which a
     // replay does not update.
     const bool mixed = options_.dtype != c10::kFloat;
     const Autocast autocast = get_accelerator().autocast(options_.dtype, mixed, !options_.graph);
@@ -79,7 +80,7 @@ void StepRunner::forward_backward() {
   if (parallel_) parallel_->finish();
 }
 
-/// The part of a step before the host must read a value.
+/// The part of a step up to the point where the host must read a value.
 void StepRunner::compute_gradients() {
   forward_backward();
   if (scaled_) {
@@ -92,8 +93,8 @@ void StepRunner::compute_gradients() {
                   .all();
   }
   norm_ = optimizer_.gradient_norm();
-  // Ranks with different numbers of threads sum in different orders. Sharing one norm keeps their
-  // weights bitwise equal.
+  // Ranks with different numbers of threads sum in different orders. Using one rank's norm keeps
+  // their weights bitwise equal.
   if (group_) group_->broadcast(norm_, 0);
   optimizer_.clip_gradients(norm_, options_.clip);
 }
@@ -118,8 +119,8 @@ void StepRunner::run_captured() {
 }
 
 void StepRunner::capture() {
-  // Some devices execute work during capture. Restore all values, so that the result is the same on
-  // all devices.
+  // Some devices execute work during a capture. Restore all tensors, so that the result is the same
+  // on all devices.
   std::vector<at::Tensor> live = optimizer_.parameters();
   const AdamW::State& state = optimizer_.state();
   live.insert(live.end(), state.exp_avg.begin(), state.exp_avg.end());

@@ -52,13 +52,13 @@ class StepRunner {
   at::Tensor tokens_;  ///< on the device, like the masks
   DropoutMasks masks_;
   at::Tensor loss_, norm_;
-  bool scaled_;  ///< fp16: the host checks the gradients before the update
+  bool scaled_;  ///< true for fp16: the host checks the gradients before the update
   /// On the device: the loss scale, and whether all gradients are finite.
   at::Tensor scale_, finite_;
   bool skipped_ = false;
   std::int64_t eager_steps_ = 0;
-  std::optional<Graph> graph_;         ///< the whole step; if scaled, until the gradients
-  std::optional<Graph> update_graph_;  ///< if scaled, the rest
+  std::optional<Graph> graph_;         ///< the whole step; if scaled_, only up to the gradients
+  std::optional<Graph> update_graph_;  ///< if scaled_, the rest of the step
 };
 
 }  // namespace anyaccel::llm

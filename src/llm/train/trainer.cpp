@@ -27,7 +27,8 @@ namespace {
 /// Default training time in minutes.
 constexpr double kMinutes = 1.0;
 
-/// Slow machines may exceed the training time by this factor to reach TrainOptions::min_steps.
+/// To reach TrainOptions::min_steps, slow machines may exceed the training time by up to this
+/// factor.
 constexpr double kPatience = 3.0;
 
 using Clock = std::chrono::steady_clock;
@@ -36,8 +37,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// With --resume, all options that affect the result come from the checkpoint, except for the
-/// training time, which may be changed.
+/// With --resume, all options that affect the result come from the checkpoint. Only the training
+/// time may be changed.
 TrainOptions effective(TrainOptions given, Progress& progress, Ranks& ranks) {
   if (given.graph && ranks.size() > 1) {
     throw Error(ErrorCode::unsupported, "train",
@@ -66,7 +67,7 @@ TrainOptions effective(TrainOptions given, Progress& progress, Ranks& ranks) {
     if (given.batch_size == 0) given.batch_size = ranks.size();
   }
   check_options(given);
-  if (given.minutes) given.min_steps = 0;  // an explicit training time is kept exactly
+  if (given.minutes) given.min_steps = 0;  // an explicit training time is a strict limit
   return given;
 }
 
@@ -124,8 +125,7 @@ struct Trainer::Impl {
                    parallel.get());
   }
 
-  /// Broadcasts the state that rank 0 loaded, except for the weights, which DataParallel
-  /// broadcasts.
+  /// Broadcasts the state that rank 0 loaded. DataParallel broadcasts the weights.
   void share_state() {
     const AdamW::State& moments = optimizer.state();
     ranks.from_first(moments.exp_avg);
@@ -170,7 +170,7 @@ struct Trainer::Impl {
     const auto needed = static_cast<std::size_t>(options.model.max_positions) + 1;
     if (train.size() >= needed && held_out.size() >= needed) return;
     throw Error(ErrorCode::invalid_argument, "load_data",
-                {.what = "there is too little text",
+                {.what = "too little text",
                  .got = std::to_string(train.size()) + " tokens to train on, " +
                         std::to_string(held_out.size()) + " held out",
                  .want = "at least " + std::to_string(needed) + " of each",
@@ -208,7 +208,7 @@ struct Trainer::Impl {
 
   RunState run_state() { return {*model->state(), optimizer, scaler, random, options, progress}; }
 
-  /// Every rank draws the whole batch and takes its part, so that the generators' states do not
+  /// Every rank draws the whole batch and uses its own part, so that the generators' states do not
   /// depend on the number of ranks.
   at::Tensor draw_batch() {
     const auto length = static_cast<std::size_t>(options.model.max_positions + 1);
@@ -234,7 +234,7 @@ struct Trainer::Impl {
     return masks;
   }
 
-  /// Returns the completed share of the run after `elapsed` seconds and progress.step steps.
+  /// Returns the completed fraction of the run after `elapsed` seconds and progress.step steps.
   double share(double elapsed) const {
     const double by_time = elapsed / (60.0 * options.minutes.value_or(kMinutes));
     if (options.steps) {
@@ -248,7 +248,7 @@ struct Trainer::Impl {
     return std::max(std::min(by_time, by_steps), by_time / kPatience);
   }
 
-  /// Returns the seconds until the run ends, at `rate` steps per second.
+  /// Returns the remaining seconds of the run at `rate` steps per second.
   double seconds_left(double rate) const {
     const auto step = static_cast<double>(progress.step);
     const double by_time = 60.0 * options.minutes.value_or(kMinutes) - progress.seconds;
@@ -371,7 +371,7 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, S
     result.tokens_per_second = tokens * static_cast<double>(result.losses.size()) / result.seconds;
   }
   if (!result.interrupted && run.ranks.first()) run.evaluate(result);
-  // If other ranks exited early, a launcher could end rank 0 while it writes.
+  // If the other ranks exited early, a launcher could end rank 0 while it writes.
   run.ranks.barrier();
   return result;
 }

@@ -33,8 +33,8 @@ void require_memory(const at::Tensor& tensor) {
                  .want = "a dense tensor on the host or a device"});
 }
 
-/// The tensor used for I/O. Data to be written is copied now; on a device, after the work in its
-/// current stream.
+/// Returns the tensor that is used for I/O. Data to be written is copied immediately; on a device,
+/// the copy follows the work in the current stream.
 at::Tensor host_tensor(const at::Tensor& tensor, bool write) {
   const bool direct =
       tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
@@ -129,7 +129,7 @@ std::shared_ptr<Engine> AsyncIOHandle::engine() const {
 }
 
 void AsyncIOHandle::close() {
-  std::shared_ptr<Engine> last;  // destroyed last, even if a statement throws
+  std::shared_ptr<Engine> last;  // destroyed last, even if a statement below throws
   {
     const std::lock_guard lock(mutex_);
     if (engine_ == nullptr) return;
@@ -164,11 +164,11 @@ Operation AsyncIOHandle::begin(const at::Tensor& tensor,
   auto file = open();
   out.path = file->path();
   out.offset = offset;
-  // A write only reads the memory, but the engine uses one pointer type for both directions.
+  // A write only reads the memory, but the engine uses the same pointer type for reads and writes.
   auto* memory = static_cast<char*>(write ? const_cast<void*>(host.const_data_ptr())
                                           : host.mutable_data_ptr());
-  // Keep the storage and not the tensor, which may get another storage (`tensor.data = ...`) during
-  // the transfer.
+  // Keep the storage alive instead of the tensor, because the tensor may get a different storage
+  // (`tensor.data = ...`) during the transfer.
   out.request = out.engine->start({.file = std::move(file),
                                    .write = write,
                                    .memory = memory,
@@ -191,13 +191,13 @@ std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string
     pending_.push_back(std::move(operation));
     return 0;
   }
-  // Like DeepSpeed, also finish and count the operations that were started before.
+  // Like DeepSpeed, also finish and count the operations that were started earlier.
   std::int64_t before = 0;
   std::exception_ptr earlier;
   try {
     before = wait();
   } catch (...) {
-    earlier = std::current_exception();  // the operation started here must not be left running
+    earlier = std::current_exception();  // rethrown after the operation above has finished
   }
   operation.finish();
   if (earlier) std::rethrow_exception(earlier);

@@ -1,4 +1,4 @@
-// The handle for Python and C++: the I/O engine for tensors.
+// The asynchronous I/O handle for Python and C++, which uses the I/O engine with tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,29 +18,30 @@ namespace anyaccel::ops::aio {
 struct Operation {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<Request> request;
-  /// Data that finish() needs. Tensors are set only if finish() uses them; the engine keeps the
+  /// Data that finish() needs. The tensors are set only if finish() uses them; the engine keeps the
   /// memory alive.
-  at::Tensor tensor;  ///< the caller's tensor, if the data has to be copied to it
-  at::Tensor host;    ///< contiguous host tensor, for that copy and for validation
-  c10::VariableVersion version{c10::VariableVersion::DISABLED};  ///< of the tensor read into
+  at::Tensor tensor;  ///< the caller's tensor, if data must be copied to it
+  at::Tensor host;    ///< contiguous host tensor for this copy and for validation
+  c10::VariableVersion version{c10::VariableVersion::DISABLED};  ///< of the destination tensor
   bool validate = false;
   std::string path;
   std::int64_t offset = 0;
 
-  /// Waits, copies data read to the caller's tensor (on a device, in its current stream), and
-  /// validates. Throws the first error.
+  /// Waits for the request, copies data that was read to the caller's tensor (on a device, in the
+  /// current stream), and validates it. Throws the first error.
   void finish();
 };
 
-/// A single transfer with its own wait().
+/// A single transfer that can be waited for on its own.
 class AsyncIORequest final : public torch::CustomClassHolder {
  public:
   explicit AsyncIORequest(Operation operation) : operation_(std::move(operation)) {}
   void wait();
   bool done() const { return operation_.request->done(); }
   void cancel() { operation_.request->cancel(); }
-  /// For callers that abandon the request: if the handle itself is gone, lets its threads end, and
-  /// waits for that.
+  /// Drops this request's reference to the engine, for callers that abandon the request. If the
+  /// handle is already destroyed and this was the last reference, stops the engine's threads and
+  /// waits for them.
   void release();
 
  private:
@@ -72,26 +73,27 @@ class AsyncIOHandle final : public torch::CustomClassHolder {
                                            bool write, std::int64_t offset);
   std::int64_t wait();
   void cancel();
-  /// Waits and ends the threads. Afterwards everything except getters throws `invalid_state`. A
-  /// second call does nothing.
+  /// Waits for all operations and stops the threads. Afterwards, all functions except the getters
+  /// throw `invalid_state`. Calling it again is a no-op.
   void close();
 
  private:
-  /// Throws `invalid_state` if the handle is closed, or in a forked child.
+  /// Throws `invalid_state` if the handle is closed or if this is a forked child.
   std::shared_ptr<Engine> engine() const;
-  /// Opens the file after all other checks, so that an invalid call does not create an empty file.
+  /// Opens the file only after all other checks, so that an invalid call does not create an empty
+  /// file.
   Operation begin(const at::Tensor& tensor, const std::function<std::unique_ptr<File>()>& open,
                   bool write, bool validate, std::int64_t offset);
 
   Options options_;
   std::string queue_name_;
   std::string queue_reason_;
-  std::mutex waiting_;  // held by the collecting thread, so that all operations are finished when
-                        // any wait() returns
+  // Held by the collecting thread, so that all operations are finished when any wait() returns.
+  std::mutex waiting_;
   mutable std::mutex mutex_;
-  std::shared_ptr<Engine> engine_;  // null if closed
+  std::shared_ptr<Engine> engine_;  // null if the handle is closed
   std::vector<Operation> pending_;
-  std::vector<std::shared_ptr<Request>> awaited_;  // of a wait() in progress, for cancel()
+  std::vector<std::shared_ptr<Request>> awaited_;  // requests of a wait() in progress, for cancel()
 };
 
 }  // namespace anyaccel::ops::aio

@@ -1,4 +1,4 @@
-// torch.classes.anyaccel.AsyncIOHandle and torch.ops.anyaccel.{aio_read, aio_write,
+// Registers torch.classes.anyaccel.AsyncIOHandle and torch.ops.anyaccel.{aio_read, aio_write,
 // deepspeed_memcpy}.
 #include <torch/library.h>
 
@@ -73,7 +73,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
       .def("wait", &AsyncIOHandle::wait)
       .def("cancel", &AsyncIOHandle::cancel)
       .def("close", &AsyncIOHandle::close);
-  // One kernel for all devices, so that device tensors are not first copied to the host.
+  // Use one kernel for all devices, so that torch does not copy device tensors to the host first.
   const auto key = c10::DispatchKey::CompositeExplicitAutograd;
   const std::string how =
       "str filename, int block_size, int queue_depth, bool single_submit, bool overlap_events, "

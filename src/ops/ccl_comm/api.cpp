@@ -24,12 +24,13 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
   return load_op<Signature>("CCLCommBuilder", name);
 }
 
-/// First character of a rank's message to the others: whether it can use oneCCL. If so, its process
-/// follows, and on rank 0 also the address; if not, the reason.
+/// First character of the message in which a rank tells the other ranks whether it can use oneCCL.
+/// If so, it is followed by the rank's process token and, on rank 0, the address; otherwise by the
+/// reason.
 constexpr char kCan = '+';
 constexpr char kCannot = '-';
 
-/// The scope in which process numbers are unique: the running system and the PID namespace.
+/// Returns the scope in which process ids are unique: the boot of the system and the PID namespace.
 std::string numbering() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -37,7 +38,7 @@ std::string numbering() {
   return boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
-/// "number scope random", unique for each process on any machine.
+/// Returns "<process id> <scope> <random number>", which is unique across all machines.
 std::string process_token() {
   static const auto random = (std::uint64_t{std::random_device()()} << 32) | std::random_device()();
   return std::to_string(::getpid()) + " " + numbering() + " " + std::to_string(random);
@@ -59,7 +60,7 @@ std::vector<std::uint8_t> own_word(int rank) {
   return {out.begin(), out.end()};
 }
 
-/// Reads a rank's message. A missing key is reported as `timeout`.
+/// Reads a rank's message. Throws `timeout` if the rank has not sent it.
 std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
   try {
     return store.get("ccl/" + std::to_string(rank));
@@ -84,7 +85,8 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
                  .got = "rank " + std::to_string(rank) + " of " + std::to_string(size)});
   static std::atomic<int> last{0};
   name_ = "anyaccel_ccl_comm_" + std::to_string(++last);
-  // Exchange the status first: with one rank missing, oneCCL would block the others.
+  // Exchange the ranks' status first, because oneCCL would block all ranks if one of them were
+  // missing.
   store->set("ccl/" + std::to_string(rank), own_word(rank));
   std::string first;
   std::set<std::string> processes;

@@ -1,4 +1,4 @@
-// oneCCL's collectives on host tensors, as torch operators.
+// Registers oneCCL's collectives on host tensors as torch operators.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -50,7 +50,7 @@ struct Reduction {
 Reduction reduction(const char* where, const std::string& name, c10::ScalarType type) {
   const bool truth = type == at::kBool;
   if (name == "avg" && c10::isFloatingType(type)) return {::ccl::reduction::sum, true};
-  // As in NCCL, the sum of booleans is their logical OR.
+  // As in NCCL, the sum of booleans is a logical OR.
   if (name == "sum") return {truth ? ::ccl::reduction::max : ::ccl::reduction::sum, false};
   if (name == "product") return {truth ? ::ccl::reduction::min : ::ccl::reduction::prod, false};
   if (name == "min") return {::ccl::reduction::min, false};
@@ -61,7 +61,8 @@ Reduction reduction(const char* where, const std::string& name, c10::ScalarType 
                .want = "sum, product, min, max, or avg with a floating-point dtype"});
 }
 
-/// Returns the tensor itself if it is contiguous host memory, otherwise a copy that is.
+/// Returns the tensor itself if it is contiguous and in host memory, and otherwise a contiguous
+/// copy in host memory.
 Tensor host(const Tensor& from) {
   if (from.is_cpu() && from.is_contiguous() && !from.is_conj() && !from.is_neg()) return from;
   auto copy = at::empty(from.sizes(), from.options().device(at::kCPU));
@@ -105,7 +106,7 @@ void reduce_(const Tensor& self, std::int64_t destination, const std::string& op
   check_rank(kWhere, *comm, destination);
   const auto plain = host(self);
   if (plain.numel() == 0) return;
-  // A separate result, because the input of other ranks must not receive partial sums.
+  // Use a separate result, because partial sums must not be written to the inputs of other ranks.
   const auto result = at::empty_like(plain);
   comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
     return ::ccl::reduce(plain.const_data_ptr(), result.mutable_data_ptr(),
@@ -171,7 +172,7 @@ Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::stri
   return result.to(self.device());
 }
 
-/// Rows per rank; an empty list means an equal split.
+/// Returns the number of rows of each rank. An empty list of splits means an equal split.
 std::vector<std::int64_t> rows_of(std::int64_t rows, c10::IntArrayRef splits, std::int64_t size) {
   if (!splits.empty()) return splits.vec();
   return std::vector<std::int64_t>(static_cast<std::size_t>(size), rows / size);

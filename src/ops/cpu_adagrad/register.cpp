@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.{create_adagrad, adagrad_update, ...}: checks, threading, and the
-// list of optimizers.
+// Registers torch.ops.anyaccel.{create_adagrad, adagrad_update, ...}: argument checks, threading
+// and the list of optimizers.
 #include <cstdio>
 
 #include "ops/cpu_adagrad/step.h"
@@ -76,7 +76,7 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
 }
 
 // An optimizer step is not differentiable. Without this fallthrough, torch's fallback would box the
-// arguments to report that.
+// arguments only to report this.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("adagrad_update", torch::CppFunction::makeFallthrough());
   m.impl("adagrad_update_list", torch::CppFunction::makeFallthrough());

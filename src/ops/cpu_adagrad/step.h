@@ -1,4 +1,4 @@
-// One step of Adagrad over tensors in host memory.
+// One Adagrad step on tensors in host memory.
 #pragma once
 
 #include "kernels/optimizer/adagrad.h"

@@ -52,8 +52,7 @@ void CPUAdam::rollback(at::TensorList params, at::TensorList grads, at::TensorLi
                        at::TensorList exp_avg_sq) {
   static const auto op = adam_op<UpdateList>("adam_rollback_list");
   constexpr const char* where = "CPUAdam::rollback";
-  if (steps_ < 1)
-    throw Error(ErrorCode::invalid_state, where, {.what = "there is no step to undo"});
+  if (steps_ < 1) throw Error(ErrorCode::invalid_state, where, {.what = "no step to undo"});
   const CPUAdamOptions& o = options_;
   calling(where, [&] {
     op.call(id_, steps_, o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.bias_correction, params,

@@ -1,4 +1,4 @@
-// Threads pinned to given CPUs that together run one loop at a time.
+// A pool of threads that are pinned to given CPUs and together execute one loop at a time.
 #pragma once
 
 #include <pthread.h>
@@ -14,13 +14,12 @@
 
 namespace anyaccel::ops {
 
-/// Only one thread at a time may call run(). The threads belong to this process; a forked child has
-/// none.
+/// Only one thread at a time may call run(). Forked children do not inherit the threads.
 class PinnedPool {
  public:
   using Range = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-  /// Creates a thread for each CPU, or one unpinned thread if the list is empty.
+  /// Creates one thread per CPU, or one unpinned thread if the list is empty.
   explicit PinnedPool(std::vector<std::int64_t> processors) {
     if (processors.empty()) processors.push_back(-1);
     count_ = static_cast<std::int64_t>(processors.size());
@@ -39,7 +38,7 @@ class PinnedPool {
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  /// Splits [0, total) among the threads and returns when all are done.
+  /// Divides [0, total) among the threads and returns when all of them are done.
   void run(std::int64_t total, const Range& range) {
     std::unique_lock lock(mutex_);
     range_ = &range;
@@ -56,8 +55,8 @@ class PinnedPool {
       cpu_set_t set;
       CPU_ZERO(&set);
       CPU_SET(static_cast<std::size_t>(processor), &set);
-      pthread_setaffinity_np(pthread_self(), sizeof set,
-                             &set);  // if this fails, the thread stays unpinned
+      // If this fails, the thread remains unpinned.
+      pthread_setaffinity_np(pthread_self(), sizeof set, &set);
     }
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);
@@ -67,7 +66,7 @@ class PinnedPool {
       seen = round_;
       const Range& range = *range_;
       const std::int64_t part =
-          ((total_ + count_ - 1) / count_ + 63) / 64 * 64;  // threads do not share cache lines
+          ((total_ + count_ - 1) / count_ + 63) / 64 * 64;  // threads must not share cache lines
       const std::int64_t begin = std::min(total_, index * part);
       const std::int64_t end = std::min(total_, begin + part);
       lock.unlock();

@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.{create_adam, adam_update, ...}: checks, threading, and the list of
-// optimizers.
+// Registers torch.ops.anyaccel.{create_adam, adam_update, ...}: argument checks, threading and the
+// list of optimizers.
 #include <cstdio>
 
 #include "ops/cpu_adam/zenflow.h"
@@ -10,7 +10,7 @@
 namespace anyaccel::ops {
 namespace {
 
-OptimizerIds<bool>& optimizers() {  // value: whether weight decay is decoupled
+OptimizerIds<bool>& optimizers() {  // the value is whether weight decay is decoupled
   static auto* instance = new OptimizerIds<bool>;
   return *instance;
 }
@@ -91,7 +91,7 @@ void create_adam(std::int64_t id, double lr, double beta1, double beta2, double 
 
 void destroy_adam(std::int64_t id) { optimizers().remove(id); }
 
-// ZenFlow: a pool keeps the tensors that it updates alive.
+// ZenFlow. Each pool keeps the tensors alive that it updates.
 std::int64_t zenflow_adam_create(std::int64_t id, at::IntArrayRef affinity) {
   return zenflow_create(optimizers().get("zenflow_adam_create", id), affinity.vec());
 }
@@ -128,7 +128,7 @@ void zenflow_adam_submit(std::int64_t control, std::int64_t now_state, std::int6
   if (beta1.size() != groups || beta2.size() != groups || eps.size() != groups ||
       weight_decay.size() != groups || bias_correction.size() != groups)
     fail_argument(where, "the lists differ in length",
-                  "other lengths than lr's " + std::to_string(groups), "equal lengths");
+                  "lengths other than lr's " + std::to_string(groups), "equal lengths");
   std::vector<AdamOptions> options;
   for (std::size_t i = 0; i < groups; ++i) {
     options.push_back(
@@ -192,7 +192,7 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
 }
 
 // An optimizer step is not differentiable. Without this fallthrough, torch's fallback would box the
-// arguments to report that.
+// arguments only to report this.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("adam_update", torch::CppFunction::makeFallthrough());
   m.impl("adam_rollback", torch::CppFunction::makeFallthrough());

@@ -30,8 +30,8 @@ namespace anyaccel::ops {
 namespace {
 
 constexpr std::int64_t max_groups = 1024;
-constexpr std::uint64_t control_magic =
-    0x616e796163636c31;  // marks a block initialized by zenflow_control_init()
+// Marks blocks that zenflow_control_init() has initialized.
+constexpr std::uint64_t control_magic = 0x616e796163636c31;
 
 enum class Command { step, exit };
 
@@ -40,12 +40,13 @@ struct GroupNumbers {
   bool bias_correction;
 };
 
-/// Lives in memory mapped by both processes. `ready` and `done` order all other accesses.
+/// Control block in memory that both processes map. The semaphores `ready` and `done` order all
+/// other accesses.
 struct Control {
   std::uint64_t magic;
   pid_t trainer;
-  std::uint64_t trainer_start;  ///< detects reuse of the trainer's process number
-  std::atomic<bool> asked;  ///< a step was submitted but not waited for; used by the trainer only
+  std::uint64_t trainer_start;  ///< detects reuse of the trainer's process id
+  std::atomic<bool> asked;  ///< a submitted step has not been waited for; used only by the trainer
   sem_t ready;
   sem_t done;
   Command command;
@@ -55,12 +56,12 @@ struct Control {
   GroupNumbers numbers[max_groups];
 };
 
-/// Start time of a process in clock ticks since boot; 0 if the process does not exist.
+/// Returns the start time of a process in clock ticks since boot, or 0 if the process has exited.
 std::uint64_t start_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
-  // The name may contain any character, including parentheses. The state follows as field 3, the
-  // start time is field 22.
+  // The process name may contain any character, including parentheses. It is followed by the state
+  // (field 3); the start time is field 22.
   std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string field;
   if (!(fields >> field) || field == "Z" || field == "X") return 0;
@@ -68,7 +69,7 @@ std::uint64_t start_of(pid_t process) {
   return fields ? std::strtoull(field.c_str(), nullptr, 10) : 0;
 }
 
-/// Waits for a step. Returns false if the trainer has ended.
+/// Waits for the next step. Returns false if the trainer has exited.
 bool next_step(Control& control) {
   for (;;) {
     timespec until{};
@@ -82,7 +83,7 @@ bool next_step(Control& control) {
 Control* control_at(const char* where, std::int64_t address, bool initialised = true) {
   if (address == 0 || address % alignof(Control) != 0)
     fail_argument(where, "the address of the control block is invalid", std::to_string(address),
-                  "that of zenflow_adam_ctrl_size() bytes, aligned to 8");
+                  "the address of zenflow_adam_ctrl_size() bytes, aligned to 8 bytes");
   auto* control = reinterpret_cast<Control*>(address);
   if (initialised && control->magic != control_magic)
     fail_argument(where, "the control block is not initialized", "other bytes",

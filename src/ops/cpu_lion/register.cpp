@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.{create_lion, lion_update, ...}: checks, threading, and the list of
-// optimizers.
+// Registers torch.ops.anyaccel.{create_lion, lion_update, ...}: argument checks, threading and the
+// list of optimizers.
 #include <cstdio>
 
 #include "ops/shared/lion_step.h"
@@ -75,7 +75,7 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
 }
 
 // An optimizer step is not differentiable. Without this fallthrough, torch's fallback would box the
-// arguments to report that.
+// arguments only to report this.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("lion_update", torch::CppFunction::makeFallthrough());
   m.impl("lion_update_list", torch::CppFunction::makeFallthrough());

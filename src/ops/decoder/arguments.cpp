@@ -19,7 +19,7 @@ Format format_of(Element element) {
 
 bool is_given(const std::optional<Tensor>& tensor) { return tensor && tensor->defined(); }
 
-/// Reads the flat list of weights.
+/// Reads the op's flat list of weights in order.
 class Weights {
  public:
   Weights(const OptionalTensors& list, const Tensor& first) : list_(list), first_(first) {}
@@ -42,7 +42,7 @@ class Weights {
     return {kind, weight, values(name, count), eps};
   }
 
-  /// A projection of `inputs`, or nothing if the weight is absent.
+  /// Reads a projection with `inputs` inputs. Returns nullopt if the weight is absent.
   std::optional<Linear> part(const char* name, std::int64_t inputs) {
     const auto weight = take(), scales = take(), zeros = take();
     if (!is_given(weight)) {
@@ -72,7 +72,7 @@ class Weights {
   std::size_t at_ = 0;
 };
 
-/// Outputs [begin, begin + count) of a part.
+/// Returns the outputs [begin, begin + count) of a projection.
 Linear rows_of(const Linear& part, std::int64_t begin, std::int64_t count) {
   Linear out = part;
   Matrix& m = out.matrix;
@@ -108,7 +108,7 @@ Cache make_cache(const Decoder& d, const Segment& segment, const Tensor& keys, c
   return cache;
 }
 
-/// Sets which query heads share a key head.
+/// Sets which query heads share each key head.
 void set_groups(const DecoderConfig& config, Decoder& d) {
   if (config.heads_per_kv_head == 0) {
     if (d.heads % d.kv_heads)
@@ -126,7 +126,7 @@ void set_groups(const DecoderConfig& config, Decoder& d) {
                   std::to_string(d.key_head(d.heads - 1) + 1) + " key heads");
 }
 
-/// Sets how the pass all-reduces the results of the ranks.
+/// Sets how the partial results of the ranks are all-reduced.
 void set_sum(const DecoderArguments& g, const DecoderConfig& config, Decoder& d) {
   const bool sums = config.sum_attention || config.sum_feed_forward;
   if (sums == g.sum_group.empty() || (sums && config.part != DecoderConfig::Part::whole))
@@ -147,13 +147,14 @@ void set_sum(const DecoderArguments& g, const DecoderConfig& config, Decoder& d)
   d.sum.feed_forward = config.sum_feed_forward;
 }
 
-/// `layers`: number of layers, for each of which every segment has caches.
+/// Creates the segments and checks their caches. `layers` is the number of layers; every segment
+/// has caches for each of them.
 std::vector<Segment> make_segments(const DecoderArguments& g, std::size_t layers) {
   std::vector<Segment> segments;
   std::int64_t begin = 0;
   for (std::size_t s = 0; s < g.rows.size(); ++s) {
-    Segment segment{layers ? g.past[s] : 0, begin, g.rows[s],
-                    0};  // without layers there is no attention
+    // Without layers, there is no attention and no past.
+    Segment segment{layers ? g.past[s] : 0, begin, g.rows[s], 0};
     if (segment.rows < 1 || segment.rows > g.x.size(0) - begin)
       fail_argument(where, "rows does not match x", c10::str(g.rows),
                     "positive numbers with the sum " + std::to_string(g.x.size(0)));
@@ -178,7 +179,7 @@ std::vector<Segment> make_segments(const DecoderArguments& g, std::size_t layers
   return segments;
 }
 
-/// Reads the dense feed-forward part, if the layer has one.
+/// Reads the dense feed-forward part of a layer, if it has one.
 void add_feed_forward(Decoder& d, Weights& weights, DecoderLayer& layer) {
   const auto gate = weights.part("a gate", d.hidden);
   const auto up = weights.part("an up projection", d.hidden);
@@ -205,7 +206,7 @@ void add_feed_forward(Decoder& d, Weights& weights, DecoderLayer& layer) {
   layer.down = weights.one("a down projection", d.inner, d.hidden);
 }
 
-/// A floating-point matrix, with all dimensions but the last one flattened.
+/// Returns a floating-point matrix. All dimensions except the last one are flattened.
 Matrix float_matrix(const char* name, const std::optional<Tensor>& tensor, at::IntArrayRef sizes,
                     const Tensor& first) {
   if (!is_given(tensor) || tensor->sizes() != sizes)
@@ -384,7 +385,7 @@ DecoderCall make_decoder(const DecoderArguments& g) {
   }
   Weights weights(g.weights, g.x);
   d.layers.reserve(layers);
-  d.inner = -1;  // unknown until a layer has a feed-forward part
+  d.inner = -1;  // unknown until a layer with a feed-forward part is read
   for (std::size_t i = 0; i < layers; ++i) {
     const bool head_norms = d.head_norms;
     d.layers.push_back(make_layer(g, config, d, weights, i));

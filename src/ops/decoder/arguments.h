@@ -1,6 +1,6 @@
-// Checks the arguments of inference_decode and converts them for the kernels. After the checks, no
-// arguments can make the kernels access memory outside of the tensors. All tensors must be on one
-// device, of any kind.
+// Validates the arguments of inference_decode and converts them for the kernels. The checks ensure
+// that the kernels cannot access memory outside of the tensors. All tensors must be on the same
+// device, which may be of any type.
 #pragma once
 
 #include <optional>
@@ -17,13 +17,13 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensors = c10::List<std::optional<Tensor>>;
 
-/// The op's arguments. The decoder made from them points into these tensors.
+/// The op's arguments. The decoder that is made from them points into these tensors.
 struct DecoderArguments {
   const Tensor& x;
   const OptionalTensors& weights;
   at::TensorList keys, values;  ///< one per segment and layer, grouped by segment
   at::TensorList angles;
-  at::IntArrayRef past, rows;  ///< of each segment
+  at::IntArrayRef past, rows;  ///< one per segment
   at::IntArrayRef config;      ///< result of pack_decoder_config()
   const std::optional<Tensor>& logits;
   const std::optional<Tensor>& change;
@@ -36,14 +36,14 @@ struct DecoderCall {
   Half half;
 };
 
-/// Throws c10::ValueError, which names the argument, if an argument is invalid.
+/// Throws c10::ValueError with the name of the argument if an argument is invalid.
 DecoderCall make_decoder(const DecoderArguments& arguments);
 
 /// Throws c10::ValueError unless the tensor is contiguous and on the device of `first`.
 void check_whole(const char* where, const char* name, const Tensor& tensor, const Tensor& first);
 
-/// A weight [outputs, inputs], with scales and zeros if it is an integer tensor, on the device of
-/// `first`.
+/// Returns the matrix of a weight [outputs, inputs], which must be on the device of `first`.
+/// Integer weights have scales, and may have zeros.
 Matrix make_matrix(const char* where, const char* name, const Tensor& weight,
                    const std::optional<Tensor>& scales, const std::optional<Tensor>& zeros,
                    const Tensor& first);

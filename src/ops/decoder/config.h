@@ -1,4 +1,4 @@
-// Unpacks and checks the argument `config` of inference_decode.
+// Unpacks and validates the argument `config` of inference_decode.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace anyaccel::ops {
 
-// The public header and the kernels declare the same limits and enumerations.
+// The public header and the kernels must declare the same limits and enumerations.
 static_assert(max_decode_rows == max_rows && max_decode_prompt_rows == max_prefill_rows &&
               max_decode_head_dim == max_head_dim);
 static_assert(static_cast<int>(DecoderConfig::Norm::layer) == static_cast<int>(NormKind::layer));

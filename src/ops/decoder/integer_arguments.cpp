@@ -62,7 +62,7 @@ LinearArguments linear_arguments(const Tensor& given_x, const Tensor& weight,
     fail_argument(op, "x has the wrong shape", words(given_x),
                   "[..., " + std::to_string(m.inputs) + "]");
   element_of(op, "x", given_x);
-  // A call of to() that changes nothing costs as much as a small product's arithmetic.
+  // Even if it changes nothing, a call of to() costs as much as the arithmetic of a small product.
   const Tensor x =
       (given_x.scalar_type() == at::kFloat ? given_x : given_x.to(at::kFloat)).contiguous();
   if (bias && bias->defined()) {
@@ -75,7 +75,7 @@ LinearArguments linear_arguments(const Tensor& given_x, const Tensor& weight,
 }
 
 Tensor linear_result(const LinearArguments& arguments, const Tensor& x, const Arguments& bias) {
-  if (arguments.matrix.inputs == 0) arguments.out.zero_();  // a sum of nothing
+  if (arguments.matrix.inputs == 0) arguments.out.zero_();  // an empty sum
   if (bias && bias->defined()) arguments.out.add_(*bias);
   return x.scalar_type() == at::kFloat ? arguments.out : arguments.out.to(x.scalar_type());
 }

@@ -1,4 +1,5 @@
-// Registers torch.ops.anyaccel.inference_decode: schema, checks, threads, meta kernel.
+// Registers torch.ops.anyaccel.inference_decode: schema, argument checks, threading and meta
+// kernel.
 #include "ATen/ops/empty.h"
 #include "ATen/ops/to.h"
 #include "kernels/decoder/panels.h"
@@ -42,8 +43,8 @@ constexpr const char* decode_schema =
     "int[] past, int[] rows, int[] config, Tensor(d!)? logits=None, Tensor(e!)? change=None, str "
     "sum_group='') -> ()";
 
-/// The largest number of rows per call for which this op is faster than LibTorch's products, for a
-/// model of this dtype.
+/// Returns the largest number of rows per call for which this op is faster than LibTorch's
+/// products, for a model of the given dtype.
 std::int64_t decode_rows(at::ScalarType dtype) {
   const Element model = dtype == at::kBFloat16 ? Element::bf16
                         : dtype == at::kHalf   ? Element::fp16

@@ -22,8 +22,8 @@ void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys
   if (decoder.sum.add_up)
     fail_argument(op, "sum_group requires host memory", "'" + sum_group + "'", "an empty name",
                   "use part to compute half a layer per call");
-  // Freed before the kernels have run, which is safe: torch's allocator reuses the memory only for
-  // later work on the same stream.
+  // The tensor is freed before the kernels have run. This is safe, because torch's allocator reuses
+  // the memory only for later work on the same stream.
   const Tensor scratch =
       empty({cuda_decoder_scratch(decoder)}, x.options().dtype(at::kByte).requires_grad(false));
   float* const out =

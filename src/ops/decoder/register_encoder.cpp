@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.inference_pack and inference_encode: schemas, checks, threads, meta
-// kernels.
+// Registers torch.ops.anyaccel.inference_pack and inference_encode: schemas, argument checks,
+// threading and meta kernels.
 #include "kernels/decoder/encoder.h"
 #include "kernels/decoder/panels.h"
 #include "ops/decoder/arguments.h"
@@ -48,7 +48,7 @@ void pack(const Tensor& weight, const Tensor& packed) {
   });
 }
 
-/// A packed matrix and its bias.
+/// Returns a packed matrix with its bias.
 PackedMatrix packed_matrix(const char* name, const Tensor& panels, const Tensor& bias,
                            std::int64_t outputs, std::int64_t inputs) {
   constexpr const char* op = "inference_encode";

@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.inference_quantize, inference_dequantize and inference_linear:
-// schemas, checks, threads, meta kernels.
+// schemas, argument checks, threading and meta kernels.
 #include "kernels/common/team.h"
 #include "kernels/decoder/integers.h"
 #include "ops/decoder/integer_arguments.h"
@@ -14,7 +14,8 @@ constexpr std::int64_t task_values = 256 * 1024;
 constexpr std::int64_t task_bytes = 64 * 1024;
 constexpr std::int64_t rows_at_once = 16;
 
-/// Calls function(begin, end) for pieces of [0, count) that begin at multiples of `step`.
+/// Calls function(begin, end) for consecutive ranges of [0, count). Each range begins at a multiple
+/// of `step`.
 template <typename Function>
 void in_pieces(std::int64_t count, std::int64_t step, const Function& function) {
   parallel_tasks((count + step - 1) / step, task_threads(), [&](std::int64_t task, std::int64_t) {
@@ -79,8 +80,8 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Arguments& scal
       16, std::min(task_bytes / std::max<std::int64_t>(1, row_of_weight), by_threads) / 16 * 16);
   const std::int64_t tasks = (m.outputs + step - 1) / step,
                      threads = std::clamp<std::int64_t>(tasks, 1, allowed);
-  const bool alone =
-      rows == 1;  // each thread then prepares the row itself, which is cheaper than a barrier
+  // With a single row, each thread prepares the row itself, because that is cheaper than a barrier.
+  const bool alone = rows == 1;
   const Tensor scratch = empty({(alone ? threads : std::min(rows, rows_at_once)) * row_bytes + 64},
                                at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
@@ -88,8 +89,8 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Arguments& scal
   const auto* from = arguments.x.const_data_ptr<float>();
   auto* to = arguments.out.mutable_data_ptr<float>();
   const Isa isa = best_isa();
-  // Each thread of a team gets one contiguous range. If adjacent tasks belonged to different
-  // threads, the data prefetched past each task's end would be read twice.
+  // Use a team, in which each thread gets one contiguous range of tasks. If adjacent tasks ran on
+  // different threads, data that is prefetched past the end of each task would be read twice.
   run_team(threads, [&](Team& team) {
     for (std::int64_t row = 0; row < rows; row += rows_at_once) {
       const std::int64_t count = std::min(rows_at_once, rows - row);

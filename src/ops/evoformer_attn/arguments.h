@@ -1,4 +1,4 @@
-// Arguments of Evoformer attention, their checks, and the layout of heads in memory.
+// Arguments of Evoformer attention, their checks, and the memory layout of heads.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct EvoformerArguments {
 
 constexpr const char* evoformer_where = "evoformer_attention";
 
-/// Checks that also work for symbolic shapes.
+/// Checks that also work with symbolic shapes.
 inline void check_kinds(const EvoformerArguments& g) {
   constexpr const char* where = evoformer_where;
   if (g.q.dim() < 4)
@@ -76,14 +76,15 @@ inline void check_arguments(const EvoformerArguments& g) {
   if (is_given(g.bias2)) check("bias2", *g.bias2, sizes);
 }
 
-/// Reshapes a tensor to [batch, entries, ...]. The last three dimensions are unchanged; the last
-/// one is made contiguous.
+/// Reshapes a tensor to [batch, entries, ...], with the last three dimensions unchanged. Makes the
+/// last dimension contiguous.
 inline Tensor five(const Tensor& tensor) {
   const Tensor out = tensor.dim() == 4 ? tensor.unsqueeze(0) : tensor.flatten(0, tensor.dim() - 5);
   return out.stride(4) == 1 || out.size(4) <= 1 ? out : out.contiguous();
 }
 
-/// Sizes of a call, and the order of its heads: heads that share bias2 are adjacent.
+/// Sizes of a call, and the order in which its heads are processed. Heads that share bias2 are
+/// adjacent.
 struct EvoformerSizes {
   std::int64_t batch, entries, queries, keys, heads, dim;
 
@@ -104,7 +105,7 @@ struct EvoformerSizes {
   }
 };
 
-/// `lse` is [batch * entries, heads, queries or more].
+/// Checks `lse`, which must be [batch * entries, heads, at least queries].
 inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::ScalarType type,
                       const Tensor& q) {
   if (lse.scalar_type() != type || lse.dim() != 3 || lse.size(0) != sizes.batch * sizes.entries ||
@@ -115,12 +116,13 @@ inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::Scalar
                            sizes.queries, " or more]"));
 }
 
-/// DeepSpeed pads lse beyond the queries. Infinity gives all keys of a padded query zero weight.
+/// Fills the padding of `lse`, which DeepSpeed makes longer than the queries. With infinity, all
+/// keys have zero weight for a padded query.
 inline void fill_end(const Tensor& lse, std::int64_t queries) {
   if (lse.size(2) > queries) lse.narrow(2, queries, lse.size(2) - queries).fill_(HUGE_VAL);
 }
 
-/// Checks an output tensor: it must be contiguous and have the shape of `like`.
+/// Checks that an output tensor is contiguous and has the shape of `like`.
 inline void check_result(const char* name, const Tensor& tensor, const Tensor& like,
                          at::ScalarType type) {
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != type || !tensor.is_contiguous() ||
@@ -130,7 +132,7 @@ inline void check_result(const char* name, const Tensor& tensor, const Tensor& l
                   words(tensor), c10::str("contiguous ", type, " ", like.sizes()));
 }
 
-/// The dtype of the arithmetic, of lse and of the biases' gradients.
+/// Returns the dtype of the arithmetic, of lse and of the biases' gradients.
 inline at::ScalarType real_type(const Tensor& q) {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -152,7 +154,7 @@ inline void check_backward(const EvoformerArguments& g, const EvoformerBackward&
   const auto check = [&](const char* name, const OptionalTensor& grad, const OptionalTensor& bias) {
     if (!is_given(grad)) return;
     if (!is_given(bias))
-      fail_argument(evoformer_where, std::string("there is no bias for ") + name, words(*grad),
+      fail_argument(evoformer_where, std::string(name) + " requires its bias", words(*grad),
                     "none");
     check_result(name, *grad, *bias, real_type(g.q));
   };

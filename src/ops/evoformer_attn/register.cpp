@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.evoformer_attention: schemas, meta kernels, autograd.
+// Registers torch.ops.anyaccel.evoformer_attention: schemas, meta kernels and autograd.
 #include "ATen/ops/empty.h"
 #include "ATen/ops/zeros.h"
 #include "ops/evoformer_attn/arguments.h"
@@ -126,7 +126,8 @@ class Attention : public torch::autograd::Function<Attention> {
 
 Tensor attention_autograd(GIVEN) { return Attention::apply(PASSED); }
 
-/// Ops that write into their arguments are not differentiable.
+/// Rejects tensors that require gradients, because ops that write into their arguments are not
+/// differentiable.
 void check_no_gradients(std::initializer_list<const Tensor*> tensors) {
   if (!c10::GradMode::is_enabled()) return;
   for (const Tensor* tensor : tensors)
@@ -136,7 +137,8 @@ void check_no_gradients(std::initializer_list<const Tensor*> tensors) {
                     "use evoformer_attention, or torch.no_grad()");
 }
 
-/// If a device falls back to the CPU, the kernel bumps the version of a copy only.
+/// Bumps the version of a changed tensor. If a device falls back to the CPU, the kernel only bumps
+/// the version of a copy.
 void count_change(const Tensor& tensor) {
   if (tensor.defined() && !tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }

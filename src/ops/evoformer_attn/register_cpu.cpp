@@ -1,4 +1,4 @@
-// The CPU kernels of Evoformer attention: threading, and the reduction of gradients that heads
+// CPU kernels of Evoformer attention: threading, and the reduction of gradients that several heads
 // share.
 #include "ATen/TensorOperators.h"
 #include "kernels/attention/evoformer.h"
@@ -10,7 +10,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// A 5-dimensional tensor, and the address of each head.
+/// A 5-dimensional tensor with the addresses of its heads.
 struct Heads {
   Tensor tensor;
   std::int64_t size = 0;
@@ -18,7 +18,8 @@ struct Heads {
 
   explicit Heads(const Tensor& arguments)
       : tensor(five(arguments)), size(static_cast<std::int64_t>(tensor.element_size())) {
-    // Only written to if the caller has checked that the tensor may be changed.
+    // Const is cast away here; the memory is written only if the caller has checked that the tensor
+    // may be changed.
     at = static_cast<char*>(const_cast<void*>(tensor.const_data_ptr()));
   }
   explicit Heads(const OptionalTensor& optional) {
@@ -26,8 +27,8 @@ struct Heads {
   }
   explicit operator bool() const { return tensor.defined(); }
 
-  /// `head_dim` is 3 for [batch, entries, length, heads, dim], and 2 for [batch, 1, heads, queries,
-  /// keys].
+  /// Returns the address of a head. `head_dim` is 3 for [batch, entries, length, heads, dim], and 2
+  /// for [batch, 1, heads, queries, keys].
   void* of(const EvoformerSizes::Place& place, std::int64_t head_dim = 3) const {
     if (!tensor.defined()) return nullptr;
     const auto step = [&](std::int64_t dim, std::int64_t index) {
@@ -91,8 +92,8 @@ void forward_as(const EvoformerArguments& g, const Tensor& out, const Tensor& ls
   const ScratchMemory<T> scratch(evoformer_forward_scratch(sizes.keys, sizes.dim));
   const std::int64_t tiles = (sizes.queries + evoformer_tile - 1) / evoformer_tile;
   if (sizes.all_heads() == 0 || tiles == 0) return;
-  // If there are few heads, their queries are split among tasks, although each task then packs the
-  // head's keys and values itself.
+  // If there are few heads, split the queries of each head among several tasks, although each of
+  // these tasks must then pack the head's keys and values.
   const std::int64_t wanted = (4 * scratch.threads() + sizes.all_heads() - 1) / sizes.all_heads();
   const std::int64_t part =
       (tiles + std::min(wanted, tiles) - 1) / std::min(wanted, tiles) * evoformer_tile;
@@ -127,9 +128,9 @@ void forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Option
   fill_end(lse, sizes.queries);
 }
 
-/// Partition of the work on bias2's gradient. A slice is one head of a batch entry. Each slice has
-/// one task per group of entries, and each group accumulates into memory of its own. For up to 8
-/// threads the partition, and therefore the result's bits, does not depend on the number of
+/// Partition of the work on the gradient of bias2. A slice is one head of a batch entry. Each slice
+/// has one task per group of entries, and each group accumulates into separate memory. With up to 8
+/// threads, the partition, and therefore the bits of the result, do not depend on the number of
 /// threads.
 struct Division {
   std::int64_t slices, groups, entries;
@@ -151,7 +152,8 @@ void backward_as(const EvoformerArguments& g, const EvoformerBackward& b,
   const EvoformerSizes& sizes = call.sizes;
   const Heads grad(b.grad), dq(b.dq), dk(b.dk), dv(b.dv);
   const auto options = g.q.options().dtype(real_type(g.q)).requires_grad(false);
-  // Each head's part of bias1's gradient. The parts are added afterwards in a fixed order.
+  // Contributions of all heads to the gradient of bias1, which are added afterwards in a fixed
+  // order.
   Tensor shares;
   if (is_given(b.dbias1))
     shares = empty({sizes.batch, sizes.entries, sizes.heads, sizes.keys}, options);

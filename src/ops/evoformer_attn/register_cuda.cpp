@@ -1,4 +1,5 @@
-// Registers Evoformer attention for tensors on CUDA devices. Not run on hardware.
+// Registers torch.ops.anyaccel._evoformer_attention_* for tensors on CUDA devices. Not run on
+// hardware.
 #include "ATen/TensorOperators.h"
 #include "kernels/attention/evoformer_blocks.h"
 #include "ops/evoformer_attn/arguments.h"
@@ -9,7 +10,8 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Keeps the tensors of a launch alive, in the memory layout that the kernels require.
+/// Keeps the tensors of a launch alive, and converts them to the memory layout that the kernels
+/// require.
 class Launch {
  public:
   Launch(const EvoformerArguments& g, const Tensor& out, const Tensor& lse)
@@ -111,8 +113,8 @@ void backward_cuda(const Tensor& grad, const Tensor& q, const Tensor& k, const T
   for (const Tensor* tensor : {&dq, &dk, &dv}) changed_memory(*tensor);
   for (const OptionalTensor* tensor : {&dbias1, &dbias2})
     if (is_given(*tensor)) changed_memory(**tensor);
-  // Freed before the kernels have run, which is safe: torch's allocator reuses the memory only for
-  // later work on the same stream.
+  // The tensor is freed before the kernels have run. This is safe, because torch's allocator reuses
+  // the memory only for later work on the same stream.
   const Tensor rows = empty({3, launch.sizes().all_heads(), launch.sizes().queries},
                             q.options().dtype(real_type(q)).requires_grad(false));
   void* const stream = current_stream(q.device());

@@ -6,7 +6,7 @@ namespace anyaccel::ops {
 namespace {
 
 FloatFormat format_of(const char* op, std::int64_t bits, std::int64_t mantissa) {
-  // DeepSpeed's Python passes 4 mantissa bits for fp12, but its kernels use 7.
+  // For fp12, DeepSpeed's Python code passes 4 mantissa bits, but its kernels use 7.
   if (bits == 12 && mantissa == 4) mantissa = 7;
   for (const FloatFormat& format : float_formats)
     if (format.bits == bits && format.mantissa == mantissa) return format;
@@ -34,7 +34,7 @@ void check_bytes(const char* op, const char* name, const Tensor& tensor) {
     fail_argument(op, std::string(name) + " have the wrong dtype", words(tensor), "uint8");
 }
 
-/// Number of groups in a tensor of values.
+/// Returns the number of groups in a tensor of values.
 std::int64_t groups_of(const char* op, const Tensor& val, std::int64_t group) {
   if (val.numel() % group != 0)
     fail_argument(op, "the values do not fill whole groups", words(val),
@@ -66,7 +66,7 @@ FromFloatsArguments rows_arguments(const char* op, const Tensor& val, const Tens
   return {{}, val_q.contiguous(), {nullptr, format, group, nullptr, element}, groups};
 }
 
-/// Call after all checks.
+/// Sets the addresses. Call it after all checks, because it marks `val` as changed.
 void take_memory(FromFloatsArguments& arguments, const Tensor& val) {
   arguments.out = changed(val);
   arguments.job.from = arguments.from.const_data_ptr<std::uint8_t>();

@@ -1,5 +1,5 @@
-// Checks the tensors of the minifloat ops and converts them for the kernels, for any device whose
-// kernels take plain addresses. After the checks, no arguments can make the kernels access memory
+// Validates the tensors of the minifloat ops and converts them for the kernels, for any device
+// whose kernels take plain addresses. The checks ensure that the kernels cannot access memory
 // outside of the tensors. Invalid arguments throw c10::ValueError.
 #pragma once
 
@@ -10,8 +10,8 @@ namespace anyaccel::ops {
 
 using at::Tensor;
 
-/// An output. The kernels fill `dense`, which is the caller's tensor or a temporary that finish()
-/// copies to it.
+/// An output. The kernels write to `dense`, which is either the caller's tensor or a temporary that
+/// finish() copies to the caller's tensor.
 struct Changed {
   Tensor arguments, dense;
   void finish() const;
@@ -31,13 +31,13 @@ struct FromFloatsArguments {
   Changed out;
   Tensor from;
   FromFloatsJob job;
-  std::int64_t groups;  ///< of the result
+  std::int64_t groups;  ///< number of groups in the result
 };
 FromFloatsArguments from_floats_arguments(const char* op, const Tensor& val, const Tensor& val_q,
                                           std::int64_t group, std::int64_t mantissa,
                                           std::int64_t exponent);
 
-/// `rows_of_index` groups per index; `all` is the number of groups to choose from.
+/// Each index selects `rows_of_index` groups; `all` is the total number of groups.
 struct SelectArguments {
   FromFloatsArguments rows;
   Tensor indexes;

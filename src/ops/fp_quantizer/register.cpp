@@ -8,12 +8,12 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Elements per task, enough to be worth waking a thread.
+/// Elements per task. Enough that waking a thread is worthwhile.
 constexpr std::int64_t task_elements = 32768;
 /// Results larger than the caches are written with non-temporal stores.
 constexpr std::int64_t beyond_caches = 64 << 20;
 
-/// Calls function(begin, end) for ranges of groups on torch's threads.
+/// Calls function(begin, end) for ranges that cover all groups, on torch's threads.
 template <typename Function>
 void in_groups(std::int64_t groups, std::int64_t group, const Function& function) {
   const std::int64_t step = std::max<std::int64_t>(1, task_elements / group);
@@ -75,7 +75,7 @@ void select(const Tensor& val, const Tensor& val_q, const Tensor& indexes, std::
   arguments.rows.out.finish();
 }
 
-// The ops change their arguments and create no tensors, so their meta kernels do nothing.
+// The ops write to their arguments and create no tensors, so the meta kernels do nothing.
 void quantize_meta(const Tensor&, const Tensor&, std::int64_t, std::int64_t, std::int64_t, bool,
                    std::int64_t) {}
 void dequantize_meta(const Tensor&, const Tensor&, std::int64_t, std::int64_t, std::int64_t) {}

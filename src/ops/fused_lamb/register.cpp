@@ -11,12 +11,12 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Updates the parameters and returns the trust coefficient.
+/// Updates the parameters and returns the trust ratio.
 float step_on_host(const LambConstants& constants, const LambBounds& bounds,
                    const LambArrays& arrays, std::int64_t size) {
   const Isa isa = best_isa();
   std::vector<LambNorms> parts(static_cast<std::size_t>((size + lamb_block - 1) / lamb_block));
-  // With lamb_block as the block size, each range consists of whole blocks.
+  // Pass lamb_block as the block size, so that each range consists of whole blocks.
   parallel_elements(
       &size, 1, optimizer_grain,
       [&](std::size_t, std::int64_t begin, std::int64_t end) {

@@ -25,8 +25,8 @@ at::Tensor lamb_cuda(const at::Tensor& p, const at::Tensor& p_copy, const at::Te
   const c10::DeviceGuard guard(p.device());
   const auto options = p.options().requires_grad(false);
   at::Tensor out = at::empty({1}, options.dtype(at::kFloat));
-  // Freed before the kernels have run, which is safe: torch's allocator reuses the memory only for
-  // later work on the same stream.
+  // The tensor is freed before the kernels have run. This is safe, because torch's allocator reuses
+  // the memory only for later work on the same stream.
   const at::Tensor scratch = at::empty({cuda_lamb_scratch(p.numel())}, options.dtype(at::kDouble));
   take_memory(arrays, tensors);
   check_launch(where, cuda_lamb(lamb_constants(numbers), lamb_bounds(numbers), arrays, p.numel(),

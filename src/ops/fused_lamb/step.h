@@ -1,4 +1,4 @@
-// Checks and constants of a LAMB step, for any device.
+// Argument checks and constants of a LAMB step, for any device.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace anyaccel::ops {
 
-/// The hyperparameters as DeepSpeed's Python passes them.
+/// The hyperparameters, as DeepSpeed's Python code passes them.
 struct LambNumbers {
   double lr, beta1, beta2, max_coeff, min_coeff, eps, grad_scale;
   std::int64_t step, mode, bias_correction;
@@ -58,9 +58,9 @@ struct LambTensors {
 };
 
 /// Checks all tensors and returns the kernels' arguments without addresses. `check_place(name,
-/// tensor)` checks a tensor's device. An empty p_copy means none and may be on any device, because
-/// DeepSpeed's Python passes one in host memory. With `meta`, the size of p_copy is not read,
-/// because it may be symbolic.
+/// tensor)` checks the device of a tensor. An empty p_copy means that there is no copy; it may be
+/// on any device, because DeepSpeed's Python code passes an empty tensor in host memory. With
+/// `meta`, the size of p_copy is not read, because it may be symbolic.
 template <typename CheckPlace>
 LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
                         const CheckPlace& check_place) {
@@ -85,7 +85,8 @@ LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
   return out;
 }
 
-/// Call after all checks, because it marks the tensors as changed for autograd.
+/// Sets the addresses. Call it after all checks, because it marks the tensors as changed for
+/// autograd.
 inline void take_memory(LambArrays& arrays, const LambTensors& t) {
   if (t.p_copy.numel() > 0) arrays.copy = changed_memory(t.p_copy);
   arrays.params = changed_memory(t.p);

@@ -1,5 +1,5 @@
-// torch.ops.anyaccel.inference_core_preprocess_weight and _wf6af16_linear: 6-bit weights in host
-// memory.
+// Registers torch.ops.anyaccel.inference_core_preprocess_weight and inference_core_wf6af16_linear:
+// products with 6-bit weights in host memory.
 #include <atomic>
 
 #include "ATen/core/Tensor.h"
@@ -17,8 +17,8 @@ using at::Tensor;
 
 constexpr const char* pack_where = "preprocess_weight";
 constexpr const char* where = "cuda_wf6af16_linear";
-/// Number of widened weights at once: those of a task fit in a core's cache, those of a product of
-/// many rows in the shared cache.
+/// Number of weights that are widened at a time. few_elements fit in a core's cache, for the tasks
+/// of a product of few rows. many_elements fit in the shared cache, for a product of many rows.
 constexpr std::int64_t few_elements = 1 << 16, many_elements = 1 << 19;
 
 std::tuple<Tensor, Tensor> empty_packed(const Tensor& weight) {
@@ -90,8 +90,8 @@ void check(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& 
 struct Product {
   Isa isa = best_isa();
   SixBits weight;
-  Tensor rows, scale,
-      out;  ///< float32 [tokens, inputs], float32 [outputs], float16 [tokens, outputs]
+  /// float32 [tokens, inputs], float32 [outputs] and float16 [tokens, outputs].
+  Tensor rows, scale, out;
   std::int64_t outputs, tokens;
 
   void store(const float* sums, std::int64_t row, std::int64_t begin, std::int64_t end) const {

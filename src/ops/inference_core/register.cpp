@@ -1,6 +1,6 @@
 // Registers torch.ops.anyaccel.inference_core_*: the steps of DeepSpeed's inference v2 between its
-// ragged kernels. Each op writes into a given tensor and consists of torch's operations, so it
-// works on every device and for meta tensors.
+// ragged kernels. Each op writes its result to an argument and is composed of torch operations, so
+// it works on every device and for meta tensors.
 #include "ATen/TensorOperators.h"
 #include "ATen/core/Tensor.h"
 #include "ATen/ops/gelu.h"
@@ -21,7 +21,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Numbered like DeepSpeed's ActivationType. gelu is the tanh approximation.
+/// The numbers are those of DeepSpeed's ActivationType. gelu is the tanh approximation.
 enum class Activation : std::int64_t { gelu = 0, relu, silu, geglu, reglu, siglu, identity };
 
 Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
@@ -115,7 +115,7 @@ void gated_activation(const Tensor& out, const Tensor& x, const OptionalTensor& 
                   c10::str(words(x), " and ", words(out)),
                   "twice as many channels in the input as in the result");
   const Tensor sum = with_bias(x, bias);
-  // Gates and channels alternate, the gate first.
+  // Gates and channels alternate, starting with a gate.
   out.copy_(activated(where, sum.slice(-1, 0, std::nullopt, 2), kind) *
             sum.slice(-1, 1, std::nullopt, 2));
 }
@@ -133,7 +133,7 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
     out.copy_(at::linear(x, weights).view_symint(out.sym_sizes()));
 }
 
-/// For few rows, a product that reads the weights at memory bandwidth.
+/// For few rows, uses a product that reads the weights at memory bandwidth.
 void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) {
   const auto type = weights.scalar_type();
   const bool few = weights.dim() == 2 && weights.is_contiguous() &&

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.pin_memory_*: the pool's memory as tensors.
+// Registers torch.ops.anyaccel.pin_memory_*: the memory of the pool as tensors.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
@@ -15,7 +15,8 @@ namespace anyaccel::ops::pin {
 
 namespace {
 
-/// The block returns to the pool with the last tensor that uses it, even if it was freed before.
+/// Returns a tensor in the pool's memory. Its block returns to the pool when the last tensor that
+/// uses it is destroyed, even if pin_memory_free() was called earlier.
 at::Tensor pin_memory_new(std::int64_t elements, const at::Tensor& example) {
   if (elements < 0)
     throw Error(ErrorCode::invalid_argument, "new_cpu_locked_tensor",
@@ -48,7 +49,7 @@ bool pin_memory_free(const at::Tensor& tensor) {
 
 bool pin_memory_is_pinned(const at::Tensor& tensor) {
   if (!tensor.is_cpu() || tensor.layout() != c10::kStrided || tensor.numel() == 0) return false;
-  // Offset of the last element that the view can reach.
+  // Offset of the last element of the view.
   std::int64_t last = 0;
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
   return Pool::shared().contains(tensor.data_ptr(),

@@ -5,7 +5,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Returns the number of elements per group, which must fill whole bytes.
+/// Returns the number of elements per group. Groups must fill whole bytes.
 std::int64_t check_groups(const char* op, const char* name, std::int64_t size, std::int64_t groups,
                           std::int64_t bits) {
   if (groups < 0 || (groups == 0 ? size != 0 : size % groups != 0))

@@ -1,5 +1,5 @@
-// Checks the tensors of the quantizer ops and converts them for the kernels, for any device whose
-// kernels take plain addresses. After the checks, no arguments can make the kernels access memory
+// Validates the tensors of the quantizer ops and converts them for the kernels, for any device
+// whose kernels take plain addresses. The checks ensure that the kernels cannot access memory
 // outside of the tensors. Invalid arguments throw c10::ValueError.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace anyaccel::ops {
 
 using at::Tensor;
 
-/// Codes and parameters that a job writes, and the tensor that it reads. `groups` is the number of
-/// groups to compute.
+/// The codes and parameters that a job writes, and the tensor that it reads. `groups` is the number
+/// of groups.
 struct QuantizeArguments {
   Tensor codes, params, from;
   QuantizeJob job;
@@ -26,7 +26,7 @@ QuantizeArguments quantize_arguments(const char* op, const Tensor& input, std::i
 struct Partitions {
   std::int64_t slices, nodes, devices;
 };
-/// The codes are one flat row in swizzled order.
+/// The resulting codes are one flat row in swizzled order.
 QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::int64_t groups,
                                     std::int64_t bits, bool asymmetric,
                                     const Partitions& partitions);

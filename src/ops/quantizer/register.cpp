@@ -13,13 +13,13 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-/// Elements per task: enough to be worth waking a thread, and few enough that the second pass over
-/// them reads from the cache.
+/// Elements per task. Enough that waking a thread is worthwhile, and few enough that the second
+/// pass over them reads from the cache.
 constexpr std::int64_t task_elements = 32768;
 /// Results larger than the caches are written with non-temporal stores.
 constexpr std::int64_t beyond_caches = 64 << 20;
 
-/// Calls function(begin, end) for ranges of [0, count) on torch's threads.
+/// Calls function(begin, end) for ranges that cover [0, count), on torch's threads.
 template <typename Function>
 void in_pieces(std::int64_t count, std::int64_t step, const Function& function) {
   parallel_tasks((count + step - 1) / step, task_threads(), [&](std::int64_t task, std::int64_t) {
@@ -31,7 +31,7 @@ std::int64_t groups_of_task(std::int64_t group) {
   return std::max<std::int64_t>(1, task_elements / std::max<std::int64_t>(1, group));
 }
 
-/// Quantizes one large group after another, each with all threads.
+/// Quantizes large groups one after the other, each with all threads.
 void quantize_large_groups(Isa isa, const QuantizeJob& job, std::int64_t groups) {
   const std::int64_t parts = (job.group + task_elements - 1) / task_elements;
   std::vector<GroupRange> ranges(static_cast<std::size_t>(parts));
@@ -116,7 +116,7 @@ Tensor dequantize_half(const Tensor& data, const Tensor& scale, const Tensor& le
   return arguments.out;
 }
 
-// Meta kernels. Sizes may be symbolic.
+// Meta kernels. The sizes may be symbolic.
 
 Tensor empty_like_sizes(c10::SymIntArrayRef sizes, const Tensor& like, at::ScalarType dtype) {
   return at::_ops::empty_memory_format::call(sizes, dtype, at::kStrided, like.device(), false,

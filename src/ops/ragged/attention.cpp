@@ -1,5 +1,5 @@
-// Attention over a blocked cache. An atom's keys and values of one head are copied to contiguous
-// memory, which all queries that share them then read.
+// Attention over a blocked KV cache. For each head, the keys and values of an atom are copied to
+// contiguous memory. All queries that share them then read this copy.
 #include <algorithm>
 #include <cstring>
 
@@ -52,7 +52,7 @@ namespace {
 
 struct Paged {
   const Tensor& tensor;
-  /// Copies the rows of one head to contiguous memory.
+  /// Copies the atom's rows of one head to contiguous memory.
   void gather(const AttentionAtom& atom, std::int64_t head, char* to) const {
     const auto size = static_cast<std::int64_t>(tensor.element_size());
     const std::int64_t row = tensor.size(3) * size, block = tensor.size(1);

@@ -1,5 +1,6 @@
-// A ragged batch as DeepSpeed's Python describes it: the new tokens of all sequences, one sequence
-// after the other, and for each sequence a list of its cache blocks.
+// A ragged batch in the form that DeepSpeed's Python code passes. It contains the new tokens of all
+// sequences, one sequence after the other, and for each sequence a list of its blocks in the KV
+// cache.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +13,18 @@ namespace anyaccel::ops {
 using at::Tensor;
 
 struct RaggedSequence {
-  std::int32_t first, tokens;  ///< new tokens in the batch
-  std::int32_t seen;           ///< tokens already in the cache
+  std::int32_t first, tokens;  ///< first new token in the batch, and number of new tokens
+  std::int32_t seen;           ///< number of tokens already in the cache
   std::int32_t unused;
 };
 
-/// A unit of attention work: some queries of one sequence. Has DeepSpeed's layout of eight int32.
+/// A unit of attention work: some queries of one sequence. It has DeepSpeed's layout of eight int32
+/// values.
 struct AttentionAtom {
   const std::int32_t* blocks;
   std::int32_t first_query, queries;
   std::int32_t blocks_count;
-  std::int32_t keys;         ///< including the queries' own keys
+  std::int32_t keys;         ///< number of keys, including those of the queries themselves
   std::int32_t first_place;  ///< position of the first query in its sequence
   std::int32_t unused;
 };
@@ -73,7 +75,7 @@ class RaggedBatch {
   const std::int32_t* const* blocks_ = nullptr;
 };
 
-/// Addresses of keys and values in a cache [blocks, block size, 2, heads, head dim].
+/// A KV cache [blocks, block size, 2, heads, head dim], and the addresses of its keys and values.
 struct BlockedCache {
   BlockedCache(const char* where, const Tensor& cache, const Tensor& like) : tensor(cache) {
     check_on_host(where, "the cache", cache);
@@ -89,7 +91,7 @@ struct BlockedCache {
       fail_argument(where, "a block number is out of range", std::to_string(number),
                     c10::str("0 to ", tensor.size(0) - 1));
   }
-  /// Offset in elements of a token's keys (part 0) or values (part 1).
+  /// Returns the offset, in elements, of the keys (part 0) or values (part 1) of a token.
   std::int64_t at(const std::int32_t* blocks, std::int64_t place, int part) const {
     return blocks[place / block] * tensor.stride(0) + place % block * tensor.stride(1) +
            part * tensor.stride(2);
@@ -105,8 +107,9 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
                   const Tensor& kv_ptrs);
 void gather_for_logits(const Tensor& last, const Tensor& all, const Tensor& metadata,
                        const Tensor& sequences);
-/// Rotates queries in place, and stores rotated keys and values in the cache. Without
-/// `frequencies`, they are computed from `theta`. With rotary_dim 0, keys are copied unchanged.
+/// Rotates the queries in place, and stores the rotated keys and the values in the cache. If
+/// `frequencies` are absent, they are computed from `theta`. If rotary_dim is 0, nothing is
+/// rotated.
 void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Tensor& k,
                const Tensor& v, std::int64_t rotary_dim, double theta,
                const std::optional<Tensor>& frequencies, const Tensor& metadata,

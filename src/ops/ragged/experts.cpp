@@ -1,4 +1,4 @@
-// Scatters tokens to experts and gathers the results.
+// Routes tokens to experts: gating, scattering the tokens and gathering the results.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.{allocate_fast_host_buffer, allocate_view_on, allocate_view_like}:
-// views of a byte buffer.
+// host buffers, and views of byte buffers.
 #include "ATen/core/Tensor.h"
 #include "ops/shared/empty.h"
 #include "ops/shared/host_tensors.h"
@@ -10,7 +10,7 @@ namespace {
 
 using at::Tensor;
 
-/// Returns a view with these sizes, `offset` bytes after the start of the buffer.
+/// Returns a view with the given sizes that begins `offset` bytes after the start of the buffer.
 Tensor view_of(const char* where, const Tensor& buffer, at::SymIntArrayRef sizes,
                at::SymIntArrayRef strides, at::ScalarType dtype, const c10::SymInt& offset) {
   const auto size = static_cast<std::int64_t>(c10::elementSize(dtype));

@@ -1,4 +1,5 @@
-// Registers torch.ops.anyaccel.ragged_*: schemas, kernels for host memory, and meta kernels.
+// Registers torch.ops.anyaccel.ragged_*: schemas, kernels for tensors in host memory, and meta
+// kernels.
 #include "ops/ragged/batch.h"
 #include "torch/library.h"
 
@@ -29,7 +30,7 @@ void kv_copy(const Tensor& cache, const Tensor& q, const Tensor& k, const Tensor
   keep_keys("linear_kv_copy", cache, q, k, v, 0, 1, {}, metadata, sequences, kv_ptrs);
 }
 
-/// Meta kernel: the ops write into their arguments, so there are no shapes to compute.
+/// Meta kernel. The ops write to their arguments, so there are no shapes to compute.
 template <typename... Arguments>
 void nothing(Arguments...) {}
 

@@ -1,4 +1,4 @@
-// Arguments of the token ops, their checks, and their conversion for the kernels.
+// Arguments of the token ops, their validation, and their conversion for the kernels.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline void check_ids(const char* where, const Tensor& ids, std::int64_t dims) {
                   c10::str("int32 or int64 with ", dims, " dimensions"));
 }
 
-/// Checks that also work for symbolic shapes: dtypes and dimensions.
+/// Checks dtypes and dimensions. Also works with symbolic shapes.
 inline void check_kinds(const char* where, const Tensor& whole, const Tensor& ids) {
   check_ids(where, ids, 2);
   if (whole.dim() != 3)
@@ -25,8 +25,8 @@ inline void check_kinds(const char* where, const Tensor& whole, const Tensor& id
                   "[batch, tokens, channels] or [tokens, batch, channels]");
 }
 
-/// Activations are [batch, tokens, channels] with `batch_first`, otherwise [tokens, batch,
-/// channels]; ids are [batch, count].
+/// Checks activations and ids. Activations are [batch, tokens, channels] with `batch_first`, and
+/// [tokens, batch, channels] otherwise. Ids are [batch, count].
 inline void check_tokens(const char* where, const Tensor& whole, const Tensor& ids,
                          bool batch_first) {
   check_kinds(where, whole, ids);
@@ -49,10 +49,11 @@ inline void check_part(const char* where, const Tensor& part, const Tensor& whol
                   c10::str(words(whole), " with ", ids.size(1), " tokens for each batch entry"));
 }
 
-/// Whether the channels of each token are contiguous.
+/// Returns whether the channels of each token are contiguous.
 inline bool has_rows(const Tensor& tensor) { return tensor.stride(2) == 1 || tensor.size(2) <= 1; }
 
-/// Requires has_rows() for both tensors and contiguous `ids`.
+/// Returns the kernels' arguments. has_rows() must be true for both tensors, and `ids` must be
+/// contiguous.
 inline TokenCopy token_copy(const Tensor& whole, const Tensor& part, const Tensor& ids,
                             bool batch_first) {
   const auto size = static_cast<std::int64_t>(whole.element_size());
@@ -72,7 +73,7 @@ inline TokenCopy token_copy(const Tensor& whole, const Tensor& part, const Tenso
           .bytes = whole.size(2) * size};
 }
 
-/// Calls copy(TokenCopy), which copies tokens of `whole` to `part`. Returns `part`.
+/// Calls copy(TokenCopy), which must copy tokens of `whole` to `part`. Returns `part`.
 template <typename Copy>
 Tensor gather_into(const Tensor& whole, const Tensor& ids, const Tensor& part, bool batch_first,
                    const Copy& copy) {
@@ -82,7 +83,8 @@ Tensor gather_into(const Tensor& whole, const Tensor& ids, const Tensor& part, b
   return part;
 }
 
-/// The reverse direction. `whole` does not change before copy() has accepted its arguments.
+/// Calls copy(TokenCopy), which must copy the tokens of `part` to `whole`. `whole` is not changed
+/// if copy() rejects its arguments.
 template <typename Copy>
 void scatter_into(const char* where, const Tensor& whole, const Tensor& part, const Tensor& ids,
                   bool batch_first, const Copy& copy) {

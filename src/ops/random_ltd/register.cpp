@@ -1,6 +1,6 @@
 // Registers torch.ops.anyaccel.{token_sort_, token_gather, token_scatter, token_scatter_,
-// mask_gather_bert, mask_gather_gpt}: CPU kernels, meta kernels, autograd. The mask ops consist of
-// torch's operations, so they work on every device.
+// mask_gather_bert, mask_gather_gpt}: CPU kernels, meta kernels and autograd. The mask ops are
+// composed of torch operations, so they work on every device.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -24,7 +24,8 @@ auto with_id(const Tensor& ids, const Call& call) {
   return ids.scalar_type() == at::kInt ? call(std::int32_t{}) : call(std::int64_t{});
 }
 
-/// Calls function(begin, end) for ranges of `rows` rows of `bytes` bytes each, on torch's threads.
+/// Calls function(begin, end) for ranges that cover `rows` rows of `bytes` bytes each, on torch's
+/// threads.
 template <typename Function>
 void in_pieces(std::int64_t rows, std::int64_t bytes, const Function& function) {
   const std::int64_t grain = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, bytes));
@@ -92,7 +93,7 @@ void scatter_meta(const Tensor& whole, const Tensor&, const Tensor& ids, bool) {
   check_kinds("token_scatter_", whole, ids);
 }
 
-/// Sorts with a bit set. If ids are sparse or contain duplicates, uses std::sort.
+/// Sorts with a bit set, or with std::sort if the ids are sparse or contain duplicates.
 template <typename Id>
 void sort_row(Id* ids, std::int64_t count, std::int64_t tokens, std::vector<std::uint64_t>& set) {
   if (tokens > 64 * count) return std::sort(ids, ids + count);
@@ -151,7 +152,7 @@ Tensor call_gather(const Tensor& whole, const Tensor& ids, bool batch_first) {
   return op.call(whole, ids, batch_first);
 }
 
-/// The ids in the shape that torch's scatter functions require.
+/// Returns the ids in the shape that torch's scatter functions require.
 Tensor as_index(const Tensor& ids, bool batch_first, const c10::SymInt& channels) {
   const Tensor numbers = (batch_first ? ids : ids.t()).to(at::kLong).unsqueeze(2);
   return numbers.expand_symint({numbers.sym_size(0), numbers.sym_size(1), channels});
@@ -221,7 +222,7 @@ void scatter_in_place_autograd(const Tensor& whole, const Tensor& part, const Te
                   "use token_scatter, or torch.no_grad()");
   const at::AutoDispatchBelowADInplaceOrView below;
   call_scatter(whole, part, ids, batch_first);
-  // If a device falls back to the CPU, the kernel bumps the version of a copy only.
+  // If a device falls back to the CPU, the kernel only bumps the version of a copy.
   if (!whole.is_inference()) whole.unsafeGetTensorImpl()->bump_version();
 }
 

@@ -15,7 +15,7 @@ void check_together(const char* where, const Tensor& whole, const Tensor& ids) {
                   words(whole));
 }
 
-/// Out-of-range ids are not detected here, because that would synchronize with the device.
+/// Does not detect out-of-range ids, because that would require synchronization with the device.
 void copy_tokens(const char* where, const TokenCopy& copy, const Tensor& ids, bool gather) {
   check_launch(where, cuda_copy_tokens(copy, ids.numel(), ids.scalar_type() == at::kLong, gather,
                                        current_stream(ids.device())));

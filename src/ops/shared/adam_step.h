@@ -1,4 +1,4 @@
-// One Adam step over tensors in host memory, shared by cpu_adam and fused_adam.
+// One Adam step on tensors in host memory. cpu_adam and fused_adam share it.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,7 @@ inline void check_numbers(const char* where, const AdamNumbers& numbers) {
   check_not_negative(where, "weight_decay", o.weight_decay);
 }
 
-/// Checks one parameter's tensors and returns the kernels' arguments without addresses.
+/// Checks the tensors of one parameter and returns the kernels' arguments without addresses.
 inline AdamArrays adam_checked(const char* where, const at::Tensor& params, const at::Tensor& grads,
                                const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
                                bool on_host) {
@@ -42,7 +42,8 @@ inline AdamArrays adam_checked(const char* where, const at::Tensor& params, cons
   return out;
 }
 
-/// Call after all checks, because it marks the tensors as changed for autograd.
+/// Sets the addresses. Call it after all checks, because it marks the tensors as changed for
+/// autograd.
 inline void take_memory(AdamArrays& arrays, const at::Tensor& params, const at::Tensor& grads,
                         const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
   arrays.params = changed_memory(params);
@@ -51,7 +52,7 @@ inline void take_memory(AdamArrays& arrays, const at::Tensor& params, const at::
   arrays.exp_avg_sq = changed_memory(exp_avg_sq);
 }
 
-/// Checks the tensors and, with `on_host`, fills in their addresses.
+/// Checks the tensors and returns the kernels' arguments, with addresses if `on_host` is set.
 inline AdamArrays adam_arrays(const char* where, const at::Tensor& params, const at::Tensor& grads,
                               const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
                               bool on_host) {
@@ -73,7 +74,8 @@ inline void adam_run(AdamKernel kernel, const AdamNumbers& numbers, const AdamAr
                     });
 }
 
-/// Checks all tensors in the lists, then updates them or rolls them back in one parallel loop.
+/// Checks all tensors in the lists, and then updates them, or rolls the updates back, in one
+/// parallel loop.
 inline void adam_step_lists(const char* where, AdamKernel kernel, const AdamNumbers& numbers,
                             at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
                             at::TensorList exp_avg_sq, bool on_host) {

@@ -1,4 +1,4 @@
-// Tensors of an attention launch: their lifetimes and memory layouts.
+// Tensors of an attention kernel launch: their lifetimes and memory layouts.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace anyaccel::ops {
 
-/// Tensors [batch, heads, length, dim] with any strides whose last dimension is contiguous. Other
-/// tensors are copied.
+/// Arguments of an attention kernel launch. Tensors are [batch, heads, length, dim] with any
+/// strides. If the last dimension of an input is not contiguous, the input is copied.
 template <typename Real>
 class AttentionTensors {
  public:
@@ -30,8 +30,8 @@ class AttentionTensors {
   AttentionTensors(const AttentionTensors&) = delete;
   AttentionTensors& operator=(const AttentionTensors&) = delete;
 
-  /// Keeps a tensor alive until the launch. Later release is safe, because torch's allocator reuses
-  /// the memory only for later work on the same stream.
+  /// Keeps a tensor alive until the launch. It may be freed after that, because torch's allocator
+  /// reuses the memory only for later work on the same stream.
   const at::Tensor& kept(const at::Tensor& tensor) {
     keep_.push_back(tensor);
     return keep_.back();
@@ -54,8 +54,8 @@ class AttentionTensors {
             tensor.stride(2)};
   }
 
-  /// A bias that is added to the scores, or with `hides` a mask whose zeros hide keys. Expands to
-  /// [batch, heads, length, length].
+  /// Returns a bias that is added to the scores, or with `hides` a mask in which zeros hide keys.
+  /// The tensor is expanded to [batch, heads, length, length].
   AttentionBias added(const at::Tensor& tensor, bool hides) {
     at::Tensor mask = tensor;
     BiasKind kind = BiasKind::real;

@@ -1,6 +1,6 @@
-// Kernels that take their arguments from torch's stack. Torch's templates for a typed kernel take
-// half a second of compile time per signature, so rarely called ops are registered this way and
-// frequently called ops as typed kernels.
+// Kernels that read their arguments from torch's stack. Torch's templates for a typed kernel take
+// half a second of compile time per signature. Rarely called ops are therefore registered as boxed
+// kernels, and frequently called ops as typed kernels.
 #pragma once
 
 #include <torch/library.h>
@@ -16,8 +16,8 @@ namespace anyaccel::ops {
 template <auto kFunction>
 struct Boxed;
 
-/// Arguments have the C++ types of a schema's str, int, float, bool and Tensor. The result is one
-/// of these types, a vector of them, or void.
+/// Arguments have the C++ type of a schema's str, int, float, bool or Tensor. The result is one of
+/// these types, a vector of one of them, or void.
 template <class Result, class... Arguments, Result (*kFunction)(Arguments...)>
 struct Boxed<kFunction> {
   static void call(torch::jit::Stack& stack) {
@@ -53,7 +53,7 @@ struct Boxed<kFunction> {
   }
 };
 
-/// One class for all kernels, because torch's templates are instantiated for each class.
+/// A single class is used for all kernels, because torch instantiates its templates for each class.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
   explicit BoxedKernel(void (*call)(torch::jit::Stack&)) : call_(call) {}

@@ -1,5 +1,5 @@
-// Errors of the ops, in Python a ValueError: `[where] what; got X, want Y; do Z`. Ops throw them
-// before they change any tensor.
+// Argument errors of the ops, which Python receives as ValueError: `[where] what; got X, want Y; do
+// Z`. Ops throw them before they change any tensor.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Checks of tensors in device memory, and the device's current stream. Uses c10 only, so no vendor
-// headers are needed.
+// Checks of tensors in device memory, and access to the device's current stream. Uses only c10, so
+// vendor headers are not needed.
 #pragma once
 
 #include <c10/core/DeviceGuard.h>
@@ -14,7 +14,7 @@
 
 namespace anyaccel::ops {
 
-/// Checks that `tensor` has the device and shape of `params` and is dense.
+/// Checks that `tensor` is dense and has the device and shape of `params`.
 inline void check_on_device(const char* where, const char* name, const at::Tensor& tensor,
                             const at::Tensor& params) {
   if (tensor.device() != params.device())
@@ -23,7 +23,7 @@ inline void check_on_device(const char* where, const char* name, const at::Tenso
   check_shape(where, name, tensor, params);
 }
 
-/// One launch covers one device.
+/// Checks that all parameters are on one device, because a launch covers a single device.
 inline void check_same_device(const char* where, const at::Tensor& params,
                               const at::Tensor& first) {
   if (params.device() != first.device())
@@ -32,8 +32,8 @@ inline void check_same_device(const char* where, const at::Tensor& params,
 }
 
 inline void check_chunk_size(const char* where, std::int64_t chunk_size) {
-  // Smaller chunks could exceed an int's range in number; larger ones could overflow when added to
-  // sizes.
+  // With smaller chunks, their number could exceed the range of int. Larger chunk sizes could
+  // overflow when they are added to tensor sizes.
   if (chunk_size < 256 || chunk_size > std::numeric_limits<std::int32_t>::max())
     fail_argument(where, "the chunk size is out of range", std::to_string(chunk_size),
                   "256 to 2147483647 (DeepSpeed passes 65536)");
@@ -47,12 +47,12 @@ inline void check_equal_lengths(const char* where, at::TensorList params,
                     std::to_string(params.size()));
 }
 
-/// Native handle of the device's current stream.
+/// Returns the native handle of the device's current stream.
 inline void* current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
 }
 
-/// Throws if a launch failed. `problem` is its error; null means success.
+/// Throws if a launch failed. `problem` is the error message, or null on success.
 inline void check_launch(const char* where, const char* problem) {
   TORCH_CHECK(problem == nullptr, "[", where, "] the kernel launch failed; got ",
               problem ? problem : "");

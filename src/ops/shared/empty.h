@@ -1,5 +1,5 @@
-// at::empty() for sources of ops. Torch's own header for it includes the generators and hooks of
-// every backend, which takes half as long to compile as all of Tensor.h.
+// at::empty() for the sources of ops. Torch's own header includes the generators and hooks of every
+// backend, which takes half as long to compile as all of Tensor.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,7 @@
-// anyaccel::Error's constructor for op libraries, which link none of AnyAccel's libraries. In
-// addition to what the constructor in base does (both use sdk/error_message.h), it remembers the
-// code, which torch drops on the way to Python. The symbol is hidden, so each op library uses its
-// own constructor, even in a process that has loaded base.
+// The constructor of anyaccel::Error for op libraries, which do not link any of AnyAccel's
+// libraries. It does the same as the constructor in base (both use sdk/error_message.h), and also
+// records the error code, which torch drops on the way to Python. The symbol is hidden, so each op
+// library uses its own constructor even in a process that has loaded base.
 #define ANYACCEL_API
 #include "ops/shared/error.h"
 
@@ -17,8 +17,8 @@ namespace anyaccel {
 
 namespace {
 
-/// Errors are rare and queried immediately, but wait() on many requests creates many errors before
-/// it throws the first one.
+/// Number of errors whose code is recorded. Errors are rare and their codes are queried
+/// immediately, but wait() on many requests creates many errors before it throws the first one.
 constexpr std::size_t kRemembered = 256;
 
 struct Made {
@@ -28,7 +28,7 @@ struct Made {
 };
 
 Made& made() {
-  static auto& all = *new Made;  // never destroyed: threads may fail while the process exits
+  static auto& all = *new Made;  // never destroyed, because errors may occur during process exit
   return all;
 }
 

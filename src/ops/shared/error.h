@@ -1,5 +1,5 @@
-// Errors of ops with an error code. Torch turns each into a RuntimeError before our Python module
-// sees it, so the op's Python file queries the code and raises anyaccel.Error.
+// Errors of ops that carry an error code. Torch converts them to RuntimeError before our Python
+// module sees them, so the op's Python file queries the code and raises anyaccel.Error.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// Returns the code of a recent Error with this message that this library created on any thread; -1
-/// if there was none.
+/// Returns the code of the most recent Error with this message that this library has created on any
+/// thread, or -1 if it is not recorded.
 std::int64_t error_code_of(const std::string& message) noexcept;
 
 }  // namespace anyaccel::ops

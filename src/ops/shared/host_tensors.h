@@ -1,4 +1,4 @@
-// Checks of tensor arguments, mainly in host memory.
+// Checks of tensor arguments, mostly for tensors in host memory.
 #pragma once
 
 #include <cmath>
@@ -31,7 +31,7 @@ inline Element element_of(std::string_view where, const char* name, const at::Te
   }
 }
 
-/// Checks that `tensor` is in host memory. Not for meta tensors.
+/// Checks that `tensor` is in host memory. Do not use it with meta tensors.
 inline void check_on_host(std::string_view where, const char* name, const at::Tensor& tensor) {
   if (!tensor.is_cpu())
     fail_argument(where, std::string(name) + " is not in host memory", words(tensor),
@@ -48,7 +48,8 @@ inline void check_dense_on(const char* where, const char* name, const at::Tensor
     fail_argument(where, std::string(name) + " is on another device", words(tensor), words(first));
 }
 
-/// Checks that `tensor` has the shape and memory layout of `params`, without gaps.
+/// Checks that `tensor` has the shape and memory layout of `params`, and that the layout has no
+/// gaps.
 inline void check_shape(std::string_view where, const char* name, const at::Tensor& tensor,
                         const at::Tensor& params) {
   if (tensor.sizes() != params.sizes())
@@ -62,9 +63,9 @@ inline void check_shape(std::string_view where, const char* name, const at::Tens
                   "call contiguous() and copy the result back");
 }
 
-/// Checks a tensor that belongs to `params`: same shape, in host memory, the same memory layout,
-/// without gaps. With `on_host` false (meta tensors, whose shapes may be symbolic), only checks
-/// that it is dense.
+/// Checks a tensor that belongs to `params`: it must be dense, in host memory, and have the same
+/// shape and memory layout. If `on_host` is false (for meta tensors, whose shapes may be symbolic),
+/// only checks that it is dense.
 inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor,
                          const at::Tensor& params, bool on_host) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
@@ -75,7 +76,8 @@ inline void check_beside(std::string_view where, const char* name, const at::Ten
   check_shape(where, name, tensor, params);
 }
 
-/// Returns the element type of state or gradients: float32, or that of the parameters.
+/// Returns the element type of a state or gradient, which must be float32 or that of the
+/// parameters.
 inline Element element_beside(std::string_view where, const char* name, const at::Tensor& tensor,
                               Element params) {
   const Element element = element_of(where, name, tensor);
@@ -86,7 +88,7 @@ inline Element element_beside(std::string_view where, const char* name, const at
 }
 
 /// Returns the memory of a tensor that an op changes in place. Bumps the tensor's version, so that
-/// a backward pass that saved the tensor fails instead of reading changed values.
+/// a backward pass that has saved the tensor fails instead of reading changed values.
 inline void* changed_memory(const at::Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
   return tensor.mutable_data_ptr();

@@ -1,4 +1,4 @@
-// One Lion step over tensors in host memory, shared by cpu_lion and fused_lion.
+// One Lion step on tensors in host memory. cpu_lion and fused_lion share it.
 #pragma once
 
 #include "kernels/optimizer/lion.h"

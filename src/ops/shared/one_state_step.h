@@ -1,5 +1,5 @@
-// One step of an optimizer with a single state, over tensors in host memory: checks, memory and
-// threading.
+// One step of an optimizer with a single state, on tensors in host memory: argument checks, memory
+// and threading.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace anyaccel::ops {
 
-/// Names for messages: the op, and the optimizer's state.
+/// Names for error messages: the op and the optimizer's state.
 struct OneStateNames {
   const char* where;
   const char* state;
 };
 
-/// Checks one parameter's tensors and returns the kernels' arguments without addresses.
+/// Checks the tensors of one parameter and returns the kernels' arguments without addresses.
 inline OneStateArrays one_state_checked(const OneStateNames& names, const at::Tensor& params,
                                         const at::Tensor& grads, const at::Tensor& states,
                                         bool on_host) {
@@ -31,7 +31,8 @@ inline OneStateArrays one_state_checked(const OneStateNames& names, const at::Te
   return out;
 }
 
-/// Call after all checks, because it marks the tensors as changed for autograd.
+/// Sets the addresses. Call it after all checks, because it marks the tensors as changed for
+/// autograd.
 inline void take_memory(OneStateArrays& arrays, const at::Tensor& params, const at::Tensor& grads,
                         const at::Tensor& states) {
   arrays.params = changed_memory(params);
@@ -39,8 +40,8 @@ inline void take_memory(OneStateArrays& arrays, const at::Tensor& params, const 
   arrays.states = changed_memory(states);
 }
 
-/// Checks all tensors in the lists, then calls kernel(isa, constants, arrays, begin, end) for
-/// ranges of them in one parallel loop.
+/// Checks all tensors in the lists, and then calls kernel(isa, constants, arrays, begin, end) for
+/// ranges that cover them, in one parallel loop.
 template <typename Constants, typename Kernel>
 void one_state_step_lists(const OneStateNames& names, const Kernel& kernel,
                           const Constants& constants, at::TensorList params, at::TensorList grads,

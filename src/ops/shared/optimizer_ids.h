@@ -1,4 +1,4 @@
-// Optimizers that Python identifies by number, like DeepSpeed's: create_x(id, ...) ...
+// Optimizers that Python identifies by number, as in DeepSpeed: create_x(id, ...) and
 // destroy_x(id).
 #pragma once
 
@@ -11,10 +11,11 @@
 
 namespace anyaccel::ops {
 
-/// For an optimizer that receives all its hyperparameters with each step.
+/// For optimizers that receive all their hyperparameters with each step.
 struct KeepsNothing {};
 
-/// Thread-safe. `Kept` is the data that an optimizer keeps between steps.
+/// Map from ids to optimizers. Thread-safe. `Kept` is the data that an optimizer keeps between
+/// steps.
 template <typename Kept>
 class OptimizerIds {
  public:

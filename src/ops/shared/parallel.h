@@ -14,10 +14,10 @@
 
 namespace anyaccel::ops {
 
-/// Elements of an optimizer step below which waking a thread costs more than it saves.
+/// Number of elements of an optimizer step below which waking a thread costs more than it saves.
 constexpr std::int64_t optimizer_grain = 16384;
 
-/// Number of CPUs that this thread may run on; a large number if unknown.
+/// Returns the number of CPUs that this thread may run on, or a large number if unknown.
 inline std::int64_t allowed_processors() noexcept {
 #if defined(__linux__)
   cpu_set_t set;
@@ -26,12 +26,13 @@ inline std::int64_t allowed_processors() noexcept {
   return 1 << 20;
 }
 
-/// Calls function(array, begin, end) for ranges that cover all elements of all arrays;
-/// `sizes[array]` is the number of elements. The function must not throw. Uses torch's threads: at
-/// most at::get_num_threads(), at most the allowed CPUs, and at least `grain` elements per thread.
-/// For the same sizes, each thread gets the same elements in every call, so data in its cache stays
-/// useful. Ranges start at multiples of `block`, which are whole cache lines for all types and
-/// whole vectors.
+/// Calls function(array, begin, end) for ranges that cover all elements of all arrays.
+/// `sizes[array]` is the number of elements of an array. The function must not throw.
+///
+/// The number of threads is limited by at::get_num_threads() and by the allowed CPUs, and each
+/// thread gets at least `grain` elements. For the same sizes, each thread gets the same elements in
+/// every call, so the data in its cache remains useful. Ranges start at multiples of `block`; the
+/// default is a multiple of cache lines and vectors for all types.
 template <typename Function>
 void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64_t grain,
                        const Function& function, std::int64_t block = 256) {

@@ -1,5 +1,5 @@
-// Products of few rows with weight tensors, using the decoder's kernels
-// (kernels/decoder/products.cpp must be part of the op).
+// Products of few rows with weight tensors. Uses the decoder's kernels, so the op must include
+// kernels/decoder/products.cpp.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,14 @@
 
 namespace anyaccel::ops {
 
-/// With more rows than this, LibTorch's product is faster.
+/// Maximum number of rows. With more rows, LibTorch's product is faster.
 constexpr std::int64_t max_few_wide_rows = 16;
-/// Smaller weights fit in the CPU's cache, where LibTorch's product is as fast.
+/// Minimum number of weights. Smaller weights fit in the CPU's cache, so LibTorch's product is as
+/// fast.
 constexpr std::int64_t min_skinny_gemm_weights = 1 << 16;
 
-/// to[rows][outputs] = rows[rows][inputs] (float32) times the transposed weight [outputs, inputs].
-/// Both tensors are contiguous and in host memory.
+/// Computes to[rows][outputs], the product of rows[rows][inputs] (float32) and the transposed
+/// weight [outputs, inputs]. Both tensors must be contiguous and in host memory.
 inline void multiply_skinny_gemm(const at::Tensor& weight, const at::Tensor& rows, Element element,
                                  float* to) {
   Matrix matrix;

@@ -1,4 +1,4 @@
-// Dynamic scheduling of uneven tasks on torch's threads.
+// Dynamic scheduling of tasks of different lengths on torch's threads.
 #pragma once
 
 #include <atomic>
@@ -7,17 +7,19 @@
 
 namespace anyaccel::ops {
 
-/// Maximum number of threads for parallel_tasks(): torch's, limited by the allowed CPUs, and 1
-/// inside a parallel region. at::parallel_for would run sequentially, because its header uses
-/// threads only if compiled with an OpenMP flag.
+/// Returns the maximum number of threads for parallel_tasks(): the number of torch's threads,
+/// limited by the allowed CPUs, or 1 inside a parallel region. parallel_tasks() replaces
+/// at::parallel_for, which would run sequentially here, because its header uses threads only if it
+/// is compiled with an OpenMP flag.
 inline std::int64_t task_threads() noexcept {
   if (at::in_parallel_region() || !GOMP_parallel) return 1;
   return std::max<std::int64_t>(
       1, std::min<std::int64_t>(at::get_num_threads(), allowed_processors()));
 }
 
-/// Calls function(task, thread) for each task in [0, count) on at most `threads` threads, numbered
-/// from 0. A thread that finishes a task takes the next one. The function must not throw.
+/// Calls function(task, thread) for each task in [0, count) on at most `threads` threads, which are
+/// numbered from 0. A thread that has finished a task takes the next one. The function must not
+/// throw.
 template <typename Function>
 void parallel_tasks(std::int64_t count, std::int64_t threads, const Function& function) {
   threads = std::min(threads, count);

@@ -12,8 +12,8 @@ namespace anyaccel::ops {
 
 namespace {
 
-// process_group.h relies on these facts. Including both headers also makes the compiler check that
-// its declaration matches c10d's.
+// process_group.h relies on these facts. Including both headers also lets the compiler check that
+// its declaration matches that of c10d.
 static_assert(sizeof(c10::intrusive_ptr<c10d::ProcessGroup>) ==
               sizeof(c10::intrusive_ptr<c10::intrusive_ptr_target>));
 static_assert(std::is_base_of_v<torch::CustomClassHolder, c10d::ProcessGroup> &&
@@ -30,7 +30,8 @@ c10::TypedOperatorHandle<Signature> shm_op(const char* name) {
   return load_op<Signature>("ShareMemCommBuilder", name);
 }
 
-/// The op looks up the group by a name registered with c10d. This name is unique in the process.
+/// Returns a name that is unique in the process. The group is registered with c10d under this name,
+/// and the op looks it up.
 std::string new_name() {
   static std::atomic<int> last{0};
   return "anyaccel_shm_comm_" + std::to_string(++last);

@@ -18,19 +18,19 @@ using ProcessGroup = c10::intrusive_ptr_target;
 
 struct Entry {
   std::shared_ptr<Group> group;
-  c10::weak_intrusive_ptr<ProcessGroup> made_for;  // prevents reuse of the address
+  c10::weak_intrusive_ptr<ProcessGroup> made_for;  // keeps the address from being reused
 };
 
 struct Registry {
   std::mutex mutex;
   std::map<std::string, Entry> groups;
-  std::deque<GroupHandle> handles;  // of all groups ever created
+  std::deque<GroupHandle> handles;  // handles of all groups that have ever had one
   std::string chosen;
 };
 
 Registry& registry() {
-  static auto* instance =
-      new Registry;  // never destroyed: the system notifies the other ranks when this process ends
+  // Never destroyed. The operating system notifies the other ranks when this process exits.
+  static auto* instance = new Registry;
   return *instance;
 }
 
@@ -42,8 +42,8 @@ c10::intrusive_ptr<ProcessGroup> process_group(const std::string& name) {
   }
 }
 
-/// Returns the group if its process group is still registered under the name, and otherwise forgets
-/// it. The registry must be locked.
+/// Returns the group if its process group is still registered under the name. Otherwise removes the
+/// group from the registry, which must be locked.
 std::shared_ptr<Group> current(Registry& state, const std::string& name) {
   const auto found = state.groups.find(name);
   if (found == state.groups.end()) return nullptr;

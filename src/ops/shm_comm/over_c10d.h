@@ -1,4 +1,4 @@
-// Operations through the process group, for ranks that do not share memory. Included only by
+// Collectives through the process group, for ranks that do not share memory. Included only by
 // register.cpp, because the dispatcher's headers take seconds to compile.
 #pragma once
 
@@ -14,12 +14,12 @@
 
 namespace anyaccel::ops::shm {
 
-/// Bytes per rank that are gathered at once for a reduction.
+/// Bytes per rank that a reduction gathers at a time.
 constexpr std::int64_t kGathered = std::int64_t{1} << 20;
 
-/// Calls one of c10d's operators and waits for it.
+/// Calls one of c10d's functional collectives and waits for it.
 inline at::Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
-  // Boxed, because the schemas differ between versions of LibTorch.
+  // Make a boxed call, because the schemas differ between versions of LibTorch.
   const auto call = [](const char* op, torch::jit::Stack& stack) {
     c10::Dispatcher::singleton()
         .findSchemaOrThrow((std::string("_c10d_functional::") + op).c_str(), "")
@@ -40,7 +40,7 @@ inline at::Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
               {.what = "the process group failed", .got = problem});
 }
 
-/// These functions throw `unavailable` if the operator fails. `op` is c10d's name of a reduction.
+/// These functions throw `unavailable` if the collective fails. `op` is c10d's name of a reduction.
 inline at::Tensor gather_over_c10d(const Group& group, const at::Tensor& tensor) {
   return c10d("all_gather_into_tensor", {tensor, std::int64_t{group.size}, group.name});
 }
@@ -53,13 +53,14 @@ inline void broadcast_over_c10d(const Group& group, const at::Tensor& tensor, st
   c10d("broadcast_", {tensor, source, group.name});
 }
 
-/// Whether every c10d backend for host memory performs this reduction exactly like our kernels.
+/// Returns whether every c10d backend for host memory performs this reduction exactly like our
+/// kernels.
 inline bool is_plain(Kind kind, Reduce reduce) {
   switch (kind) {
     case Kind::f32:
     case Kind::f64:
       return reduce == Reduce::sum || reduce == Reduce::avg ||
-             reduce == Reduce::product;  // they may treat NaN differently in min and max
+             reduce == Reduce::product;  // in min and max, backends may treat NaN differently
     case Kind::i8:
     case Kind::u8:
     case Kind::i32:
@@ -77,8 +78,8 @@ inline const char* c10d_name(Reduce reduce) {
   }
 }
 
-/// For reductions that backends do not perform correctly: gathers all elements on every rank, in
-/// pieces, and reduces them in rank order.
+/// For reductions that some backends perform differently from our kernels. Gathers all elements on
+/// every rank, piece by piece, and reduces them in rank order.
 inline void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind kind,
                             Reduce reduce) {
   const auto ranks = static_cast<std::size_t>(group.size);

@@ -1,4 +1,4 @@
-// Torch bindings: tensors of every dtype and device, and the ops' schemas.
+// Registers torch.ops.anyaccel.shm_*: schemas, and kernels for tensors of every dtype and device.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/library.h>
@@ -24,7 +24,7 @@ namespace {
 using at::Tensor;
 using c10::ScalarType;
 
-/// Kind of a tensor's numbers, and how many of them form one element.
+/// Returns the kind of a tensor's numbers, and how many numbers an element consists of.
 std::pair<Kind, int> numbers(const char* where, ScalarType type) {
   switch (type) {
     case ScalarType::Float: return {Kind::f32, 1};
@@ -83,7 +83,7 @@ Reduce reduction(const char* where, const std::string& name, ScalarType type) {
   return reduce;
 }
 
-/// Contiguous host memory; the tensor itself if possible.
+/// A tensor in contiguous host memory: the original tensor if possible, and a copy otherwise.
 struct Plain {
   Tensor tensor;
   bool same;
@@ -92,8 +92,7 @@ struct Plain {
     tensor = same ? from : empty(from.sizes(), from.options().device(at::kCPU));
     if (!same && read) tensor.copy_(from);
   }
-  /// Copies the result back, unless the tensor itself was used. In that case, bumps its version for
-  /// autograd.
+  /// Copies the result back if a copy was used. Otherwise, bumps the tensor's version for autograd.
   void finish(const Tensor& to) const {
     if (!same)
       to.copy_(tensor);
@@ -106,7 +105,7 @@ struct Plain {
 
 Tensor as_bytes(const Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
 
-/// A flat view; a complex element becomes two numbers.
+/// Returns a flat view in which a complex element becomes two numbers.
 Tensor flat(const Tensor& plain) {
   const auto numbers = plain.view({-1});
   switch (plain.scalar_type()) {
@@ -195,7 +194,7 @@ Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::stri
     group->communicator->reduce_scatter(
         in.data(), out.data(), static_cast<std::size_t>(result.numel() * parts), kind, reduce);
   } else {
-    // All-reduce and slice, like c10d's gloo.
+    // All-reduce and take a slice, like c10d's gloo backend.
     const auto whole = in.same ? in.tensor.clone() : in.tensor;
     const auto part = result.numel();
     reduce_over_c10d(*group, flat(whole), numbers("shm_reduce_scatter", self.scalar_type()).first,
@@ -231,7 +230,7 @@ void barrier(const std::string& name) {
     apply_over_c10d(*group, empty({1}, at::kInt).zero_(), "sum");
 }
 
-// DeepSpeed's op names. Their calls do not name a group.
+// Kernels of the ops with DeepSpeed's names, whose calls do not name a group.
 Tensor inference_all_reduce(const Tensor& self) { return all_reduce(self, "sum", chosen_group()); }
 Tensor inference_all_reduce_meta(const Tensor& self) { return empty(self.sizes(), self.options()); }
 Tensor& inference_all_reduce_(Tensor& self) {
@@ -242,8 +241,7 @@ Tensor& inference_all_reduce_(Tensor& self) {
   return self;
 }
 
-/// Returns true if the names are registered by this library, false if another library has
-/// registered them.
+/// Returns true if this library has registered the names, and false if another library has.
 bool offer_deepspeed_names(const std::string& group) {
   static std::mutex mutex;
   static torch::Library* library = nullptr;
@@ -257,14 +255,14 @@ bool offer_deepspeed_names(const std::string& group) {
       new torch::Library(torch::Library::FRAGMENT, "deepspeed", std::nullopt, __FILE__, __LINE__);
   library->def("inference_all_reduce(Tensor self) -> Tensor",
                torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, inference_all_reduce));
-  // Decomposes into the op above before tracing and functionalization.
+  // This definition is decomposed into the op above before tracing and functionalization.
   library->def("inference_all_reduce_(Tensor(a!) self) -> Tensor(a!)", inference_all_reduce_);
   library->impl("inference_all_reduce",
                 torch::dispatch(c10::DispatchKey::Meta, inference_all_reduce_meta));
   return true;
 }
 
-// The fastest path for C++: a group's handle and a function, without dispatcher or tensors.
+// The fastest path for C++: a function that takes a group's handle, without dispatcher and tensors.
 void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, std::int8_t dtype,
                int op) {
   static constexpr Reduce kReductions[] = {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min,
@@ -290,8 +288,8 @@ void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, s
   reduce_over_c10d(group, flat(at::from_blob(out, {count}, at::TensorOptions(type))), kind, reduce);
 }
 
-/// Sums float32 values in place, for ops that all-reduce internally. Calls `idle(data)` while it
-/// waits for other ranks.
+/// Sums float32 values in place, for ops that all-reduce internally. Calls `idle(data)` repeatedly
+/// while it waits for other ranks.
 void sum_at(void* handle_at, float* values, std::int64_t count, void (*idle)(void*), void* data) {
   const auto held = group_of(*static_cast<const GroupHandle*>(handle_at));
   auto& group = *held;
@@ -310,22 +308,23 @@ void sum_at(void* handle_at, float* values, std::int64_t count, void (*idle)(voi
                                  Reduce::sum);
 }
 
-/// Addresses that stay valid forever: the group's handle, reduce_at and sum_at.
+/// Returns the addresses of the group's handle, of reduce_at and of sum_at. They remain valid as
+/// long as the process runs.
 std::vector<std::int64_t> pointer_call(const std::string& name) {
   return {reinterpret_cast<std::int64_t>(find_handle(name)),
           reinterpret_cast<std::int64_t>(&reduce_at), reinterpret_cast<std::int64_t>(&sum_at)};
 }
 
-/// DeepSpeed's level 2 means vector kernels for all its dtypes. Our kernels support every dtype on
-/// every CPU.
+/// DeepSpeed's level 2 means that there are vector kernels for all of DeepSpeed's dtypes. Our
+/// kernels support every dtype on every CPU.
 std::int64_t kernel_level() { return 2; }
 
 std::string reason(const std::string& name) { return find_group(name)->reason; }
 std::int64_t error_code(const std::string& message) { return error_code_of(message); }
 std::string kernel_name() { return kernels().name; }
 
-// Functions rather than lambdas: torch's kernel templates are instantiated once per type, and
-// functions with the same signature share one.
+// These are functions instead of lambdas, because torch's kernel templates are instantiated once
+// per type, and functions with the same signature share an instance.
 void all_reduce_meta_(const Tensor& self, const std::string& op, const std::string& /*name*/) {
   reduction("shm_all_reduce_", op, self.scalar_type());
 }
@@ -366,7 +365,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   define<&barrier>(m, "shm_barrier(str group) -> ()");
 }
 
-// For tensors on every device: tensors that are not in host memory are copied to it and back.
+// Use these kernels on every device. Tensors that are not in host memory are copied to the host and
+// back.
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
   m.impl("shm_all_reduce_", all_reduce_);
   m.impl("shm_all_reduce", all_reduce);

@@ -33,8 +33,8 @@ std::int64_t whole_blocks(const char* where, std::int64_t length, std::int64_t b
   return length / block;
 }
 
-/// Creates a request from a kind's options, which have the same names. Options that the kind lacks
-/// keep their defaults.
+/// Creates a request from the options of a layout kind, which have the same names. Options that the
+/// kind does not have keep their defaults.
 template <class Request, class Options>
 Request request_of(const char* kind, const Options& options) {
   Request out{.kind = kind};
@@ -60,7 +60,7 @@ Request request_of(const char* kind, const Options& options) {
 
 SparsityConfig::SparsityConfig(std::int64_t num_heads, std::int64_t block, Request request)
     : num_heads_(num_heads), block_(block), request_(std::move(request)) {
-  make_layout(0);  // checks the options
+  make_layout(0);  // validates the options
 }
 
 at::Tensor SparsityConfig::make_layout(std::int64_t seq_len) const {

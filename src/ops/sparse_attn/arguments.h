@@ -1,4 +1,4 @@
-// Arguments of an attention call and their checks.
+// Arguments of an attention call and their validation.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using OptionalTensor = std::optional<Tensor>;
 using Grads = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 constexpr const char* where = "sparse_attention";
 
-/// The ops' parameters, and the corresponding initializers of Arguments.
+/// The parameter list of the ops, and the corresponding initializers of Arguments.
 #define SPARSE_ATTN_GIVEN                                                                      \
   const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &layout, std::int64_t block, \
       std::optional<double> scale, const OptionalTensor &rpe,                                  \
@@ -24,7 +24,7 @@ constexpr const char* where = "sparse_attention";
   q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, \
       attn_mask_mode
 
-/// Arguments shared by the forward and backward passes.
+/// Arguments that the forward and the backward pass share.
 struct Arguments {
   const Tensor &q, &k, &v, &layout;
   std::int64_t block;

@@ -1,5 +1,5 @@
-// Block-sparse attention on device memory, as launches of kernels/attention. Included by
-// register_cuda.cpp, and by a test that runs the launches on the host.
+// Block-sparse attention on device memory, computed by the kernels in kernels/attention. Included
+// by register_cuda.cpp, and by a test that runs the launches on the host.
 #pragma once
 
 #include "ATen/ops/ne.h"
@@ -24,7 +24,7 @@ namespace {
   if (is_given(g.attn_mask)) check("attn_mask", *g.attn_mask);
 }
 
-/// Sets the launch's inputs.
+/// Sets the inputs of the launch.
 template <typename Real>
 void read_arguments(const Arguments& g, AttentionTensors<Real>& tensors) {
   auto& launch = tensors.launch;
@@ -78,8 +78,8 @@ Grads backward_on_device(const Tensor& grad_out, const Arguments& g, const Tenso
   launch.dk = tensors.writes(dk);
   launch.dv = tensors.writes(dv);
   const auto reals = g.q.options().dtype(c10::CppTypeToScalarType<Real>::value);
-  // Freed before the kernels have run, which is safe: torch's allocator reuses the memory only for
-  // later work on the same stream.
+  // The tensor is freed before the kernels have run. This is safe, because torch's allocator reuses
+  // the memory only for later work on the same stream.
   const Tensor delta = empty({g.q.size(0), g.q.size(1), g.q.size(2)}, reals);
   launch.delta = delta.mutable_data_ptr<Real>();
   Tensor drpe;

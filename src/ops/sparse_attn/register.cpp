@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.{sparse_attention, sparse_attention_layout, ...}: checks,
-// conversions, threading, autograd.
+// Registers torch.ops.anyaccel.{sparse_attention, sparse_attention_layout, ...}: argument checks,
+// conversions, threading and autograd.
 #include <array>
 #include <limits>
 #include <vector>
@@ -23,7 +23,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// The blocks present in each block row of each layout head.
+/// The key blocks in each block row of each head of the layout.
 struct Blocks {
   std::vector<std::int64_t> first;
   std::vector<std::int32_t> columns;
@@ -47,8 +47,8 @@ struct Blocks {
   }
 };
 
-/// Converts to the arithmetic's dtype with a contiguous head dimension. The dimension is padded to
-/// a multiple of 16 with zeros, which do not change any product.
+/// Converts a tensor to the dtype of the arithmetic and makes its head dimension contiguous. The
+/// head dimension is zero-padded to a multiple of 16, which does not change any product.
 template <typename T>
 Tensor as_rows(const Tensor& tensor) {
   Tensor out = tensor.to(c10::CppTypeToScalarType<T>::value);
@@ -66,8 +66,8 @@ class Work {
     const std::int64_t batch = q.size(0), length = q.size(2);
     if (is_given(g.rpe)) rpe = g.rpe->to(type).expand({batch, q.size(1), length, length});
     if (is_given(g.attn_mask)) {
-      // A bool mask is used directly, because a converted copy would take four or eight times its
-      // memory.
+      // A bool mask is used directly, because a converted copy would use four or eight times as
+      // much memory.
       const bool as_it_is = g.attn_mask->scalar_type() == at::kBool && g.attn_mask_mode == "mul";
       attn_mask = (as_it_is ? *g.attn_mask : g.attn_mask->to(type)).expand({length, length});
     }
@@ -160,7 +160,7 @@ Grads backward_as(const Tensor& grad_out, const Arguments& g, const Tensor& out,
   const std::int64_t size = length * work.dim();
   const RpeGrad<T> drpe(g, rpe_grad, rows.options());
   const Isa isa = best_isa();
-  // The kernels do not write to these two.
+  // The kernels do not write to `out` and `stats`.
   T* const out_at = const_cast<T*>(rows.const_data_ptr<T>());
   T* const stats_at = const_cast<T*>(sums.const_data_ptr<T>());
   const T* const grad_at = grad.const_data_ptr<T>();
@@ -308,10 +308,10 @@ Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t blo
                           std::move(error));
   const std::int64_t blocks = seq_len / block;
   const auto where_to = at::TensorOptions(at::kLong);
-  // torch uses a meta device to ask for the shape only.
+  // torch uses the meta device to query only the shape.
   if (device && device->is_meta())
     return at::empty({num_heads, blocks, blocks}, where_to.device(*device));
-  // Allocate first: torch rejects impossible sizes.
+  // Allocate the result first, because torch rejects impossible sizes.
   Tensor out = at::empty({num_heads, blocks, blocks}, where_to);
   const auto made = make_layout(options);
   std::copy(made.begin(), made.end(), out.mutable_data_ptr<std::int64_t>());
@@ -341,7 +341,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
       torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, layout_op));
 }
 
-// The public op is the same on every device: it calls the forward op.
+// The public op only calls the forward op, so it is the same on every device.
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
   m.impl("sparse_attention", attention);
 }

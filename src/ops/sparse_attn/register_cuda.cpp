@@ -1,4 +1,5 @@
-// Registers block-sparse attention for tensors on CUDA devices. Not run on hardware.
+// Registers torch.ops.anyaccel._sparse_attention_* for tensors on CUDA devices. Not run on
+// hardware.
 #include "ops/sparse_attn/device.h"
 #include "torch/library.h"
 

@@ -1,4 +1,4 @@
-// Gradient of relative position embeddings, which batch entries and heads may share.
+// Gradient of relative position embeddings. Batch entries and heads may share the embeddings.
 #pragma once
 
 #include "ATen/ops/zeros.h"
@@ -7,8 +7,8 @@
 namespace anyaccel::ops {
 namespace {
 
-/// During the computation, the gradient has the batch entries and heads of rpe and full size in the
-/// other dimensions. All heads of a slice add to the same part.
+/// During the computation, the gradient has the batch entries and heads of rpe, and full size in
+/// the other dimensions. All heads that share a slice add to the same part of the gradient.
 template <typename T>
 class RpeGrad {
  public:

@@ -1,4 +1,4 @@
-// Arguments of the bias ops and their checks.
+// Arguments of the bias ops and their validation.
 #pragma once
 
 #include "ops/shared/empty.h"
@@ -18,17 +18,18 @@ struct BiasArguments {
 
 inline bool is_given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 
-/// Images are [batch, channels, height, width]. Other tensors have their channels last.
+/// Returns the dimension of the channels. Images are [batch, channels, height, width]; other
+/// tensors have their channels last.
 inline std::int64_t channel_dim(const Tensor& activation) {
   return activation.dim() == 4 ? 1 : activation.dim() - 1;
 }
 
-/// The memory format: channels contiguous.
+/// Returns the memory format in which channels are contiguous.
 inline at::MemoryFormat channels_last(const Tensor& activation) {
   return activation.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
 
-/// Checks that also work for symbolic shapes.
+/// Checks that also work with symbolic shapes.
 inline void check_bias_arguments(const BiasArguments& g) {
   constexpr const char* where = "nhwc_bias_add";
   if (g.activation.dim() < 1)

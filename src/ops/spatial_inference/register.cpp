@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.{nhwc_bias_add, nhwc_bias_add_add, nhwc_bias_add_bias_add}: CPU
-// kernels, meta kernels, autograd.
+// kernels, meta kernels and autograd.
 #include <vector>
 
 #include "ATen/ops/empty.h"

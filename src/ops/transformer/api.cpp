@@ -33,8 +33,8 @@ void check(bool right, const char* what, const std::string& got, const char* wan
     throw Error(ErrorCode::invalid_argument, where, {.what = what, .got = got, .want = want});
 }
 
-/// Names of the op's parameters in order, and of a BertLayer's parameters. Query, key and value are
-/// concatenated.
+/// Names of the op's parameters, in order, with the corresponding names in a BertLayer. Query, key
+/// and value are concatenated.
 struct Name {
   const char* ours;
   const char* theirs;
@@ -102,7 +102,7 @@ std::int64_t TransformerLayer::next_seed() {
   if (config_.seed < 0)
     return at::randint(std::int64_t{1} << 62, {1}, at::TensorOptions(at::kLong))
         .item<std::int64_t>();
-  // The op hashes the seeds, so consecutive ones are fine.
+  // The op hashes the seeds, so consecutive seeds are independent.
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(config_.seed) + (calls_++ << 32));
 }
 
@@ -133,7 +133,8 @@ void TransformerLayer::load_hugging_face(const std::map<std::string, at::Tensor>
           (prefix + name).c_str());
     return found->second;
   };
-  std::vector<at::Tensor> values;  // collected and checked first, so that an error changes nothing
+  // Collect and check all values first, so that an error does not change anything.
+  std::vector<at::Tensor> values;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::string theirs = names[i].theirs;
     values.push_back(i > 1 ? find(theirs)

@@ -1,4 +1,4 @@
-// Arguments of a transformer layer and their checks.
+// Arguments of a transformer layer and their validation.
 #pragma once
 
 #include <tuple>
@@ -10,7 +10,8 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Arguments of the op in both directions. docs/reference/ops-attention.md lists their shapes.
+/// Arguments of the forward and the backward pass. docs/reference/ops-attention.md lists their
+/// shapes.
 struct TransformerArguments {
   const Tensor& input;
   const OptionalTensor& attention_mask;
@@ -27,7 +28,7 @@ struct TransformerArguments {
   bool tanh() const { return gelu_approximate == "tanh"; }
 };
 
-/// The op's parameters and arguments, in the order of the struct.
+/// The parameter list and the argument list of the op, in the order of the struct.
 #define ANYACCEL_TRANSFORMER_GIVEN                                                                \
   const Tensor &input, const OptionalTensor &attention_mask, const Tensor &attn_qkvw,             \
       const Tensor &attn_qkvb, const Tensor &attn_ow, const Tensor &attn_ob,                      \
@@ -43,13 +44,13 @@ struct TransformerArguments {
       pre_layer_norm, attn_dropout_checkpoint, normalize_invertible, gelu_checkpoint,              \
       stochastic_mode, gelu_approximate
 
-/// Tensors that the forward pass keeps for the backward pass, with DeepSpeed's names. Tensors that
-/// an option drops are empty.
+/// Tensors that the forward pass keeps for the backward pass. The names are DeepSpeed's. Tensors
+/// that an option makes unnecessary are empty.
 ///
 /// With pre_layer_norm: inp_norm = norm(input), add_res = input + attention, ff1_inp =
-/// norm(add_res). Without: add_res = input + attention, ff1_inp = norm(add_res), inp_norm = input
-/// of the last norm. attn_stats is [batch, heads, length, 2]. The stats of the two norms have one
-/// row (mean, 1 / deviation) per token.
+/// norm(add_res). Without pre_layer_norm: add_res = input + attention, ff1_inp = norm(add_res), and
+/// inp_norm is the input of the last norm. attn_stats is [batch, heads, length, 2]. The stats of
+/// the two norms have one row (mean, 1 / deviation) per token.
 struct TransformerKept {
   Tensor inp_norm, qkv, attn_stats, attn_out, add_res, ff1_inp, gelu_inp, ff2_inp, attn_norm_stats,
       norm_stats;
@@ -60,11 +61,11 @@ using TransformerForward = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Te
 using TransformerBackward = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
                                        Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-/// Checks dtypes, dimensions and options. Also works for meta tensors.
+/// Checks dtypes, dimensions and options. Also works with meta tensors.
 void check_transformer(const TransformerArguments& arguments);
 /// Checks sizes, and that all tensors are on the input's device.
 void check_transformer_sizes(const TransformerArguments& arguments);
-/// The same for host memory.
+/// Like check_transformer_sizes(), and also checks that the tensors are in host memory.
 void check_transformer_on_host(const TransformerArguments& arguments);
 
 /// Checks the additional arguments of the backward pass.

@@ -1,19 +1,19 @@
-// The layer's backward pass: the steps of the forward pass in reverse, with the dropout masks
-// regenerated from the seed.
+// The backward pass of the layer. It reverses the steps of the forward pass and regenerates the
+// dropout masks from the seed.
 #include "ATen/ops/from_blob.h"
 #include "ops/transformer/layer.h"
 
 namespace anyaccel::ops {
 namespace {
 
-/// Sums over rows. Each task has its own partial sums, so the result does not depend on the
-/// assignment of tasks to threads.
+/// Sums over rows. Each task has separate partial sums, so the result does not depend on which
+/// thread runs which task.
 template <typename S>
 class RowSums {
  public:
   using Real = typename RealOf<S>::type;
 
-  /// Creates `parts` sums of `columns` elements each.
+  /// Creates `parts` sums with `columns` elements each.
   RowSums(const Layer<S>& layer, std::int64_t parts, std::int64_t columns)
       : layer_(layer),
         tasks_((layer.rows + rows_of_task(layer.rows, columns) - 1) /
@@ -24,7 +24,7 @@ class RowSums {
       std::fill_n(of(task), parts * columns, Real{0});
   }
   Real* of(std::int64_t task) const { return memory_.of(task); }
-  /// Returns the sum of all tasks' partial sums of a part. Overwrites the partial sums.
+  /// Returns sum number `part`, added up over all tasks. Overwrites the partial sums.
   Tensor take(std::int64_t part) const {
     Real* const all = of(0) + part * columns_;
     for (std::int64_t task = 1; task < tasks_; ++task)
@@ -40,15 +40,16 @@ class RowSums {
   ThreadMemory<Real> memory_;
 };
 
-/// The gradients of the four weights, in one block of memory. When large blocks are freed one by
-/// one, malloc returns them to the system and later faults them in again page by page. One block of
-/// the total size raises malloc's threshold for that.
+/// The gradients of the four weight matrices, allocated as one block of memory. If large blocks are
+/// freed individually, malloc returns their memory to the system, and it is later faulted in again
+/// page by page. Freeing one block with the total size raises malloc's threshold for returning
+/// memory.
 class WeightGrads {
  public:
   explicit WeightGrads(const TransformerArguments& g) {
     std::int64_t all = 0;
     for (const Tensor* weight : {&g.attn_qkvw, &g.attn_ow, &g.inter_w, &g.output_w}) {
-      // With one block, a gradient that is released early would be kept alive by the others.
+      // In a single block, a gradient that is released early would be kept alive by the others.
       if (!weight->requires_grad()) return;
       all += padded(*weight);
     }
@@ -63,7 +64,7 @@ class WeightGrads {
   }
 
  private:
-  static constexpr std::int64_t max_bytes = 32 << 20;  ///< the largest block that malloc keeps
+  static constexpr std::int64_t max_bytes = 32 << 20;  ///< malloc keeps blocks up to this size
   static std::int64_t padded(const Tensor& weight) { return (weight.numel() + 63) / 64 * 64; }
 
   Tensor block_;
@@ -87,7 +88,7 @@ void attention_grad(const Layer<S>& layer, const TransformerKept& kept, const Te
                      dim = layer.head_dim;
   const S* const from = read<S>(kept.qkv);
   const S* const grads = read<S>(grad_out);
-  // The kernel does not write to these two.
+  // The kernel does not write to `out` and `stats`.
   S* const out = const_cast<S*>(read<S>(kept.attn_out));
   Real* const stats = const_cast<Real*>(read<Real>(kept.attn_stats));
   S* const to = write<S>(grad_qkv);
@@ -147,8 +148,8 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
   const Tensor grad_out = grad_output.contiguous().view({rows, hidden});
   WeightGrads weight_grads(g);
 
-  // Gradients of the sum before the last norm, or of the output itself, and of the feed-forward
-  // part's second product.
+  // Gradients of the sum before the last norm (with pre_layer_norm: of the output itself), and of
+  // the second product of the feed-forward part.
   const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
   const RowSums<S> last_sums(layer, 3, hidden);
@@ -179,8 +180,8 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
   const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
   multiply_back(layer, grad_ff1, grad_inter, g.inter_w, !pre);
 
-  // Gradients of the sum before the norm after the attention, and of the attention's output
-  // product.
+  // Gradients of the sum before the norm after the attention, and of the product with the
+  // attention's output weight.
   const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
   const RowSums<S> middle_sums(layer, 3, hidden);
   norm_grads(layer, middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped),

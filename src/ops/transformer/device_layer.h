@@ -1,10 +1,10 @@
-// The transformer layer on device memory: torch computes large products, and the rest are launches
-// of kernels/transformer/device_rows.h and kernels/attention. Included by schema_cuda.h, and by a
-// test that runs the launches on the host.
+// The transformer layer on device memory. torch computes the large products, and the remaining
+// steps are kernels of kernels/transformer/device_rows.h and kernels/attention. Included by
+// schema_cuda.h, and by a test that runs the launches on the host.
 //
-// The steps, the kept tensors and the null tensors are those of forward.cpp and backward.cpp.
-// Temporary tensors are freed before the kernels have run, which is safe: torch's allocator reuses
-// their memory only for later work on the same stream.
+// The steps, the kept tensors and the null tensors are the same as in forward.cpp and backward.cpp.
+// Temporary tensors are freed before the kernels have run. This is safe, because torch's allocator
+// reuses their memory only for later work on the same stream.
 #pragma once
 
 #include "kernels/transformer/device_rows.h"
@@ -14,7 +14,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// The arguments in the form that device kernels take.
+/// The layer's arguments in the form that device kernels take.
 template <typename S>
 struct DeviceLayer : LayerArguments {
   using Real = typename RealOf<S>::type;
@@ -23,16 +23,16 @@ struct DeviceLayer : LayerArguments {
   DeviceLayer(const TransformerArguments& arguments, void* on)
       : LayerArguments(arguments), stream(on) {}
 
-  /// Query, key or value of [rows, 3 * hidden], as [batch, heads, length, head_dim].
+  /// Returns the query, key or value of [rows, 3 * hidden] as [batch, heads, length, head_dim].
   Tensor heads_of(const Tensor& qkv, std::int64_t which) const {
     return qkv.view({batch, length, 3, g.heads, head_dim}).select(2, which).transpose(1, 2);
   }
-  /// The same for rows of [rows, hidden].
+  /// Returns [rows, hidden] as [batch, heads, length, head_dim].
   Tensor heads_of(const Tensor& all) const {
     return all.view({batch, length, g.heads, head_dim}).transpose(1, 2);
   }
 
-  /// Sets the inputs of attention in both directions.
+  /// Sets the inputs that the forward and the backward pass of attention share.
   void give(AttentionTensors<Real>& tensors, const Tensor& qkv) const {
     auto& launch = tensors.launch;
     launch.q = tensors.reads(heads_of(qkv, 0));
@@ -52,8 +52,8 @@ struct DeviceLayer : LayerArguments {
     check_launch(where, device_add_norm(pass, rows, stream));
   }
 
-  /// Gradients of a norm's weight and shift, and of the bias before the norm. Without a norm, only
-  /// the last one is set.
+  /// Returns the gradients of a norm's weight and shift, and of the bias before the norm. If there
+  /// is no norm, only the last one is set.
   std::array<Tensor, 3> norm_grad(const NormGrad<S>& pass) const {
     const Tensor parts = reals({norm_parts(rows).count, 3, hidden});
     check_launch(where, device_norm_grad(pass, rows, write<Real>(parts), stream));
@@ -67,7 +67,7 @@ struct DeviceLayer : LayerArguments {
     return out;
   }
 
-  /// Sums the columns of the parts that launch(parts) computes.
+  /// Returns column sums. launch(parts) must compute their parts.
   template <typename Launch>
   Tensor column_sums(std::int64_t columns, const Launch& launch) const {
     const Tensor parts = reals({column_parts(rows).count, columns});
@@ -104,7 +104,7 @@ TransformerForward device_forward_as(const TransformerArguments& g, bool keep, v
   attention.launch.stats = write<Real>(kept.attn_stats);
   attention.forward(layer.where, stream);
 
-  // The output's memory holds products until the output is written.
+  // The memory of the output holds products until the output is written.
   const Tensor product = out.view({rows, hidden});
   multiply(product, kept.attn_out, g.attn_ow.t());
   kept.ff1_inp = layer.empty({rows, hidden});
@@ -126,7 +126,7 @@ TransformerForward device_forward_as(const TransformerArguments& g, bool keep, v
   return layer.result(out, kept, keep);
 }
 
-/// Gradients of query, key and value, in the memory layout of qkv.
+/// Returns the gradients of query, key and value in the memory layout of qkv.
 template <typename S>
 Tensor device_attention_grad(const DeviceLayer<S>& layer, const TransformerKept& kept,
                              const Tensor& grad_out) {
@@ -138,7 +138,7 @@ Tensor device_attention_grad(const DeviceLayer<S>& layer, const TransformerKept&
   layer.give(attention, kept.qkv);
   launch.grad = attention.reads(layer.heads_of(grad_out));
   launch.out = attention.writes(layer.heads_of(kept.attn_out));
-  // The kernels do not write to these two.
+  // The kernels do not write to `out` and `stats`.
   launch.stats = const_cast<Real*>(read<Real>(kept.attn_stats));
   launch.delta = write<Real>(delta);
   launch.dq = attention.writes(layer.heads_of(grad_qkv, 0));
@@ -163,8 +163,8 @@ TransformerBackward device_backward_as(const TransformerArguments& g, const Tens
     return out;
   };
 
-  // Gradients of the sum before the last norm, or of the output itself, and of the feed-forward
-  // part's second product.
+  // Gradients of the sum before the last norm (with pre_layer_norm: of the output itself), and of
+  // the second product of the feed-forward part.
   const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
   const auto last_sums =
@@ -185,8 +185,8 @@ TransformerBackward device_backward_as(const TransformerArguments& g, const Tens
   const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
   multiply(grad_ff1, grad_inter, g.inter_w, !pre);
 
-  // Gradients of the sum before the norm after the attention, and of the attention's output
-  // product.
+  // Gradients of the sum before the norm after the attention, and of the product with the
+  // attention's output weight.
   const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
   const auto middle_sums =
       layer.norm_grad(middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped));

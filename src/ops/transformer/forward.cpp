@@ -1,4 +1,4 @@
-// The layer's forward pass.
+// The forward pass of the layer.
 #include "ATen/cpu/Utils.h"
 #include "ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h"
 #include "ATen/ops/abs.h"
@@ -8,14 +8,15 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Rows per chunk of the feed-forward part, twice as many for 16-bit types. Intermediate results of
-/// a chunk stay in the cache.
+/// Rows per chunk of the feed-forward part; 16-bit types use twice as many. The intermediate
+/// results of a chunk stay in the cache.
 constexpr std::int64_t chunk_rows = 512;
-/// For shorter sequences, the overhead of torch's operation exceeds the computation.
+/// For shorter sequences, the overhead of torch's operation exceeds the time of the computation.
 constexpr std::int64_t torch_length = 64;
 
-/// Torch's bfloat16 kernel uses AMX tiles, while our kernels multiply in float32. Our kernels are
-/// used without AMX, with dropout, or if the backward pass needs the softmax's sums.
+/// Returns true if torch's bfloat16 kernel is used, which multiplies with AMX tiles. Our kernels,
+/// which multiply in float32, are used without AMX, with dropout, for short sequences, and if the
+/// backward pass needs the sums of the softmax.
 template <typename S>
 bool by_torch(const Layer<S>& layer, bool keep) {
   if constexpr (!std::is_same_v<S, Bf16>) return false;
@@ -93,7 +94,7 @@ void norm_rows(const Layer<S>& layer, const AddNorm<S>& pass, std::int64_t first
                 });
 }
 
-/// Inverting a norm divides by its weight, so no weight may be 0.
+/// Rejects weights that contain 0, because inverting a norm divides by its weight.
 void check_invertible(const char* name, const Tensor& weight) {
   if (weight.numel() && at::min(at::abs(weight)).item<double>() == 0)
     fail_argument("transformer_layer", std::string("normalize_invertible cannot divide by ") + name,
@@ -129,7 +130,7 @@ TransformerForward forward_as(const TransformerArguments& g, bool keep) {
     attention(layer, kept.qkv, kept.attn_out, kept.attn_stats);
   }
 
-  // The output's memory holds products until the output is written.
+  // The memory of the output holds products until the output is written.
   const Tensor product = out.view({rows, hidden});
   multiply_weight(layer, product, kept.attn_out, g.attn_ow);
   kept.ff1_inp = layer.empty({rows, hidden});

@@ -1,5 +1,5 @@
-// Shared by both directions of the layer on the host: memory, threading, products. Included only by
-// forward.cpp and backward.cpp.
+// Code that the forward and the backward pass of the layer share on the host: memory, threading and
+// products. Included only by forward.cpp and backward.cpp.
 #pragma once
 
 #include <limits>
@@ -36,8 +36,8 @@ class ThreadMemory {
 
 constexpr std::int64_t elements_of_task = 8192;
 
-/// Rows per task. Depends on the sizes only, so sums over rows do not depend on the number of
-/// threads.
+/// Returns the number of rows per task. It depends only on the sizes, so that sums over rows do not
+/// depend on the number of threads.
 inline std::int64_t rows_of_task(std::int64_t rows, std::int64_t columns) {
   const std::int64_t enough =
       std::max<std::int64_t>(1, elements_of_task / std::max<std::int64_t>(1, columns));
@@ -54,7 +54,7 @@ void parallel_rows(std::int64_t rows, std::int64_t columns, const Function& func
                  });
 }
 
-/// The arguments in the form that host kernels take.
+/// The layer's arguments in the form that host kernels take.
 template <typename S>
 struct Layer : LayerArguments {
   using Real = typename RealOf<S>::type;
@@ -70,11 +70,11 @@ struct Layer : LayerArguments {
   }
 
   std::int64_t heads() const { return batch * g.heads; }
-  /// Whether attention reads heads in place, or padded or converted copies of them.
+  /// Returns whether attention reads heads in place. Otherwise it reads padded or converted copies.
   bool in_place() const { return std::is_same_v<S, Real> && head_dim % 16 == 0; }
   std::int64_t padded_dim() const { return std::max<std::int64_t>(16, (head_dim + 15) / 16 * 16); }
 
-  /// Describes head `index`, except for q, k, v and out.
+  /// Describes head `index`, without q, k, v and out.
   FullAttention<Real> head(std::int64_t index, Real* stats) const {
     FullAttention<Real> h{};
     h.length = length;
@@ -96,8 +96,8 @@ struct Layer : LayerArguments {
   Tensor qkvb, mask;
 };
 
-/// Copies one head's rows, `row` elements apart, to [length][padded] in the arithmetic's type,
-/// padded with zeros.
+/// Copies the rows of one head to [length][padded] in the type of the arithmetic, zero-padded. The
+/// stride between rows is `row` elements.
 template <typename S, typename Real>
 void gather(const Layer<S>& layer, const S* from, std::int64_t row, Real* to) {
   const std::int64_t padded = layer.padded_dim();
@@ -107,7 +107,7 @@ void gather(const Layer<S>& layer, const S* from, std::int64_t row, Real* to) {
   }
 }
 
-/// The reverse of gather().
+/// Copies one head back. This is the inverse of gather().
 template <typename S, typename Real>
 void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
   const std::int64_t padded = layer.padded_dim();
@@ -115,12 +115,12 @@ void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
     narrow(layer.isa, from + i * padded, layer.head_dim, to + i * row);
 }
 
-/// Describes a product of few rows; nothing if our kernels are not used for it.
+/// Describes a product of few rows. Returns nullopt if our kernels are not used for it.
 template <typename S>
 std::optional<SkinnyGemm> skinny_gemm(const Layer<S>& layer, const Tensor& weight) {
   if constexpr (std::is_same_v<S, float>) {
     const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
-    // Measured on x86 only.
+    // Measured only on x86.
     const bool fast = layer.isa == Isa::avx512 || layer.isa == Isa::avx2;
     if (fast && layer.rows > 0 && layer.rows <= max_skinny_rows &&
         outputs % skinny_gemm_outputs == 0 && inputs % skinny_gemm_outputs == 0 &&
@@ -130,7 +130,8 @@ std::optional<SkinnyGemm> skinny_gemm(const Layer<S>& layer, const Tensor& weigh
   return std::nullopt;
 }
 
-/// product = from weight^T. Returns false without computing if our kernels are not the fastest.
+/// Computes product = from * weight^T. Returns false, without computing anything, if our kernels
+/// are not the fastest.
 template <typename S>
 bool multiply_few(const Layer<S>& layer, const Tensor& product, const Tensor& from,
                   const Tensor& weight, const Tensor& bias = {}) {
@@ -150,14 +151,14 @@ bool multiply_few(const Layer<S>& layer, const Tensor& product, const Tensor& fr
   return true;
 }
 
-/// product = from weight^T
+/// Computes product = from * weight^T.
 template <typename S>
 void multiply_weight(const Layer<S>& layer, const Tensor& product, const Tensor& from,
                      const Tensor& weight) {
   if (!multiply_few(layer, product, from, weight)) multiply(product, from, weight.t());
 }
 
-/// product (+)= from weight
+/// Computes product = from * weight, or product += from * weight with `add`.
 template <typename S>
 void multiply_back(const Layer<S>& layer, const Tensor& product, const Tensor& from,
                    const Tensor& weight, bool add = false) {

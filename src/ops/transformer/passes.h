@@ -1,5 +1,5 @@
-// Shared by both directions of the layer, on the host and on devices: arguments, sizes, inputs of
-// the norms, kept tensors.
+// Code that the forward and the backward pass of the layer share on the host and on devices:
+// arguments, sizes, inputs of the norms and kept tensors.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Memory of a contiguous tensor; null if the tensor is undefined.
+/// Returns the memory of a contiguous tensor, or null if the tensor is undefined.
 template <typename S>
 const S* read(const Tensor& tensor) {
   return tensor.defined() ? static_cast<const S*>(tensor.const_data_ptr()) : nullptr;
@@ -33,7 +33,7 @@ inline Dropout dropout_of(double ratio, std::int64_t seed, std::uint64_t which) 
   return out;
 }
 
-/// The layer's sizes, contiguous arguments, and dropouts.
+/// The layer's sizes, contiguous arguments and dropout parameters.
 struct LayerArguments {
   explicit LayerArguments(const TransformerArguments& arguments)
       : g(arguments),
@@ -56,22 +56,22 @@ struct LayerArguments {
         out_drop(dropout_of(g.hidden_dropout, g.seed, 3)) {}
 
   Tensor empty(at::IntArrayRef sizes) const { return ops::empty(sizes, g.input.options()); }
-  /// An uninitialized tensor in the arithmetic's dtype.
+  /// Returns an uninitialized tensor in the dtype of the arithmetic.
   Tensor reals(at::IntArrayRef sizes) const {
     return ops::empty(sizes, g.input.options().dtype(real_type()));
   }
   at::ScalarType real_type() const {
     return g.input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   }
-  /// Scale of the attention scores.
+  /// Returns the scale of the attention scores.
   double attention_scale() const {
     return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim)));
   }
-  /// Whether the inputs of the norms are kept in addition to their results.
+  /// Returns whether the inputs of the norms are kept in addition to their results.
   bool keeps_sums(bool keep) const { return keep && !g.normalize_invertible; }
 
-  /// Allocates what the forward pass starts with: the sums of attention and norms, and a norm's
-  /// result or input.
+  /// Allocates the tensors that the forward pass needs first: the sums of attention and norms, and
+  /// the result or input of a norm.
   TransformerKept begin(bool keep) const {
     TransformerKept kept;
     if (keep) {
@@ -83,7 +83,7 @@ struct LayerArguments {
     return kept;
   }
 
-  /// The results of the forward pass. Tensors that are not kept are empty.
+  /// Returns the results of the forward pass. Tensors that are not kept are empty.
   TransformerForward result(const Tensor& out, TransformerKept kept, bool keep) const {
     if (!keep) kept = TransformerKept();
     if (!keeps_sums(keep)) kept.add_res = Tensor();
@@ -112,8 +112,9 @@ struct LayerArguments {
   Dropout attn_drop, attn_out_drop, out_drop;
 };
 
-// Inputs of the norms in both directions: the first one (with pre_layer_norm), the one after the
-// attention, and the last one, which is only a sum with pre_layer_norm.
+// The functions below return the kernels' arguments for the norms: the first norm (only with
+// pre_layer_norm), the norm after the attention, and the last norm, which with pre_layer_norm is
+// only a sum.
 
 template <typename S>
 AddNorm<S> norm_pass(const LayerArguments& layer) {
@@ -168,7 +169,7 @@ AddNorm<S> last_norm(const LayerArguments& layer, const TransformerKept& kept, b
   return out;
 }
 
-/// `grad_sum` is used with a norm, `dropped` with dropout.
+/// `grad_sum` is used only with a norm, and `dropped` only with dropout.
 template <typename S>
 NormGrad<S> last_norm_grad(const LayerArguments& layer, const TransformerKept& kept,
                            const Tensor& output, const Tensor& grad, const Tensor& grad_sum,
@@ -188,7 +189,7 @@ NormGrad<S> last_norm_grad(const LayerArguments& layer, const TransformerKept& k
   return out;
 }
 
-/// `plus` is the output's gradient, which with pre_layer_norm bypasses the feed-forward part.
+/// `plus` is the gradient of the output, which with pre_layer_norm bypasses the feed-forward part.
 template <typename S>
 NormGrad<S> middle_norm_grad(const LayerArguments& layer, const TransformerKept& kept,
                              const Tensor& grad, const Tensor& plus, const Tensor& grad_sum,
@@ -224,7 +225,7 @@ NormGrad<S> first_norm_grad(const LayerArguments& layer, const TransformerKept& 
   return out;
 }
 
-/// product = a b, or product += a b with `add`.
+/// Computes product = a * b, or product += a * b with `add`.
 inline void multiply(const Tensor& product, const Tensor& a, const Tensor& b, bool add = false) {
   Tensor out = product;
   if (add)

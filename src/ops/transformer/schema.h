@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.<ANYACCEL_TRANSFORMER_NAME>, a transformer layer, and its two
-// directions: schemas, meta kernels, autograd. Included only by an op's register.cpp.
+// Registers torch.ops.anyaccel.<ANYACCEL_TRANSFORMER_NAME>, a transformer layer, and its forward
+// and backward ops: schemas, meta kernels and autograd. Included only by an op's register.cpp.
 #include <array>
 #include <vector>
 
@@ -106,7 +106,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     static const auto op = find<ForwardOp>("anyaccel::_" ANYACCEL_TRANSFORMER_NAME "_forward");
     auto [output, inp_norm, qkv, attn_stats, attn_out, add_res, ff1_inp, gelu_inp, ff2_inp,
           attn_norm_stats, norm_stats] = op.call(PASSED, true);
-    // With invertible norms, do not keep tensors alive that can be reconstructed.
+    // With invertible norms, do not keep tensors alive that can be recomputed.
     const bool invertible = normalize_invertible;
     context->save_for_backward(
         {pre_layer_norm && invertible ? inp_norm.view_symint(input.sym_sizes()) : input,
@@ -226,7 +226,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
         dropout_mask);
 }
 
-// The public op is the same on every device: it calls the forward op.
+// The public op only calls the forward op, so it is the same on every device.
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
   m.impl(ANYACCEL_TRANSFORMER_NAME, layer);
 }

@@ -22,7 +22,7 @@ void check_rotation(const char* where, const Rotation& rotation, std::int64_t di
                   "a positive number");
 }
 
-/// Copies one head's elements, rotated if `cosines` is not null.
+/// Copies the elements of one head, and rotates them unless `cosines` is null.
 template <typename T>
 void move_head(const T* from, T* to, std::int64_t dim, const Rotation& rotation,
                const float* cosines, const float* sines) {
@@ -47,8 +47,8 @@ struct Heads {
   const RotationTables* tables;
 };
 
-/// Copies queries to [batch, heads, tokens, dim], and keys and values to their positions in the
-/// cache.
+/// Copies queries to [batch, heads, tokens, dim], and copies keys and values to their positions in
+/// the KV cache.
 template <typename T>
 void part_heads(const Heads& h, const T* from, T* query, const Tensor& keys, const Tensor& values) {
   const std::int64_t row = (h.heads + 2 * h.kv_heads) * h.dim, half = h.rotation.dims / 2;
@@ -92,7 +92,8 @@ Heads heads_of(const ContextArguments& g) {
   return {x.size(0), x.size(1), g.heads, kv_heads, x.size(2) / all, 0, g.rotation, nullptr};
 }
 
-/// The mask and bias for scaled_dot_product_attention(); undefined if there is none.
+/// Returns the mask and bias for scaled_dot_product_attention(), or an undefined tensor if there
+/// are none.
 Tensor attention_bias(const ContextArguments& g, const Heads& h, std::int64_t keys,
                       const Tensor& query) {
   const Tensor bias =
@@ -110,7 +111,8 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& g) {
   const Tensor x = g.query_key_value.contiguous();
   Workspace& workspace = Workspace::instance();
   const std::lock_guard lock(workspace.mutex());
-  // Several tokens are a prompt. An encoder's pass has no past, so one token is a prompt as well.
+  // Several tokens form a prompt. An encoder's pass has no past, so its tokens form a prompt even
+  // if there is only one.
   const bool prompt = h.tokens != 1 || !g.hiding.triangular;
   if (prompt) workspace.set_tokens(h.tokens);
   const std::int64_t keys = workspace.tokens();
@@ -151,7 +153,7 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextArguments
   const auto batch = x.sym_size(0), tokens = x.sym_size(1),
              dim = x.sym_size(2) / (g.heads + 2 * kv_heads);
   const std::lock_guard lock(Workspace::instance().mutex());
-  // For a token after a prompt, only the workspace knows the number of keys.
+  // For a token after a prompt, the number of keys is stored only in the workspace.
   const auto keys =
       tokens != 1 || !g.hiding.triangular ? tokens : c10::SymInt(Workspace::instance().tokens());
   const std::int64_t most = Workspace::instance().max_tokens();
@@ -208,10 +210,10 @@ std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats
   std::vector<Tensor> all;
   for (LayerCache& cache : workspace.layers()) {
     if (tokens < 1 || !cache.keys.defined() || cache.keys.scalar_type() != dtype)
-      fail_argument(where, "there is no prompt to repeat", c10::str(tokens, " tokens"),
-                    "a prompt first");
+      fail_argument(where, "the workspace contains no prompt to repeat",
+                    c10::str(tokens, " tokens"), "a prompt of one or more tokens");
     for (const Tensor& whole : {cache.keys, cache.values}) {
-      // Starts at the last entry, so that no source is overwritten before it is copied.
+      // Start at the last entry, so that no source is overwritten before it is copied.
       for (std::int64_t to = source_batch * repeats - 1; to > 0; --to)
         if (to / repeats != to)
           whole.select(0, to)

@@ -1,4 +1,4 @@
-// Attention of an injected layer over the workspace's keys and values, and functions that copy
+// Attention of an injected layer over the keys and values in the workspace, and functions that copy
 // heads.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace anyaccel::ops {
 
 struct Rotation {
-  std::int64_t dims;  ///< rotated dimensions of a head; none if not positive
+  std::int64_t dims;  ///< number of rotated dimensions per head; nothing is rotated if not positive
   bool half, every_two;
   double theta;
 };
@@ -27,17 +27,17 @@ struct ContextArguments {
   const OptionalTensor& alibi;
 };
 
-/// Returns the context [batch, tokens, heads * dim], and this layer's keys and values so far as
-/// views of the workspace.
+/// Returns the context [batch, tokens, heads * dim], and all keys and values of this layer so far,
+/// as views of the workspace.
 std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& arguments);
 std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextArguments& arguments);
 
-/// Rotates query and key [batch, tokens, heads * dim] as tokens at positions `offset` and later.
+/// Rotates query and key [batch, tokens, heads * dim]. The first token is at position `offset`.
 std::tuple<Tensor, Tensor> rotated(const Tensor& query, const Tensor& key, const Rotation& rotation,
                                    std::int64_t offset, std::int64_t heads);
 
-/// Repeats each batch entry `repeats` times in all layers. Returns views of each layer's keys and
-/// values, alternating.
+/// Repeats each batch entry `repeats` times in all layers. Returns views of the keys and the values
+/// of each layer, alternating.
 std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats,
                                  at::ScalarType dtype);
 

@@ -14,7 +14,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Converts to at least float32.
+/// Converts to float32, unless the tensor is float64.
 Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
 
 Tensor wide_sum(const Tensor& x, const OptionalTensor& bias, const Tensor& residual) {

@@ -1,7 +1,7 @@
-// Steps of an injected transformer layer, made of torch's operations, so they work on every device,
-// for meta tensors and with autograd. 16-bit types are widened for sums and rounded once. Weights
-// are [inputs, outputs], or [outputs, inputs] with `transposed`. int8 weights are [outputs, inputs]
-// with a scale per group of rows.
+// Steps of an injected transformer layer. They are composed of torch operations, so they work on
+// every device, with meta tensors and with autograd. 16-bit types are widened for sums and rounded
+// once. Weights are [inputs, outputs], or [outputs, inputs] with `transposed`. int8 weights are
+// [outputs, inputs] with one scale per group of rows.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Numbered like deepspeed.utils.types.ActivationFuncType. `gelu` is the tanh approximation;
-/// `gated_gelu` uses erf.
+/// The numbers are those of deepspeed.utils.types.ActivationFuncType. `gelu` is the tanh
+/// approximation; `gated_gelu` uses erf.
 enum class Activation : std::int64_t { gelu = 1, relu = 2, gated_gelu = 3, gated_silu = 4 };
 
-/// A matrix argument of a function.
+/// A matrix that is passed as an argument.
 struct GivenMatrix {
   const Tensor& weight;
   const Tensor& scale;
@@ -39,19 +39,19 @@ Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon);
 std::tuple<Tensor, Tensor> pre_rms_norm(const Tensor& x, const Tensor& residual,
                                         const Tensor& gamma, double epsilon);
 
-/// Returns [outputs, inputs] as `dtype`.
+/// Returns the weight [outputs, inputs] in `dtype`.
 Tensor dequantize(const Tensor& weight, const Tensor& scale, std::int64_t groups,
                   at::ScalarType dtype);
-/// Whether skinny_gemm() is the faster way to multiply x by such a weight ([inputs, outputs], or
-/// [outputs, inputs] with `transposed`): few rows, a large weight in host memory, and no gradient
-/// required.
+/// Returns whether skinny_gemm() is the faster way to multiply x by this weight. This is the case
+/// for few rows and a large weight in host memory, if no gradient is required. The weight is
+/// [inputs, outputs], or [outputs, inputs] with `transposed`.
 bool takes_skinny_gemm(const Tensor& x, const Tensor& weight, bool transposed);
 Tensor skinny_gemm(const Tensor& x, const Tensor& weight, bool transposed);
 Tensor product(const char* where, const Tensor& x, const GivenMatrix& matrix,
                const OptionalTensor& bias = {});
 
-/// Returns act(x + bias). A gated activation returns the first half of the channels times
-/// act(second half).
+/// Returns act(x + bias). A gated activation returns the product of the first half of the channels
+/// and act(second half).
 Tensor activate(const char* where, const Tensor& x, const OptionalTensor& bias,
                 Activation activation);
 

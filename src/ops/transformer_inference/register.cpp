@@ -1,5 +1,6 @@
-// Registers torch.ops.anyaccel.transformer_inference_*. Ops that consist of torch's operations need
-// no kernels of their own: torch provides every device, meta tensors and autograd.
+// Registers torch.ops.anyaccel.transformer_inference_*. Ops that are composed of torch operations
+// need no separate kernels, because torch provides them for every device, meta tensors and
+// autograd.
 #include "ATen/ops/constant_pad_nd.h"
 #include "ATen/ops/matmul.h"
 #include "ops/shared/host_tensors.h"
@@ -144,9 +145,9 @@ c10::SymInt padded_head_size(const c10::SymInt& size) {
   return size < 32 ? 32 : size < 64 ? 64 : 128;
 }
 
-constexpr int64_t padded_keys = 128;  // fixed by DeepSpeed's attention for diffusers
+constexpr int64_t padded_keys = 128;  // size that DeepSpeed's attention for diffusers requires
 
-/// Pads to [batch, heads, tokens, dim] with zeros at the end.
+/// Zero-pads a tensor at the end to [batch, heads, tokens, dim].
 Tensor padded(const char* where, const Tensor& x, const c10::SymInt& tokens,
               const c10::SymInt& dim) {
   if (x.dim() != 4 || x.sym_size(2) > tokens || x.sym_size(3) > dim)

@@ -1,4 +1,4 @@
-// The product of few rows as a separate op, which layers call if no gradient is required.
+// The product of few rows as a separate op. Layers call it if no gradient is required.
 #include <algorithm>
 
 #include "ATen/core/dispatch/Dispatcher.h"

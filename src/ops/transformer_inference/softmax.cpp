@@ -13,7 +13,7 @@ namespace {
 
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
-/// Returns 0 where `seen` is true, otherwise -inf.
+/// Returns 0 where `seen` is true, and -inf elsewhere.
 Tensor hide_others(const Tensor& seen, const at::TensorOptions& real) {
   return at::where(seen, at::scalar_tensor(0, real), at::scalar_tensor(minus_infinity, real));
 }
@@ -54,7 +54,7 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
     add(all.slice_symint(1, first_head, first_head + scores[1]).to(real.dtype().toScalarType()));
   }
   if (is_there(mask)) add(added_mask(where, *mask, scores, real));
-  // A single query is the newest token, so it sees all keys even with `triangular`.
+  // A single query is the newest token, so it attends to all keys even with `triangular`.
   if ((hiding.triangular && scores[2] != 1) || hiding.local_attention) {
     const auto numbers = at::TensorOptions(at::kLong).device(like.device());
     const auto queries = scores[2].guard_int(__FILE__, __LINE__),

@@ -1,6 +1,6 @@
-// Keys and values of all injected layers in the process, and the number of tokens that they hold.
-// DeepSpeed's Python has a single workspace whose layers are identified by number only, so only one
-// model can generate at a time.
+// The keys and values of all injected layers in the process, and the number of tokens that they
+// hold. DeepSpeed's Python code has a single workspace and identifies its layers only by number, so
+// only one model can generate at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace anyaccel::ops {
 
-/// Cosines and sines of positions: [positions, half of the rotated dimensions], float32.
+/// Cosines and sines for each position, [positions, half of the rotated dimensions] in float32.
 struct RotationTables {
   std::int64_t rotary_dim = 0;
   double theta = 0;
@@ -30,19 +30,19 @@ class Workspace {
  public:
   static Workspace& instance();
 
-  /// Must be held while calling the functions below.
+  /// Hold this mutex while calling the functions below.
   std::mutex& mutex() { return mutex_; }
 
   void allocate(std::int64_t layers, std::int64_t batch, std::int64_t max_tokens);
   void release();
-  /// Number of tokens in the current pass: a prompt's length, then one more after each pass of the
-  /// last layer.
+  /// Returns the number of tokens up to the current pass: the length of the prompt, plus one after
+  /// each pass of the last layer.
   std::int64_t tokens() const { return tokens_; }
   void set_tokens(std::int64_t tokens) { tokens_ = tokens; }
   std::int64_t batch() const { return batch_; }
 
-  /// Returns a layer's memory for these sizes. Keeps its contents if it fits; otherwise a new
-  /// prompt reallocates it.
+  /// Returns a layer's memory for these sizes. Existing memory that fits is reused with its
+  /// contents; otherwise a new prompt reallocates it.
   LayerCache& layer(std::int64_t layer, at::IntArrayRef sizes, const at::TensorOptions& options,
                     bool prompt);
   std::int64_t max_tokens() const { return max_tokens_; }

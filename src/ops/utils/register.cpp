@@ -1,10 +1,10 @@
-// anyaccel::cast_to_byte_tensor: a tensor's memory as bytes, on any device.
+// Registers anyaccel::cast_to_byte_tensor: a tensor's memory as bytes, on any device.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
 namespace {
 
-/// A view, so torch provides the kernel for every device and for meta tensors.
+/// Returns a view, so torch provides the kernel for every device and for meta tensors.
 at::Tensor cast_to_byte_tensor(const at::Tensor& src) {
   TORCH_CHECK_VALUE(src.is_contiguous(),
                     "[cast_to_byte_tensor] the tensor is not contiguous; got strides ",

@@ -1,4 +1,4 @@
-// Creation of values, and access to attributes, items, slices and elements.
+// Creates values, and accesses attributes, items, slices and elements.
 #include <algorithm>
 
 #include "text/chat/operations.h"
@@ -10,7 +10,7 @@ namespace anyaccel::llm::chat {
 namespace {
 
 using Integer = std::int64_t;
-constexpr std::size_t kValueBytes = 64;  // overhead of a text
+constexpr std::size_t kValueBytes = 64;  // overhead per string
 
 void check_data(const Context& context, const Value& value) {
   if (!value.is_data())

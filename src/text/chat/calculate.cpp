@@ -1,4 +1,4 @@
-// 64-bit arithmetic, and the operators + and * for texts and lists.
+// 64-bit arithmetic, and the operators + and * for strings and lists.
 #include <cmath>
 
 #include "text/chat/operations.h"
@@ -48,7 +48,7 @@ Value whole(const Context& context, const std::string& op, Integer a, Integer b)
     if (b == -1) {
       failed = op == "//" && __builtin_sub_overflow(Integer{0}, a, &out);
     } else {
-      const bool rounds = a % b != 0 && (a < 0) != (b < 0);  // Python rounds down
+      const bool rounds = a % b != 0 && (a < 0) != (b < 0);  // Python rounds toward minus infinity
       out = op == "//" ? a / b - rounds : a % b + (rounds ? b : 0);
     }
   }
@@ -72,7 +72,7 @@ Value real(const Context& context, const std::string& op, double a, double b) {
   return op == "%" ? rest : std::floor((a - rest) / b + 0.5);
 }
 
-/// Repeats a text or list.
+/// Repeats a string or list.
 Value repeat(const Context& context, const Value& value, Integer times) {
   if (times < 0) times = 0;
   const std::size_t one =

@@ -1,4 +1,4 @@
-// Equality, order and membership.
+// Equality, ordering and membership.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Errors with the template's line, and limits that stop hostile templates.
+// Errors that name the template's line, and limits that stop hostile templates.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,21 @@
 
 namespace anyaccel::llm::chat {
 
-/// Throws `corrupt`, for templates that Jinja rejects, too.
+/// Throws `corrupt`. Also used for templates that Jinja rejects.
 [[noreturn]] void syntax_error(int line, const std::string& what);
-/// Throws `unsupported`, for constructs that Jinja may support but we do not.
+/// Throws `unsupported`. Used for constructs that Jinja may support but we do not.
 [[noreturn]] void outside_subset(int line, const std::string& construct);
-/// Throws `invalid_argument`, if the template cannot be applied to these variables.
+/// Throws `invalid_argument`. Used if the template cannot be applied to the given variables.
 [[noreturn]] void render_error(int line, const std::string& what);
 
-/// Returns a text in quotes, shortened for a message.
+/// Returns a text in quotes, shortened for an error message.
 std::string quoted(std::string_view text);
 
-/// Resource limits for rendering a template. They suffice for conversations of megabytes and stop a
-/// hostile template within seconds.
+/// Resource limits for rendering a template. They are large enough for conversations of megabytes,
+/// and stop a hostile template within seconds.
 struct Limits {
-  std::int64_t steps = 5'000'000;  ///< values computed; reading long texts counts as several
-  std::int64_t bytes = std::int64_t{64} << 20;  ///< of all values created, including the output
+  std::int64_t steps = 5'000'000;  ///< values computed; reading a long string counts as several
+  std::int64_t bytes = std::int64_t{64} << 20;  ///< of all created values, including the output
   int depth = 300;                              ///< of nested blocks, expressions and macro calls
 };
 
@@ -35,7 +35,7 @@ class Budget {
   void step(std::int64_t count = 1) {
     if ((left_.steps -= count) < 0) exceeded("steps");
   }
-  /// Charges for reading a text or list of `bytes` bytes.
+  /// Charges for reading a string or list of `bytes` bytes.
   void read(std::size_t bytes) { step(1 + static_cast<std::int64_t>(bytes / 64)); }
   /// Charges for creating a value of `bytes` bytes.
   void make(std::size_t bytes) {

@@ -120,7 +120,7 @@ Value Interpreter::call(const Expression& node, Scope& scope) {
     function = evaluate(called, scope);
   }
   if (const Undefined* missing = function.as<Undefined>()) {
-    // Jinja may have such a function, or it does not exist.
+    // Jinja may or may not define this function.
     outside_subset(node.line, "the function " + quoted(*missing->name));
   }
   const Function* found = function.function();

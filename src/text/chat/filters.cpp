@@ -1,4 +1,4 @@
-// Filters for texts and numbers, and the table of all filters.
+// Filters for strings and numbers, and the table of all filters.
 #include "text/chat/filters.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ Value abs_filter(const FilterCall& call) {
   return call.input.number() < 0 ? negative(call.context, call.input) : call.input;
 }
 
-/// Parses a text as a number, ignoring surrounding whitespace.
+/// Parses a string as a number, ignoring surrounding whitespace.
 std::optional<double> parsed_number(const std::string& text) {
   const std::string_view word = strip_left(strip_right(text));
   double value = 0;
@@ -192,7 +192,8 @@ Value apply_filter(const Context& context, const std::string& name, const Value&
                    const Arguments& arguments) {
   context.budget.step();
   const NamedFilter* filter = known_filter(name);
-  // The parser checks names in the template, but not names in values, as in map.
+  // The parser validates names that the template contains, but names may also come from values, as
+  // in map.
   if (!filter) outside_subset(context.line, "the filter " + quoted(name));
   return filter->filter({context, name, input, arguments});
 }

@@ -1,4 +1,4 @@
-// Filters, grouped by the type of their input. The table is in filters.cpp.
+// Filters, grouped by the type of their input. The table of filters is in filters.cpp.
 #pragma once
 
 #include <optional>

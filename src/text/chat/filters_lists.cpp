@@ -9,7 +9,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-/// Resolves a path such as "a.b.0", which map, selectattr and join accept.
+/// Resolves a path such as "a.b.0", as accepted by map, selectattr and join.
 Value by_path(const Context& context, const Value& value, const Value& path) {
   if (path.is_integer()) return item(context, value, path);
   const std::string text = text_argument(context, "attribute", path);
@@ -67,7 +67,7 @@ Value map(const FilterCall& call) {
     }
   } else {
     const std::string filter = text_argument(call.context, "map", shift(call, arguments));
-    const Budget::Level level(call.context.budget);  // the filter may be map itself
+    const Budget::Level level(call.context.budget);  // the filter may itself be map
     for (const Value& one : elements(call.context, call.input))
       out.push_back(apply_filter(call.context, filter, one, arguments));
   }
@@ -94,13 +94,13 @@ Value join(const FilterCall& call) {
 Value first(const FilterCall& call) {
   call.bind({});
   const std::vector<Value> all = elements(call.context, call.input);
-  return all.empty() ? Value::undefined("the first of nothing") : all.front();
+  return all.empty() ? Value::undefined("the first element of an empty list") : all.front();
 }
 
 Value last(const FilterCall& call) {
   call.bind({});
   const std::vector<Value> all = elements(call.context, call.input);
-  return all.empty() ? Value::undefined("the last of nothing") : all.back();
+  return all.empty() ? Value::undefined("the last element of an empty list") : all.back();
 }
 
 Value length_filter(const FilterCall& call) {

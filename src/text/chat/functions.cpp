@@ -1,4 +1,4 @@
-// Global functions of templates, and binding of arguments.
+// Global functions of templates, and how arguments are bound to parameters.
 #include <array>
 #include <ctime>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Integer = std::int64_t;
 using Kind = Function::Kind;
-constexpr Integer kMaxRange = 100'000;  // limit of Jinja's sandbox
+constexpr Integer kMaxRange = 100'000;  // limit in Jinja's sandbox
 
 Value range(const Context& context, const Arguments& arguments) {
   const auto given = bind(context, "range", arguments, {"start", "stop", "step"});
@@ -33,7 +33,7 @@ Value range(const Context& context, const Arguments& arguments) {
   return make_list(context, std::move(out));
 }
 
-/// Pairs of dict(...) and namespace(...): those of a dict, then the keyword arguments.
+/// Items of dict(...) and namespace(...): those of the dict argument, then the keyword arguments.
 std::vector<std::pair<std::string, Value>> pairs(const Context& context,
                                                  const Arguments& arguments) {
   std::vector<std::pair<std::string, Value>> out;

@@ -37,7 +37,7 @@ class Interpreter {
   Value call(const Expression& node, Scope& scope);
   Value call_macro(const Function& function, const Arguments& arguments, int line);
   Value compare_all(const Expression& node, Scope& scope);
-  /// Evaluates a call's arguments: the children from `first` on, and the keywords.
+  /// Evaluates a call's arguments: the children from `first` on, and the keyword arguments.
   Arguments arguments(const Expression& node, std::size_t first, Scope& scope);
   Context at(int line) { return {budget_, line}; }
 

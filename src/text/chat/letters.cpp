@@ -39,12 +39,12 @@ std::string mapped(const std::string& text, F map) {
   }
 }
 
-/// Converts a character at the beginning of a word to title case.
+/// Converts the first character of a word to title case.
 std::string titlecase(std::string_view character) {
   const auto code = static_cast<UChar32>(utf8_front(character).code);
   if (u_totitle(code) == code || u_totitle(code) == u_toupper(code)) {
     std::string all = upper(std::string(character));
-    // If a character becomes several, as sharp s does, only the first stays in upper case.
+    // If one character becomes several, as sharp s does, only the first stays in upper case.
     const std::size_t first = utf8_front(all).length;
     return all.substr(0, first) + lower(all.substr(first));
   }
@@ -53,7 +53,7 @@ std::string titlecase(std::string_view character) {
   return out;
 }
 
-/// Returns whether there are cased characters and all of them have the requested case.
+/// Returns true if the text has cased characters and all of them have the requested case.
 bool all_cased(const std::string& text, UProperty wanted) {
   bool found = false, other = false;
   for_each_character(text, [&](char32_t c, std::string_view) {

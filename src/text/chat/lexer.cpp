@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-/// Normalizes line ends like Jinja: every line ends with \n, except for the last.
+/// Normalizes line ends as Jinja does: every line ends with \n, except for the last one.
 std::string normal_lines(std::string_view source) {
   std::string out;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -46,7 +46,7 @@ class Lexer {
   void add(TokenKind kind, std::string text = {}) {
     tokens_.push_back({kind, line_, std::move(text)});
   }
-  /// Advances by `count` bytes.
+  /// Skips `count` bytes.
   void skip(std::size_t count) {
     line_ += static_cast<int>(
         std::count(rest().begin(), rest().begin() + static_cast<std::ptrdiff_t>(count), '\n'));
@@ -54,7 +54,7 @@ class Lexer {
   }
   void skip_space() { skip(rest().size() - strip_left(rest()).size()); }
   void data(std::string_view text, char sign, bool variable);
-  /// Removes whitespace after a tag or comment, according to its sign and trim_blocks.
+  /// Removes whitespace after a tag or comment, depending on its sign and on trim_blocks.
   void trim(char sign, bool block) {
     const std::size_t before = place_;
     if (sign == '-')
@@ -73,7 +73,7 @@ class Lexer {
   std::size_t place_ = 0;
   int line_ = 1;
   bool line_starting_ = true;
-  std::string open_;  // expected closing brackets in the current tag
+  std::string open_;  // closing brackets that the current tag still needs
   std::vector<Token> tokens_;
 };
 
@@ -82,7 +82,7 @@ void Lexer::data(std::string_view text, char sign, bool variable) {
   if (sign == '-') {
     kept = strip_right(text);
   } else if (sign != '+' && !variable) {
-    const std::size_t line = text.rfind('\n') + 1;  // 0 if there is none
+    const std::size_t line = text.rfind('\n') + 1;  // 0 without a line break
     if ((line > 0 || line_starting_) && strip_left(text.substr(line)).empty())
       kept = text.substr(0, line);
   }

@@ -1,4 +1,4 @@
-// Splits a template into tokens. Whitespace is handled as with transformers' settings (trim_blocks,
+// Splits a template into tokens. Handles whitespace as with transformers' settings (trim_blocks,
 // lstrip_blocks).
 #pragma once
 
@@ -26,7 +26,7 @@ enum class TokenKind {
 struct Token {
   TokenKind kind;
   int line;
-  std::string text = {};  ///< data, name or operator as written; value of a string
+  std::string text = {};  ///< data, name or operator as written; for a string, its value
   std::int64_t integer = 0;
   double number = 0;
 };

@@ -14,7 +14,7 @@ constexpr bool is_name_start(char c) {
 
 /// Returns the length of the quoted string at the beginning of `text`, or 0 if it is unterminated.
 std::size_t string_literal_length(std::string_view text);
-/// Returns the value of a string without its quotes. Supports Python's escapes.
+/// Returns the value of a string literal, given without its quotes. Supports Python's escapes.
 std::string string_literal(std::string_view inside, int line);
 
 struct NumberLiteral {

@@ -1,4 +1,4 @@
-// Methods of texts, dicts and loops.
+// Methods of strings, dicts and loops.
 #include <algorithm>
 #include <array>
 

@@ -1,4 +1,4 @@
-// Operations on values, with the semantics of Python and Jinja. Errors name the line; cost is
+// Operations on values, with the semantics of Python and Jinja. Errors name the line. The cost is
 // charged to the budget.
 #pragma once
 
@@ -24,7 +24,7 @@ Value make_text(const Context& context, std::string text);
 Value make_list(const Context& context, std::vector<Value> items, bool tuple = false);
 Value make_dict(const Context& context, std::vector<std::pair<std::string, Value>> items);
 
-/// Like Python's str(value), as in output.
+/// Like Python's str(value), as used for output.
 std::string to_text(const Context& context, const Value& value);
 struct JsonStyle {
   bool ascii = false;
@@ -37,21 +37,21 @@ struct JsonStyle {
 std::string to_json(const Context& context, const Value& value, const JsonStyle& style);
 
 bool equal(const Context& context, const Value& a, const Value& b);
-/// Returns a < b for two numbers, texts or lists of them.
+/// Returns a < b for two numbers, strings, or lists of these.
 bool less(const Context& context, const Value& a, const Value& b);
-/// Returns a `op` b, for the operators == != < <= > >= in, not in.
+/// Returns the result of a comparison operator: == != < <= > >= in, not in.
 bool compare(const Context& context, const std::string& op, const Value& a, const Value& b);
-/// Returns a `op` b, for the operators + - * / // % ** ~.
+/// Returns the result of an operator: + - * / // % ** ~.
 Value calculate(const Context& context, const std::string& op, const Value& a, const Value& b);
 Value negative(const Context& context, const Value& a);
 
-/// Return object.name and object[index]; undefined if it does not exist.
+/// Return object.name and object[index]; undefined if there is no such attribute or item.
 Value attribute(const Context& context, const Value& object, const std::string& name);
 Value item(const Context& context, const Value& object, const Value& index);
 /// Returns object[start:stop:step]; omitted parts are None.
 Value slice(const Context& context, const Value& object, const Value& start, const Value& stop,
             const Value& step);
-/// Returns the elements that a loop iterates over; none for undefined.
+/// Returns the elements that a loop iterates over; none for an undefined value.
 std::vector<Value> elements(const Context& context, const Value& value);
 std::int64_t length(const Context& context, const Value& value);
 
@@ -60,12 +60,12 @@ struct Arguments {
   std::vector<Value> values = {};
   std::vector<std::pair<std::string, Value>> keywords = {};
 };
-/// Binds arguments to parameter names; missing ones are empty. Throws if there are too many,
-/// duplicate or unknown arguments.
+/// Binds arguments to parameter names; missing ones are empty. Throws if there are too many
+/// arguments, or if one is duplicate or unknown.
 std::vector<std::optional<Value>> bind(const Context& context, const std::string& called,
                                        const Arguments& arguments,
                                        const std::vector<std::string>& names);
-/// Return an argument that must be a text or an integer.
+/// Return the argument as a string or an integer. Throw if it has another type.
 std::string text_argument(const Context& context, const std::string& called, const Value& value);
 std::int64_t integer_argument(const Context& context, const std::string& called,
                               const Value& value);

@@ -169,7 +169,7 @@ Statement Parser::loop(int line) {
   out.target = target();
   if (!out.target.attribute.empty()) outside_subset(line, "a loop over a namespace's attribute");
   expect_name("in");
-  // Like Jinja: a full expression would parse the loop's condition as "a if b".
+  // As in Jinja, not a full expression, which would parse the loop's condition as "a if b".
   out.value = either();
   if (is_op(",")) outside_subset(line, "a loop over values without brackets");
   if (take_name("if")) out.condition = expression();

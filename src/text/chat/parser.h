@@ -1,4 +1,4 @@
-// Parser with Jinja's grammar. Errors name constructs outside the subset.
+// A parser for Jinja's grammar. Errors name constructs outside the supported subset.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace anyaccel::llm::chat {
 
 /// Parses a template. Throws `corrupt` for a malformed template and `unsupported` for constructs
-/// outside the subset; both name the line.
+/// outside the subset. Both errors name the line.
 Block parse_template(std::string_view source);
 
 /// A recursive-descent parser. Expressions and statements are in separate source files.
@@ -42,7 +42,7 @@ class Parser {
   std::string any_name();
   [[noreturn]] void unexpected() const;
 
-  ExpressionPtr expression();  // with "a if b else c"
+  ExpressionPtr expression();  // including "a if b else c"
   ExpressionPtr either();
   ExpressionPtr both();
   ExpressionPtr negation();

@@ -1,4 +1,4 @@
-// Conversion of values to text like Python's str(), repr() and json.dumps().
+// Converts values to text like Python's str(), repr() and json.dumps().
 #include <algorithm>
 #include <charconv>
 #include <cmath>

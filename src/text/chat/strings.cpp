@@ -137,7 +137,7 @@ std::string replace(std::string_view text, std::string_view from, std::string_vi
   for (; limit != 0; --limit) {
     const std::size_t found = text.find(from);
     if (found == std::string_view::npos) break;
-    // An empty text matches before every character and at the end.
+    // An empty string matches before every character and at the end.
     const std::size_t step = !from.empty() ? found : text.empty() ? 0 : utf8_front(text).length;
     if (from.empty()) out += to;
     out += text.substr(0, step);

@@ -9,10 +9,10 @@
 
 namespace anyaccel::llm::chat {
 
-bool is_space(char32_t c);      ///< str.isspace of one character
+bool is_space(char32_t c);      ///< str.isspace, for one character
 bool is_printable(char32_t c);  ///< str.isprintable
 
-/// Remove whitespace, or the characters of `set`, at one end.
+/// Remove whitespace, or the characters in `set`, at one end.
 std::string_view strip_left(std::string_view text);
 std::string_view strip_right(std::string_view text);
 std::string_view strip_left(std::string_view text, std::string_view set);
@@ -22,15 +22,15 @@ std::int64_t character_count(std::string_view text);
 /// Returns the text's characters as views into it.
 std::vector<std::string_view> characters(std::string_view text);
 
-/// Like Python's str.split or, from the right, str.rsplit. Splits at whitespace without a
-/// separator. `limit` < 0: unlimited.
+/// Like Python's str.split or, from the right, str.rsplit. Without a separator, splits at
+/// whitespace. `limit` < 0: unlimited.
 std::vector<std::string_view> split(std::string_view text,
                                     const std::optional<std::string>& separator, std::int64_t limit,
                                     bool from_right = false);
 /// Like Python's str.replace. `limit` < 0: unlimited.
 std::string replace(std::string_view text, std::string_view from, std::string_view to,
                     std::int64_t limit);
-/// Upper bound of the size of the result of replace().
+/// Upper bound for the size of the result of replace().
 std::size_t replaced_size(std::string_view text, std::string_view from, std::string_view to,
                           std::int64_t limit);
 

@@ -1,4 +1,4 @@
-// Syntax tree of a template.
+// The syntax tree of a template.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ struct Expression {
   };
   Kind kind;
   int line;
-  int depth = 1;  ///< levels, including this one
+  int depth = 1;  ///< number of levels, including this one
   std::string text = {};
   Value value = {};
   std::vector<ExpressionPtr> children = {};
@@ -53,6 +53,7 @@ struct Target {
 
 using Block = std::vector<Statement>;
 
+/// A statement. The comments list the members that the kind uses.
 struct Statement {
   enum class Kind {
     data,     // text
@@ -61,7 +62,7 @@ struct Statement {
     capture,  // target, body: {% set x %}...{% endset %}
     choose,   // branches; body: else
     loop,     // target, value, condition or null, body, otherwise
-    macro,    // text, parameters with defaults or null, body
+    macro,    // text: the name, parameters with defaults or null, body
     group,    // body: {% generation %}
     stop,     // {% break %}
     next      // {% continue %}

@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-// The longest template that we know has 30 KB.
+// The longest template that we know of has 30 KB.
 constexpr std::size_t kMaxTemplate = std::size_t{4} << 20;
 constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
                              "pad_token", "cls_token", "mask_token"};
@@ -20,7 +20,7 @@ constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
   throw Error(ErrorCode::corrupt, "ChatTemplate", {.what = path.string() + ": " + what});
 }
 
-/// Adds the special tokens in the file that `tokens` lacks. Each is a text, or an object with
+/// Adds those special tokens in the file that `tokens` lacks. Each is a string, or an object with
 /// "content".
 void add_tokens(const Json& root, const std::filesystem::path& path,
                 std::map<std::string, std::string>& tokens) {
@@ -34,7 +34,7 @@ void add_tokens(const Json& root, const std::filesystem::path& path,
   }
 }
 
-/// Reads "chat_template": one text, or a list of named texts.
+/// Reads "chat_template": one string, or a list of named strings.
 void read_field(const Json& root, const std::filesystem::path& path,
                 std::map<std::string, std::string>& templates) {
   const auto it = root.find("chat_template");

@@ -10,7 +10,7 @@ namespace anyaccel::llm::chat {
 
 struct TemplateFiles {
   std::string text;
-  /// Template for conversations with tools, if separate.
+  /// Template for conversations with tools, if it is separate.
   std::optional<std::string> tool_use;
   /// Special tokens that the folder defines, such as "bos_token".
   std::map<std::string, std::string> special_tokens;

@@ -1,4 +1,4 @@
-// Tests, which follow "is".
+// Tests, which follow "is" in a template.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -110,7 +110,8 @@ bool apply_test(const Context& context, const std::string& name, const Value& in
   if (test) return test->test(context, input, arguments.values);
   if (const std::string* op = known_operator(name))
     return compare(context, *op, input, arguments.values[0]);
-  // The parser checks names in the template, but not names in values, as in selectattr.
+  // The parser validates names that the template contains, but names may also come from values, as
+  // in selectattr.
   outside_subset(context.line, "the test " + quoted(name));
 }
 

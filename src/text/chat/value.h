@@ -17,9 +17,9 @@ class Value;
 struct Statement;
 struct Scope;
 
-/// A missing value: false, and empty as text. Arithmetic and attribute access throw.
+/// A missing value. It is false, and empty as text. Arithmetic and attribute access throw.
 struct Undefined {
-  std::shared_ptr<const std::string> name;  ///< what is missing; never null
+  std::shared_ptr<const std::string> name;  ///< name of the missing value; never null
 };
 struct None {};
 
@@ -57,7 +57,7 @@ struct Function {
   Kind kind;
   std::string name;
   const Statement* macro = nullptr;
-  Scope* scope = nullptr;  ///< scope of the macro's definition, which outlives the macro's name
+  Scope* scope = nullptr;  ///< scope in which the macro is defined; it outlives the macro's name
 };
 
 using Text = std::shared_ptr<const std::string>;
@@ -80,7 +80,7 @@ class Value {
   explicit Value(std::string text) : any_(std::make_shared<const std::string>(std::move(text))) {}
   Value(Function function) : any_(std::make_shared<const Function>(std::move(function))) {}
   explicit Value(const char* text) : Value(std::string(text)) {}
-  /// Throws `unsupported` for nesting that is too deep.
+  /// Throws `unsupported` if the nesting is too deep.
   static Value list(std::vector<Value> items, bool tuple = false);
   static Value dict(std::vector<std::pair<std::string, Value>> items);
   static Value undefined(std::string_view name) {

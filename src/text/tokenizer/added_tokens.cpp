@@ -10,7 +10,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-// Limit after normalization. AhoCorasick needs up to 20 bytes per byte of text.
+// Limit for added tokens after normalization. AhoCorasick needs up to 20 bytes per byte of text.
 constexpr std::size_t kMaxAddedBytes = std::size_t{16} << 20;
 
 char32_t last_character(std::string_view text) {
@@ -38,7 +38,7 @@ std::size_t leading_space(std::string_view text) {
   return size;
 }
 
-/// Normalizes an added token. An `invalid_argument` error of a text means a corrupt file here.
+/// Normalizes an added token. If the normalizer throws `invalid_argument`, the file is corrupt.
 void normalize(const Normalizer& normalizer, NormalizedText& word, const TokenizerNode& node) {
   try {
     normalizer.normalize(word);
@@ -71,7 +71,7 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
                        " MiB in total");
     }
     if (!word.text.empty()) {
-      token.text = word.text;  // like the library, decode the normalized form, too
+      token.text = word.text;  // like the library, also decode to the normalized form
       (token.normalized ? normalized : plain).emplace_back(word.text, tokens_.size());
     }
     by_id_.insert_or_assign(token.id, tokens_.size());
@@ -84,8 +84,8 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
 std::vector<AddedSplit> AddedTokens::split(std::string_view text, bool normalized) const {
   const std::vector<FoundWord> words = (normalized ? normalized_ : plain_).find(text);
   std::vector<AddedSplit> out;
-  std::size_t done = 0;  // end of the text in `out`
-  std::size_t next = 0;  // end of the last word; words do not overlap
+  std::size_t done = 0;  // end of the text that `out` covers
+  std::size_t next = 0;  // end of the previous word; words do not overlap
   for (auto found = words.rbegin(); found != words.rend(); ++found) {
     if (found->begin < next) continue;
     const AddedToken& token = tokens_[found->value];
@@ -95,7 +95,7 @@ std::vector<AddedSplit> AddedTokens::split(std::string_view text, bool normalize
                               (end < text.size() && is_word(utf8_front(text.substr(end)).code)))) {
       continue;
     }
-    if (end <= done) continue;  // a whitespace token that the previous token has stripped
+    if (end <= done) continue;  // whitespace that the previous token has already stripped
     if (token.left_strip)
       begin = without_trailing_space(text.substr(0, begin), std::min(done, begin));
     if (token.right_strip) end += leading_space(text.substr(end));

@@ -1,4 +1,4 @@
-// Tokens that are matched in the text before the model runs.
+// Added tokens, which are matched in the text before the model runs.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct AddedToken {
   std::string text;
   std::int64_t id;
   bool special;      ///< omitted from decoded text
-  bool single_word;  ///< not inside a word
+  bool single_word;  ///< not matched inside a word
   bool left_strip;   ///< includes the whitespace before it
   bool right_strip;
   bool normalized;  ///< matched in the normalized text
@@ -33,10 +33,10 @@ class AddedTokens {
   /// Reads `added_tokens` of tokenizer.json, which may be absent.
   AddedTokens(const TokenizerNode& root, const Normalizer* normalizer);
 
-  /// Splits the text at the tokens that are matched before, or after, normalization. Returns views
-  /// into `text`.
+  /// Splits the text at the added tokens that are matched before normalization, or at those that
+  /// are matched after it. Returns views into `text`.
   std::vector<AddedSplit> split(std::string_view text, bool normalized) const;
-  /// Null if the id is not an added token.
+  /// Returns null if the id does not belong to an added token.
   const AddedToken* find(std::int64_t id) const;
   const std::vector<AddedToken>& all() const { return tokens_; }
 

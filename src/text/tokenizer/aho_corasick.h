@@ -21,12 +21,12 @@ struct FoundWord {
 class AhoCorasick {
  public:
   AhoCorasick() = default;
-  /// Non-empty words, each with a value. Of equal words, the first one is used.
+  /// `words`: non-empty words, each with a value. Of equal words, the first one is used.
   explicit AhoCorasick(std::vector<std::pair<std::string, std::size_t>> words);
 
   bool empty() const { return words_.empty(); }
   /// Returns the longest word at each position where a word begins, from the last position to the
-  /// first. Takes time linear in the text's length, whatever the words are.
+  /// first. The time is linear in the text's length for any set of words.
   std::vector<FoundWord> find(std::string_view text) const;
 
  private:
@@ -43,9 +43,9 @@ class AhoCorasick {
   Index child(Index node, unsigned char byte) const;
   Index next(Index node, unsigned char byte) const;
 
-  std::vector<std::pair<std::size_t, std::size_t>> words_;  ///< size and value
+  std::vector<std::pair<std::size_t, std::size_t>> words_;  ///< size and value of each word
   std::vector<Node> nodes_;
-  std::array<Index, 256> first_{};  ///< children of the root, 0 for none
+  std::array<Index, 256> first_{};  ///< children of the root; 0: none
 };
 
 }  // namespace anyaccel::llm

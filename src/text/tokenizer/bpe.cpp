@@ -1,4 +1,4 @@
-// Byte pair encoding: merges adjacent tokens, the pair with the lowest rank first.
+// Byte pair encoding: merges adjacent tokens, starting with the pair of the lowest rank.
 #include <queue>
 
 #include "base/untrusted_text.h"
@@ -39,7 +39,7 @@ class Bpe final : public TokenModel {
   TokenIds characters(std::string_view piece) const;
   void merge(TokenIds& tokens) const;
 
-  std::unordered_map<std::uint64_t, Merge> merges_;  ///< by pair(left, right)
+  std::unordered_map<std::uint64_t, Merge> merges_;  ///< indexed by pair(left, right)
   std::string prefix_, suffix_;
   std::optional<std::int64_t> unknown_;
   bool fuse_unknown_, byte_fallback_, ignore_merges_;
@@ -49,7 +49,7 @@ std::pair<std::string, std::string> read_merge(const SortedJson& merge, const To
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
     return {merge[0].get<std::string>(), merge[1].get<std::string>()};
   }
-  if (merge.is_string()) {  // files from before tokenizers 0.20
+  if (merge.is_string()) {  // files written before tokenizers 0.20
     const auto text = merge.get<std::string>();
     const std::size_t space = text.find(' ');
     if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos) {
@@ -88,7 +88,7 @@ void Bpe::read_merges(const TokenizerNode& node, const SortedJson& merges) {
 TokenIds Bpe::characters(std::string_view piece) const {
   TokenIds tokens;
   tokens.reserve(piece.size());
-  bool pending = false;  // an unknown token to which the next unknown character may be added
+  bool pending = false;  // the next unknown character may be added to an unknown token
   std::string changed;
   std::size_t at = 0;
   for_each_character(piece, [&](char32_t, std::string_view bytes) {
@@ -115,7 +115,7 @@ TokenIds Bpe::characters(std::string_view piece) const {
 }
 
 void Bpe::merge(TokenIds& tokens) const {
-  // Tokens form a linked list, and merging keeps the left one. Skip candidates whose pair has
+  // Tokens form a linked list, and a merge keeps the left token. Skip candidates whose pair has
   // changed in the meantime.
   std::vector<std::size_t> previous(tokens.size()), next(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {

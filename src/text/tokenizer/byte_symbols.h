@@ -1,4 +1,5 @@
-// GPT-2's printable characters for bytes, in which byte-level tokenizers write their vocabularies.
+// GPT-2's printable characters for bytes. Byte-level tokenizers write their vocabularies in these
+// characters.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The tokenizer.json of the models that we train.
+// Creates the tokenizer.json of the models that we train.
 #include "anyaccel/llm/tokenizer.h"
 #include "text/byte_vocabulary.h"
 #include "text/json.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kEndOfTextName = "<|endoftext|>";
 
-/// Splits text into the same pieces as training, within which bytes are merged.
+/// Splits text into the same pieces as in training. Bytes are merged only within a piece.
 Json pre_tokenizer(const Json& level) {
   const Json split = {{"type", "Split"},
                       {"pattern", {{"Regex", kTextPieces}}},

@@ -78,14 +78,14 @@ std::unique_ptr<TokenDecoder> strip_step(const TokenizerNode& node) {
   const auto start = static_cast<std::size_t>(node.integer("start", 0, kMost).value_or(0));
   const auto stop = static_cast<std::size_t>(node.integer("stop", 0, kMost).value_or(0));
   return decoder_of([content = node.character("content"), start, stop](Decoding& text) {
-    // If the parts were joined, their ends are not those of the whole text.
+    // If the parts were joined, they no longer begin and end where the whole text does.
     const bool inside = text.inside && text.fused;
     for (std::string& token : text.parts)
       token = strip(token, content, inside ? 0 : start, inside ? 0 : stop);
   });
 }
 
-/// The library's removal of spaces that a word-wise decoder inserts before punctuation.
+/// Removes spaces that a word-wise decoder inserts before punctuation, as the library does.
 std::string clean_up(std::string text) {
   constexpr std::pair<const char*, const char*> kRepairs[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},

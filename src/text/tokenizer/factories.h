@@ -1,4 +1,4 @@
-// Factories of steps with their own source files.
+// Factory functions of steps that have their own source files.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Converts ICU failures to our errors.
+// Converts ICU failures to errors of AnyAccel.
 #pragma once
 
 #include <unicode/utypes.h>

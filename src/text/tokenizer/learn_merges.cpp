@@ -29,7 +29,7 @@ struct PairHash {
 struct Occurrences {
   std::int64_t count = 0;
   std::vector<std::uint32_t>
-      words;  ///< may contain duplicates, and words that no longer have the pair
+      words;  ///< may contain duplicates, and words that no longer contain the pair
 };
 
 struct FrequentPair {
@@ -65,7 +65,7 @@ class Learner {
         offer(best.pair, now);
         continue;
       }
-      // A vocabulary identifies tokens by their text, so two merges must not produce the same text.
+      // A vocabulary identifies tokens by their text, so no two merges may produce the same text.
       std::string text = texts_[best.pair.first] + texts_[best.pair.second];
       if (!known_.insert(text).second) continue;
       merge(best.pair, static_cast<std::uint16_t>(texts_.size()));
@@ -80,7 +80,7 @@ class Learner {
     if (count > 1) heap_.push({count, pair});
   }
 
-  /// Adds a word's pairs to the counts, or subtracts them.
+  /// Adds the counts of a word's pairs, or subtracts them.
   void count_pairs(std::uint32_t index, int sign) {
     const CountedWord& word = words_[index];
     for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
@@ -123,7 +123,7 @@ class Learner {
   std::vector<CountedWord> words_;
   std::unordered_map<Pair, Occurrences, PairHash> pairs_;
   std::priority_queue<FrequentPair> heap_;
-  std::vector<Pair> grown_;  ///< new pairs of the last merge
+  std::vector<Pair> grown_;  ///< new pairs from the last merge
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ using PieceCount = std::pair<std::string, std::int64_t>;
 
 /// Learns at most `count` merges from pieces of text. Always merges the most frequent pair and
 /// breaks ties by the lowest ids, so the result does not depend on the order of `pieces`. Stops
-/// when no pair occurs twice.
+/// when no pair occurs at least twice.
 Merges learn_merges(const std::vector<PieceCount>& pieces, std::size_t count,
                     std::uint16_t first_id);
 

@@ -1,4 +1,4 @@
-// Support for normalizers that process one character at a time.
+// Helper for normalizers that process one character at a time.
 #pragma once
 
 #include <string>

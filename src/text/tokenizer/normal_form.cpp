@@ -16,7 +16,7 @@ namespace {
 
 // Unicode version of the `tokenizers` library (crate unicode-normalization-alignments).
 constexpr const char* kKnown = "[:Age=11.0:]";
-constexpr int kLongRun = 64;  // ICU's time for consecutive marks is quadratic in their number
+constexpr int kLongRun = 64;  // ICU needs quadratic time for a run of consecutive marks
 
 const icu::Normalizer2& icu_form(NormalForm form) {
   UErrorCode status = U_ZERO_ERROR;
@@ -50,8 +50,8 @@ struct Changed {
   int combining_class;
 };
 
-/// Computes the form as the library does. Slower than ICU, but tracks the change of every
-/// character, and sorts consecutive marks.
+/// Computes the form in the same way as the library. It is slower than ICU, but tracks the change
+/// of every character and sorts consecutive marks.
 class Steps {
  public:
   explicit Steps(NormalForm form)
@@ -74,7 +74,7 @@ class Steps {
  private:
   std::vector<Changed> decompose(std::string_view text) const {
     std::vector<Changed> out;
-    std::size_t starter = 0;  // marks after it are sorted at the next starter
+    std::size_t starter = 0;  // marks after this index are sorted at the next starter
     const auto sort = [&] {
       std::stable_sort(
           out.begin() + static_cast<std::ptrdiff_t>(starter), out.end(),
@@ -110,8 +110,8 @@ class Steps {
   std::vector<Changed> compose(const std::vector<Changed>& in) const {
     std::vector<Changed> out;
     out.reserve(in.size());
-    std::size_t starter = in.size();  // index in `out`; in.size(): none yet
-    int last_class = 0;               // of the marks kept after the starter; 0: none
+    std::size_t starter = in.size();  // index in `out`; in.size(): no starter yet
+    int last_class = 0;               // class of the last mark kept after the starter; 0: none
     for (const Changed& next : in) {
       const int own = next.combining_class;
       const bool blocked = last_class > 0 && last_class >= own;
@@ -140,7 +140,7 @@ class Steps {
 
 std::size_t utf8_length(char32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
 
-/// Returns the lead of the normalized text. Text after the next boundary does not affect it.
+/// Returns the lead of the normalized text. Text after the next boundary does not affect the lead.
 std::size_t new_lead(const NormalizedText& text, const Steps& steps) {
   const std::string_view all = text.text;
   std::size_t end = 0;

@@ -1,10 +1,10 @@
 // A text during normalization, with the number of leading bytes that come from the beginning of the
 // whole text.
 //
-// Metaspace with the scheme "first" puts its mark before a piece whose first byte is aligned to
+// With the scheme "first", Metaspace puts its mark before a piece whose first byte is aligned to
 // byte 0 of the original text. The `tokenizers` library keeps an alignment for each byte
 // (NormalizedString). Alignments never decrease, so results depend only on the number of leading
-// bytes that are aligned to byte 0, the lead.
+// bytes that are aligned to byte 0. This number is called the lead.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace anyaccel::llm {
 
-/// Part of a text, in valid UTF-8.
+/// Part of a text. It is valid UTF-8.
 struct NormalizedText {
   std::string text;
-  bool begins = false;   ///< the part is the beginning of the whole text
+  bool begins = false;   ///< true if the part is the beginning of the whole text
   std::size_t lead = 0;  ///< number of leading bytes aligned to byte 0 of the whole text
   TextLimit limit = TextLimit::of(0);
 
-  /// Returns a part of a whole text. `begins`: it is the first part.
+  /// Returns a part of a whole text. `begins`: true for the first part.
   static NormalizedText part(std::string_view text, bool begins, TextLimit limit);
 };
 
@@ -36,10 +36,10 @@ class LeadTracker {
   LeadTracker(std::string_view text, bool begins, std::size_t lead)
       : text_(text), begins_(begins), lead_(lead) {}
 
-  /// Adds a character of the new text with its size in bytes. `change` is the library's: 0 replaces
-  /// a character of the old text, -n replaces n + 1 characters, and 1 replaces none.
+  /// Adds a character of the new text with its size in bytes. `change` has the library's meaning: 0
+  /// replaces a character of the old text, -n replaces n + 1 characters, and 1 replaces none.
   void add(std::size_t bytes, std::int64_t change);
-  /// The new text's lead, for the characters so far.
+  /// The new text's lead, based on the characters added so far.
   std::size_t lead() const { return out_; }
   /// True if further characters cannot change the lead.
   bool done() const { return done_; }
@@ -53,7 +53,7 @@ class LeadTracker {
 
 struct Stretch;
 
-/// Returns the lead of a text whose matches are each replaced by `bytes` bytes.
+/// Returns the lead of a text in which `bytes` bytes replace each match.
 std::size_t lead_of_replaced(const std::vector<Stretch>& stretches, std::size_t bytes, bool begins,
                              std::size_t lead);
 

@@ -1,4 +1,4 @@
-// Patterns that split or replace text, and how matches are treated.
+// Patterns that split or replace text, and how their matches are treated.
 #pragma once
 
 #include <optional>
@@ -25,12 +25,12 @@ class Pattern {
   explicit Pattern(std::string text) : text_(std::move(text)) {}
   explicit Pattern(Regex regex) : regex_(std::move(regex)) {}
   std::vector<Stretch> find(std::string_view text) const;
-  /// Returns the text with each match replaced. Throws TextLimit::check()'s error if the result is
-  /// too large.
+  /// Returns the text with each match replaced. If the result is too large, throws the error of
+  /// TextLimit::check().
   std::string replace(std::string_view text, const std::string& by, TextLimit limit) const {
     return replace(text, find(text), by, limit);
   }
-  /// The same, for matches from find().
+  /// Like replace() above, for matches that find() returned.
   static std::string replace(std::string_view text, const std::vector<Stretch>& stretches,
                              const std::string& by, TextLimit limit);
 

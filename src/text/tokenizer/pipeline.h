@@ -26,8 +26,8 @@ class Normalizer {
 /// A part of the text before tokenization.
 struct Piece {
   std::string text;
-  /// Leading bytes aligned to byte 0 of the whole text. If above 0, the piece begins the whole
-  /// text.
+  /// Number of leading bytes aligned to byte 0 of the whole text. If it is above 0, the piece
+  /// begins the whole text.
   std::size_t lead;
 };
 
@@ -63,8 +63,8 @@ class Vocabulary {
   /// Returns null for an unknown id.
   const std::string* word(std::int64_t id) const;
   std::size_t size() const { return ids_.size(); }
-  /// Appends the ids of the byte tokens <0x00> to <0xFF> for each byte of `text`. Appends nothing
-  /// and returns false if the vocabulary lacks one of them.
+  /// Appends the ids of the byte tokens (<0x00> to <0xFF>) for the bytes of `text`. If the
+  /// vocabulary lacks one of them, appends nothing and returns false.
   bool append_byte_tokens(std::string_view text, TokenIds& ids) const;
 
  private:
@@ -75,7 +75,7 @@ class Vocabulary {
   std::unordered_map<std::int64_t, std::string> words_;
 };
 
-/// Tokenizes a piece of text that is not empty.
+/// Tokenizes a non-empty piece of text.
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
@@ -93,13 +93,13 @@ class PostProcessor {
   virtual void process(TokenIds& ids) const = 0;
 };
 
-/// Text of tokens during decoding: the concatenation of `parts`.
+/// The text of tokens during decoding: the concatenation of `parts`.
 struct Decoding {
   std::vector<std::string> parts;
-  /// Text precedes the parts, so steps for the beginning of a text do not apply.
+  /// True if text precedes the parts, so that steps for the beginning of a text do not apply.
   bool inside = false;
-  bool raw = false;    ///< keep bytes that are not UTF-8
-  bool fused = false;  ///< the parts were joined
+  bool raw = false;    ///< true to keep bytes that are not UTF-8
+  bool fused = false;  ///< true if the parts were joined
   TextLimit limit = TextLimit::of(0);
 };
 
@@ -109,7 +109,7 @@ class TokenDecoder {
   virtual void decode(Decoding& text) const = 0;
 };
 
-// Create a step from its object in tokenizer.json. Throw `unsupported`, naming the construct, or
+// Create a step from its object in tokenizer.json. Throw `unsupported` naming the construct, or
 // `corrupt`.
 std::unique_ptr<Normalizer> read_normalizer(const TokenizerNode& node);
 std::unique_ptr<PreTokenizer> read_pre_tokenizer(const TokenizerNode& node);

@@ -1,4 +1,4 @@
-// Special tokens around the ids of a text. Pairs of texts are not supported.
+// Adds special tokens around the ids of a text. Pairs of texts are not supported.
 #include "base/untrusted_text.h"
 #include "text/tokenizer/pipeline.h"
 
@@ -9,7 +9,8 @@ namespace {
 /// Ids before and after a text's ids.
 class Template final : public PostProcessor {
  public:
-  /// Appends ids, or a placeholder for the text's own ids. Returns false if there are too many.
+  /// Appends ids, or a placeholder for the ids of the text itself. Returns false if there are too
+  /// many.
   bool add(std::optional<TokenIds> ids) {
     count_ += ids ? ids->size() : 0;
     parts_.push_back(std::move(ids));
@@ -102,7 +103,7 @@ std::unique_ptr<PostProcessor> read_post_processor(const TokenizerNode& node) {
   if (type == "Sequence") return std::make_unique<ProcessorSequence>(node);
   if (type == "TemplateProcessing") return read_template(node);
   if (type == "BertProcessing" || type == "RobertaProcessing") return read_frame(node);
-  if (type == "ByteLevel") {  // changes only offsets, which we do not compute
+  if (type == "ByteLevel") {  // affects only offsets, which we do not compute
     auto same = std::make_unique<Template>();
     same->add(std::nullopt);
     return same;

@@ -8,7 +8,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Splits at the stretches that a function finds.
+/// Splits at the matches among the stretches that a function finds.
 template <typename F>
 class Splitter final : public PreTokenizer {
  public:
@@ -50,8 +50,8 @@ class SplitterSequence final : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> steps_;
 };
 
-/// Finds \w+|[^\w\s]+, runs of word characters and runs of other characters; whitespace is marked
-/// as a match, to be removed.
+/// Finds runs of word characters and runs of other characters, \w+|[^\w\s]+. Whitespace is marked
+/// as a match, so that it is removed.
 std::vector<Stretch> find_words(std::string_view text) {
   std::vector<Stretch> out;
   int last = 0;

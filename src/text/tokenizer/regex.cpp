@@ -1,6 +1,6 @@
 #include "text/tokenizer/regex.h"
 
-#define ONIG_ESCAPE_UCHAR_COLLISION  // ICU defines UChar, too
+#define ONIG_ESCAPE_UCHAR_COLLISION  // because ICU defines UChar, too
 #include <oniguruma.h>
 
 #include <chrono>
@@ -14,10 +14,10 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr unsigned kMatchStack = 1U << 22;      ///< entries of about 32 bytes each
-constexpr unsigned long kRetries = 50'000'000;  // per search
-// Time limit for all searches in a text, because each of them may come close to its own limit. Real
-// expressions need a hundredth of this time.
+constexpr unsigned kMatchStack = 1U << 22;      ///< limit in entries of about 32 bytes each
+constexpr unsigned long kRetries = 50'000'000;  // limit per search
+// Time limit for all searches in a text together, because each search may come close to its own
+// limit. Real expressions need a hundredth of this time.
 constexpr std::chrono::seconds kTime{5};
 constexpr std::chrono::microseconds kTimePerByte{10};
 
@@ -101,7 +101,7 @@ std::vector<std::pair<std::size_t, std::size_t>> Regex::find_all(std::string_vie
       fail((backtracks(code) ? "it backtracks too much: " : "") + message_of(code, nullptr));
     const auto first = static_cast<std::size_t>(region->beg[0]),
                last = static_cast<std::size_t>(region->end[0]);
-    if (first == last && last == last_end) {  // ignore an empty match at the end of the last one
+    if (first == last && last == last_end) {  // ignore an empty match right after another match
       from += from < text.size() ? utf8_front(text.substr(from)).length : 1;
       continue;
     }

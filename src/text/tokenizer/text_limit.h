@@ -1,5 +1,5 @@
 // Limits how much a tokenizer's steps may expand a text. Steps that replace text can multiply its
-// size, and sequences of steps can do so exponentially.
+// size. A sequence of such steps can expand it exponentially.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,14 @@ inline constexpr std::size_t kMaxSteps = 64;
 class TextLimit {
  public:
   /// Limit for the expansion of a text of `bytes` bytes: 32 times its size plus `more`. Of the
-  /// usual steps, NFKC expands most, one byte to at most 11. ByteLevel expands it to 2.
+  /// usual steps, NFKC expands text the most, from one byte to at most 11. ByteLevel expands one
+  /// byte to 2.
   static TextLimit of(std::size_t bytes, std::size_t more = std::size_t{64} << 10) {
     return TextLimit(std::min(more + 32 * bytes, kMost));
   }
 
-  /// Returns the remaining limit after a part of the text used `bytes`, which check() accepted.
+  /// Returns the limit that remains after a part of the text used `bytes` bytes, which check()
+  /// accepted.
   TextLimit after(std::size_t bytes) const { return TextLimit(most_ - bytes); }
 
   /// Throws `invalid_argument` if `bytes` exceeds the limit. If possible, call it before allocating
@@ -30,7 +32,7 @@ class TextLimit {
 
  private:
   static constexpr std::size_t kMost =
-      (std::size_t{1} << 31) - 1;  // ICU and Oniguruma count in int
+      (std::size_t{1} << 31) - 1;  // ICU and Oniguruma use int for sizes
   explicit TextLimit(std::size_t most) : most_(most) {}
   [[noreturn]] void fail(std::size_t bytes) const;
   std::size_t most_;

@@ -17,7 +17,7 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr std::size_t kBytesPerMerge = 1024;
-/// Shorter texts stay bytes, because they repeat too little for merges to pay off.
+/// Shorter texts use bytes only, because they repeat too little for merges to pay off.
 constexpr std::size_t kLeastText = 64 << 10;
 
 /// Calls `on_document` with the bytes of each document of a stream.
@@ -112,7 +112,7 @@ TextVocabulary TextVocabulary::read(const std::string& json, const std::string& 
     }
   }
   TextVocabulary out(merges);
-  // A resumed run has the same ids only if the whole file is exactly as we write it.
+  // A resumed run gets the same ids only if the whole file is exactly as we write it.
   if (!vocabulary || parse_sorted_json_object(out.json_, source) != root)
     model.unsupported("a tokenizer that `anyaccel train` did not write");
   return out;

@@ -1,5 +1,5 @@
-// Vocabulary of the models that we train: bytes, the end of a document, and merges learned from the
-// text.
+// Vocabulary of the models that we train: bytes, a token that ends a document, and merges learned
+// from the text.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ class ANYACCEL_API TextVocabulary {
   /// one per KiB of text after the first 64 KiB, because a model cannot learn tokens that hardly
   /// occur.
   static TextVocabulary learn(std::span<const std::uint16_t> stream, std::int64_t size);
-  /// Reads a tokenizer.json written by our training; "" means the vocabulary of bytes. Throws
+  /// Reads a tokenizer.json that our training wrote; "" means the vocabulary of bytes. Throws
   /// `corrupt` or `unsupported`, naming `source`.
   static TextVocabulary read(const std::string& json, const std::string& source);
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(lengths_.size()); }
   std::vector<std::uint16_t> encode(std::span<const std::uint16_t> stream) const;
-  /// Bytes of each token; 1 for kEndOfText.
+  /// Number of bytes of each token; 1 for kEndOfText.
   const std::vector<std::uint32_t>& lengths() const noexcept { return lengths_; }
   /// The text of tokenizer.json.
   const std::string& json() const noexcept { return json_; }
@@ -40,7 +40,7 @@ class ANYACCEL_API TextVocabulary {
 
   std::string json_;
   std::vector<std::uint32_t> lengths_;
-  std::shared_ptr<const TokenModel> model_;  ///< null without merges
+  std::shared_ptr<const TokenModel> model_;  ///< null if there are no merges
 };
 
 }  // namespace anyaccel::llm

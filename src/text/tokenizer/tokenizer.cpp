@@ -11,8 +11,8 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr std::int64_t kMaxDecodedId =
-    (std::int64_t{1} << 32) - 1;                        // limit of the `tokenizers` library
-constexpr std::size_t kMaxText = std::size_t{1} << 30;  // ICU and Oniguruma count in int
+    (std::int64_t{1} << 32) - 1;                        // limit in the `tokenizers` library
+constexpr std::size_t kMaxText = std::size_t{1} << 30;  // ICU and Oniguruma use int for sizes
 
 template <typename T>
 std::unique_ptr<T> read_step(const TokenizerNode& root, const char* key,

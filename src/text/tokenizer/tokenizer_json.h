@@ -11,8 +11,8 @@ namespace anyaccel::llm {
 /// Ids fit in 16 bits.
 constexpr std::int64_t kMaxVocabulary = 65536;
 
-/// Returns the tokenizer.json of a byte-level vocabulary with these merges; without merges, of
-/// bytes only.
+/// Returns the tokenizer.json of a byte-level vocabulary with these merges. Without merges, the
+/// vocabulary contains only bytes.
 std::string byte_level_json(const Merges& merges);
 
 }  // namespace anyaccel::llm

@@ -18,10 +18,11 @@ bool in_category(char32_t c, std::uint32_t mask) {
   return (U_GET_GC_MASK(static_cast<UChar32>(c)) & mask) != 0;
 }
 
-// The `tokenizers` library has its own tables, of other Unicode versions than ICU's. Exclude
-// characters that are newer than a table, and list those whose category has changed since.
+// The `tokenizers` library has its own tables, which are from other Unicode versions than ICU's.
+// Exclude characters that are newer than a table, and list those whose category has changed since
+// then.
 constexpr int kCategories = 8;  // crate unicode_categories
-constexpr int kMarks = 9;       // crate unicode-normalization-alignments: marks
+constexpr int kMarks = 9;       // crate unicode-normalization-alignments, for marks
 
 bool known_to(char32_t c, int version) {
   UVersionInfo age;
@@ -97,7 +98,7 @@ std::vector<std::string_view> graphemes(std::string_view text) {
   }
   using Breaks = std::unique_ptr<UBreakIterator, decltype(&ubrk_close)>;
   UErrorCode status = U_ZERO_ERROR;
-  // Opening an iterator takes longer than iterating over a word.
+  // Reuse the iterator: opening one takes longer than iterating over a word.
   thread_local const Breaks breaks(ubrk_open(UBRK_CHARACTER, "", nullptr, 0, &status), ubrk_close);
   const std::unique_ptr<UText, decltype(&utext_close)> source(
       utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &status),

@@ -1,4 +1,4 @@
-// Unigram: of all segmentations into known pieces, chooses the one with the highest sum of scores.
+// Unigram: chooses the segmentation into known pieces with the highest sum of scores.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -16,12 +16,12 @@ namespace {
 
 constexpr double kUnknownPenalty = 10.0;
 
-/// Reproduces how the JSON reader of the `tokenizers` library rounds: it multiplies the digits, a
-/// 64-bit integer, by a power of ten in double precision. The result may differ from the nearest
-/// double by one unit in the last place, which decides between segmentations with otherwise equal
-/// scores.
+/// Reproduces how the JSON reader of the `tokenizers` library rounds. The reader multiplies the
+/// digits, a 64-bit integer, by a power of ten in double precision. The result may differ from the
+/// nearest double by one unit in the last place, which decides between segmentations with otherwise
+/// equal scores.
 double as_read_by_tokenizers(double nearest) {
-  char text[32];  // shortest digits, as in the files: d.ddde+xx
+  char text[32];  // the shortest digits, as in the files: d.ddde+xx
   const auto end =
       std::to_chars(text, text + sizeof text, std::abs(nearest), std::chars_format::scientific).ptr;
   const char* const mark = std::find(text, end, 'e');
@@ -127,7 +127,7 @@ void Unigram::tokenize(std::string_view piece, TokenIds& ids) const {
     }
     begin = next;
   }
-  // From the end; adjacent unknown spans are joined.
+  // Spans from the end to the beginning. Adjacent unknown spans are joined.
   std::vector<std::pair<std::size_t, std::size_t>> spans;
   bool joins = false;
   for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {

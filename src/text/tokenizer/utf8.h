@@ -1,4 +1,4 @@
-// UTF-8, character by character.
+// Processes UTF-8, character by character.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace anyaccel::llm {
 
 struct Utf8Character {
   char32_t code;       ///< U+FFFD for invalid bytes
-  std::size_t length;  ///< bytes, at least 1
+  std::size_t length;  ///< in bytes, at least 1
   bool valid;
 };
 
-/// Returns the first character of a non-empty text. Groups invalid bytes like Python and Rust do
-/// when they replace them.
+/// Returns the first character of a non-empty text. Groups invalid bytes as Python and Rust do when
+/// they replace them.
 Utf8Character utf8_front(std::string_view text);
 
 void append_utf8(std::string& out, char32_t code);

@@ -63,7 +63,7 @@ class WordPiece final : public TokenModel {
 
   std::size_t max_characters_;
   std::optional<std::int64_t> unknown_;
-  AhoCorasick first_, later_;  ///< words at the beginning of a piece, and after another word
+  AhoCorasick first_, later_;  ///< words at the beginning of a piece, and words that continue it
 };
 
 class WordLevel final : public TokenModel {

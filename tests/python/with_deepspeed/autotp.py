@@ -1,6 +1,6 @@
 """A rank of autotp_test.py: `autotp.py stock|ours DTYPE MODEL...`. Compares each model under
-`init_inference`, with its weights split over all ranks, with the whole model: the logits, and the
-generated words.
+`init_inference`, with its weights split across all ranks, with the unsplit model: the logits and
+the generated tokens.
 """
 
 import sys
@@ -26,18 +26,18 @@ def compare(name, dtype):
     with torch.no_grad():
         want = whole(**given).logits.float().cpu()
     elements = sum(weight.numel() for weight in whole.parameters())
-    said = goes_on(whole, given)
+    said = generate(whole, given)
     deepspeed.InferenceEngine.inference_mp_group = None
     engine = deepspeed.init_inference(small_models.make(name), tensor_parallel={"tp_size": ranks.COUNT}, dtype=dtype,
                                       replace_with_kernel_inject=False)
     with torch.no_grad():
         got = engine(**given).logits.float().cpu()
-    return {"error": ((got - want).abs().max() / want.abs().max()).item(), "same words": goes_on(engine.module, given) == said,
+    return {"error": ((got - want).abs().max() / want.abs().max()).item(), "same tokens": generate(engine.module, given) == said,
             "share": sum(weight.numel() for weight in engine.module.parameters()) / elements,
             "logits": got.flatten()[::97].tolist(), "device": str(next(engine.module.parameters()).device)}
 
 
-def goes_on(model, given):
+def generate(model, given):
     if not model.can_generate():
         return None
     ids = given["input_ids"]

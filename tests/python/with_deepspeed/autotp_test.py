@@ -1,5 +1,5 @@
-"""AutoTP: `init_inference` with a model's weights split over two ranks gives the whole model's
-logits, and generates the same words.
+"""AutoTP: `init_inference` with a model's weights split across two ranks gives the unsplit model's
+logits, and generates the same tokens.
 """
 
 import functools
@@ -16,7 +16,7 @@ for package in ("deepspeed", "transformers"):
 import ranks  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# DeepSpeed 0.19.8 rejects gpt2, and fails with bloom, falcon and phi3 of transformers 5, also with
+# DeepSpeed 0.19.8 rejects gpt2, and fails with bloom, falcon and phi3 of transformers 5, even with
 # its own accelerator.
 MODELS = ("llama", "opt", "bert", "t5")
 if os.environ.get("ANYACCEL_TEST_ALL_MODELS") == "1":
@@ -33,13 +33,13 @@ def results(accelerator, program, *arguments):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", MODELS)
-def test_logits_and_words(name, accelerator):
-    # Fails if weights are split differently from how the ranks' sums combine them, or
-    # inference_all_reduce loses a part.
+def test_logits_and_tokens(name, accelerator):
+    # Fails if inference_all_reduce returns a wrong sum, or weights are split in a way that does not
+    # match the sums.
     ours = results(accelerator, "autotp.py", "ours", "float32", *MODELS)
     for each in ours:
         assert each[name]["device"].split(":")[0] == accelerator
-        assert each[name]["error"] < 1e-5 and each[name]["same words"], each[name]
+        assert each[name]["error"] < 1e-5 and each[name]["same tokens"], each[name]
         # embeddings and norms are on both ranks, and they are most of the weights of a Gemma model
         assert each[name]["share"] < 0.95
     assert ours[0][name]["logits"] == pytest.approx(ours[1][name]["logits"], rel=1e-6, abs=1e-6)
@@ -47,8 +47,7 @@ def test_logits_and_words(name, accelerator):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_training(accelerator):
-    # Fails if the forward and backward passes of split layers do not sum over the ranks like
-    # stock's.
+    # Fails if training with split layers gives different losses than stock DeepSpeed.
     ours, stock = (results(where, "autotp_train.py", side, "llama") for side, where in (("ours", accelerator), ("stock", "cpu")))
     for mine, theirs in zip(ours, stock):
         assert mine["losses"] == pytest.approx(theirs["losses"], rel=1e-5)

@@ -1,5 +1,5 @@
-"""A rank of comm_test.py: runs every collective of deepspeed.comm, and checks the result. Hands
-over {name: "ok" or the error}. All ranks run the checks in the same order.
+"""A rank of comm_test.py: runs every collective of deepspeed.comm and checks the result. Passes
+{name: "ok" or the error} to the test. All ranks run the checks in the same order.
 """
 
 import datetime
@@ -138,7 +138,7 @@ def all_to_all_single(rank):
     got = torch.empty_like(numbers(0))
     dist.all_to_all_single(got, numbers(rank))
     same(got, torch.cat([numbers(place).chunk(2)[rank] for place in range(2)]))
-    # rank 0 gives 10 and 38 rows, rank 1 gives 20 and 28
+    # rank 0 sends 10 and 38 rows, rank 1 sends 20 and 28
     cuts = ([10, 38], [20, 28])
     got = torch.empty(sum(cut[rank] for cut in cuts), device=device())
     dist.all_to_all_single(got, numbers(rank), output_split_sizes=[cut[rank] for cut in cuts], input_split_sizes=cuts[rank])
@@ -267,9 +267,9 @@ def main(only=""):
         try:
             function(ranks.rank())
             outcome[name] = "ok"
-        except Exception as error:  # noqa: BLE001  (the test says what it was)
+        except Exception as error:  # noqa: BLE001 (the test reports it)
             outcome[name] = f"{type(error).__name__}: {error}"[:1000]
-        # a rank that failed alone must not disturb the next check of the other rank
+        # if only one rank failed, the other rank's next check must not be affected
         dist.barrier()
     ranks.hand_over({"backend": dist.get_backend() if hasattr(dist, "get_backend") else torch.distributed.get_backend(), "outcome": outcome})
 

@@ -34,8 +34,8 @@ def leaf(shape, dtype, numbers):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("which", ["neither", "first", "second", "both"])
 def test_attention(dtype, which):
-    # Fails if the order of arguments of attention or attention_bwd differs from DeepSpeed's Python,
-    # or a missing bias is read.
+    # Fails if the order of arguments of attention or attention_bwd differs from that in DeepSpeed's
+    # Python code, or an omitted bias is read.
     batch, entries, length, heads, _ = SHAPE
     numbers = torch.Generator().manual_seed(5)
     q, k, v, grad = (leaf(SHAPE, dtype, numbers) for _ in range(4))
@@ -54,8 +54,8 @@ def test_attention(dtype, which):
     assert evoformer_attn.kernel_.__name__ == "anyaccel.ops.evoformer_attn"
 
 
-def test_biases_whose_gradients_nobody_wants():
-    # Fails if the empty tensors that DeepSpeed passes for these gradients are written.
+def test_biases_without_gradients():
+    # Fails if the empty tensors that DeepSpeed passes for unneeded gradients are written.
     batch, entries, length, heads, _ = SHAPE
     numbers = torch.Generator().manual_seed(6)
     q, k, v = (leaf(SHAPE, torch.float32, numbers) for _ in range(3))
@@ -68,9 +68,8 @@ def test_biases_whose_gradients_nobody_wants():
         torch.testing.assert_close(mine, right, rtol=1e-4, atol=1e-4)
 
 
-def test_a_model_learns_the_same():
-    # Fails if a gradient goes to the wrong tensor, or AlphaFold's mask is treated like ordinary
-    # numbers.
+def test_training_matches_plain_attention():
+    # Fails if a model's losses differ from those with plain attention, with AlphaFold's mask.
     def losses(attention):
         torch.manual_seed(7)
         project = torch.nn.Linear(16, 3 * 4 * 16).to(DEVICE)

@@ -1,5 +1,5 @@
-"""A rank of any launcher: hands over the module of DeepSpeed's accelerator and a sum over all ranks
-from deepspeed.comm.
+"""A rank of any launcher: passes the module of DeepSpeed's accelerator and a sum over all ranks
+from deepspeed.comm to the test.
 """
 
 import os

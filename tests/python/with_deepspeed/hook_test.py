@@ -1,7 +1,7 @@
 """ANYACCEL_DEEPSPEED=1 in programs that do not import anyaccel.deepspeed: multiprocessing workers,
 ranks of three launchers, and ds_report.
 
-Python reads .pth files only in site-packages, so a sitecustomize adds the build's folder.
+Python reads .pth files only in site-packages, so a sitecustomize module adds the build's folder.
 """
 
 import os
@@ -27,23 +27,23 @@ def hooked(tmp_path):
     return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}", "ANYACCEL_DEEPSPEED": "1"}
 
 
-def test_workers_however_started_see_our_accelerator(hooked):
-    """Fails if the hook needs the main program's imports, or is lost in a worker."""
+def test_workers_use_our_accelerator(hooked):
+    """Fails if the hook has no effect in a worker, for any start method."""
     found = run_child.result(HERE / "hook_workers.py", **hooked)
     assert found.keys() == {"fork", "forkserver", "spawn"}
     assert all(module.startswith("anyaccel.deepspeed") for module in found.values()), found
 
 
 @pytest.mark.parametrize("how", ["accelerator", "import"])
-def test_an_import_hook_of_ones_own(how):
+def test_user_import_hook(how):
     """Fails if anyaccel.deepspeed cannot be imported right after DeepSpeed's accelerator module, or
-    DeepSpeed then keeps its own accelerator.
+    DeepSpeed then uses its own accelerator.
     """
     assert run_child.result(HERE / "own_hook.py", how) == {"accelerator": True, "bound": True, "builder": "anyaccel.deepspeed.builders",
                                                            "op": "anyaccel.ops.cpu_adam", "changed": True, "hook": True}
 
 
-def test_too_late_names_the_orders():
+def test_late_import_error_names_the_valid_orders():
     """Fails if `import anyaccel.deepspeed` succeeds after `import deepspeed`, or its error does not
     say when to import it.
     """
@@ -67,16 +67,18 @@ LAUNCHERS = {
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_ranks_see_our_accelerator_whoever_started_them(hooked, launcher):
-    """Fails if a launcher's ranks get stock's accelerator, or cannot communicate with ours."""
+def test_ranks_use_our_accelerator(hooked, launcher):
+    """Fails if a launcher's ranks use stock DeepSpeed's accelerator, or cannot communicate with
+    AnyAccel's.
+    """
     found = ranks.results(HERE / "hook_rank.py", launcher=LAUNCHERS[launcher](), **hooked)
     assert [each[1:] for each in found] == [[3.0, "0"], [3.0, "1"]]
     assert all(module.startswith("anyaccel.deepspeed") for module, *_ in found), found
 
 
-def test_ds_report_tells_which_ops_are_there(hooked):
-    """Fails if ds_report fails on AnyAccel's builders, or reports a missing op as available.
-    `child` checks that it exits with 0.
+def test_ds_report_lists_available_ops(hooked):
+    """Fails if ds_report fails with AnyAccel's builders, or reports an op that AnyAccel lacks as
+    available. `child` checks the exit status.
     """
     text = re.sub(r"\x1b\[[0-9;]*m", "", run_child.child("-m", "deepspeed.env_report", **hooked))
     table = dict(re.findall(r"^(\w+) \.* *\[\w+\] \.* \[(\w+)\]", text, re.MULTILINE))

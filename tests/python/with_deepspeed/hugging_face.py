@@ -1,6 +1,7 @@
-"""A rank of the Hugging Face tests: `hugging_face.py stock|ours FOLDER`, where FOLDER has a small
-model's checkpoint. Trains it with ZeRO-3 in a custom loop and with transformers' Trainer, which
-uses DeepSpeed through accelerate. Hands over the losses, the device and the saved weights.
+"""A rank of the Hugging Face tests: `hugging_face.py stock|ours FOLDER`, where FOLDER contains a
+small model's checkpoint. Trains it with ZeRO-3 in a custom loop, and with transformers' Trainer,
+which uses DeepSpeed through accelerate. Passes the losses, the device and the saved weights to the
+test.
 """
 
 import pathlib
@@ -15,7 +16,7 @@ import small_models
 import stock
 
 STEPS, ROWS = 12, 2
-# Split every parameter, like those of a large model.
+# Shard every parameter, like those of a large model.
 ZERO_3 = {"train_micro_batch_size_per_gpu": ROWS, "gradient_clipping": 1.0,
           "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0, "stage3_gather_16bit_weights_on_model_save": True}}
 
@@ -25,7 +26,7 @@ def words(rank):
 
 
 def loop(folder):
-    """Train like Hugging Face documents for programs without a Trainer: the configuration exists
+    """Train as Hugging Face documents for programs without a Trainer: the configuration exists
     before the model is loaded.
     """
     import deepspeed
@@ -72,8 +73,8 @@ def trainer(folder):
         made = transformers.Trainer(model=model, args=options, train_dataset=Rows())
         made.train()
         saved = tempfile.mkdtemp(dir=out)
-        made.save_model(saved)  # gathers the split parameters
-        files = pathlib.Path(saved).glob("*.safetensors")  # only rank 0 has files
+        made.save_model(saved)  # gathers the sharded parameters
+        files = pathlib.Path(saved).glob("*.safetensors")  # only rank 0 writes files
         numbers = {name: weight.flatten()[:8].tolist() for file in files for name, weight in safetensors.torch.load_file(file).items()}
         return {"losses": [each["loss"] for each in made.state.log_history if "loss" in each], "device": str(made.accelerator.device),
                 "engine": type(made.model_wrapped).__name__, "saved": numbers}

@@ -1,5 +1,6 @@
-"""Training of a Hugging Face transformers model with ZeRO-3 on AnyAccel's accelerator, with two
-ranks under `anyaccel launch`, gives stock DeepSpeed's losses, and with the Trainer its weights.
+"""Training a Hugging Face transformers model with ZeRO-3 on AnyAccel's accelerator, with two ranks
+under `anyaccel launch`, gives stock DeepSpeed's losses. With the Trainer, it also gives the same
+weights.
 """
 
 import functools
@@ -28,20 +29,19 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_a_loop_of_its_own(results, accelerator):
-    # Fails if splitting a checkpoint while loading gives other weights, or a step of ZeRO-3
-    # differs.
+def test_custom_loop(results, accelerator):
+    # Fails if a custom training loop gives different losses than stock DeepSpeed, because loading
+    # shards the checkpoint incorrectly or a step of ZeRO-3 differs.
     for mine, theirs in zip(results("ours", accelerator), results("stock", "cpu")):
         assert "anyaccel.deepspeed" in mine["accelerator"] and "anyaccel" not in theirs["accelerator"]
         assert mine["loop"]["device"].split(":")[0] == accelerator
         assert mine["loop"]["split"] and theirs["loop"]["split"]
         assert mine["loop"]["losses"] == pytest.approx(theirs["loop"]["losses"], rel=1e-5)
-        assert len(set(mine["loop"]["losses"])) > 10  # each step has different words
+        assert len(set(mine["loop"]["losses"])) > 10  # each step has different tokens
 
 
-def test_the_trainer(results):
-    # Fails if transformers and accelerate do not treat AnyAccel's accelerator as the CPU's, or
-    # gather different weights than stock's for a checkpoint.
+def test_trainer(results):
+    # Fails if the Trainer gives different losses than stock DeepSpeed, or saves different weights.
     for mine, theirs in zip(results("ours", "cpu"), results("stock", "cpu")):
         assert mine["trainer"]["engine"] == theirs["trainer"]["engine"] == "DeepSpeedEngine"
         assert mine["trainer"]["losses"] == pytest.approx(theirs["trainer"]["losses"], rel=1e-5)

@@ -1,6 +1,6 @@
 """A program of hybrid_test.py: `hybrid.py stock|ours|injected MODEL STAGE`. Alternates training and
-generation in DeepSpeed's hybrid engine. `injected` is `ours` with a model whose layers DeepSpeed
-can replace with its inference layers.
+generation in DeepSpeed's hybrid engine. `injected` is like `ours`, with a model whose layers
+DeepSpeed can replace with its inference layers.
 """
 
 import json
@@ -46,7 +46,7 @@ def main(name, stage):
         engine.eval()
         with torch.no_grad():
             said.append(generate(engine.module, ids))
-        if SIDE == "injected":  # the words of the model's own layers with these weights
+        if SIDE == "injected":  # the tokens that the model's own layers generate with these weights
             plain = small_models.make(name, **options)
             plain.load_state_dict(engine.module.state_dict())
             own.append(generate(plain, ids.cpu()))

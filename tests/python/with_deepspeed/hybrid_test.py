@@ -1,6 +1,6 @@
 """DeepSpeed's hybrid engine on a CPU. Alternating training and generation with a model's own
-layers, which stock supports, gives the same results. With DeepSpeed's inference layers, which stock
-rejects on a CPU, it generates the same words as the model's own layers.
+layers, which stock DeepSpeed supports, gives the same results. With DeepSpeed's inference layers,
+which stock DeepSpeed rejects on a CPU, it generates the same tokens as the model's own layers.
 """
 
 import importlib.util
@@ -17,9 +17,8 @@ from run_child import result  # noqa: E402
 PROGRAM = pathlib.Path(__file__).with_name("hybrid.py")
 
 
-def test_trains_and_generates_by_turns():
-    # Fails if one mode leaves state behind for the other, or AnyAccel's accelerator takes a
-    # different code path than stock.
+def test_alternates_training_and_generation():
+    # Fails if alternating training and generation gives different results than stock DeepSpeed.
     ours, stock = (result(PROGRAM, side, "opt", 2, DS_ACCELERATOR="cpu") for side in ("ours", "stock"))
     assert ours["engine"] == "DeepSpeedHybridEngine"
     assert ours["losses"] == pytest.approx(stock["losses"], rel=1e-5) and ours["said"] == stock["said"]
@@ -27,15 +26,15 @@ def test_trains_and_generates_by_turns():
 
 @pytest.mark.parametrize("name", ["llama", "gptj"])
 def test_generates_through_inference_layers(name):
-    # Fails if the inference layers read weights of an earlier step.
+    # Fails if the inference layers use weights of an earlier step.
     ours = result(PROGRAM, "injected", name, 2, DS_ACCELERATOR="cpu")
     assert ours["engine"] == "DeepSpeedHybridEngine"
     assert ours["said"] == ours["own"] and len({str(said) for said in ours["said"]}) > 1
     assert ours["losses"][-1] < 0.95 * ours["losses"][0]
 
 
-def test_shared_keys_are_refused_by_name():
-    # Fails if DeepSpeed's layers, which do not support shared keys, fail during training instead of
-    # at the start.
+def test_shared_keys_are_rejected():
+    # Fails if a model with shared keys, which DeepSpeed's layers do not support, is rejected only
+    # during training instead of at the start.
     refused = result(PROGRAM, "ours", "llama", 0, DS_ACCELERATOR="cpu")
     assert refused["error"] == "Error" and "whose heads share keys" in refused["refused"]

@@ -1,6 +1,6 @@
 """A program of injection_test.py: `injection.py DTYPE RANKS MODEL...`. Compares each model under
-`init_inference` with kernel injection with the model itself: the logits, and the words generated
-for two rows, for rows padded on the left, and for single words.
+`init_inference` with kernel injection with the model itself: the logits, and the tokens generated
+for two rows, for rows padded on the left, and for prompts of one token.
 """
 
 import json
@@ -28,14 +28,14 @@ def compare(name, dtype, count):
     exact = small_models.make(name, **options).double()
     with torch.no_grad():
         want, plain = exact(input_ids=ids.cpu()).logits, whole(input_ids=ids).logits.double().cpu()
-    said = goes_on(whole, ids)
+    said = generate(whole, ids)
     deepspeed.InferenceEngine.inference_mp_group = None
     engine = deepspeed.init_inference(small_models.make(name, **options), tensor_parallel={"tp_size": count}, dtype=dtype,
                                       replace_with_kernel_inject=True, max_out_tokens=48)
     layers = sum(isinstance(module, DeepSpeedTransformerInference) for module in engine.module.modules())
     with torch.no_grad():
         got = engine(input_ids=ids).logits.double().cpu()
-    result = {"layers": layers, "error": error(got, want), "plain error": error(plain, want), "same words": goes_on(engine.module, ids) == said,
+    result = {"layers": layers, "error": error(got, want), "plain error": error(plain, want), "same tokens": generate(engine.module, ids) == said,
               "words": said, "logits": got.flatten()[::97].tolist(), "device": str(next(engine.module.parameters()).device)}
     engine.destroy()
     return result
@@ -45,7 +45,7 @@ def error(got, want):
     return ((got - want).abs().max() / want.abs().max()).item()
 
 
-def goes_on(model, ids):
+def generate(model, ids):
     if not model.can_generate():
         return None
     mask = torch.ones_like(ids)
@@ -57,8 +57,8 @@ def goes_on(model, ids):
     return said
 
 
-def several_behind(name):
-    """Continue a cached sequence with several words, like a chat does. Return the error."""
+def error_of_several_tokens(name):
+    """Continue a cached sequence with several tokens, as a chat does. Return the error."""
     engine = deepspeed.init_inference(small_models.make(name, **small_models.INJECTED.get(name, {})), dtype=torch.float32, replace_with_kernel_inject=True)
     with torch.no_grad():
         past = engine(input_ids=small_models.words(), use_cache=True).past_key_values
@@ -81,7 +81,7 @@ def main(dtype, count, *names):
     transformers.logging.set_verbosity_error()
     count = int(count)
     if names[0] == "refused":
-        print("RESULT " + json.dumps({"bloom": refused("bloom"), "shared": refused("llama", intermediate_size=128), "behind": several_behind("gpt2")}))
+        print("RESULT " + json.dumps({"bloom": refused("bloom"), "shared": refused("llama", intermediate_size=128), "behind": error_of_several_tokens("gpt2")}))
         return
     if count > 1:
         get_accelerator().set_device(ranks.rank())

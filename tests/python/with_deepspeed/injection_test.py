@@ -1,6 +1,6 @@
 """Kernel injection: `init_inference` with `replace_with_kernel_inject` puts DeepSpeed's inference
-layers on AnyAccel's op into transformers models. Stock cannot load them on a CPU. The logits and
-words stay the same.
+layers on AnyAccel's op into transformers models, which stock DeepSpeed cannot do on a CPU. Logits
+and generated tokens stay the same.
 """
 
 import functools
@@ -31,20 +31,19 @@ def alone(accelerator, dtype):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", GENERATING + ENCODERS)
-def test_logits_and_words(name, accelerator):
-    # Fails if a layer's function differs from the model's own layer, a token is at the wrong
-    # position, keys of other rows or of padding are visible, or a one-word prompt continues the
-    # previous prompt.
+def test_logits_and_tokens(name, accelerator):
+    # Fails if logits or generated tokens differ from those of the model's own layers, for example
+    # because a token has the wrong position or padding is visible.
     got = alone(accelerator, "float32")[name]
     assert got["layers"] == 2 and got["device"].split(":")[0] == accelerator
-    assert got["error"] < 2e-6 and got["same words"], got
+    assert got["error"] < 2e-6 and got["same tokens"], got
     assert len({word for row in got["words"][0] for word in row[9:]}) > 1 if name in GENERATING else got["words"] is None
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16"])
 @pytest.mark.parametrize("name", GENERATING + ENCODERS)
-def test_half_as_wide(name, dtype):
-    # Fails if sums are accumulated in the narrow dtype. The error must not exceed that of the
+def test_half_precision(name, dtype):
+    # Fails if sums are accumulated in the narrow dtype. The error must be close to that of the
     # model's own layers.
     got = alone("cpu", dtype)[name]
     assert got["layers"] == 2
@@ -58,15 +57,15 @@ def split(accelerator):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", SPLIT)
-def test_two_ranks_hold_a_model(name, accelerator):
-    # Fails if biases or residuals are added once per rank.
+def test_model_split_across_two_ranks(name, accelerator):
+    # Fails if biases or residuals are added once per rank instead of once.
     for got in split(accelerator):
-        assert got[name]["error"] < 2e-6 and got[name]["same words"], got[name]
+        assert got[name]["error"] < 2e-6 and got[name]["same tokens"], got[name]
 
 
-def test_what_deepspeed_cannot_do_is_said():
-    # Fails if DeepSpeed supports these cases, which the documentation should then say, or if the
-    # error does not name the cause.
+def test_unsupported_cases_raise():
+    # Fails if the error for an unsupported case does not name the cause. If DeepSpeed supports a
+    # case, the documentation must be updated.
     got = result(PROGRAM, "float32", 1, "refused", DS_ACCELERATOR="cpu")
     assert "BLOOM inference with DeepSpeed is no longer supported" in got["bloom"]
     assert "whose heads share keys; got 32 rows of queries and 16 of keys" in got["shared"] and "Error: " in got["shared"]

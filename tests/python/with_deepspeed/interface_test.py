@@ -1,5 +1,5 @@
-"""The object that DeepSpeed gets has all members of its accelerator, with its argument names, and
-its op builders.
+"""The object that DeepSpeed gets has all members of its accelerator, with the same argument names
+and op builders.
 """
 
 import importlib.util
@@ -23,14 +23,14 @@ from deepspeed.accelerator.abstract_accelerator import DeepSpeedAccelerator  # n
 PACKAGE = pathlib.Path(anyaccel.__file__).parents[1]
 
 
-def test_deepspeed_has_our_object():
+def test_deepspeed_uses_our_object():
     # Fails if the hook runs too late, or DeepSpeed's isinstance check rejects the object.
     assert get_accelerator() is anyaccel.deepspeed.accelerator()
     assert isinstance(get_accelerator(), DeepSpeedAccelerator)
 
 
-def test_every_public_member_takes_its_arguments():
-    # Fails if a method is missing, or has a different argument name than DeepSpeed uses.
+def test_public_members_accept_deepspeed_arguments():
+    # Fails if a method is missing, or lacks an argument name that DeepSpeed uses.
     missing = []
     for name in dir(DeepSpeedAccelerator):
         if name.startswith("_"):
@@ -50,9 +50,9 @@ def test_every_public_member_takes_its_arguments():
     assert missing == []
 
 
-def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
-    # Fails if a second rank on a host requests device 1 of a CPU, or DeepSpeed treats a CPU as a
-    # device with streams.
+def test_cpu_has_no_streams_and_ignores_local_rank():
+    # Fails if the local rank selects a CPU device, or DeepSpeed treats a CPU as a device with
+    # streams.
     if not get_accelerator().is_synchronized_device():
         pytest.skip("this device has streams")
     accelerator = get_accelerator()
@@ -63,13 +63,13 @@ def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
     assert anyaccel.get_accelerator().Stream is anyaccel.Stream
 
 
-def test_a_process_group_that_is_there_is_used(monkeypatch):
-    # Fails if DeepSpeed starts oneCCL, which needs a launcher, although the program has created a
-    # process group.
+def test_existing_process_group_is_used(monkeypatch):
+    # Fails if DeepSpeed starts oneCCL, which requires a launcher, although the program has created
+    # a process group.
     import torch
     accelerator = get_accelerator()
     if accelerator._name != "cpu":
-        pytest.skip("oneCCL is the CPU's alone")
+        pytest.skip("only the CPU uses oneCCL")
     monkeypatch.setattr(accelerator, "_own", types.SimpleNamespace(communication_backend_name=lambda: "ccl"))
     monkeypatch.setattr(accelerator, "_known_communication_backend", None)
     assert accelerator.communication_backend_name() == "ccl"
@@ -81,15 +81,16 @@ def test_a_process_group_that_is_there_is_used(monkeypatch):
         torch.distributed.destroy_process_group()
 
 
-def test_oneccl_knows_the_ranks_of_the_group_of_all(monkeypatch):
-    # Fails if DeepSpeed asks torch for rank after rank of a group that accepts every number.
+def test_ranks_of_the_world_group(monkeypatch):
+    # Fails if DeepSpeed's loop over the ranks of a group does not end, because torch accepts every
+    # number for the group of all ranks.
     import torch
     ccl = importlib.import_module("deepspeed.comm.ccl")
-    backend = object.__new__(ccl.CCLBackend)  # its group queries do not need oneCCL
+    backend = object.__new__(ccl.CCLBackend)  # group queries do not need an initialized oneCCL
     asked = ccl.TorchBackend.get_global_rank
 
     def limited(self, group, rank):
-        assert rank < 100, "asked without end"
+        assert rank < 100, "the loop over ranks does not end"
         return asked(self, group, rank)
 
     monkeypatch.setattr(ccl.TorchBackend, "get_global_rank", limited)
@@ -100,8 +101,9 @@ def test_oneccl_knows_the_ranks_of_the_group_of_all(monkeypatch):
         torch.distributed.destroy_process_group()
 
 
-def test_builders_are_deepspeeds_and_load_our_ops():
-    # Fails if DeepSpeed's builder names, bound at its import, are its own builders, which compile.
+def test_builders_derive_from_deepspeed_and_load_our_ops():
+    # Fails if the builder names that DeepSpeed binds at its import refer to its own builders, which
+    # compile their sources.
     from deepspeed.ops.op_builder import CPUAdamBuilder
     from deepspeed.ops.op_builder.builder import OpBuilder
     builder = CPUAdamBuilder()
@@ -118,9 +120,9 @@ MISSING = ("DeepCompileBuilder", "GDSBuilder", "InferenceCutlassBuilder")
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_a_missing_op_says_so_at_load(name):
-    # Fails if DeepSpeed, which expects ValueError here, gets a different exception, or a message
-    # without the op's name.
+def test_missing_op_raises_at_load(name):
+    # Fails if a missing op does not raise ValueError, which DeepSpeed expects, or the message does
+    # not name the op.
     builder = get_accelerator().create_op_builder(name)
     assert not builder.is_compatible()
     with pytest.raises(ValueError, match=name) as raised:
@@ -141,14 +143,14 @@ def run(code, **variables):
     return subprocess.run([sys.executable, "-B", "-c", code], env=environment, capture_output=True, text=True, timeout=300)
 
 
-def test_too_late_is_an_error():
-    # Fails if `import anyaccel.deepspeed` after `import deepspeed` does not raise an error: the
-    # program would silently run on DeepSpeed's ops.
+def test_late_import_is_an_error():
+    # Fails if `import anyaccel.deepspeed` after `import deepspeed` does not raise an error. The
+    # program would silently use DeepSpeed's ops.
     done = run("import deepspeed, anyaccel.deepspeed")
     assert "import anyaccel.deepspeed before deepspeed" in done.stderr
 
 
-def test_the_variable_acts_in_a_process_and_in_what_it_forks():
+def test_environment_variable_installs_the_hook():
     # Fails if the .pth file has no effect, or imports torch before DeepSpeed is imported.
     hook = f"import site, sys; site.addsitedir({str(PACKAGE)!r}); assert 'torch' not in sys.modules\n"
     code = hook + """

@@ -1,5 +1,5 @@
 """DeepSpeed's own optimizer classes on AnyAccel's ops, compared with torch's optimizers or the
-formula. On sim, the fused ones step device tensors.
+formula. On sim, the fused ones update device tensors.
 """
 
 import functools
@@ -51,7 +51,7 @@ def parameters(device="cpu", dtype=torch.float32):
 
 
 def groups(params, lr):
-    """Return two groups. The second has its own learning rate."""
+    """Return two parameter groups. The second has its own learning rate."""
     return [{"params": params[:2]}, {"params": params[2:], "lr": 3 * lr}]
 
 
@@ -64,8 +64,8 @@ def set_gradients(step, *lists):
 
 
 def run(cls, options, want_cls, want_options, device, dtype=torch.float32):
-    """Return both optimizers' parameters after STEPS steps. The reference is in float32 on the
-    host.
+    """Return both optimizers' parameters after STEPS steps, and the tested optimizer. The reference
+    uses float32 on the host.
     """
     ours, want = parameters(device, dtype), parameters()
     for mine, theirs in zip(ours, want):
@@ -82,9 +82,9 @@ def run(cls, options, want_cls, want_options, device, dtype=torch.float32):
 
 
 @pytest.mark.parametrize("case", HOST, ids=names(HOST))
-def test_of_the_host(case):
-    # Fails if the order of arguments of create_*, *_update or destroy_* differs from DeepSpeed's
-    # class.
+def test_host_optimizers(case):
+    # Fails if the order of arguments of create_*, *_update or destroy_* differs from that in
+    # DeepSpeed's class.
     ours, want, optimizer = run(*case[1:], device="cpu")
     for mine, theirs in zip(ours, want):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
@@ -94,15 +94,14 @@ def test_of_the_host(case):
 @pytest.mark.parametrize("case", HOST, ids=names(HOST))
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("wide", [True, False], ids=["states float32", "states as parameters"])
-def test_half_precision_of_the_host(case, dtype, wide):
-    # Fails if a dtype of parameters or states that DeepSpeed's classes create is rejected or
-    # misread.
+def test_host_optimizers_in_half_precision(case, dtype, wide):
+    # Fails if a dtype that DeepSpeed's classes use for parameters or states is rejected or misread.
     name, cls, options, want_cls, want_options = case
     ours, want, optimizer = run(cls, {**options, "fp32_optimizer_states": wide}, want_cls, want_options, "cpu", dtype)
-    # each step rounds a parameter between 1 and 4 to 8 or 11 bits
+    # each step rounds parameters, which are between 1 and 4, to 8 or 11 bits
     error = STEPS * (2.0**-7 if dtype == torch.bfloat16 else 2.0**-10)
     for mine, theirs in zip(ours, want):
-        # rounding decides the sign of Lion's sum if it is near zero
+        # if Lion's sum is near zero, rounding decides its sign
         near = torch.isclose(mine.float(), theirs, rtol=error, atol=error).float().mean()
         assert near >= (0.995 if name == "lion" else 1.0), near
     assert {state[key].dtype for state in optimizer.state.values() for key in state if key != "step"} == {torch.float32 if wide else dtype}
@@ -112,17 +111,17 @@ def test_half_precision_of_the_host(case, dtype, wide):
 @pytest.mark.parametrize("case, dtype", [(case, dtype) for case in FUSED for dtype in (torch.float32, torch.bfloat16)
                                          if case[1] is not FusedLamb or dtype == torch.float32],
                          ids=lambda value: value[0] if isinstance(value, tuple) else str(value))
-def test_fused(case, dtype):
-    # Fails if the arguments of a fused class are misinterpreted. Stock cannot load FusedLion on a
-    # CPU.
+def test_fused_optimizers(case, dtype):
+    # Fails if the order of arguments of a fused op differs from that in DeepSpeed's class. Stock
+    # DeepSpeed cannot load FusedLion on a CPU.
     ours, want, _ = run(*case[1:], device=DEVICE, dtype=dtype)
     error = 2e-5 if dtype == torch.float32 else STEPS * 2.0**-7
     for mine, theirs in zip(ours, want):
         torch.testing.assert_close(mine.float().cpu(), theirs, rtol=error, atol=error / 10 if dtype == torch.float32 else error)
 
 
-def test_half_the_parameters_on_the_device_and_half_on_the_host():
-    # Fails if CPUAdam and FusedAdam, used together as in hybrid offload, have different rules.
+def test_parameters_on_device_and_host():
+    # Fails if CPUAdam and FusedAdam, used together as in hybrid offload, follow different formulas.
     ours, want = parameters(), parameters()
     for index in (0, 2):
         ours[index] = torch.nn.Parameter(ours[index].detach().to(DEVICE))
@@ -135,7 +134,7 @@ def test_half_the_parameters_on_the_device_and_half_on_the_host():
         torch.testing.assert_close(mine.cpu(), theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_adagrad_of_a_sparse_gradient():
+def test_adagrad_with_sparse_gradient():
     # Fails if the values of a sparse gradient, which are views, are updated in a copy.
     ours, want = (torch.nn.Embedding(10, 4, sparse=True, _weight=torch.arange(40.0).view(10, 4)) for _ in range(2))
     optimizer, reference = DeepSpeedCPUAdagrad(ours.parameters(), lr=0.1), torch.optim.Adagrad(want.parameters(), lr=0.1)
@@ -150,7 +149,7 @@ def test_adagrad_of_a_sparse_gradient():
 
 
 def test_subgroups_step_and_roll_back():
-    # Fails if adam_rollback is not the inverse of adam_update, which superoffload needs.
+    # Fails if adam_rollback does not undo adam_update, as superoffload requires.
     first = parameters()[1]
     start = first.detach().clone()
     optimizer = DeepSpeedCPUAdam([first], **ADAM)
@@ -164,9 +163,9 @@ def test_subgroups_step_and_roll_back():
     assert optimizer.state[0]["step"] == 1
 
 
-def test_states_are_saved_and_loaded_and_optimizers_come_and_go():
-    # Fails if a state dict does not resume the run, or a new optimizer gets the ID of a deleted
-    # one.
+def test_state_dict_and_new_optimizer():
+    # Fails if loading a state dict does not resume the run, or a new optimizer reuses the ID of a
+    # deleted one.
     ours, want = parameters(), parameters()
     optimizer, reference = DeepSpeedCPUAdam(ours, **ADAM), torch.optim.AdamW(want, **ADAM)
     for step in range(STEPS):

@@ -1,6 +1,6 @@
 """A user's own import hook, independent of AnyAccel's. It requests AnyAccel's accelerator right
-after DeepSpeed's module is executed. The first argument selects how: `accelerator` passes the
-object on, `import` only imports anyaccel.deepspeed.
+after DeepSpeed's module is executed. The first argument selects the way: `accelerator` passes the
+object to DeepSpeed, `import` only imports anyaccel.deepspeed.
 """
 
 import importlib.abc

@@ -1,5 +1,5 @@
-"""Optimizers that torch lacks, written like their papers and DeepSpeed's documentation, in float32
-on the host.
+"""Optimizers that torch lacks, written according to their papers and DeepSpeed's documentation, in
+float32 on the host.
 """
 
 import math
@@ -44,8 +44,8 @@ class Lion(_Plain):
 
 
 class Lamb(_Plain):
-    """LAMB like DeepSpeed's: the ratio of norms is between 0.01 and 10, eps is added to the root,
-    and the correction is in the rate.
+    """DeepSpeed's variant of LAMB: the ratio of norms is between 0.01 and 10, eps is added outside
+    the root, and the learning rate includes the bias correction.
     """
 
     def rule(self, p, g, state, group):

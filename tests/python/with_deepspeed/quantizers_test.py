@@ -1,5 +1,5 @@
-"""DeepSpeed's own Python on AnyAccel's quantizers: its classes for small floats, weights, and
-gradients over two all-to-alls.
+"""DeepSpeed's own Python code on AnyAccel's quantizers: its classes for small floating-point
+formats, weights, and gradients in two all-to-alls.
 """
 
 import socket
@@ -25,17 +25,17 @@ from deepspeed.runtime.comm.coalesced_collectives import all_to_all_quant_reduce
 from deepspeed.runtime.zero.partition_parameters import CUDAQuantizer  # noqa: E402
 
 DEVICE = get_accelerator().current_device_name()
-# Half the distance between the greatest two numbers, relative to them.
+# Half the distance between the two largest numbers, relative to them.
 ERRORS = {8: 2**-4, 12: 2**-8, 6: 2**-3, 4: 2**-2}
 
 
-def drawn(*shape, dtype=torch.bfloat16, seed=0):
+def random_tensor(*shape, dtype=torch.bfloat16, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(DEVICE)
 
 
 def test_builders():
-    # Fails if DeepSpeed's names give its own builders, which compile, or the class lacks a function
-    # used before load().
+    # Fails if DeepSpeed's names refer to its own builders, which compile, or the class lacks a
+    # function that is used before load().
     assert FPQuantizerBuilder().is_compatible() and QuantizerBuilder().is_compatible()
     assert FPQuantizerBuilder().load().__name__ == "anyaccel.ops.fp_quantizer"
     assert FPQuantizerBuilder.get_default_quant_dtype() is torch.uint8
@@ -45,10 +45,10 @@ def test_builders():
 @pytest.mark.parametrize("stochastic", [False, True])
 @pytest.mark.parametrize("bits", ERRORS)
 @pytest.mark.parametrize("shape, group", [((512, 64), 512), ((8, 64, 32), 256)], ids=str)
-def test_small_floats(shape, group, bits, stochastic):
-    # Fails if the order of arguments differs from FP_Quantize, or rows have a different size than
-    # it allocates.
-    x = drawn(*shape)
+def test_small_float_formats(shape, group, bits, stochastic):
+    # Fails if the order of arguments differs from that in FP_Quantize, or rows have a different
+    # size than it allocates.
+    x = random_tensor(*shape)
     quantizer = FP_Quantize(QuantizationConfig(q_bits=bits, group_size=group))
     rows = quantizer.quantize(x, q_bits=bits, stochastic_mode=stochastic)
     assert rows.dtype == torch.uint8 and rows.shape == (x.numel() // group, group * bits // 8 + 4)
@@ -56,15 +56,15 @@ def test_small_floats(shape, group, bits, stochastic):
     assert read.dtype == torch.bfloat16 and read.shape == x.shape
     most = x.float().reshape(-1, group).abs().amax(1, keepdim=True)
     off = (read.float() - x.float()).abs().reshape(-1, group)
-    # half the distance to the next number, plus a small absolute error near zero; bfloat16 rounds
-    # once more
+    # half the distance to the next number, plus a small absolute error near zero; bfloat16 adds
+    # another rounding
     assert (off <= (1 + stochastic) * (ERRORS[bits] + 2**-8) * x.float().abs().reshape(-1, group) + most / 5).all()
     assert (off / most).mean() < 1.5 * (1 + stochastic) * ERRORS[bits] / 2
 
 
-def test_data_and_scales_apart():
-    # Fails if the steps are not after the codes, where FP_Quantize splits the rows.
-    x = drawn(64, 512)
+def test_separate_data_and_scales():
+    # Fails if the scales are not after the codes, where FP_Quantize splits the rows.
+    x = random_tensor(64, 512)
     quantizer = FP_Quantize(QuantizationConfig(group_size=256))
     data, scale = quantizer.quantize(x, return_meta_tensor=True)
     assert data.shape == x.shape and scale.shape == (128, 4)
@@ -76,38 +76,38 @@ def test_data_and_scales_apart():
 
 
 @pytest.mark.parametrize("bits", ERRORS)
-def test_chosen_parts(bits):
+def test_selective_dequantize(bits):
     # Fails if an expert gets another expert's weights.
-    x = drawn(6, 16, 64)
+    x = random_tensor(6, 16, 64)
     quantizer = FP_Quantize(QuantizationConfig(q_bits=bits, group_size=128))
     rows = quantizer.quantize(x, q_bits=bits)
     indexes = torch.tensor([5, 0, 3], dtype=torch.int32, device=DEVICE)
     assert torch.equal(quantizer.selective_dequantize(rows, indexes, q_bits=bits), quantizer.dequantize(rows, q_bits=bits)[[5, 0, 3]])
 
 
-def test_product_with_small_floats():
-    # Fails if matmul_fp8's path without Triton does not recover the weights.
-    weight, x = drawn(256, 128), drawn(4, 256, seed=1)
+def test_matmul_fp8():
+    # Fails if matmul_fp8 without Triton does not multiply by the dequantized weight.
+    weight, x = random_tensor(256, 128), random_tensor(4, 256, seed=1)
     quantizer = FP_Quantize(QuantizationConfig(group_size=128))
     data, scale = quantizer.quantize(weight, return_meta_tensor=True)
     torch.testing.assert_close(matmul_fp8(x, data, scale, 128, quantizer).float(), (x @ weight).float(), rtol=0.1, atol=1.5)
 
 
 def test_quantized_layers():
-    # Fails if a QuantizedParameter, which quantizes itself on the accelerator, does not return its
-    # weights.
-    config, weight = QuantizationConfig(q_bits=8, group_size=64), drawn(32, 64)
+    # Fails if a QuantizedParameter, which quantizes itself on the accelerator, does not dequantize
+    # to its weights.
+    config, weight = QuantizationConfig(q_bits=8, group_size=64), random_tensor(32, 64)
     layer = QuantizedLinear(64, 32, quantization_config=config)
     layer.weight = QuantizedParameter(weight, quantization_config=config)
     assert layer.weight.dtype == torch.uint8 and layer.weight.shape == (32, 68)
-    x = drawn(5, 64)
+    x = random_tensor(5, 64)
     torch.testing.assert_close(layer(x).float(), x.float() @ weight.float().t(), rtol=0.1, atol=1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_weights_of_zero(dtype):
-    # Fails if the int8 weights that ZeRO++ gathers do not dequantize to the original ones.
-    x = drawn(1000, 64, dtype=dtype)
+def test_zero_plus_plus_weights(dtype):
+    # Fails if the int8 weights that ZeRO++ gathers do not dequantize to the original weights.
+    x = random_tensor(1000, 64, dtype=dtype)
     quantizer = CUDAQuantizer()
     codes, scales = quantizer.quantize(x)
     assert codes.dtype == torch.int8 and codes.shape == x.shape and x.numel() % scales.numel() == 0
@@ -117,11 +117,11 @@ def test_weights_of_zero(dtype):
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_weights_for_inference(bits):
-    # Fails if the float16 kernels give a different result than DeepSpeed's own Python, which it
-    # uses for other dtypes.
+def test_inference_weights(bits):
+    # Fails if the float16 kernels give a different result than DeepSpeed's Python code for other
+    # dtypes.
     config = {"num_bits": bits, "symmetric": False, "group_size": 64, "group_dim": 1}
-    weight = drawn(96, 256, dtype=torch.float16)
+    weight = random_tensor(96, 256, dtype=torch.float16)
     codes, scale, least = Quantizer(config).quantize(weight)
     fast = DeQuantizer(config, torch.float16).dequantize(codes, scale, least)
     slow = DeQuantizer({**config, "group_size": 64}, torch.float16)
@@ -131,7 +131,7 @@ def test_weights_for_inference(bits):
     assert (fast - weight).abs().max() <= (0.6 if bits == 4 else 0.03)
 
 
-def test_gradients_by_two_all_to_alls(monkeypatch):
+def test_quantized_gradient_reduction(monkeypatch):
     # Fails if DeepSpeed's reduction cannot use the results of AnyAccel's functions.
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -142,7 +142,7 @@ def test_gradients_by_two_all_to_alls(monkeypatch):
     monkeypatch.setattr(get_accelerator(), "device_count", lambda: 1)  # the number of ranks on this node
     try:
         group = deepspeed.comm.new_group([0])
-        gradients = [drawn(48, 64, dtype=torch.float32), drawn(33, dtype=torch.float32)]
+        gradients = [random_tensor(48, 64, dtype=torch.float32), random_tensor(33, dtype=torch.float32)]
         reduced = all_to_all_quant_reduce(gradients, {"local_0": group, "global_0": group})
         # a row is rounded to four bits twice, each time by at most one step
         off = (reduced[0].float() - gradients[0].flatten()).abs().view(48, 64)

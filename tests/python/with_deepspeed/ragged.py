@@ -1,5 +1,5 @@
 """A program of ragged_test.py: `ragged.py DTYPE MODEL... [--six-bits]`. Runs each model in
-DeepSpeed's inference v2 on sequences that start, continue in pieces or word by word next to others,
+DeepSpeed's inference v2 on batches in which sequences start, continue with one or several tokens,
 and end. Compares the logits with the model in float64, and reports the model's own error in this
 dtype. With --six-bits, the engine rounds the layers' weights to six bits, and the reference model
 has the rounded weights.
@@ -31,7 +31,7 @@ SIX_BITS = {"intermediate_size": 384, "ffn_dim": 512}
 
 
 class Beside:
-    """The engine, and the reference model's answers for the same words."""
+    """The engine, and the reference model's logits for the same tokens."""
 
     def __init__(self, name, dtype, rounded=False):
         options = {key: SIX_BITS.get(key, value) if rounded else value for key, value in OPTIONS[name].items()}
@@ -54,8 +54,8 @@ class Beside:
         self.words, self.errors, self.plain_errors, self.moved, self.seen = {}, [], [], [], 0
 
     def put(self, **new):
-        """Add words to sequences by name. DeepSpeed's own check for free space fails, because it
-        compares a number with a list.
+        """Append tokens to sequences, which are selected by name. DeepSpeed's own check for free
+        space fails, because it compares a number with a list.
         """
         numbers = [ord(name) for name in new]
         got = self.engine.put(numbers, [torch.as_tensor(words) for words in new.values()], do_checks=False)
@@ -86,7 +86,8 @@ def compare(name, dtype, rounded):
     draw = small_models.words(rows=1, length=300)[0].tolist()
     free = both.engine.free_blocks
     both.put(a=draw[:9], b=draw[9:100])
-    both.put(a=draw[100:101], b=draw[101:140], c=draw[140:141])  # a word, a continuation in a piece, a one-word prompt
+    # A single token, a continuation of several tokens, a prompt of one token.
+    both.put(a=draw[100:101], b=draw[101:140], c=draw[140:141])
     both.put(c=draw[141:142], a=draw[142:143], b=draw[143:144])
     both.flush("b")
     both.put(d=draw[150:215], a=draw[215:216])  # reuses b's blocks

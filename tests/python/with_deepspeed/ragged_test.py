@@ -1,5 +1,5 @@
-"""DeepSpeed's inference v2 on a CPU, which stock does not support: ragged batches over a paged
-cache give the logits of each sequence alone.
+"""DeepSpeed's inference v2 on a CPU, which stock DeepSpeed does not support. Ragged batches over a
+paged cache give the logits of each sequence alone.
 """
 
 import functools
@@ -26,26 +26,26 @@ def results(dtype, *options):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", MODELS)
 def test_logits(name, dtype):
-    # Fails if a sequence reads another sequence's blocks, tokens are at the wrong position, or sums
-    # are accumulated in the narrow dtype.
+    # Fails if a sequence reads another sequence's blocks, or tokens have the wrong position. The
+    # error also shows whether sums are accumulated in the narrow dtype.
     got = results(dtype)[name]
     assert got["rows"] == 12 and got["all is free"]
     assert got["error"] < 1.5 * got["plain error"] + (4e-3 if dtype == "bfloat16" else 1e-3), got
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_logits_of_six_bits(name):
-    # Fails if DeepSpeed's module for six-bit weights is rejected, or a matrix has wrong numbers or
-    # scales.
+def test_logits_with_six_bit_weights(name):
+    # Fails if DeepSpeed's module for six-bit weights is rejected, or a matrix or its scales are
+    # wrong.
     got = results("float16", "--six-bits")[name]
     assert got["rows"] == 12 and got["all is free"]
     assert got["error"] < 1.5 * got["plain error"] + 1e-3, got
-    assert got["moved"] > 10 * got["error"], got  # by the rounding
+    assert got["moved"] > 10 * got["error"], got  # rounding the weights changes the logits
 
 
-def test_layer_of_six_bits():
+def test_six_bit_layer():
     # Fails if few tokens, many tokens or gated activations use the wrong weights. DeepSpeed itself
-    # rejects outputs that are not a multiple of 256.
+    # rejects a number of outputs that is not a multiple of 256.
     got = result(PROGRAM.with_name("six_bits.py"), DS_ACCELERATOR="cpu")
     assert len(got["errors"]) == 9 and max(got["errors"].values()) < 2e-3, got
     assert "multiple of 256" in got["odd"]

@@ -23,7 +23,8 @@ BATCH, TOKENS, KEPT, CHANNELS, LAYERS = 3, 12, 8, 6, 2
 
 
 class Mixed(torch.nn.Module):
-    """A layer where tokens see each other through a mask added to uniform scores."""
+    """A layer in which tokens attend to each other through a mask that is added to uniform scores.
+    """
 
     def __init__(self, batch_first, returns_tuple):
         super().__init__()
@@ -48,7 +49,7 @@ def scheduler():
 
 
 def plain(layer, x, ids, mask, batch_first, encoder):
-    """Run a layer on the kept tokens only. The others bypass it."""
+    """Run a layer on the kept tokens only. The other tokens bypass it."""
     rows = x if batch_first else x.transpose(0, 1)
     index = ids.long()[:, :, None].expand(-1, -1, CHANNELS)
     if encoder:
@@ -65,9 +66,9 @@ def plain(layer, x, ids, mask, batch_first, encoder):
 @pytest.mark.parametrize("order", ["batch_seq_dim", "seq_batch_dim"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 @pytest.mark.parametrize("returns_tuple", [False, True])
-def test_layers_that_drop_tokens(order, kind, returns_tuple):
-    # Fails if the order of a function's arguments differs from DeepSpeed's classes, or a gradient
-    # goes to the wrong token.
+def test_token_dropping_layers(order, kind, returns_tuple):
+    # Fails if the order of a function's arguments differs from that in DeepSpeed's classes, or a
+    # gradient belongs to the wrong token.
     torch.manual_seed(3)
     batch_first, state = order == "batch_seq_dim", scheduler()
     layers = [Mixed(batch_first, returns_tuple).to(DEVICE) for _ in range(LAYERS)]
@@ -92,9 +93,9 @@ def test_layers_that_drop_tokens(order, kind, returns_tuple):
         torch.testing.assert_close(got, right)
 
 
-def test_masks_are_those_of_deepspeeds_python():
-    # Fails if the op gives a different mask than DeepSpeed's Python, which uses indexing instead of
-    # it.
+def test_masks_match_deepspeed():
+    # Fails if the op gives a different mask than DeepSpeed's Python code, which uses indexing
+    # instead of the op.
     mask = torch.randn(BATCH, 1, TOKENS, TOKENS).to(DEVICE)
     ids, masks = dropping_utils.bert_sample_tokens(KEPT, TOKENS, BATCH, LAYERS, DEVICE, mask)
     assert torch.equal(dropping_utils.random_ltd_module.mask_gather_bert(mask, ids), torch.stack(masks))

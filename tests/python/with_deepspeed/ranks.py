@@ -1,5 +1,5 @@
-"""Runs a test program as ranks of one job under `anyaccel launch`. Each rank hands its results to
-the test in a file.
+"""Runs a test program as the ranks of one job under `anyaccel launch`. Each rank passes its results
+to the test in a file.
 """
 
 import json
@@ -13,8 +13,8 @@ COUNT = 2
 
 
 def results(program, *arguments, count=COUNT, launcher=None, **variables):
-    """Return what each rank passed to `hand_over`, in rank order. `launcher` is a command line to
-    use instead of `anyaccel launch`.
+    """Return the object that each rank passed to `hand_over`, in rank order. `launcher` is a
+    command line to use instead of `anyaccel launch`.
     """
     if launcher is None:
         launcher = [os.environ["ANYACCEL_PROGRAM"], "launch", "--num_accelerators", str(count), "--oversubscribe", "--no_python", sys.executable, "-B"]
@@ -27,9 +27,9 @@ def results(program, *arguments, count=COUNT, launcher=None, **variables):
 
 
 def hand_over(result):
-    """Hand over a rank's result and destroy its process groups. Each rank calls it once, at its
-    end. At interpreter exit, gloo's threads might still hold a tensor when no thread can acquire
-    the GIL any more, and abort the rank (pytorch/pytorch#190489).
+    """Pass a rank's result to the test, and destroy its process groups. Each rank calls it once, at
+    its end. Otherwise, gloo's threads might still hold a tensor at interpreter exit, when no thread
+    can acquire the GIL, and abort the rank (pytorch/pytorch#190489).
     """
     file = pathlib.Path(os.environ["ANYACCEL_TEST_RESULTS"]) / f"{os.environ['RANK']}.json"
     file.write_text(json.dumps(result))

@@ -1,5 +1,5 @@
-"""Runs a test program in its own process, because DeepSpeed keeps its accelerator for the life of a
-process.
+"""Runs a test program in its own process, because DeepSpeed keeps its accelerator for the lifetime
+of a process.
 """
 
 import json

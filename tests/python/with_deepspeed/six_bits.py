@@ -23,7 +23,7 @@ sys.modules["qtorch.quant"] = types.ModuleType("qtorch.quant")
 sys.modules["qtorch.quant"].float_quantize = float_quantize
 
 
-def meant(weight):
+def rounded_weight(weight):
     """Return a float16 weight after rounding, in float64."""
     from deepspeed.inference.v2.modules.implementations.linear.quantized_linear import fp_quantize
     six, scales = fp_quantize(weight)
@@ -34,12 +34,12 @@ def state(model):
     """Return a model's state in float64, with the layers' matrices rounded."""
     head = model.get_output_embeddings()
     linears = {name + ".weight" for name, module in model.named_modules() if isinstance(module, torch.nn.Linear) and module is not head}
-    return {name: meant(value) if name in linears else value.double() for name, value in model.state_dict().items()}
+    return {name: rounded_weight(value) if name in linears else value.double() for name, value in model.state_dict().items()}
 
 
 def linear_errors():
-    """Compare DeepSpeed's module with products of the rounded weights. Return the greatest error
-    relative to the greatest result, and the error for an unsupported size.
+    """Compare DeepSpeed's module with products of the rounded weights. Return the largest error
+    relative to the largest result, and the error message for an unsupported size.
     """
     from deepspeed.inference.v2.inference_utils import ActivationType
     from deepspeed.inference.v2.modules.configs import DSLinearConfig
@@ -54,7 +54,7 @@ def linear_errors():
         held = module.transform_param(weight)
         for tokens in (1, 20, 800):
             x = torch.randn(tokens, 192).half()
-            want = x.double() @ meant(weight).t() + bias
+            want = x.double() @ rounded_weight(weight).t() + bias
             if gated:
                 want = torch.nn.functional.silu(want[:, ::2]) * want[:, 1::2]
             elif act == ActivationType.RELU:

@@ -5,7 +5,7 @@ import transformers
 
 WORDS = 96
 SIZES = {"vocab_size": WORDS, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-# name: (class, config class, differences from the default)
+# name: (class, configuration class, differences from the default)
 MODELS = {
     "llama": ("LlamaForCausalLM", "LlamaConfig", {**SIZES, "num_key_value_heads": 2}),
     "opt": ("OPTForCausalLM", "OPTConfig", {**SIZES, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64}),
@@ -26,8 +26,9 @@ MODELS = {
     "t5": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": WORDS, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4,
                                                       "decoder_start_token_id": 0}),
 }
-# Differences for models that DeepSpeed's inference layers support. They require an intermediate
-# size of four times the hidden size (except llama), a key head per query head, and gelu with tanh.
+# Options for models whose layers DeepSpeed's inference layers can replace. They require an
+# intermediate size of four times the hidden size (except llama), a key head per query head, and
+# gelu with tanh.
 _WIDE, _GELU = {"intermediate_size": 128}, {"hidden_act": "gelu_new"}
 INJECTED = {
     "llama": {**_WIDE, "num_key_value_heads": 4},
@@ -40,12 +41,12 @@ INJECTED = {
 
 
 def make(name, seed=0, **options):
-    """Return the model in evaluation mode. Its weights are larger than a real model's initial ones,
-    so that logits differ between words.
+    """Return the model in evaluation mode. Its weights are larger than usual initial weights, so
+    that logits differ between tokens.
     """
     cls, config, differences = MODELS[name]
     torch.manual_seed(seed)
-    # Tests compare models of one seed, so dropout is off.
+    # Tests compare models with the same seed, so dropout is disabled.
     off = {key: 0.0 for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "dropout", "attention_dropout", "hidden_dropout_prob",
                                 "attention_probs_dropout_prob", "hidden_dropout", "dropout_rate", "activation_dropout", "resid_dropout",
                                 "embd_dropout")}

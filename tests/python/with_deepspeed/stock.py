@@ -1,10 +1,10 @@
-"""Stock DeepSpeed for comparison."""
+"""Functions for stock DeepSpeed, which the tests compare with."""
 
 import sys
 
 
 def build_no_shared_memory():
     """Disable the shared-memory op, which the tests do not need and which takes a minute to
-    compile. Call it after `import deepspeed`.
+    compile. Call this after `import deepspeed`.
     """
     sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None

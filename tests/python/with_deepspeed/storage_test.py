@@ -1,4 +1,4 @@
-"""Asynchronous I/O, byte views and pinned memory with DeepSpeed's classes on AnyAccel's ops."""
+"""Asynchronous I/O, byte views and pinned memory: DeepSpeed's classes on AnyAccel's ops."""
 
 import importlib.util
 
@@ -25,9 +25,9 @@ def handle():
                                               intra_op_parallelism=2)
 
 
-def test_tensors_go_out_and_come_in(handle, tmp_path):
-    # Fails if the calls of DeepSpeed's swappers, with a path and an offset after the buffer, or
-    # their counts differ.
+def test_swap_out_and_in(handle, tmp_path):
+    # Fails if the calls of DeepSpeed's swappers do not write and read tensors, or wait() returns a
+    # different count than they expect.
     out = [get_accelerator().pin_memory(torch.randn(COUNT)) for _ in range(3)]
     back = [handle.new_cpu_locked_tensor(COUNT, out[0]) for _ in out]
     paths = [str(tmp_path / f"{index}.swp") for index in range(3)]
@@ -40,22 +40,22 @@ def test_tensors_go_out_and_come_in(handle, tmp_path):
         assert handle.free_cpu_locked_tensor(mine)
 
 
-def test_settings_are_those_that_deepspeed_asks_for(handle):
-    # Fails if a getter that DeepNVMe's tools and writers use is missing or mixed up.
+def test_handle_settings(handle):
+    # Fails if a getter that DeepNVMe's tools and writers use is missing or returns the wrong
+    # setting.
     assert (handle.get_block_size(), handle.get_queue_depth(), handle.get_single_submit(), handle.get_overlap_events(),
             handle.get_intra_op_parallelism()) == (1 << 17, 8, False, True, 2)
     assert handle.get_alignment() > 0
 
 
-def test_what_cannot_be_read_is_a_typed_error(handle, tmp_path):
-    # Fails if a missing file ends the process, or only returns -1.
+def test_unreadable_file_raises(handle, tmp_path):
+    # Fails if reading a missing file ends the process, or returns -1 instead of raising an error.
     with pytest.raises(anyaccel.Error):
         handle.sync_pread(handle.new_cpu_locked_tensor(COUNT, torch.empty(0)), str(tmp_path / "none"))
 
 
-def test_the_swappers_buffers(handle, tmp_path):
-    # Fails if memory from the handle is not pinned, or parts of a buffer cannot be read and
-    # written.
+def test_swap_buffer_pool(handle, tmp_path):
+    # Fails if DeepSpeed's buffer pool cannot write and read parts of a buffer from the handle.
     pool = swapping.SwapBufferPool([handle.new_cpu_locked_tensor(2 * COUNT, torch.empty(0))], handle)
     tensors, paths = [torch.randn(COUNT), torch.randn(COUNT - 100)], [str(tmp_path / name) for name in "ab"]
     for tensor, path in zip(tensors, paths):
@@ -70,9 +70,9 @@ def test_the_swappers_buffers(handle, tmp_path):
 
 
 @pytest.mark.parametrize("double", [True, False])
-def test_a_checkpoint_by_the_fast_writer(handle, tmp_path, double):
-    # Fails if a write to an open file's descriptor at an offset, or the bytes of a tensor, do not
-    # meet the writer's requirements.
+def test_fast_file_writer(handle, tmp_path, double):
+    # Fails if DeepSpeed's writer, which writes a tensor's bytes to an open descriptor at an offset,
+    # does not produce a valid checkpoint.
     buffer = get_accelerator().pin_memory(torch.zeros(1 << 20, dtype=torch.uint8))
     path = str(tmp_path / "state.pt")
     state = {"weights": torch.randn(700, 999), "half": torch.randn(33).bfloat16(), "number": 7}
@@ -83,18 +83,18 @@ def test_a_checkpoint_by_the_fast_writer(handle, tmp_path, double):
     assert loaded["number"] == 7 and torch.equal(loaded["weights"], state["weights"]) and torch.equal(loaded["half"], state["half"])
 
 
-def test_bytes_of_tensors():
-    # Fails if a single tensor or a list, as the writer and DeepSpeed's swappers pass them, is
-    # rejected.
+def test_byte_views():
+    # Fails if a single tensor or a list of tensors is rejected. DeepSpeed's writer and swappers
+    # pass both.
     cast = UtilsBuilder().load().cast_to_byte_tensor
     tensor = torch.arange(5, dtype=torch.int32)
     assert torch.equal(cast(tensor), tensor.view(torch.uint8)) and cast(tensor).data_ptr() == tensor.data_ptr()
     assert [each.numel() for each in cast([tensor, tensor.double()])] == [20, 40]
 
 
-def test_pinned_by_deepspeeds_native_backend(monkeypatch):
-    # Fails if the handle's memory, views or release by address do not meet the requirements of
-    # DeepSpeed's NativePinnedMemory.
+def test_native_pin_memory_backend(monkeypatch):
+    # Fails if DeepSpeed's native pin-memory backend does not work with the op's memory, including
+    # views.
     monkeypatch.setenv("DS_PIN_MEMORY_BACKEND", "native")
     accelerator = get_accelerator()
     values = torch.randn(17, 3)
@@ -107,9 +107,9 @@ def test_pinned_by_deepspeeds_native_backend(monkeypatch):
     assert not accelerator.is_pinned(torch.zeros(4))
 
 
-def test_native_pinned_memory(monkeypatch, caplog):
+def test_native_backend_unpins(monkeypatch, caplog):
     # Fails if DeepSpeed's native backend warns about memory that is already pinned, or unpinning
-    # returns False or leaves it pinned.
+    # has no effect.
     import deepspeed.utils
     monkeypatch.setenv("DS_PIN_MEMORY_BACKEND", "native")
     monkeypatch.setattr(deepspeed.utils.logger, "propagate", True)

@@ -1,5 +1,5 @@
-"""A rank of the training tests: `train.py stock|ours CASE...`. Trains 20 steps per case, and hands
-over each case's losses and some of its final weights.
+"""A rank of the training tests: `train.py stock|ours CASE...`. Trains 20 steps per case, and passes
+each case's losses and some of its final weights to the test.
 """
 
 import sys
@@ -11,8 +11,9 @@ import ranks
 import stock
 
 STEPS, ROWS = 20, 8
-# name: ZeRO's stage, our side's optimizer, and options. Stock's side uses torch's AdamW, which has
-# the same rule, and no NVMe, because its own CPUAdam and aio would each take a minute to build.
+# name: ZeRO's stage, the optimizer with `ours`, and options. `stock` uses torch's AdamW, which has
+# the same formula, and no NVMe, because stock DeepSpeed's CPUAdam and aio would each take a minute
+# to build.
 CASES = {
     "zero 0": (0, "torch"),
     "zero 1": (1, "cpu_adam"),
@@ -73,7 +74,7 @@ def config_of(ours, stage, options, folder):
 
 
 def weights(engine):
-    """Return up to 32 numbers of each parameter."""
+    """Return up to 32 elements of each parameter."""
     import deepspeed
     taken = []
     for parameter in engine.module.parameters():

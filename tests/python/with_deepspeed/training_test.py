@@ -1,6 +1,6 @@
 """DeepSpeed trains on AnyAccel's accelerator, with two ranks under `anyaccel launch`, to the losses
-and weights of stock DeepSpeed. Within 20 steps, they reveal a wrong device, a lost gradient, or a
-different rule of an optimizer or a collective.
+and weights of stock DeepSpeed. Within 20 steps, differences reveal a wrong device, a lost gradient,
+or an optimizer or collective that computes something else.
 """
 
 import functools
@@ -23,8 +23,8 @@ ACCELERATORS = os.environ["ANYACCEL_TEST_ACCELERATORS"].split(",")
 
 
 def without_half(name):
-    """Return the same case in float32, or None. Stock has no fp16 on most CPUs, so float32 is the
-    reference.
+    """Return the name of the same case in float32, or None. Stock DeepSpeed does not support fp16
+    on most CPUs, so float32 is the reference.
     """
     return next((other for other in CASES if CASES[other] == tuple(each for each in CASES[name] if each != "fp16")), None)
 
@@ -49,17 +49,17 @@ def ours(accelerator):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", NAMES)
-def test_losses_and_weights_are_stocks(name, accelerator):
-    # Fails if ZeRO, offload, NVMe, checkpointing or half precision differs with AnyAccel's
-    # accelerator, ops or process groups.
+def test_losses_and_weights_match_stock(name, accelerator):
+    # Fails if losses or weights differ from stock DeepSpeed's, with ZeRO, offload, NVMe,
+    # checkpointing or half precision.
     if not runs_on(name, accelerator):
-        pytest.skip("DeepSpeed's files of parameters are too short there")
+        pytest.skip("DeepSpeed's parameter files are too short on devices without fp16")
     if "fp16" in name and name not in ours(accelerator)[0]:
-        pytest.skip("this device has no fp16")
+        pytest.skip("this device does not support fp16")
     if "fp16" in name and without_half(name) is None:
-        pytest.skip("no case is the same in float32")
+        pytest.skip("there is no equivalent case in float32")
     if "dropout" in CASES[name] and accelerator != "cpu":
-        pytest.skip("a device draws other masks of dropout than the host's generator does for stock")
+        pytest.skip("dropout masks on a device differ from those on the host, where stock DeepSpeed runs")
     error = 1e-5
     if name == "zero 3 nvme parameters":
         # on a device without fp16, DeepSpeed 0.19.8 rounds parameters on NVMe to bfloat16

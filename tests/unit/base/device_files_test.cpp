@@ -29,8 +29,8 @@ class DeviceFilesTest : public testing::Test {
   fs::path root_;
 };
 
-// Fails if control files next to the devices (davinci_manager), or files with other prefixes, count
-// as devices.
+// Fails if files without the exact form of prefix and number, such as davinci_manager, count as
+// devices.
 TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
   for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc10", "dev/acc_manager", "dev/acc",
                            "dev/acc1x", "dev/other2"})
@@ -39,8 +39,8 @@ TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
   EXPECT_EQ(probe_device_files({.folder = "dev", .prefix = "acc"}).device_count, 3);
 }
 
-// Fails if another vendor's device of the same kernel class counts as this vendor's.
-TEST_F(DeviceFilesTest, LooksAtTheMaker) {
+// Fails if a device of another vendor in the same kernel class is counted.
+TEST_F(DeviceFilesTest, ChecksTheVendor) {
   add("sys/class/accel/accel0/device/vendor", "0x1da3\n");
   add("sys/class/accel/accel1/device/vendor", "0x8086\n");
   const auto probe = probe_device_files({.folder = "sys/class/accel",
@@ -51,8 +51,8 @@ TEST_F(DeviceFilesTest, LooksAtTheMaker) {
   EXPECT_NE(probe.reason.find("0x1da3"), std::string::npos);
 }
 
-// Fails if the variable that selects devices is ignored, or a hidden device counts.
-TEST_F(DeviceFilesTest, HonoursTheVariable) {
+// Fails if the variable that selects visible devices is ignored.
+TEST_F(DeviceFilesTest, HonorsVisibleDevices) {
   for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc2"}) add(name);
   const DeviceFiles files{.folder = "dev", .prefix = "acc", .visible = "TEST_VISIBLE"};
   setenv("TEST_VISIBLE", "2,0", 1);
@@ -63,15 +63,15 @@ TEST_F(DeviceFilesTest, HonoursTheVariable) {
   EXPECT_NE(none.reason.find("TEST_VISIBLE=-1"), std::string::npos) << none.reason;
 }
 
-// Fails if a missing folder throws, or the absence of devices has no reason.
-TEST_F(DeviceFilesTest, MissingFolderIsNoDevice) {
+// Fails if a missing folder throws, or there is no reason for the lack of devices.
+TEST_F(DeviceFilesTest, MissingFolderMeansNoDevices) {
   const auto probe = probe_device_files({.folder = "dev/vendor", .prefix = "card_"});
   EXPECT_EQ(probe.device_count, 0);
-  EXPECT_NE(probe.reason.find("there is no"), std::string::npos);
+  EXPECT_NE(probe.reason.find("no file matches"), std::string::npos);
 }
 
-// Fails if the list does not end at the first invalid entry, or repeated entries count twice.
-TEST(CountVisible, EndsAtTheFirstBadEntry) {
+// Fails if parsing continues after the first invalid or repeated entry.
+TEST(CountVisible, EndsAtTheFirstInvalidEntry) {
   EXPECT_EQ(count_visible("0,1", 4, VisibleIds::indices), 2);
   EXPECT_EQ(count_visible(" 0 , 3 ", 4, VisibleIds::indices), 2);
   EXPECT_EQ(count_visible("0,4,1", 4, VisibleIds::indices), 1);
@@ -79,7 +79,7 @@ TEST(CountVisible, EndsAtTheFirstBadEntry) {
   EXPECT_EQ(count_visible("0,,1", 4, VisibleIds::indices), 1);
   EXPECT_EQ(count_visible("x", 4, VisibleIds::indices), 0);
   EXPECT_EQ(count_visible("99999999999999999999", 4, VisibleIds::indices), 0);
-  // Module ids may exceed the number of devices in a container.
+  // In a container, module ids may exceed the number of devices.
   EXPECT_EQ(count_visible("4,5,6,7", 4, VisibleIds::opaque), 4);
   EXPECT_EQ(count_visible("4,5", 4, VisibleIds::opaque), 2);
   EXPECT_EQ(count_visible("1,2,3", 2, VisibleIds::opaque), 2);

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Fails if the library is not opened or its symbols are not found.
+// Fails if the library is not opened, or its symbols are not found.
 TEST(DynamicLibrary, FindsSymbols) {
   const DynamicLibrary math("libm.so.6");
   ASSERT_TRUE(math);
@@ -18,8 +18,8 @@ TEST(DynamicLibrary, FindsSymbols) {
   EXPECT_EQ(math.find("no_such_symbol_here"), nullptr);
 }
 
-// Fails if the message lacks the loader's reason or the library's name.
-TEST(DynamicLibrary, GivesTheLoadersReason) {
+// Fails if the error lacks the loader's reason or the name of the library.
+TEST(DynamicLibrary, ErrorHasTheLoadersReason) {
   try {
     const DynamicLibrary library("libnot_there_at_all.so.9");
     FAIL();
@@ -33,8 +33,8 @@ TEST(DynamicLibrary, GivesTheLoadersReason) {
   EXPECT_THAT(reason, HasSubstr("No such file"));
 }
 
-// Fails if a missing symbol gives null instead of the promised error.
-TEST(DynamicLibrary, NamesAMissingSymbol) {
+// Fails if get() returns null for a missing symbol instead of throwing.
+TEST(DynamicLibrary, ThrowsForAMissingSymbol) {
   const DynamicLibrary math("libm.so.6");
   try {
     math.get("no_such_symbol_here");
@@ -46,7 +46,7 @@ TEST(DynamicLibrary, NamesAMissingSymbol) {
 }
 
 // Fails if an empty name opens the program itself.
-TEST(DynamicLibrary, RefusesAnEmptyName) { EXPECT_THROW(DynamicLibrary(""), Error); }
+TEST(DynamicLibrary, RejectsAnEmptyName) { EXPECT_THROW(DynamicLibrary(""), Error); }
 
 // Fails if a moved-from object still owns the library.
 TEST(DynamicLibrary, Moves) {

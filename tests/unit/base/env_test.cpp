@@ -23,7 +23,7 @@ TEST(Env, EmptyIsUnset) {
   EXPECT_EQ(env(kName), "x y");
 }
 
-// Fails if a word for true or false is unknown, or other text counts as false.
+// Fails if a spelling of true or false is not recognized, or other text is accepted.
 TEST(Env, Flags) {
   for (const char* yes : {"1", "true", "YES", "On"}) {
     const ScopedEnv value(kName, yes);
@@ -37,7 +37,7 @@ TEST(Env, Flags) {
   EXPECT_ERROR(env_flag(kName), invalid_argument, "maybe");
 }
 
-// Fails if a number followed by other text is accepted, or the range is ignored.
+// Fails if a number followed by other text is accepted, or the range is not checked.
 TEST(Env, Numbers) {
   {
     const ScopedEnv value(kName, "-7");
@@ -50,7 +50,7 @@ TEST(Env, Numbers) {
   }
 }
 
-// Fails if the launcher's world size is ignored, or an invalid value counts as one rank.
+// Fails if the launcher's world size is ignored, or an invalid one counts as one rank.
 TEST(Env, StartedRanks) {
   const ScopedEnv unset("WORLD_SIZE", nullptr);
   EXPECT_EQ(started_ranks(), 1);

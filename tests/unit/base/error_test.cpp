@@ -8,8 +8,8 @@
 namespace anyaccel {
 namespace {
 
-// Fails if the form of the message changes, or empty parts leave their labels behind.
-TEST(Error, HasOneForm) {
+// Fails if the format of the message changes, or an empty part leaves its label behind.
+TEST(Error, MessageFormat) {
   const auto code = ErrorCode::invalid_argument;
   EXPECT_STREQ(Error(code, "f", {.what = "bad"}).what(), "[f] bad");
   EXPECT_STREQ(Error(code, "f", {.what = "bad", .got = "1", .want = "2", .hint = "see g"}).what(),
@@ -19,8 +19,8 @@ TEST(Error, HasOneForm) {
   EXPECT_EQ(Error(ErrorCode::io, "f", {.what = "bad"}).code(), ErrorCode::io);
 }
 
-// Fails if two codes share a name.
-TEST(Error, NamesEveryCode) {
+// Fails if two error codes have the same name.
+TEST(Error, EveryCodeHasAUniqueName) {
   std::set<std::string> names;
   for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i)
     EXPECT_TRUE(names.insert(to_string(static_cast<ErrorCode>(i))).second) << i;

@@ -37,8 +37,8 @@ class FileGroupTest : public ::testing::Test {
   fs::path folder;
 };
 
-// Fails if one of the files is not replaced, or the note or a temporary file is left behind.
-TEST_F(FileGroupTest, AllFilesTakeTheirPlaces) {
+// Fails if a file is not replaced, or temporary files remain.
+TEST_F(FileGroupTest, CommitReplacesAllFiles) {
   put("a", "old");
   FileGroup group(folder);
   group.add("a").write("new a");
@@ -50,7 +50,7 @@ TEST_F(FileGroupTest, AllFilesTakeTheirPlaces) {
 }
 
 // Fails if a reader sees a mixture of old and new files after a writer died between two renames.
-TEST_F(FileGroupTest, WhatADeadWriterBeganIsFinished) {
+TEST_F(FileGroupTest, InterruptedCommitIsFinished) {
   put("a", "new a");
   put("b", "old b");
   put("b.part-1-1", "new b");
@@ -58,12 +58,13 @@ TEST_F(FileGroupTest, WhatADeadWriterBeganIsFinished) {
   finish_file_group(folder);
   EXPECT_EQ(text("a") + text("b"), "new anew b");
   EXPECT_EQ(entries(), 2);
-  finish_file_group(folder);  // a no-op
+  finish_file_group(folder);  // no-op
   finish_file_group(folder / "none");
 }
 
-// Fails if a forged note can move files out of or into the folder, or onto a different name.
-TEST_F(FileGroupTest, ANoteCannotReachOtherFiles) {
+// Fails if a forged commit note can move files into or out of the folder, or rename unrelated
+// files.
+TEST_F(FileGroupTest, ForgedNoteIsRejected) {
   put("victim", "kept");
   for (const std::string note :
        {"../x.part-1\nx\n", "x.part-1\n../x\n", "victim\nx\n", "x.part-1/../victim\nx\n"}) {
@@ -73,8 +74,8 @@ TEST_F(FileGroupTest, ANoteCannotReachOtherFiles) {
   }
 }
 
-// Fails if files of dead writers accumulate, or those of a live writer are removed.
-TEST_F(FileGroupTest, LeftoversOfDeadWritersGo) {
+// Fails if temporary files of dead writers remain, or those of a live writer are removed.
+TEST_F(FileGroupTest, FilesOfDeadWritersAreRemoved) {
   put("a.part-1-0", "half");
   AtomicFile living(folder / "a");
   FileGroup group(folder);
@@ -87,8 +88,8 @@ TEST_F(FileGroupTest, LeftoversOfDeadWritersGo) {
   EXPECT_EQ(text("a"), "later");
 }
 
-// Fails if the writer reports a failure because a reader finished the renames first.
-TEST_F(FileGroupTest, AReaderMayFinishBeforeTheWriter) {
+// Fails if commit() throws because a reader has already finished the renames.
+TEST_F(FileGroupTest, ReaderMayFinishTheCommit) {
   AtomicFile file(folder / "a");
   file.write("new");
   file.flush();

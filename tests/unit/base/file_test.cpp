@@ -44,13 +44,13 @@ TEST_F(FileTest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(entries(), 1u);
 }
 
-// Fails if the reader trusts st_size, which is 0 under /proc.
+// Fails if the reader trusts st_size, which is 0 for files in /proc.
 TEST_F(FileTest, ReadsFilesWithoutASize) {
   EXPECT_THAT(read_file("/proc/self/status"), HasSubstr("VmRSS"));
 }
 
-// Fails if missing and unreadable files are not distinguished, or the message has no path.
-TEST_F(FileTest, NamesWhatItCannotRead) {
+// Fails if missing and unreadable files give the same error code, or the error lacks the path.
+TEST_F(FileTest, ErrorNamesTheUnreadableFile) {
   try {
     read_file(folder / "missing");
     FAIL();
@@ -68,8 +68,8 @@ TEST_F(FileTest, NamesWhatItCannotRead) {
   EXPECT_FALSE(try_read_file(folder / "missing").has_value());
 }
 
-std::string refusal(const fs::path& path, ErrorCode code, std::size_t limit = kMaxTextFile,
-                    std::string (*read)(const fs::path&, std::size_t) = read_file) {
+std::string error_of(const fs::path& path, ErrorCode code, std::size_t limit = kMaxTextFile,
+                     std::string (*read)(const fs::path&, std::size_t) = read_file) {
   try {
     read(path, limit);
   } catch (const Error& error) {
@@ -79,41 +79,40 @@ std::string refusal(const fs::path& path, ErrorCode code, std::size_t limit = kM
   return "it was read";
 }
 
-// Fails if a FIFO, a device or a socket is opened instead of a file; reading it may block or never
-// end.
+// Fails if a FIFO, device or socket is opened like a file. Reading it may block, or never end.
 TEST_F(FileTest, OpensRegularFilesOnly) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   fs::create_symlink("/dev/zero", folder / "zero");
-  EXPECT_THAT(refusal(folder / "fifo", ErrorCode::io),
+  EXPECT_THAT(error_of(folder / "fifo", ErrorCode::io),
               AllOf(HasSubstr("a FIFO"), HasSubstr("/fifo")));
-  EXPECT_THAT(refusal(folder / "zero", ErrorCode::io), HasSubstr("a character device"));
-  EXPECT_THAT(refusal("/dev/null", ErrorCode::io), HasSubstr("a character device"));
+  EXPECT_THAT(error_of(folder / "zero", ErrorCode::io), HasSubstr("a character device"));
+  EXPECT_THAT(error_of("/dev/null", ErrorCode::io), HasSubstr("a character device"));
   const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   (folder / "socket").string().copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  EXPECT_THAT(refusal(folder / "socket", ErrorCode::io), HasSubstr("a socket"));
+  EXPECT_THAT(error_of(folder / "socket", ErrorCode::io), HasSubstr("a socket"));
   ::close(listener);
   for (const char* name : {"fifo", "zero", "socket", "."})
     EXPECT_FALSE(try_read_file(folder / name).has_value());
   ::alarm(0);
 }
 
-// Fails if a huge or endless file is read into memory.
+// Fails if a file larger than the limit is read into memory.
 TEST_F(FileTest, ReadsNoMoreThanTheLimit) {
   write_file_atomically(folder / "f", "12345678");
   EXPECT_EQ(read_file(folder / "f", 8), "12345678");
-  EXPECT_THAT(refusal(folder / "f", ErrorCode::corrupt, 7), HasSubstr("at most 7 bytes"));
+  EXPECT_THAT(error_of(folder / "f", ErrorCode::corrupt, 7), HasSubstr("at most 7 bytes"));
   EXPECT_FALSE(try_read_file(folder / "f", 7).has_value());
   fs::resize_file(folder / "f", std::uintmax_t{1} << 42);
-  EXPECT_THAT(refusal(folder / "f", ErrorCode::corrupt), HasSubstr("too large"));
-  // This file reports size 0.
-  EXPECT_THAT(refusal("/proc/self/status", ErrorCode::corrupt, 100),
+  EXPECT_THAT(error_of(folder / "f", ErrorCode::corrupt), HasSubstr("too large"));
+  // This file reports a size of 0.
+  EXPECT_THAT(error_of("/proc/self/status", ErrorCode::corrupt, 100),
               HasSubstr("at most 100 bytes"));
 }
 
-// Fails if pipes are rejected as inputs that a user names, or endless devices are read.
+// Fails if pipes are rejected as user-supplied inputs, or devices such as /dev/zero are accepted.
 TEST_F(FileTest, InputsMayBePipes) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
@@ -121,23 +120,23 @@ TEST_F(FileTest, InputsMayBePipes) {
   EXPECT_EQ(read_input(folder / "fifo"), "text");
   writer.join();
   EXPECT_EQ(read_input("/dev/null"), "");
-  EXPECT_THAT(refusal("/dev/zero", ErrorCode::io, 100, read_input),
+  EXPECT_THAT(error_of("/dev/zero", ErrorCode::io, 100, read_input),
               HasSubstr("a regular file or a pipe"));
-  EXPECT_THAT(refusal(folder, ErrorCode::io, 100, read_input), HasSubstr("directory"));
+  EXPECT_THAT(error_of(folder, ErrorCode::io, 100, read_input), HasSubstr("directory"));
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   ASSERT_EQ(::write(ends[1], "123456789", 9), 9);
   const auto path = "/dev/fd/" + std::to_string(ends[0]);
-  EXPECT_THAT(refusal(path, ErrorCode::corrupt, 8, read_input), HasSubstr("at most 8 bytes"));
+  EXPECT_THAT(error_of(path, ErrorCode::corrupt, 8, read_input), HasSubstr("at most 8 bytes"));
   ::close(ends[0]);
   ::close(ends[1]);
   ::alarm(0);
 }
 
 // Fails if a failed write changes the old file or leaves a temporary file.
-TEST_F(FileTest, AFullDiskLeavesTheOldFile) {
+TEST_F(FileTest, FailedWriteKeepsTheOldFile) {
   write_file_atomically(folder / "f", "old");
-  // A limit on the file size makes write() fail as on a full disk.
+  // A file size limit makes write() fail, as on a full disk.
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -161,8 +160,8 @@ TEST_F(FileTest, AFullDiskLeavesTheOldFile) {
   EXPECT_EQ(entries(), 1u);
 }
 
-// Fails if an object that was never committed changes the file.
-TEST_F(FileTest, WithoutCommitNothingHappens) {
+// Fails if an AtomicFile that is never committed creates a file.
+TEST_F(FileTest, NothingIsWrittenWithoutCommit) {
   {
     AtomicFile file(folder / "f");
     file.write("half");
@@ -170,7 +169,7 @@ TEST_F(FileTest, WithoutCommitNothingHappens) {
   EXPECT_EQ(entries(), 0u);
 }
 
-// Fails if a new file ignores the umask, or a replaced one loses its mode.
+// Fails if a new file ignores the umask, or a replaced file loses its mode.
 TEST_F(FileTest, KeepsModes) {
   write_file_atomically(folder / "f", "a");
   struct stat info {};
@@ -184,7 +183,7 @@ TEST_F(FileTest, KeepsModes) {
   EXPECT_EQ(info.st_mode & 07777, 0640u);
 }
 
-// Fails if a link is replaced by a regular file.
+// Fails if a symbolic link is replaced by a regular file.
 TEST_F(FileTest, FollowsLinks) {
   write_file_atomically(folder / "real", "a");
   fs::create_symlink(folder / "real", folder / "link");
@@ -194,7 +193,7 @@ TEST_F(FileTest, FollowsLinks) {
 }
 
 // Fails if the error about a missing folder lacks its path.
-TEST_F(FileTest, NamesTheFolderThatIsMissing) {
+TEST_F(FileTest, ErrorNamesTheMissingFolder) {
   try {
     write_file_atomically(folder / "no" / "f", "x");
     FAIL();

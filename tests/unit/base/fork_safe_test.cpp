@@ -14,8 +14,8 @@ namespace anyaccel {
 
 namespace {
 
-// Fails if a child that is forked while another thread holds the lock deadlocks, or finds the
-// guarded data half written.
+// Fails if a child forked while another thread holds the lock deadlocks, or sees partially updated
+// data.
 TEST(ForkSafe, ChildFindsLocksFree) {
   static auto* mutex = new ForkSafeMutex;
   static int first = 0, second = 0;
@@ -44,8 +44,8 @@ TEST(ForkSafe, ChildFindsLocksFree) {
   other.join();
 }
 
-// Fails if a descriptor that must close when this process exits stays open in its children.
-TEST(ForkSafe, DescriptorEndsWithThisProcess) {
+// Fails if a descriptor registered with close_in_children() stays open in child processes.
+TEST(ForkSafe, DescriptorIsClosedInChildren) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   ASSERT_TRUE(close_in_children(ends[1]));
@@ -54,7 +54,7 @@ TEST(ForkSafe, DescriptorEndsWithThisProcess) {
   forget_in_children(ends[1]);
   ::close(ends[1]);
   char byte = 0;
-  ::alarm(20);  // the end of file never comes
+  ::alarm(20);  // otherwise, a leaked descriptor would block read() forever
   EXPECT_EQ(::read(ends[0], &byte, 1), 0);
   ::alarm(0);
   ::close(ends[0]);

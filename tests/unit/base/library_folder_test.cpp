@@ -10,19 +10,19 @@
 namespace anyaccel {
 namespace {
 
-// Broken when a program that contains AnyAccel's code, such as this one, does not find the build's
-// libraries.
+// Fails if a program that contains AnyAccel's code, such as this one, does not find the libraries
+// of the build.
 TEST(LibraryFolder, OfAProgramWithOurCode) {
   EXPECT_EQ(own_library_folder("test"), std::filesystem::canonical(ANYACCEL_BUILD_DIR) / "lib");
 }
 
-// Broken when the current folder decides.
-TEST(LibraryFolder, AnyCurrentFolder) {
+// Fails if the result depends on the current folder.
+TEST(LibraryFolder, IgnoresTheCurrentFolder) {
   std::filesystem::current_path("/");
   EXPECT_EQ(own_library_folder("test"), std::filesystem::canonical(ANYACCEL_BUILD_DIR) / "lib");
 }
 
-// Broken when the folder of another library is wrong.
+// Fails if the folder of another library is wrong.
 TEST(LibraryFolder, OfAFunction) {
   EXPECT_TRUE(std::filesystem::exists(
       library_folder("test", static_cast<int (*)(const char*)>(&std::atoi)) / "libc.so.6"));

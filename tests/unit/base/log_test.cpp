@@ -16,14 +16,14 @@ std::string logged(LogLevel at, LogLevel level) {
   return testing::internal::GetCapturedStderr();
 }
 
-// Fails if levels are ordered wrongly, or the form of a line changes.
-TEST(Log, KeepsToItsLevel) {
+// Fails if messages below the log level are printed, or the format of a line changes.
+TEST(Log, FiltersByLevel) {
   EXPECT_EQ(logged(LogLevel::warning, LogLevel::error), "anyaccel: error: hello\n");
   EXPECT_EQ(logged(LogLevel::warning, LogLevel::info), "");
   EXPECT_EQ(logged(LogLevel::debug, LogLevel::debug), "anyaccel: debug: hello\n");
 }
 
-// Fails if a message logged once per key repeats, or silences another key.
+// Fails if a message is logged twice for one key, or suppresses a message with another key.
 TEST(Log, OnceForEachKey) {
   set_log_level(LogLevel::warning);
   testing::internal::CaptureStderr();
@@ -34,7 +34,7 @@ TEST(Log, OnceForEachKey) {
             "anyaccel: warning: first\nanyaccel: warning: third\n");
 }
 
-// Fails if a level's name is not recognized, or an unknown one is accepted silently.
+// Fails if the name of a level is not recognized, or an unknown name is accepted.
 TEST(Log, ReadsLevels) {
   EXPECT_EQ(parse_log_level("error"), LogLevel::error);
   EXPECT_EQ(parse_log_level("debug"), LogLevel::debug);

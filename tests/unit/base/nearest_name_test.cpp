@@ -1,4 +1,4 @@
-// Misspelled names get the right suggestion.
+// Suggestions for misspelled names.
 #include "base/nearest_name.h"
 
 #include <gtest/gtest.h>
@@ -20,14 +20,13 @@ TEST(NearestName, TypingErrors) {
   EXPECT_EQ(did_you_mean("--quite", kNames), "; did you mean '--quiet'?");
 }
 
-// Fails if an abbreviation, which argparse would accept, gets no suggestion, or loses to a name
-// with one letter in common.
-TEST(NearestName, Beginnings) {
+// Fails if an abbreviation, which argparse would accept, does not suggest the full name.
+TEST(NearestName, Abbreviations) {
   EXPECT_EQ(nearest_name("--host", kNames), "--hostfile");
   EXPECT_EQ(nearest_name("--num-acc", kNames), "--num_accelerators");
 }
 
-TEST(NearestName, NothingNear) {
+TEST(NearestName, NoSimilarName) {
   for (const char* word : {"--xyzzyplugh", "--", "-", "", "-z", "--x", "--xml"})
     EXPECT_EQ(nearest_name(word, kNames), "") << word;
   EXPECT_EQ(did_you_mean("--xyzzyplugh", kNames), "");

@@ -13,8 +13,7 @@ PluginTraits traits_of(const std::string& lines) {
   return plugin_traits(parse_plugin_file(plugin_text("mycard", "libmycard.so", lines)));
 }
 
-// Fails if a key sets another member, a list keeps only one entry, or a default differs from the
-// documentation.
+// Fails if a key is not parsed into its member, or a list keeps only one entry.
 TEST(PluginFile, ReadsAllKeys) {
   const auto file = parse_plugin_file(plugin_text("mycard", "libmycard.so"));
   EXPECT_EQ(file.name, "mycard");
@@ -53,8 +52,8 @@ TEST(PluginFile, ReadsAllKeys) {
   EXPECT_EQ(traits.op_builder_dir, "my.ops");
 }
 
-// Fails if a malformed line is accepted, or the message does not name it.
-TEST(PluginFile, RefusesWhatCannotBe) {
+// Fails if a malformed line is accepted, or the error does not identify it.
+TEST(PluginFile, RejectsMalformedFiles) {
   EXPECT_ERROR(parse_plugin_file(""), corrupt, "anyaccel_plugin = 1");
   EXPECT_ERROR(parse_plugin_file("name = x"), corrupt, "line 1");
   EXPECT_ERROR(parse_plugin_file("\n\nanyaccel_plugin = 2\n"), version_mismatch, "got '2', want 1");
@@ -79,7 +78,7 @@ TEST(PluginFile, RefusesWhatCannotBe) {
   EXPECT_ERROR(traits_of("probe_folder = ../dev\nprobe_prefix = x\n"), corrupt, "below the root");
 }
 
-// Fails if the probe that the file describes differs from the documentation.
+// Fails if the probe described in the file does not work as documented.
 TEST(PluginFile, Probes) {
   EXPECT_EQ(probe_plugin(traits_of("probe_count = 3\n").probe)->device_count, 3);
   EXPECT_EQ(probe_plugin(PluginProbe{}), std::nullopt);
@@ -96,7 +95,7 @@ TEST(PluginFile, Probes) {
   EXPECT_EQ(probe_plugin(files)->device_count, 0);
 }
 
-// Fails if a plugin can take the name of a built-in backend, or an invalid name.
+// Fails if a plugin can use the name of a built-in backend, or an invalid name.
 TEST(PluginFile, Names) {
   for (const char* good : {"hostcard", "my_card2"})
     EXPECT_TRUE(is_plugin_name(good) && !is_reserved_name(good)) << good;

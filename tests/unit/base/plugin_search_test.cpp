@@ -21,7 +21,7 @@ FoundPlugin only_one(const std::filesystem::path& folder) {
   return found.empty() ? FoundPlugin{} : found.front();
 }
 
-// Fails if a valid plugin is rejected, or data of its text file is lost.
+// Fails if a valid plugin is rejected, or its traits are lost.
 TEST(PluginSearch, FindsByName) {
   const test::PluginFolder folder;
   folder.add("second", kLibrary);
@@ -36,8 +36,8 @@ TEST(PluginSearch, FindsByName) {
   EXPECT_EQ(found[1].name, "second");
 }
 
-// Fails if a library that everyone can write is opened.
-TEST(PluginSearch, RefusesWhatEveryoneMayWrite) {
+// Fails if world-writable files or folders are accepted.
+TEST(PluginSearch, RejectsWorldWritablePaths) {
   const test::PluginFolder folder;
   const auto file = folder.add("mycard", kLibrary);
   ::chmod(file.c_str(), 0666);
@@ -55,8 +55,8 @@ TEST(PluginSearch, RefusesWhatEveryoneMayWrite) {
   ::chmod(folder.path().c_str(), 0700);
 }
 
-// Fails if a link in a configured folder may lead to a place that everyone can write.
-TEST(PluginSearch, FollowsLinksBeforeItTrusts) {
+// Fails if a link in a trusted folder may point to a world-writable folder.
+TEST(PluginSearch, ChecksTargetsOfLinks) {
   const test::PluginFolder open, folder;
   open.add("mycard", kLibrary);
   ::chmod(open.path().c_str(), 0777);
@@ -66,7 +66,8 @@ TEST(PluginSearch, FollowsLinksBeforeItTrusts) {
               HasSubstr(open.path().string() + "\" is writable by everyone"));
 }
 
-// Fails if only the last folder is checked: anyone who can write a folder above it can replace it.
+// Fails if only the last folder of the path is checked. Anyone who can write a parent folder can
+// replace the last one.
 TEST(PluginSearch, ChecksTheWholePath) {
   const llm::TemporaryFolder above;
   std::filesystem::create_directories(above / "shared/plugins");
@@ -94,18 +95,17 @@ TEST(PluginSearch, ChecksTheWholePath) {
   EXPECT_EQ(only_one(above / "shared/plugins").problem, "");
 }
 
-// Fails if a missing configured folder is ignored silently, or the installation's optional one is
-// reported.
-TEST(PluginSearch, FoldersThatAreNone) {
+// Fails if a missing configured folder is ignored, or a missing default folder is reported.
+TEST(PluginSearch, InvalidFolders) {
   EXPECT_THAT(only_one("plugins").problem, HasSubstr("is a relative path"));
   EXPECT_THAT(only_one("/nonexistent/plugins").problem, HasSubstr("No such file"));
   EXPECT_THAT(only_one("/proc/self/maps").problem, HasSubstr("is not a folder"));
   EXPECT_TRUE(find_plugins({{"/nonexistent/plugins", /*required=*/false}}).empty());
 }
 
-// Fails if a mismatch is found only after the library is opened, or the message names only one
-// side.
-TEST(PluginSearch, RefusesByTheTextFile) {
+// Fails if a mismatch is found only after opening the library, or the error lacks one of the two
+// versions.
+TEST(PluginSearch, RejectsMismatchesInTheTextFile) {
   const struct {
     const char* changed;
     const char* problem;
@@ -139,16 +139,16 @@ TEST(PluginSearch, RefusesByTheTextFile) {
   EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("mycard.plugin: [plugin file]"));
 }
 
-// Fails if a plugin is rejected because of its patch version, which changes no interface.
-TEST(PluginSearch, PatchVersionsFit) {
+// Fails if a different patch version is rejected, although it does not change the interface.
+TEST(PluginSearch, PatchVersionsMayDiffer) {
   auto other = own_identity();
   other.libtorch = other.libtorch.substr(0, other.libtorch.rfind('.')) + ".77";
   other.anyaccel = other.anyaccel.substr(0, other.anyaccel.rfind('.')) + ".77+local";
   EXPECT_EQ(identity_mismatch(other, own_identity()), "");
 }
 
-// Fails if such a file reaches dlopen(), which crashes on some of them.
-TEST(PluginSearch, LibrariesThatAreNone) {
+// Fails if an invalid library reaches dlopen(), which crashes on some of them.
+TEST(PluginSearch, InvalidLibraries) {
   const test::PluginFolder folder;
   const auto whole = [] {
     std::ifstream in(kLibrary, std::ios::binary);
@@ -170,8 +170,8 @@ TEST(PluginSearch, LibrariesThatAreNone) {
   EXPECT_THAT(library_problem("/nonexistent.so"), HasSubstr("No such file"));
 }
 
-// Fails if the variable's folders do not come first, an empty entry means the current folder, or
-// the installation's folder is missing.
+// Fails if folders in ANYACCEL_PLUGIN_PATH do not come first, or an empty entry means the current
+// folder.
 TEST(PluginSearch, Path) {
   const test::ScopedEnv env("ANYACCEL_PLUGIN_PATH", ":/a::/b:");
   const auto path = plugin_search_path();

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-// Fails if memory is not counted in bytes, or the peak falls when memory is freed.
+// Fails if memory is not reported in bytes, or the peak falls when memory is freed.
 TEST(Process, ResidentBytesFollowMemory) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer's shadow memory is resident too";
+  GTEST_SKIP() << "the sanitizer's shadow memory is also resident";
 #endif
   const auto before = resident_bytes();
   constexpr std::size_t bytes = 64 * kMiB;
@@ -30,8 +30,8 @@ TEST(Process, ResidentBytesFollowMemory) {
   const auto both = resident_memory();
   EXPECT_NEAR(static_cast<double>(both.bytes - after), 0.0, 8.0 * kMiB);
   EXPECT_GE(both.peak_bytes, full - 8 * kMiB);
-  // Fails if the reset returns true without effect. Some sandboxes forbid it; then it returns
-  // false.
+  // Fails if the reset returns true without taking effect. It returns false if a sandbox forbids
+  // it.
   if (reset_peak_resident_bytes()) {
     EXPECT_LT(peak_resident_bytes(), full - 48 * kMiB);
   }

@@ -1,4 +1,4 @@
-// Programs are found by name in PATH.
+// Lookup of programs in PATH.
 #include "base/program.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ struct ProgramTest : testing::Test {
   }
 };
 
-// Fails if a folder or a file that is not executable is found, or a later folder takes precedence.
-TEST_F(ProgramTest, FirstThatRuns) {
+// Fails if a folder or a non-executable file is returned, or the order of PATH is ignored.
+TEST_F(ProgramTest, FirstExecutableWins) {
   fs::create_directories(folder / "a" / "tool");
   write("b/tool", 0644);
   const auto third = write("c/tool", 0755);
@@ -40,15 +40,16 @@ TEST_F(ProgramTest, FirstThatRuns) {
   EXPECT_EQ(find_program(""), std::nullopt);
 }
 
-// Fails if a path is looked up in PATH, or checked here: running it reports what is wrong.
-TEST_F(ProgramTest, PathsStay) {
+// Fails if a name with a slash is searched for in PATH, or is rejected here. Errors are reported
+// when the program runs.
+TEST_F(ProgramTest, PathsAreReturnedUnchanged) {
   const ScopedEnv path("PATH", folder.path().c_str());
   write("tool", 0755);
   EXPECT_EQ(find_program("./tool"), "./tool");
   EXPECT_EQ(find_program("/no/such/tool"), "/no/such/tool");
 }
 
-// Fails if an empty entry of PATH means the root folder instead of the current one, as for execvp.
+// Fails if an empty entry of PATH does not mean the current folder, as in execvp().
 TEST_F(ProgramTest, EmptyEntryIsTheCurrentFolder) {
   write("anyaccel-program-test", 0755);
   const auto before = fs::current_path();
@@ -61,8 +62,8 @@ TEST_F(ProgramTest, EmptyEntryIsTheCurrentFolder) {
   fs::current_path(before);
 }
 
-// Fails if a rejected program ends the search.
-TEST_F(ProgramTest, RefusedIsPassedOver) {
+// Fails if the search ends at a program that the caller rejects.
+TEST_F(ProgramTest, RejectedProgramIsSkipped) {
   write("a/tool", 0755);
   const auto second = write("b/tool", 0755);
   const ScopedEnv path("PATH", ((folder / "a").string() + ":" + (folder / "b").string()).c_str());

@@ -1,4 +1,4 @@
-// Only trusted paths are used for loading code.
+// Code is loaded only from trusted paths.
 #include "base/trusted_path.h"
 
 #include <pwd.h>
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr uid_t kStranger = 12345;
 
 struct TrustedPath : testing::Test {
-  llm::TemporaryFolder temporary;  // in /tmp, which is sticky and writable by everyone
+  llm::TemporaryFolder temporary;  // in /tmp, which is sticky and world-writable
   fs::path folder = temporary / "above/folder";
   fs::path file = temporary.write("above/folder/file", "code");
 
@@ -33,9 +33,8 @@ struct TrustedPath : testing::Test {
   std::string problem() const { return trust_problem(file, TrustedKind::file); }
 };
 
-// Fails if an ordinary file or folder is rejected, or a sticky folder above it counts as writable
-// by everyone.
-TEST_F(TrustedPath, Usual) {
+// Fails if an ordinary file or folder is rejected, for example because /tmp above it is sticky.
+TEST_F(TrustedPath, OrdinaryPaths) {
   EXPECT_EQ(problem(), "");
   EXPECT_EQ(trust_problem(folder, TrustedKind::folder), "");
   EXPECT_EQ(trust_problem(folder.string() + "/", TrustedKind::folder), "");
@@ -44,8 +43,8 @@ TEST_F(TrustedPath, Usual) {
   EXPECT_EQ(trust_problem("/usr/bin/env", TrustedKind::file), "");
 }
 
-// Fails if a path is trusted although a group or everyone can write its last component or a folder
-// above it.
+// Fails if a path is trusted although its group or everyone can write the file or a folder above
+// it.
 TEST_F(TrustedPath, WritableByOthers) {
   for (const auto& path : {file, folder, temporary / "above", temporary.path()}) {
     struct stat before {};
@@ -60,7 +59,8 @@ TEST_F(TrustedPath, WritableByOthers) {
   }
 }
 
-// Fails if a sticky folder may contain code itself, because everyone may add files to it.
+// Fails if code directly inside a sticky, world-writable folder is trusted. Everyone may add files
+// to such a folder.
 TEST_F(TrustedPath, StickyFolders) {
   ::chmod((temporary / "above").c_str(), 01777);
   EXPECT_EQ(problem(), "");
@@ -69,21 +69,20 @@ TEST_F(TrustedPath, StickyFolders) {
   EXPECT_THAT(trust_problem(folder, TrustedKind::folder), HasSubstr("writable by everyone"));
 }
 
-// Fails if another user may own a component of the path, because the owner can change its mode at
-// any time.
+// Fails if another user may own a component of the path. The owner can change its mode at any time.
 TEST_F(TrustedPath, OtherOwners) {
   if (::chown(file.c_str(), kStranger, kStranger) != 0)
-    GTEST_SKIP() << "only root can give files away";
+    GTEST_SKIP() << "only root can change a file's owner";
   EXPECT_THAT(problem(), HasSubstr("file\" belongs to user 12345"));
   ASSERT_EQ(::chown(file.c_str(), 0, 0), 0);
   ASSERT_EQ(::chown((temporary / "above").c_str(), kStranger, kStranger), 0);
   EXPECT_THAT(problem(), HasSubstr("above\" belongs to user 12345"));
-  // Even in a sticky folder, the owner of the folder may rename its entries.
+  // Even in a sticky folder, the folder's owner may rename its entries.
   ::chmod((temporary / "above").c_str(), 01755);
   EXPECT_THAT(problem(), HasSubstr("above\" belongs to user 12345"));
 }
 
-// Fails if a symbolic link bypasses the checks: by its owner, by its target, or by a cycle.
+// Fails if a symbolic link bypasses the checks through its owner or its target.
 TEST_F(TrustedPath, Links) {
   fs::create_directory_symlink("above", temporary / "relative");
   EXPECT_EQ(trust_problem(temporary / "relative/folder/file", TrustedKind::file), "");
@@ -106,9 +105,9 @@ TEST_F(TrustedPath, Links) {
               HasSubstr("absolute\" belongs to user 12345"));
 }
 
-// Fails if a folder that does not exist yet is rejected, or is created where others can place
+// Fails if a folder that does not exist yet is rejected, or may be created where others can place
 // links.
-TEST_F(TrustedPath, FutureFolders) {
+TEST_F(TrustedPath, NonexistentFolders) {
   EXPECT_EQ(trust_problem(folder / "a/b", TrustedKind::future_folder), "");
   EXPECT_EQ(
       trust_problem(fs::temp_directory_path() / "anyaccel-no-such", TrustedKind::future_folder),
@@ -118,7 +117,7 @@ TEST_F(TrustedPath, FutureFolders) {
               HasSubstr("folder\" is writable"));
 }
 
-// Fails if a path of the wrong kind, or a relative path, is accepted.
+// Fails if a path of the wrong kind or a relative path is accepted.
 TEST_F(TrustedPath, Kinds) {
   EXPECT_THAT(trust_problem(file, TrustedKind::folder), HasSubstr("is not a folder"));
   EXPECT_THAT(trust_problem(folder, TrustedKind::file), HasSubstr("is not a file"));
@@ -138,10 +137,10 @@ int in_child_as(uid_t user, gid_t group, const std::function<bool()>& question) 
   return WEXITSTATUS(status);
 }
 
-// Fails if users whose umask lets their private group write cannot use their own folders, or
-// another group counts as private.
+// Fails if folders that a user's private group can write are rejected, or another group counts as
+// private.
 TEST_F(TrustedPath, PrivateGroups) {
-  const auto* const user = ::getpwnam("daemon");  // the one user of the group "daemon"
+  const auto* const user = ::getpwnam("daemon");  // the only member of the group "daemon"
   if (user == nullptr || ::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const uid_t id = user->pw_uid;
   const gid_t group = user->pw_gid;
@@ -157,8 +156,8 @@ TEST_F(TrustedPath, PrivateGroups) {
   EXPECT_EQ(in_child_as(id, group, trusted), 0) << "a group without a name";
 }
 
-// Fails if a variable can name a library that others can change.
-TEST_F(TrustedPath, LibrariesOfVariables) {
+// Fails if an environment variable can name a library that others can modify.
+TEST_F(TrustedPath, LibrariesFromVariables) {
   const test::ScopedEnv path("ANYACCEL_TEST_LIBRARY", file.c_str());
   EXPECT_EQ(env_library("ANYACCEL_TEST_LIBRARY"), file.string());
   ::chmod(folder.c_str(), 0777);

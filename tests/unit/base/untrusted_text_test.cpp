@@ -28,8 +28,8 @@ std::string utf8(unsigned c) {
   return {static_cast<char>(0xf0 | c >> 18), tail(12), tail(6), tail(0)};
 }
 
-// Fails if a rule differs from the data file, which the Python test also reads.
-TEST(UntrustedText, PrintsWhatTheDataFileSays) {
+// Fails if the output differs from the data file, which the Python test also reads.
+TEST(UntrustedText, MatchesTheDataFile) {
   std::ifstream file(ANYACCEL_TEST_DATA "/untrusted_text.txt");
   std::set<unsigned> escaped;
   int cases = 0;
@@ -64,7 +64,7 @@ TEST(UntrustedText, PrintsWhatTheDataFileSays) {
 }
 
 // Fails if a long text is printed in full, or the end of a message is lost.
-TEST(UntrustedText, CutsLongTexts) {
+TEST(UntrustedText, TruncatesLongTexts) {
   const std::string text(300000, 'x');
   EXPECT_EQ(quoted_text(text), '"' + std::string(200, 'x') + "...\" (300000 bytes)");
   const auto message = printable_text("start\n" + text + "; do this");
@@ -73,8 +73,8 @@ TEST(UntrustedText, CutsLongTexts) {
   EXPECT_TRUE(message.ends_with("xxx; do this"));
 }
 
-// Fails if a terminal gets control characters, or scripts lose the format characters that they
-// need.
+// Fails if control characters reach a terminal, or format characters that some writing systems need
+// are escaped.
 TEST(UntrustedText, KeepsScriptsOnATerminal) {
   EXPECT_EQ(terminal_text("a\n\t\r\x1b]0;x\x07\xc2\x9b\x9b\x7f"),
             "a\n\t\r\\x1b]0;x\\x07\\u009b\\x9b\\x7f");
@@ -82,7 +82,7 @@ TEST(UntrustedText, KeepsScriptsOnATerminal) {
   EXPECT_EQ(terminal_text(scripts), scripts);
 }
 
-// Fails if a shape of huge rank floods a message.
+// Fails if a huge shape is printed in full.
 TEST(UntrustedText, ShortensLists) {
   EXPECT_EQ(shortened_list({}), "[]");
   EXPECT_EQ(shortened_list(std::vector<std::int64_t>{2, -3}), "[2, -3]");

@@ -1,4 +1,4 @@
-// CUDA sources, with fake programs for nvcc and a fake LibTorch with CUDA.
+// CUDA sources, with a fake nvcc and a fake LibTorch with CUDA.
 #include "build/cuda.h"
 
 #include <sys/stat.h>
@@ -26,8 +26,8 @@ struct CudaTest : testing::Test {
   }
 };
 
-// Fails if an op with CUDA sources is offered or loaded although LibTorch lacks CUDA. A library
-// compiled for another machine must not change that, and compiling it must work without CUDA.
+// Fails if an op with CUDA sources counts as compatible although LibTorch lacks CUDA. It can still
+// be compiled for another machine.
 TEST_F(CudaTest, LibTorchWithoutCuda) {
   const auto expect_no = [&] {
     EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("has no CUDA"));
@@ -41,12 +41,11 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
   EXPECT_EQ(build_prebuilt(fake.op(), elsewhere, fake.path("prebuilt")), Origin::built);
   expect_no();
   EXPECT_FALSE(key_of(fake.op(), fake.settings).content.empty())
-      << "what explains an op needs no CUDA";
+      << "explaining a key must not require CUDA";
 }
 
-// Fails if a toolkit with a different major version than LibTorch's is used, one with a different
-// minor version is rejected, or the check cannot be disabled.
-TEST_F(CudaTest, ToolkitAndLibTorchAgree) {
+// Fails if nvcc's major version may differ from LibTorch's, or its minor version may not.
+TEST_F(CudaTest, ToolkitMustMatchLibTorch) {
   fake.add_cuda_to_libtorch("12.8");
   EXPECT_ERROR(fake.load(), unavailable, "nvcc has CUDA 13.0, but LibTorch has CUDA 12.8");
   EXPECT_THAT(check(fake.op(), fake.settings).reason,
@@ -60,20 +59,18 @@ TEST_F(CudaTest, ToolkitAndLibTorchAgree) {
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
-// Fails if the host compiler's flags reach nvcc without -Xcompiler, a source's own flags are lost,
-// or they reach other sources.
+// Fails if host compiler flags reach nvcc without -Xcompiler, or a source's flags are lost or
+// applied to other sources.
 TEST_F(CudaTest, HostFlagsAreWrapped) {
   fake.add_cuda_to_libtorch("13.0");
   fake.load();
   EXPECT_THAT(read_file(fake.path("cuda/calls")),
               testing::HasSubstr("-Xcompiler=-fno-math-errno -DTWO=2 --fmad=false"));
-  EXPECT_THAT(
-      read_file(fake.path("calls")),
-      testing::AllOf(
-          testing::HasSubstr(
-              "-Wno-missing-field-initializers -fPIC -fvisibility=hidden "),  // sanitizer flags
-                                                                              // follow
-          testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
+  EXPECT_THAT(read_file(fake.path("calls")),
+              testing::AllOf(
+                  // In sanitizer builds, sanitizer flags follow these flags.
+                  testing::HasSubstr("-Wno-missing-field-initializers -fPIC -fvisibility=hidden "),
+                  testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
 }
 
 // Fails if an op whose only CUDA source is shared does not require nvcc.
@@ -86,9 +83,9 @@ TEST_F(CudaTest, SharedSourceMayBeCuda) {
   EXPECT_ERROR(fake.load(), unavailable, "/nowhere/nvcc");
 }
 
-// Fails if two LibTorch builds of the same size are confused although their build ids differ, or a
-// file without a build id, or LibTorch's CUDA library, is ignored.
-TEST_F(CudaTest, BuildIdsTellLibTorchsApart) {
+// Fails if two LibTorch builds of the same size but with different build ids have the same
+// fingerprint.
+TEST_F(CudaTest, BuildIdsDistinguishLibTorchBuilds) {
   const auto fingerprint = [&] { return read_libtorch(fake.path("torch")).fingerprint; };
   const std::string rest(1'000'000, 'x');
   fake.write("torch/lib/libtorch_cpu.so", tiny_elf("build one", {}) + rest);
@@ -129,8 +126,7 @@ TEST(Elf, DamagedFiles) {
   EXPECT_TRUE(read_elf("/proc/self/exe"));
 }
 
-// Fails if a FIFO or a device in place of a library is read, or blocks the process until the test's
-// timeout.
+// Fails if a FIFO or a device is read instead of a library, which may block the process.
 TEST(Elf, OnlyRegularFilesAreOpened) {
   const llm::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

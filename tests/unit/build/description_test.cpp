@@ -15,7 +15,7 @@ const std::string kHead =
     "a.cpp: -mavx2 "
     "-mfma\n";
 
-// Fails if a key does not set its member.
+// Fails if a key is not parsed into its member.
 TEST(Description, AllKeys) {
   const auto op = parse_description(
       kHead +
@@ -55,9 +55,8 @@ struct Bad {
 
 class BadLine : public testing::TestWithParam<Bad> {};
 
-// Fails if a line is accepted that is meaningless, leaves the op's folder or changes results, or
-// the message lacks the line number.
-TEST_P(BadLine, IsRefusedWithItsNumber) {
+// Fails if an invalid or unsafe line is accepted, or the error lacks the line number.
+TEST_P(BadLine, IsRejectedWithItsNumber) {
   EXPECT_ERROR(parse_description(kHead + GetParam().line), corrupt, "line 7: ");
   EXPECT_ERROR(parse_description(kHead + GetParam().line), corrupt, GetParam().message);
 }
@@ -80,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"header = a b", "not a header"}, Bad{"name = a\tb", "control character"}));
 
 // Fails if a file of another kind or version, or an incomplete one, is accepted.
-TEST(Description, WholeFiles) {
+TEST(Description, InvalidFiles) {
   EXPECT_ERROR(parse_description(""), corrupt, "empty");
   EXPECT_ERROR(parse_description("anyaccel_plugin = 1\n"), corrupt, "`anyaccel_op = 1`");
   EXPECT_ERROR(parse_description("anyaccel_op = 2\n"), version_mismatch, "'2'");
@@ -88,7 +87,8 @@ TEST(Description, WholeFiles) {
                "`class_name` is missing");
 }
 
-// Fails if the digest is not SHA-256, or depends on how the text is split (vectors of FIPS 180-4).
+// Fails if the digest is not SHA-256, or depends on how the text is split. The vectors are from
+// FIPS 180-4.
 TEST(Sha256, Vectors) {
   EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -101,8 +101,7 @@ TEST(Sha256, Vectors) {
   EXPECT_EQ(pieces.hex(), sha256(std::string(1'000'000, 'a')));
 }
 
-// Fails if the architectures are those of the local GPU or CPU instead of the named ones, or
-// torch's notation is not understood.
+// Fails if `native` is accepted as an architecture, or torch's notation is misread.
 TEST(Target, Names) {
   EXPECT_THAT(parse_cuda_archs("8.0;90a, 9.0+PTX 80"), testing::ElementsAre("80", "90a", "90+PTX"));
   EXPECT_ERROR(parse_cuda_archs("ampere"), invalid_argument, "ampere");
@@ -113,13 +112,13 @@ TEST(Target, Names) {
   EXPECT_THAT(target_from_environment().cuda_archs, testing::ElementsAre("75"));
 }
 
-// Fails if more compilers run than fit in memory, or none.
+// Fails if there are more jobs than fit in memory, or none.
 TEST(Jobs, FitTheMemory) {
   EXPECT_EQ(job_count(8, 16, 64LL << 30), 8);
   EXPECT_EQ(job_count(8, 4, 64LL << 30), 4);
   EXPECT_EQ(job_count(8, 16, 5LL << 30), 3);
   EXPECT_EQ(job_count(8, 16, 1LL << 20), 1);
-  EXPECT_EQ(job_count(8, 1.5, 64LL << 30), 2) << "a quota of one and a half";
+  EXPECT_EQ(job_count(8, 1.5, 64LL << 30), 2) << "a quota of 1.5 CPUs";
   EXPECT_EQ(job_count(8, 0.5, 64LL << 30), 1);
 }
 

@@ -1,4 +1,4 @@
-// Files that no key covers: system headers and files below a prefix.
+// Files that are not part of the key: system headers and files below a prefix.
 #include "build/external_dependencies.h"
 
 #include "unit/build/fake_op.h"
@@ -12,18 +12,18 @@ namespace {
 namespace fs = std::filesystem;
 using test::ScopedEnv;
 
-struct OutsideTest : testing::Test {
+struct ExternalDependenciesTest : testing::Test {
   ScopedEnv ccache{"CCACHE_DISABLE", "1"};
   FakeOp fake;
-  OutsideTest() {
+  ExternalDependenciesTest() {
     fake.write("usr/x.h", "one\n");
     fake.write("external", fake.path("usr/x.h").string());
   }
 };
 
-// Fails if the old library is used after a system header is upgraded in place. Also fails if a new
-// time stamp, or a header of the op itself, causes a build.
-TEST_F(OutsideTest, ChangedHeaderOfTheMachine) {
+// Fails if a system header upgraded in place does not cause a build, or a new time stamp alone
+// does.
+TEST_F(ExternalDependenciesTest, ChangedSystemHeader) {
   EXPECT_EQ(fake.load().origin, Origin::built);
   fs::last_write_time(fake.path("usr/x.h"),
                       fs::file_time_type::clock::now() - std::chrono::hours(3));
@@ -33,12 +33,12 @@ TEST_F(OutsideTest, ChangedHeaderOfTheMachine) {
   EXPECT_EQ(fake.load().origin, Origin::cached);
   fs::remove(fake.path("usr/x.h"));
   EXPECT_EQ(fake.load().origin, Origin::built);
-  EXPECT_EQ(fake.in_cache("tiny-"), 1) << "the old one was replaced";
+  EXPECT_EQ(fake.in_cache("tiny-"), 1) << "the old entry must be replaced";
 }
 
-// Fails if files that a key covers are listed too, because the compiler resolves links: each load
-// would check LibTorch's headers.
-TEST_F(OutsideTest, LinksAreFollowed) {
+// Fails if files that the key covers also count as external. The compiler resolves links in their
+// paths, and each load would then check LibTorch's headers.
+TEST_F(ExternalDependenciesTest, LinksAreFollowed) {
   fs::create_directory_symlink(fake.path("torch"), fake.path("link"));
   fake.write("torch/include/t.h", "t\n");
   fake.write("external",
@@ -50,16 +50,16 @@ TEST_F(OutsideTest, LinksAreFollowed) {
   EXPECT_EQ(found.held.manifest.external[0].path, fake.path("usr/x.h").string());
 }
 
-// Fails if a prebuilt library requires headers, which are missing where it runs.
-TEST_F(OutsideTest, PrebuiltNeedsNoHeaders) {
+// Fails if a prebuilt library requires the headers from which it was built.
+TEST_F(ExternalDependenciesTest, PrebuiltNeedsNoHeaders) {
   build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
   fs::remove(fake.path("usr/x.h"));
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
 }
 
-// Fails if another version below the prefix is not noticed, its location counts instead of its
-// content, or the prefix must exist.
-TEST_F(OutsideTest, PrefixOfAPrebuiltOp) {
+// Fails if a different library below the prefix is not noticed, or the same one at another location
+// is rejected.
+TEST_F(ExternalDependenciesTest, PrefixOfAPrebuiltOp) {
   fake.write("one/include/x.h", "one\n");
   fake.write("one/lib/libthing.so", "one");
   fake.write("external", fake.path("one/include/x.h").string());
@@ -80,14 +80,14 @@ TEST_F(OutsideTest, PrefixOfAPrebuiltOp) {
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
-// Fails if make's notation for lists (continued lines, spaces, dollars) is misread.
-TEST(Dependencies, AsMakeWritesThem) {
+// Fails if Make's syntax for dependencies (continued lines, spaces, dollars) is misread.
+TEST(Dependencies, MakeSyntax) {
   EXPECT_THAT(dependencies_in("a.o: a.cpp \\\n /usr/a\\ b.h\\\n  c$$d.h\nx.h:\n"),
               testing::ElementsAre("a.cpp", "/usr/a b.h", "c$d.h"));
 }
 
 // Fails if a manifest loses its external files, or a damaged line is accepted.
-TEST(Manifests, OutsideFiles) {
+TEST(Manifests, ExternalFiles) {
   const Manifest manifest{.op = "tiny",
                           .content = "c",
                           .key = "k",

@@ -1,6 +1,6 @@
-// An op with two sources and a compiler that is a shell script. The script concatenates sources,
-// logs its calls, and can be slow or wrong. All files are in a temporary folder whose name needs
-// quoting.
+// An op with two sources, and a shell script as its compiler. The script concatenates sources, logs
+// its calls, and can simulate delays and errors. All files are in a temporary folder whose name
+// requires quoting.
 #pragma once
 
 #include <sys/stat.h>
@@ -82,7 +82,7 @@ exit 0
   Op op() const { return read_op(path("ops/tiny/tiny.op")); }
   Found load() const { return find_or_build(op(), settings); }
 
-  /// Adds a fake nvcc of this release.
+  /// Adds a fake nvcc of the given release.
   void add_nvcc(const std::string& release) const {
     write("cuda/version",
           "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release " + release +
@@ -90,7 +90,7 @@ exit 0
     write("cuda/bin/nvcc", read_file(path("bin/cxx")) + "# " + release + "\n");
     ::chmod(path("cuda/bin/nvcc").c_str(), 0755);
   }
-  /// Makes the fake LibTorch require the CUDA runtime of this version's major number.
+  /// Makes the fake LibTorch require the CUDA runtime of this major version.
   void add_cuda_to_libtorch(const std::string& version) const {
     const auto major = version.substr(0, version.find('.'));
     write("torch/lib/libc10_cuda.so",
@@ -100,7 +100,7 @@ exit 0
                                   version + "'\nhip = None\n");
   }
 
-  /// How often the compiler ran with this word, or in total if it is empty.
+  /// Number of compiler runs whose command contains `word`, or of all runs if it is empty.
   int calls(const std::string& word = {}) const {
     std::ifstream file(path("calls"));
     int count = 0;

@@ -17,7 +17,7 @@ Description with(const std::string& line) {
 
 class AcceptedFlags : public testing::TestWithParam<const char*> {};
 
-// Fails if a flag that DeepSpeed's or torch's builders pass is rejected.
+// Fails if a flag that builders of DeepSpeed or torch pass is rejected.
 TEST_P(AcceptedFlags, Parse) { EXPECT_NO_THROW(with(GetParam())); }
 INSTANTIATE_TEST_SUITE_P(
     All, AcceptedFlags,
@@ -66,7 +66,7 @@ constexpr const char* kReads = "reads files that the cache key does not cover";
 
 class RefusedFlags : public testing::TestWithParam<Refused> {};
 
-// Fails if a flag that runs a program, reads or writes other files, or changes results is accepted.
+// Fails if a flag that runs programs, accesses other files, or changes results is accepted.
 TEST_P(RefusedFlags, NameTheFlagAndTheLine) {
   EXPECT_ERROR(with(std::string("flag = -O2 ") + GetParam().flags), corrupt, "line 6: ");
   EXPECT_ERROR(with(std::string("source = b.cpp: ") + GetParam().flags), corrupt, GetParam().why);
@@ -121,8 +121,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"-mtune=native", kResults}, Refused{"-mcpu=native+crypto", kResults},
         Refused{"-mlong-double-64", kUnknown}, Refused{"-m32", kUnknown}));
 
-// Fails if nvcc gets a flag that is forbidden for the host compiler, or one that its shell expands.
-TEST(NvccFlags, Refused) {
+// Fails if a flag that is forbidden for the host compiler can be passed to nvcc, or nvcc's shell
+// would expand a flag.
+TEST(NvccFlags, Rejected) {
   const auto source = [](const std::string& flags) { return with("source = k.cu: " + flags); };
   EXPECT_ERROR(source("--use_fast_math"), corrupt, kResults);
   EXPECT_ERROR(source("-use_fast_math"), corrupt, kResults);
@@ -148,9 +149,9 @@ TEST(NvccFlags, Refused) {
                "its shell expands $ and backquotes");
 }
 
-// Fails if nvcc's shell can run commands in a folder's name, or a linker flag reaches nvcc split at
-// its commas.
-TEST(NvccFlags, FoldersThatItsShellExpands) {
+// Fails if nvcc's shell can execute commands in a folder's name, or linker flags are passed to
+// nvcc's compile step.
+TEST(NvccFlags, FoldersThatTheShellExpands) {
   Op op{.description = with("source = k.cu\nflag = -Wl,-rpath,/opt/lib -lm -fno-math-errno"),
         .file = "/ops/tiny.op"};
   const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "/cuda/bin/nvcc", .ccache = ""};
@@ -163,7 +164,7 @@ TEST(NvccFlags, FoldersThatItsShellExpands) {
                "use folders without these characters");
 }
 
-// Fails if the message about a huge flag is as long as the flag, or prints its control characters.
+// Fails if the error about a huge flag prints all of it.
 TEST(RefusedFlagMessage, IsShort) {
   try {
     with("flag = -f" + std::string(100'000, 'x') + "\xe2\x80\xae");

@@ -21,9 +21,9 @@ Step step_with(const std::string& identity) {
   return make_plan(op, {}, nullptr, {}, tools, "/tmp").steps.front();
 }
 
-// Fails if GCC does not get its memory limit (an op's first build then takes 10% longer), or
-// another compiler gets options that it does not know.
-TEST(PlanTest, OnlyGccGetsItsOwnWords) {
+// Fails if GCC does not get its heap size option, without which an op's first build takes 10%
+// longer. Other compilers must not get it.
+TEST(PlanTest, OnlyGccGetsGccOptions) {
   for (const char* gcc : {"c++ (Debian 12.2.0-14+deb12u1) 12.2.0 size 1",
                           "x86_64-conda-linux-gnu-c++ (conda-forge gcc 14.2.0-1) 14.2.0 size 1"})
     EXPECT_THAT(step_with(gcc).command, Contains(StartsWith("--param=ggc-min-heapsize="))) << gcc;
@@ -34,9 +34,9 @@ TEST(PlanTest, OnlyGccGetsItsOwnWords) {
     EXPECT_THAT(step_with(other).command, Not(Contains(StartsWith("--param")))) << other;
 }
 
-// Fails if the sources of one line are not compiled into one object (headers are then read once per
-// source), are reordered, or have paths relative to another folder.
-TEST(PlanTest, SourcesOfALineAreOneObject) {
+// Fails if the sources of one line are not compiled together into one object, in order. Otherwise,
+// each source would parse the headers again.
+TEST(PlanTest, SourcesOfALineFormOneObject) {
   Op op;
   op.file = "/ops/axpy/axpy.op";
   op.description.name = "axpy";

@@ -1,4 +1,4 @@
-// Finding an op's prefix when its variable is unset.
+// How an op's prefix is found when its variable is unset.
 #include "build/prefix.h"
 
 #include <gmock/gmock.h>
@@ -26,8 +26,8 @@ struct PrefixTest : testing::Test {
   std::string prefix() const { return prefix_of(fake.op().description); }
 };
 
-// Fails if packages of the active virtual environment are not found, an incomplete one is accepted,
-// or the variable does not take precedence.
+// Fails if a package in the active virtual environment is not found, or the variable does not take
+// precedence.
 TEST_F(PrefixTest, ActiveEnvironment) {
   describe();
   fake.write("venv/include/thing/x.h", "x\n");
@@ -39,8 +39,8 @@ TEST_F(PrefixTest, ActiveEnvironment) {
   EXPECT_EQ(prefix(), "/given");
 }
 
-// Fails if a vendor's default location is not searched, or is searched before the environment's.
-TEST_F(PrefixTest, PlacesOfTheDescription) {
+// Fails if a vendor's default location is not searched, or precedes the virtual environment.
+TEST_F(PrefixTest, LocationsInTheDescription) {
   const ScopedEnv venv("VIRTUAL_ENV", fake.path("venv").c_str());
   for (const auto* folder : {"vendor", "venv"}) {
     fake.write(std::string(folder) + "/include/thing/x.h", "x\n");
@@ -59,7 +59,7 @@ TEST_F(PrefixTest, PlacesOfTheDescription) {
 }
 
 // Fails if the environment that contains LibTorch is not searched.
-TEST_F(PrefixTest, WhereLibTorchIs) {
+TEST_F(PrefixTest, EnvironmentOfLibTorch) {
   describe();
   const ScopedEnv venv("VIRTUAL_ENV", nullptr);
   const ScopedEnv torch("ANYACCEL_TORCH_DIR",
@@ -68,8 +68,7 @@ TEST_F(PrefixTest, WhereLibTorchIs) {
   EXPECT_THAT(candidates, testing::Contains(fake.path("py")));
 }
 
-// Fails if the compiler and linker do not get the prefix, or another prefix gets the library of the
-// first.
+// Fails if the prefix is missing from the commands or from the key.
 TEST_F(PrefixTest, IsInCommandsAndKey) {
   describe();
   for (const auto* folder : {"one", "two"}) {
@@ -83,7 +82,7 @@ TEST_F(PrefixTest, IsInCommandsAndKey) {
     EXPECT_NE(dry.key, key);
     key = dry.key;
     EXPECT_THAT(dry.commands.front(), testing::HasSubstr(std::string(folder) + "/include"));
-    // The name of the test's folder contains a quote, which is escaped there.
+    // The test folder's name contains a quote, which is escaped in the command.
     EXPECT_THAT(dry.commands.back(),
                 testing::ContainsRegex(std::string("-rpath,[^ ]*/") + folder + "/lib'"));
   }

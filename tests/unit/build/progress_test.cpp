@@ -1,4 +1,4 @@
-// Progress messages of a long build on a terminal.
+// Progress messages of long builds.
 #include "build/progress.h"
 
 #include <fcntl.h>
@@ -16,9 +16,9 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 
-/// Runs a child that shows progress for more than a second with `error` as its standard error.
-/// Returns everything that can be read from `out`.
-std::string shown(int error, int out) {
+/// Runs a child that shows progress for more than a second, with `error` as its standard error.
+/// Returns all text that can be read from `out`.
+std::string progress_output(int error, int out) {
   const auto child = ::fork();
   if (child == 0) {
     ::dup2(error, STDERR_FILENO);
@@ -35,7 +35,7 @@ std::string shown(int error, int out) {
   ::close(error);
   std::string text;
   char bytes[256];
-  // Reading a terminal whose other end is closed gives an error.
+  // read() fails when the other end of the terminal is closed.
   for (ssize_t count = 0; (count = ::read(out, bytes, sizeof bytes)) > 0;)
     text.append(bytes, static_cast<std::size_t>(count));
   ::close(out);
@@ -45,24 +45,24 @@ std::string shown(int error, int out) {
   return text;
 }
 
-// Fails if a build of minutes shows no progress, or its line is not erased at the end.
-TEST(Progress, IsALineOnATerminal) {
+// Fails if a long build shows no progress on a terminal, or its line is not erased at the end.
+TEST(Progress, ShowsALineOnATerminal) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
-  if (terminal < 0) GTEST_SKIP() << "no pseudo-terminals here";
+  if (terminal < 0) GTEST_SKIP() << "no pseudo-terminals are available";
   ASSERT_EQ(::grantpt(terminal), 0);
   ASSERT_EQ(::unlockpt(terminal), 0);
   const int other = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);
   ASSERT_GE(other, 0);
-  const auto text = shown(other, terminal);
+  const auto text = progress_output(other, terminal);
   EXPECT_THAT(text, HasSubstr("anyaccel: an_op: compiled 1 of 2 sources, 1 s"));
   EXPECT_THAT(text, EndsWith("\r\033[K"));
 }
 
-// Fails if progress lines for a terminal reach a log.
+// Fails if progress is printed when standard error is not a terminal.
 TEST(Progress, IsSilentElsewhere) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
-  EXPECT_EQ(shown(pipe[1], pipe[0]), "");
+  EXPECT_EQ(progress_output(pipe[1], pipe[0]), "");
 }
 
 }  // namespace

@@ -41,8 +41,7 @@ struct RacesTest : testing::Test {
   }
 };
 
-// Fails if processes that start together build more than once, or one of them sees a partial
-// library.
+// Fails if concurrent processes build an op more than once, or one of them sees a partial library.
 TEST_F(RacesTest, EightProcessesBuildOnce) {
   fake.write("slow", "0.2");
   std::vector<pid_t> children;
@@ -56,7 +55,7 @@ TEST_F(RacesTest, EightProcessesBuildOnce) {
   EXPECT_EQ(fake.calls("-c "), 2);
 }
 
-/// Returns true once all the processes have exited or are zombies.
+/// Waits for up to a minute. Returns whether all processes have exited or are zombies.
 bool all_gone(const std::string& pids) {
   for (int i = 0; i < 6000; ++i) {
     std::istringstream lines(pids);
@@ -71,22 +70,22 @@ bool all_gone(const std::string& pids) {
   return false;
 }
 
-// Fails if a killed builder's lock stays held, its compilers keep running, or its leftovers count
-// as a library. ANYACCEL_TEST_KILLS sets the number of kills.
+// Fails if a killed builder keeps its lock, or its compilers keep running. ANYACCEL_TEST_KILLS sets
+// the number of kills.
 TEST_F(RacesTest, KilledBuilderBlocksNobody) {
   const char* named = std::getenv("ANYACCEL_TEST_KILLS");
   const int kills = named == nullptr ? 4 : std::atoi(named);
   fake.write("slow", "0.02");
   std::mt19937 random(20261121);
   for (int i = 0; i < kills; ++i) {
-    // A build takes about 0.1 s: some are killed before, some during, and some after it publishes
-    // the library.
+    // A build takes about 0.1 s, so that some are killed before, some during, and some after they
+    // publish the library.
     const pid_t child = start_loading();
     std::this_thread::sleep_for(milliseconds(random() % 120));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     EXPECT_TRUE(all_gone(try_read_file(fake.path("pids")).value_or("")))
-        << "compilers outlive their builder";
+        << "compilers outlived their builder";
     const auto begin = std::chrono::steady_clock::now();
     auto found = fake.load();
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(120));
@@ -94,12 +93,13 @@ TEST_F(RacesTest, KilledBuilderBlocksNobody) {
     found.held.use = {};
     EXPECT_EQ(Cache(fake.settings.cache).clean(""), (std::pair{1, 0}));
     Cache(fake.settings.cache).evict(1 << 30);
-    EXPECT_LE(fake.in_cache(".anyaccel-build-"), 1) << "what a killed builder left stays";
+    EXPECT_LE(fake.in_cache(".anyaccel-build-"), 1) << "files of a killed builder were not removed";
   }
 }
 
-// Fails if a waiting process does not report the holder, or waits for one that has exited.
-TEST(FileLock, NamesItsHolder) {
+// Fails if a waiting process does not report the lock holder, or does not get the lock when it is
+// released.
+TEST(FileLock, ReportsItsHolder) {
   const llm::TemporaryFolder folder;
   const auto file = folder / "lock";
   auto held = FileLock::exclusive(file, [](const auto&) {});
@@ -135,11 +135,11 @@ TEST(FileLock, ForkedChildDoesNotHoldIt) {
     pid_t child = 0;
     ASSERT_EQ(::read(ends[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
     if (killed) ::kill(owner, SIGKILL), ::waitpid(owner, nullptr, 0);
-    // The child closes its copy when it starts to run.
+    // The child closes its copy of the descriptor when it starts to run.
     FileLock taken;
     for (int i = 0; i < 6000 && !taken; ++i, std::this_thread::sleep_for(milliseconds(10)))
       taken = FileLock::try_exclusive(folder / "lock");
-    EXPECT_TRUE(taken) << (killed ? "its owner is gone" : "given back");
+    EXPECT_TRUE(taken) << (killed ? "the owner was killed" : "the lock was released");
     ::kill(child, SIGKILL);
     if (!killed) ::kill(owner, SIGKILL), ::waitpid(owner, nullptr, 0);
     ::close(ends[0]);
@@ -147,9 +147,9 @@ TEST(FileLock, ForkedChildDoesNotHoldIt) {
   }
 }
 
-// Fails if waiting for another process's build is not reported, does not name that process, or
-// ignores the time limit or an interrupt.
-TEST_F(RacesTest, WaitTellsAndEnds) {
+// Fails if a process that waits for another one's build does not report that process's id, or
+// cannot be interrupted.
+TEST_F(RacesTest, WaitIsReportedAndBounded) {
   fake.write("slow", "30");
   const pid_t child = start_loading();
   while (fake.calls("-c ") == 0) std::this_thread::sleep_for(milliseconds(10));
@@ -165,8 +165,7 @@ TEST_F(RacesTest, WaitTellsAndEnds) {
   ::waitpid(child, nullptr, 0);
 }
 
-// Fails if a program's arguments pass through a shell, its exit code is lost, or death by a signal
-// looks like success.
+// Fails if arguments pass through a shell, or an exit code or signal is lost.
 TEST(Processes, RunProgram) {
   EXPECT_EQ(run_program({"/bin/echo", "$HOME", "a b;c"}, {}).output, "$HOME a b;c\n");
   EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 7"}, {}).status, 7);
@@ -175,7 +174,7 @@ TEST(Processes, RunProgram) {
   EXPECT_EQ(shell_quoted({"a", "b c", "it's", "", "$x"}), "a 'b c' 'it'\\''s' '' '$x'");
 }
 
-/// Sets this process's SIGCHLD handler for a scope.
+/// Sets the SIGCHLD handler of this process for a scope.
 struct ScopedSigchld {
   explicit ScopedSigchld(void (*handler)(int)) : before(::signal(SIGCHLD, handler)) {}
   ~ScopedSigchld() { ::signal(SIGCHLD, before); }
@@ -191,10 +190,9 @@ void reap_all(int) {
   errno = before;
 }
 
-// Fails if a program's status is lost because the process ignores SIGCHLD or its handler reaps
-// every child. An existing header then counted as missing, a missing one as present, and a failed
-// compilation as a success.
-TEST_F(RacesTest, SigchldOfTheProgram) {
+// Fails if exit codes are lost because the process ignores SIGCHLD, or its handler reaps every
+// child. A failed compilation could then count as a success.
+TEST_F(RacesTest, SurvivesTheProgramsSigchldHandler) {
   for (auto* handler : {SIG_IGN, static_cast<void (*)(int)>(reap_all)}) {
     const ScopedSigchld scope(handler);
     EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 0"}, {}).status, 0);
@@ -213,7 +211,7 @@ TEST_F(RacesTest, SigchldOfTheProgram) {
 
 std::atomic<int> forks{0};
 
-// Fails if a build forks this process, which may have much memory or threads that hold locks.
+// Fails if a build forks this process, which may be large or have threads that hold locks.
 TEST_F(RacesTest, ProcessIsNeverForked) {
   static const int told = ::pthread_atfork([] { ++forks; }, nullptr, nullptr);
   ASSERT_EQ(told, 0);
@@ -224,8 +222,8 @@ TEST_F(RacesTest, ProcessIsNeverForked) {
 
 bool asked_to_stop() { return true; }
 
-// Fails if an interrupt (Ctrl-C in Python) waits for the end of a build, or leaves compilers
-// running.
+// Fails if an interrupt, such as Ctrl-C in Python, waits for the end of a build, or leaves
+// compilers running.
 TEST_F(RacesTest, BuildCanBeInterrupted) {
   fake.write("slow", "3000");
   const auto begin = std::chrono::steady_clock::now();

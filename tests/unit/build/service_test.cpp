@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using test::ScopedEnv;
 
-/// Runs `work` in a child whose cache is on a small disk of its own. `work` gets a function that
-/// sets the disk's size in KiB and returns false if the disk cannot be mounted.
+/// Runs `work` in a child whose cache is on a separate small disk. `work` gets a function that sets
+/// the size of the disk in KiB, and returns false if the disk cannot be mounted.
 template <typename Work>
 int run_on_small_disk(const fs::path& cache, Work&& work) {
   fs::create_directories(cache);
@@ -55,22 +55,21 @@ struct ServiceTest : testing::Test {
   }
 };
 
-// Fails if a built op is built again or its compiler is queried again, or the library lacks an
-// object.
-TEST_F(ServiceTest, SecondLoadRunsNoProgram) {
+// Fails if a cached op is built again, or loading it runs the compiler.
+TEST_F(ServiceTest, CachedLoadRunsNoProgram) {
   auto found = fake.load();
   EXPECT_EQ(found.origin, Origin::built);
   EXPECT_EQ(read_file(found.held.library), kWhole);
-  EXPECT_EQ(fake.calls(), 4);  // for the version, two sources and the library
+  EXPECT_EQ(fake.calls(), 4);  // version, two sources, and link step
   EXPECT_EQ(fake.in_cache(".anyaccel-build-"), 0);
   EXPECT_EQ(fake.load().origin, Origin::cached);
   EXPECT_EQ(fake.calls(), 4);
 }
 
-// Fails if the key lacks something that changes the binary. Each change must cause a build, and
-// undoing it must not.
-TEST_F(ServiceTest, WhatChangesTheBinaryIsInTheKey) {
-  fake.describe("");  // with LibTorch
+// Fails if a change that affects the binary does not change the key. Each change must cause a
+// build, and undoing it must not.
+TEST_F(ServiceTest, KeyCoversEverythingThatAffectsTheBinary) {
+  fake.describe("");  // with LibTorch, so that the key covers it
   fake.load();
   int built = 1;
   const auto expect_new = [&](const char* what) {
@@ -100,9 +99,9 @@ TEST_F(ServiceTest, WhatChangesTheBinaryIsInTheKey) {
   EXPECT_EQ(fake.load().origin, Origin::cached);
 }
 
-// Fails if LibTorch's location or time stamps count: moving a virtual environment would rebuild
-// everything.
-TEST_F(ServiceTest, MovedLibTorchIsTheSame) {
+// Fails if LibTorch's location or time stamps affect the key. Moving a virtual environment would
+// then rebuild everything.
+TEST_F(ServiceTest, MovedLibTorchKeepsTheKey) {
   fake.describe("");
   fake.load();
   fs::rename(fake.path("torch"), fake.path("moved"));
@@ -112,9 +111,9 @@ TEST_F(ServiceTest, MovedLibTorchIsTheSame) {
   EXPECT_EQ(fake.load().origin, Origin::cached);
 }
 
-// Fails if a failed build leaves files behind, or its error lacks the compiler's output or the
+// Fails if a failed build leaves files behind, or the error lacks the compiler's output or the
 // command to reproduce it.
-TEST_F(ServiceTest, CompilersWordsAreInTheError) {
+TEST_F(ServiceTest, ErrorHasTheCompilersOutput) {
   fake.write("ops/tiny/a.cpp", "WRONG\n");
   EXPECT_ERROR(fake.load(), build_failed,
                "compiling a.cpp failed: the compiler exited with code 3 and printed:\na.cpp:1: "
@@ -123,7 +122,7 @@ TEST_F(ServiceTest, CompilersWordsAreInTheError) {
   EXPECT_EQ(fake.in_cache(".anyaccel-build-") + fake.in_cache("tiny-"), 0);
 }
 
-// Fails if a damaged library, or one with a truncated manifest, is opened.
+// Fails if a damaged library, or one with a truncated manifest, is used.
 TEST_F(ServiceTest, DamagedLibraryIsBuiltAgain) {
   const auto library = fake.load().held.library;
   for (const auto& file : {library, fs::path(library.string() + kManifestSuffix)}) {
@@ -138,9 +137,9 @@ TEST_F(ServiceTest, DamagedLibraryIsBuiltAgain) {
   EXPECT_EQ(Cache(fake.settings.cache).clean("tiny").first, 1) << "without a manifest";
 }
 
-// Fails if the process's umask makes entries accessible to others, or cleaning removes a folder
-// that is not a cache entry.
-TEST_F(ServiceTest, EntriesAreTheUsersAlone) {
+// Fails if other users can access cache entries because of a permissive umask, or cleaning removes
+// unrelated folders.
+TEST_F(ServiceTest, EntriesAreAccessibleOnlyToTheUser) {
   fake.settings.cache = fake.path("above/cache");
   const auto before = ::umask(0);
   const auto library = fake.load().held.library;
@@ -153,16 +152,16 @@ TEST_F(ServiceTest, EntriesAreTheUsersAlone) {
   EXPECT_TRUE(fs::exists(fake.settings.cache / "mine-2024"));
 }
 
-// Fails if files are read or written in a cache that others can write: a link there could lead to
-// any file of the user.
-TEST_F(ServiceTest, NothingIsWrittenWhereOthersCanPutLinks) {
+// Fails if a cache that others can write is used. They could place links to any file of the user
+// there.
+TEST_F(ServiceTest, NothingIsWrittenToAnUntrustedCache) {
   fs::create_directories(fake.settings.cache / "memo");
   ::chmod(fake.settings.cache.c_str(), 0777);
   EXPECT_ERROR(fake.load(), io, "cache\" is writable by everyone");
   EXPECT_TRUE(fs::is_empty(fake.settings.cache / "memo"));
 }
 
-// Fails if a prebuilt library needs a compiler, or one for other sources is used.
+// Fails if a prebuilt library requires a compiler, or one built from different sources is used.
 TEST_F(ServiceTest, PrebuiltNeedsNoCompiler) {
   build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
   fake.settings.compiler = "/nowhere/c++";
@@ -174,7 +173,7 @@ TEST_F(ServiceTest, PrebuiltNeedsNoCompiler) {
   EXPECT_THAT(why, testing::HasSubstr("file op/b.cpp differs"));
 }
 
-// Fails if is_compatible() and a build disagree about a requirement.
+// Fails if check() and a build disagree about a requirement.
 TEST_F(ServiceTest, CheckAgreesWithTheBuild) {
   fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
   EXPECT_EQ(check(fake.op(), fake.settings).reason,
@@ -186,7 +185,7 @@ TEST_F(ServiceTest, CheckAgreesWithTheBuild) {
 }
 
 // Fails if an extension's own folders or compiler are not used.
-TEST_F(ServiceTest, ExtensionBringsSourcesAndCompiler) {
+TEST_F(ServiceTest, ExtensionUsesItsOwnSourcesAndCompiler) {
   fake.settings.compiler.clear();
   const ScopedEnv none("CXX", "/nowhere/c++");
   fs::create_directories(fake.path("ops/tiny/bin"));
@@ -202,8 +201,8 @@ TEST_F(ServiceTest, ExtensionBringsSourcesAndCompiler) {
   EXPECT_EQ(fake.calls(), 0);
 }
 
-// Fails if a C++ op requires a CUDA toolkit, or an op with CUDA sources does not report that it
-// lacks one.
+// Fails if an op without CUDA sources requires nvcc, or an op with them does not report that nvcc
+// is missing.
 TEST_F(ServiceTest, OnlyCudaSourcesNeedNvcc) {
   const ScopedEnv nvcc("NVCC", "/nowhere/nvcc");
   EXPECT_EQ(fake.load().origin, Origin::built);
@@ -214,7 +213,7 @@ TEST_F(ServiceTest, OnlyCudaSourcesNeedNvcc) {
 }
 
 // Fails if libraries are loaded from a folder that others can write.
-TEST_F(ServiceTest, CacheOfOthersIsRefused) {
+TEST_F(ServiceTest, UntrustedCacheIsRejected) {
   fake.load();
   ::chmod(fake.settings.cache.c_str(), 0777);
   EXPECT_ERROR(fake.load(), io, "cache\" is writable by everyone");
@@ -223,13 +222,13 @@ TEST_F(ServiceTest, CacheOfOthersIsRefused) {
   ::chmod(fake.settings.cache.c_str(), 0700);
   EXPECT_EQ(fake.load().origin, Origin::cached);
   if (::chown(fake.settings.cache.c_str(), 12345, 12345) != 0)
-    GTEST_SKIP() << "only root can give a folder away";
+    GTEST_SKIP() << "only root can change a folder's owner";
   EXPECT_ERROR(fake.load(), io, "belongs to user 12345");
 }
 
-// Fails if only the cache's own folder is checked: anyone who can write a folder above it can
+// Fails if only the cache folder itself is checked. Anyone who can write a parent folder can
 // replace the cache.
-TEST_F(ServiceTest, CacheBelowAFolderOfOthersIsRefused) {
+TEST_F(ServiceTest, CacheBelowAnUntrustedFolderIsRejected) {
   fake.settings.cache = fake.path("shared/mine/cache");
   fake.load();
   for (const mode_t mode : {0775, 0757}) {
@@ -244,24 +243,23 @@ TEST_F(ServiceTest, CacheBelowAFolderOfOthersIsRefused) {
     ::chmod(fake.path("shared").c_str(), 0755);
     EXPECT_EQ(fake.load().origin, Origin::cached);
   }
-  // In a sticky folder, only the owner can replace an entry.
+  // In a sticky folder, only an entry's owner can replace it.
   ::chmod(fake.path("shared").c_str(), 01777);
   EXPECT_EQ(fake.load().origin, Origin::cached);
 }
 
-// Fails if the error about a cache that cannot be created lacks its path and a remedy.
-TEST_F(ServiceTest, CacheThatCannotBeMadeIsNamed) {
+// Fails if the error about a cache that cannot be created lacks its path or a remedy.
+TEST_F(ServiceTest, ErrorNamesACacheThatCannotBeCreated) {
   fake.settings.cache = "/proc/anyaccel/ops";
   EXPECT_ERROR(fake.load(), io, "/proc/anyaccel/ops cannot be created");
   EXPECT_ERROR(fake.load(), io, "set ANYACCEL_OP_CACHE");
 }
 
-// Fails if a full disk leaves a partial library or is reported only in the compiler's words, or a
-// read-only cache cannot be used.
+// Fails if a full disk leaves a partial library, or a read-only cache cannot be used.
 TEST_F(ServiceTest, FullAndReadOnlyDisks) {
   const pid_t child = ::fork();
   if (child == 0) {
-    // A disk that only this child sees.
+    // This disk is visible only in the child.
     fs::create_directory(fake.settings.cache);
     if (::unshare(CLONE_NEWNS) != 0 ||
         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
@@ -276,7 +274,7 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
       fake.load();
       ::_exit(3);
     } catch (const Error& error) {
-      // check() reports it too.
+      // check() must report the error too.
       if (check(fake.op(), fake.settings).reason.find("Read-only") == std::string::npos) ::_exit(7);
       if (error.code() != ErrorCode::io ||
           std::string(error.what()).find(fake.settings.cache) == std::string::npos)
@@ -302,9 +300,9 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
 }
 
-// Fails if a compiler's message about a full disk is lost because it goes to the same disk, while
-// the space freed by its temporary file hides the cause: "the compiler exited with code 1 and
-// printed: (no output)".
+// Fails if a full disk is reported only as "the compiler exited with code 1 and printed: (no
+// output)". This can happen when the compiler's output goes to the full disk, and removing its
+// temporary file then frees space.
 TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
   fake.write("temporary", std::string(400'000, 's'));
   const auto result = on_small_disk([&](const auto& resize) {
@@ -354,8 +352,7 @@ TEST_F(ServiceTest, RealCompilerOnASmallDisk) {
   EXPECT_EQ(result, 0);
 }
 
-// Fails if a header counts as missing because the compiler that checks for it has no space for its
-// temporary files.
+// Fails if a header counts as missing because the compiler has no space for temporary files.
 TEST_F(ServiceTest, FullTemporaryFolder) {
   fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
   fake.write("no room", "");
@@ -366,7 +363,7 @@ TEST_F(ServiceTest, FullTemporaryFolder) {
   EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("/tmp/elsewhere is full"));
 }
 
-// Fails if a hung compiler blocks its process forever, or survives it.
+// Fails if a hung compiler blocks the build forever, or keeps running after the timeout.
 TEST_F(ServiceTest, HungCompilerIsATimeout) {
   const ScopedEnv limit("ANYACCEL_OP_BUILD_TIMEOUT", "1");
   const auto begin = std::chrono::steady_clock::now();
@@ -386,14 +383,14 @@ TEST_F(ServiceTest, HungCompilerIsATimeout) {
   std::istringstream pids(read_file(fake.path("pids")));
   for (std::string pid; pids >> pid;) {
     const auto stat = try_read_file("/proc/" + pid + "/stat");
-    EXPECT_TRUE(!stat || stat->find(") Z ") != stat->npos) << "a compiler outlives its build";
+    EXPECT_TRUE(!stat || stat->find(") Z ") != stat->npos) << "a compiler outlived its build";
   }
   fs::remove(fake.path("slow"));
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
-// Fails if a compiler with endless output exhausts the memory or disk of its process.
-TEST_F(ServiceTest, EndlessOutputIsCut) {
+// Fails if endless compiler output is not truncated.
+TEST_F(ServiceTest, EndlessOutputIsTruncated) {
   fake.write("endless", "");
   std::string text;
   try {
@@ -405,16 +402,16 @@ TEST_F(ServiceTest, EndlessOutputIsCut) {
   EXPECT_LT(text.size(), 20'000U);
 }
 
-// Fails if a full disk is inferred from free space: here there is space, but the compiler's write
-// failed, as with a quota.
-TEST_F(ServiceTest, CompilerMetAFullDisk) {
+// Fails if a full disk is detected only by its free space. With a quota, the compiler's write fails
+// although there is space.
+TEST_F(ServiceTest, CompilerReportsAFullDisk) {
   fake.write("says", "as: cannot write: Disk quota exceeded\n");
   EXPECT_ERROR(fake.load(), io, "is full");
 }
 
-// Fails if the command to repeat a link names deleted objects. The test runs the command and
-// expects the same output.
-TEST_F(ServiceTest, LinkCanBeRepeated) {
+// Fails if the command that reproduces a link error refers to deleted objects. The test runs the
+// command and compares the output.
+TEST_F(ServiceTest, LinkErrorCanBeReproduced) {
   fake.write("badlink", "");
   std::string text;
   try {
@@ -429,8 +426,8 @@ TEST_F(ServiceTest, LinkCanBeRepeated) {
   EXPECT_EQ(said.output, "undefined reference\n");
 }
 
-// Fails if a query counts as a use: `ops list` would then protect every entry from eviction.
-TEST_F(ServiceTest, AskingIsNoUse) {
+// Fails if a query counts as a use. `ops list` would then protect every entry from eviction.
+TEST_F(ServiceTest, QueryIsNotAUse) {
   const auto manifest = fake.load().held.library.string() + kManifestSuffix;
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(5);
   fs::last_write_time(manifest, old);
@@ -441,9 +438,9 @@ TEST_F(ServiceTest, AskingIsNoUse) {
   EXPECT_GT(fs::last_write_time(manifest), old);
 }
 
-// Fails if a prebuilt library with the same content takes precedence over a forced build, or the
-// forced build returns after cleaning.
-TEST_F(ServiceTest, ForcedBuildStandsAbovePrebuilt) {
+// Fails if a prebuilt library takes precedence over a forced build, or the forced build survives
+// cleaning.
+TEST_F(ServiceTest, ForcedBuildPrecedesPrebuilt) {
   build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
   fake.settings.force = true;
@@ -454,9 +451,9 @@ TEST_F(ServiceTest, ForcedBuildStandsAbovePrebuilt) {
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
 }
 
-// Fails if a shared cache loses libraries that other machines may have open, or their builds, whose
-// locks are not visible here.
-TEST_F(ServiceTest, OtherMachinesKeepWhatTheyUse) {
+// Fails if a shared cache removes libraries or builds that other machines may be using. Their locks
+// are not visible here.
+TEST_F(ServiceTest, SharedCacheKeepsFilesInUse) {
   const ScopedEnv shared("ANYACCEL_OP_CACHE_SHARED", "1");
   auto found = fake.load();
   found.held.use = {};
@@ -472,9 +469,9 @@ TEST_F(ServiceTest, OtherMachinesKeepWhatTheyUse) {
   fake.settings.force = true;
   EXPECT_EQ(fake.load().origin, Origin::built);
   EXPECT_EQ(fs::hard_link_count(fake.path("as another machine has it open")), before + 1)
-      << "the file they run is gone";
+      << "the file that another machine uses was changed";
   EXPECT_EQ(cache.clean("", true).first, 1);
-  // An entry that no process has loaded for a month is evicted.
+  // An entry that has not been loaded for a month is evicted.
   fake.settings.force = false;
   const auto again = fake.load().held.library;
   fs::last_write_time(again.string() + kManifestSuffix,
@@ -482,8 +479,8 @@ TEST_F(ServiceTest, OtherMachinesKeepWhatTheyUse) {
   EXPECT_EQ(cache.evict(0), 1);
 }
 
-// Fails if eviction removes an entry in use, or the one that was used last.
-TEST_F(ServiceTest, OldestUnusedEntriesGo) {
+// Fails if eviction removes an entry in use, or the most recently used one.
+TEST_F(ServiceTest, OldestUnusedEntriesAreEvicted) {
   std::vector<Found> found;
   for (const char* flag : {"-O1", "-O2", "-O3"}) {
     fake.describe(std::string("torch = no\nflag = ") + flag + "\n");

@@ -1,4 +1,4 @@
-// Choosing the compiler, with fake programs in PATH.
+// Selection of the compiler, with fake programs in PATH.
 #include "build/toolchain.h"
 
 #include <sys/stat.h>
@@ -28,9 +28,9 @@ struct ToolchainTest : testing::Test {
   }
 };
 
-// Fails if ccache itself counts as the compiler: its size and time would be in the key, and a new
-// compiler would go unnoticed.
-TEST_F(ToolchainTest, CcacheIsNoCompiler) {
+// Fails if ccache is identified as the compiler. The key would then contain its size and time, and
+// miss a change of the compiler.
+TEST_F(ToolchainTest, CcacheIsNotTheCompiler) {
   const auto real = (folder / "bin/g++").string();
   for (const auto& cxx :
        {std::string("g++"), std::string("ccache g++"), (folder / "links/g++").string(),
@@ -42,19 +42,19 @@ TEST_F(ToolchainTest, CcacheIsNoCompiler) {
   EXPECT_ERROR(find_compiler(""), unavailable, "was not found");
 }
 
-// Fails if arguments after the program are dropped silently, or a program with a space in its path
-// is not found.
-TEST_F(ToolchainTest, ProgramsWithWords) {
+// Fails if arguments after the program are ignored, or a program with a space in its path is not
+// found.
+TEST_F(ToolchainTest, ProgramsWithArguments) {
   const ScopedEnv command("CXX", "g++ -m32");
-  EXPECT_ERROR(find_compiler(""), unavailable, "more than one word");
+  EXPECT_ERROR(find_compiler(""), unavailable, "not a single program");
   folder.write("with space/g++", "");
   ::chmod((folder / "with space/g++").c_str(), 0755);
   EXPECT_EQ(find_compiler((folder / "with space/g++").string()),
             (folder / "with space/g++").string());
 }
 
-// Fails if ccache may run a compiler that the key does not cover.
-TEST_F(ToolchainTest, CcacheRunsOurCompiler) {
+// Fails if CCACHE_COMPILER, which the key does not cover, can select another compiler.
+TEST_F(ToolchainTest, CcacheRunsTheSelectedCompiler) {
   const ScopedEnv compiler("CCACHE_COMPILER", "/opt/other"), where("CCACHE_DIR", "/tmp/c");
   const auto environment = build_environment();
   EXPECT_THAT(environment, testing::Contains("CCACHE_DIR=/tmp/c"));

@@ -43,8 +43,7 @@ Json report() {
   return out;
 }
 
-// Fails if known values of a device are lost, unknown values appear as numbers, or sizes have the
-// wrong unit.
+// Fails if a known property of a device is missing, or an unknown one is printed as a number.
 TEST(ReportText, DeviceLine) {
   const std::string text = report_text(report(), 140);
   EXPECT_THAT(
@@ -56,20 +55,20 @@ TEST(ReportText, DeviceLine) {
   EXPECT_THAT(text, HasSubstr("locked 64.0 KiB, stack 8.0 MiB, control group unlimited"));
 }
 
-// Fails if a null version ends the report, or its line is missing.
-TEST(ReportText, VersionThatIsNotThere) {
+// Fails if a null version is not printed as "none".
+TEST(ReportText, MissingVersion) {
   EXPECT_THAT(report_text(report(), 100), ContainsRegex("libtorch_accelerator +none\n"));
 }
 
-// Fails if the chosen backend is not marked, or another one is.
+// Fails if the selected backend is not the only one that is marked.
 TEST(ReportText, MarksTheChosenBackend) {
   const std::string text = report_text(report(), 100);
   EXPECT_THAT(text, ContainsRegex("\n[*]  x  +available +2 +two devices\n"));
   EXPECT_THAT(text, ContainsRegex("\n   other +unavailable +0 +none\n"));
 }
 
-// Fails if different devices are merged, or equal devices are listed twice.
-TEST(ReportText, DtypesOfDevicesThatDiffer) {
+// Fails if devices with different dtypes are merged, or equal ones are listed separately.
+TEST(ReportText, DtypesOfDifferentDevices) {
   Json one = report();
   EXPECT_THAT(report_text(one, 100), Not(HasSubstr("Data types of device 1")));
   one["devices"][1] = device(1, false);
@@ -80,8 +79,8 @@ TEST(ReportText, DtypesOfDevicesThatDiffer) {
           "Data types of device 1\n.*\n  float32 +yes +yes +yes +yes\n  float16 +yes +- +- +-\n"));
 }
 
-// Fails if values that the accelerator does not report end the report instead of being listed.
-TEST(ReportText, RefusedValuesAndProblems) {
+// Fails if a missing value aborts the report instead of being listed.
+TEST(ReportText, MissingValuesAndProblems) {
   Json one = report();
   one["devices"][0]["total_memory"] = nullptr;
   one["devices"][0]["dtypes"] = nullptr;
@@ -92,7 +91,7 @@ TEST(ReportText, RefusedValuesAndProblems) {
   EXPECT_THAT(text, HasSubstr("Problems\n  [total_memory] refused\n"));
 }
 
-// Fails if no text is printed on a machine without an accelerator.
+// Fails if nothing is printed on a machine without an accelerator.
 TEST(ReportText, WithoutAccelerator) {
   Json one = report();
   for (const char* key : {"devices", "communication_backend", "compile_backend", "op_builders"})
@@ -103,8 +102,8 @@ TEST(ReportText, WithoutAccelerator) {
   EXPECT_THAT(text, Not(HasSubstr("Devices")));
 }
 
-// Fails if a choice of communication lacks its reason, or a missing reason has a row.
-TEST(ReportText, ReasonOfTheCommunication) {
+// Fails if the reason for the communication backend is missing, or an empty reason has a row.
+TEST(ReportText, ReasonForTheCommunicationBackend) {
   Json one = report();
   EXPECT_THAT(report_text(one, 100), Not(HasSubstr("because")));
   one["communication_backend_reason"] = "gloo, because so";
@@ -112,7 +111,7 @@ TEST(ReportText, ReasonOfTheCommunication) {
               ContainsRegex("communication +c\n *because +gloo, because so\n"));
 }
 
-// Fails if long reasons exceed the width, lose words, or leave trailing blanks.
+// Fails if a long reason exceeds the line width or loses words.
 TEST(ReportText, WrapsLongReasons) {
   Json one = report();
   std::string reason;

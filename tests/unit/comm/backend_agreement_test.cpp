@@ -11,13 +11,14 @@
 namespace anyaccel::comm {
 namespace {
 
-/// Each rank's result, or the text of its error.
-std::vector<std::string> told(const std::vector<BackendPreference>& wishes) {
+/// Returns each rank's backend, or the text of its error.
+std::vector<std::string> results_of(const std::vector<BackendPreference>& preferences) {
   c10d::HashStore store;
-  std::vector<std::string> out(wishes.size());
-  test::in_threads(static_cast<int>(wishes.size()), [&](int rank) {
+  std::vector<std::string> out(preferences.size());
+  test::in_threads(static_cast<int>(preferences.size()), [&](int rank) {
     try {
-      out[rank] = agree_on_backend(store, rank, static_cast<int>(wishes.size()), wishes[rank]);
+      out[rank] =
+          agree_on_backend(store, rank, static_cast<int>(preferences.size()), preferences[rank]);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
       out[rank] = error.what();
@@ -26,28 +27,28 @@ std::vector<std::string> told(const std::vector<BackendPreference>& wishes) {
   return out;
 }
 
-// Fails if a name that all ranks prefer is not used.
-TEST(AgreeOnBackend, OneName) {
-  EXPECT_EQ(told({{"ccl", true}, {"ccl", true}}), (std::vector<std::string>{"ccl", "ccl"}));
-  EXPECT_EQ(told({{"nccl", false}, {"nccl", true}}), (std::vector<std::string>{"nccl", "nccl"}));
-  EXPECT_EQ(told({{"", false}}), (std::vector<std::string>{""}));
+// Fails if a backend that all ranks prefer is not used.
+TEST(AgreeOnBackend, CommonPreferenceIsUsed) {
+  EXPECT_EQ(results_of({{"ccl", true}, {"ccl", true}}), (std::vector<std::string>{"ccl", "ccl"}));
+  EXPECT_EQ(results_of({{"nccl", false}, {"nccl", true}}),
+            (std::vector<std::string>{"nccl", "nccl"}));
+  EXPECT_EQ(results_of({{"", false}}), (std::vector<std::string>{""}));
 }
 
-// Fails if hosts with oneCCL wait for ranks on hosts without it, whichever ranks those are.
-TEST(AgreeOnBackend, GlooWhereNotAllHaveOneCcl) {
+// Fails if the ranks do not fall back to gloo when some of them lack oneCCL.
+TEST(AgreeOnBackend, FallsBackToGlooWithoutOneCcl) {
   const std::vector<std::string> gloo(3, "gloo");
-  EXPECT_EQ(told({{"ccl", true}, {"ccl", true}, {"gloo", true}}), gloo);
-  EXPECT_EQ(told({{"gloo", true}, {"ccl", true}, {"ccl", true}}), gloo);
+  EXPECT_EQ(results_of({{"ccl", true}, {"ccl", true}, {"gloo", true}}), gloo);
+  EXPECT_EQ(results_of({{"gloo", true}, {"ccl", true}, {"ccl", true}}), gloo);
 }
 
-// Fails if an explicitly named backend is silently replaced, or only some of the ranks get the
-// error.
-TEST(AgreeOnBackend, OtherDifferencesAreErrorsOfAll) {
-  for (const auto& wishes : {std::vector<BackendPreference>{{"ccl", false}, {"gloo", true}},
-                             std::vector<BackendPreference>{{"ccl", true}, {"gloo", false}},
-                             std::vector<BackendPreference>{{"nccl", true}, {"gloo", true}}})
-    for (const std::string& text : told(wishes))
-      EXPECT_NE(text.find("different communication backends; got rank 0: '" + wishes[0].name +
+// Fails if a backend that the user named is replaced, or some ranks do not get the error.
+TEST(AgreeOnBackend, OtherDifferencesAreErrorsOnAllRanks) {
+  for (const auto& preferences : {std::vector<BackendPreference>{{"ccl", false}, {"gloo", true}},
+                                  std::vector<BackendPreference>{{"ccl", true}, {"gloo", false}},
+                                  std::vector<BackendPreference>{{"nccl", true}, {"gloo", true}}})
+    for (const std::string& text : results_of(preferences))
+      EXPECT_NE(text.find("different communication backends; got rank 0: '" + preferences[0].name +
                           "', rank 1: 'gloo'"),
                 std::string::npos)
           << text;

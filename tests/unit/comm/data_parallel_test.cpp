@@ -30,7 +30,7 @@ void expect_all(const at::Tensor& got, double want) {
       << host << "\nwanted " << want;
 }
 
-/// Parameters of odd sizes whose elements are all the rank plus one.
+/// Returns parameters of odd sizes. Every element is the rank plus one.
 Tensors parameters_of(int rank, const at::TensorOptions& here) {
   Tensors out;
   for (const auto& sizes :
@@ -43,8 +43,8 @@ void reset(const Tensors& parameters) {
   for (const auto& parameter : parameters) parameter.mutable_grad().reset();
 }
 
-/// Runs a backward pass in which each element of parameter i has the gradient (i + 1) * `factor`.
-/// Parameters in `without` get no gradient.
+/// Runs a backward pass in which every element of parameter i has the gradient (i + 1) * `factor`.
+/// Parameters listed in `without` get no gradient.
 void backward(const Tensors& parameters, double factor,
               const std::vector<std::size_t>& without = {}) {
   at::Tensor loss;
@@ -58,8 +58,7 @@ void backward(const Tensors& parameters, double factor,
 
 class DataParallelRanks : public RanksOnBackends {};
 
-// Fails if ranks start with different weights, a gradient is not the mean, or gradients of one step
-// leak into the next.
+// Fails if ranks start with different weights, or a gradient is not the mean of the current step.
 TEST_P(DataParallelRanks, GradientsAreMeans) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto parameters = parameters_of(group.rank(), here);
@@ -68,7 +67,7 @@ TEST_P(DataParallelRanks, GradientsAreMeans) {
     const double mean = (group.size() + 1) / 2.0;
     for (int step = 1; step <= 4; ++step) {
       if (step != 3) reset(parameters);
-      if (step == 3)  // zeroed in place, as AdamW::zero_grad() does
+      if (step == 3)  // zeroed in place, as in AdamW::zero_grad()
         for (const auto& parameter : parameters) parameter.mutable_grad().zero_();
       backward(parameters, step * (group.rank() + 1.0));
       parallel.finish();
@@ -80,8 +79,8 @@ TEST_P(DataParallelRanks, GradientsAreMeans) {
   });
 }
 
-// Fails if a gradient is not a view of its bucket, buckets do not run from the last parameter to
-// the first, or dtypes share one.
+// Fails if gradients are not views of their bucket, or buckets are not in reverse order of the
+// parameters.
 TEST_P(DataParallelRanks, GradientsAreViewsOfBuckets) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     auto parameters = parameters_of(0, here);
@@ -107,8 +106,8 @@ TEST_P(DataParallelRanks, GradientsAreViewsOfBuckets) {
   });
 }
 
-// Fails if gradients of passes before the last are reduced, lost or counted twice.
-TEST_P(DataParallelRanks, AccumulationSendsOnce) {
+// Fails if gradients accumulated under no_sync() are reduced too early, lost, or counted twice.
+TEST_P(DataParallelRanks, AccumulationReducesOnce) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto parameters = parameters_of(0, here);
     DataParallel parallel(group, parameters, kOneEach);
@@ -131,8 +130,8 @@ TEST_P(DataParallelRanks, AccumulationSendsOnce) {
   });
 }
 
-// Fails if ranks wait for a gradient that one of them lacks, it does not count as zero in the mean,
-// or a parameter that no rank used gets a gradient.
+// Fails if a gradient that one rank lacks blocks the others, or does not count as zero in the mean.
+// A parameter that no rank uses must get no gradient.
 TEST_P(DataParallelRanks, UnusedParameters) {
   for (const auto& options : {DataParallelOptions{}, kOneEach})
     ranks([&](ProcessGroup& group, const at::TensorOptions& here) {
@@ -148,7 +147,7 @@ TEST_P(DataParallelRanks, UnusedParameters) {
         expect_all(parameters[0].grad(), 1.0);
         expect_all(parameters[4].grad(), 5.0);
       }
-      // A step in which only rank 0 runs a pass.
+      // In this step, only rank 0 runs a backward pass.
       reset(parameters);
       if (group.rank() == 0) backward(parameters, 1.0);
       parallel.finish();
@@ -158,8 +157,9 @@ TEST_P(DataParallelRanks, UnusedParameters) {
     });
 }
 
-// Fails if gradients are reduced only after backward: this pass cannot end before one is reduced.
-TEST_P(DataParallelRanks, ReducesWhileBackwardGoesOn) {
+// Fails if gradients are reduced only after the backward pass. This pass cannot end before one
+// gradient is reduced.
+TEST_P(DataParallelRanks, ReducesDuringBackward) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const Tensors parameters{at::full({100}, 1.0, here).set_requires_grad(true),
                              at::full({100}, 1.0, here).set_requires_grad(true)};
@@ -181,8 +181,8 @@ TEST_P(DataParallelRanks, ReducesWhileBackwardGoesOn) {
   });
 }
 
-// Fails if invalid use returns a result, or leaves ranks waiting for each other.
-TEST_P(DataParallelRanks, WrongUseIsTold) {
+// Fails if invalid use does not give an error, or leaves ranks waiting for each other.
+TEST_P(DataParallelRanks, InvalidUseIsAnError) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto make = [&](const Tensors& parameters, const DataParallelOptions& options = {}) {
       DataParallel parallel(group, parameters, options);
@@ -208,7 +208,7 @@ TEST_P(DataParallelRanks, WrongUseIsTold) {
       twice.backward({}, /*retain_graph=*/true);
       EXPECT_ERROR(twice.backward(), invalid_state, "a second gradient before finish()");
     }
-    good.mul(2.0).sum().backward();  // its hook has been removed
+    good.mul(2.0).sum().backward();  // works, because the hook was removed
     group.barrier();
   });
 }
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Sim, DataParallelRanks,
                          name_of);
 
 // Fails if ranks wait forever for a killed rank.
-TEST(DataParallelOfProcesses, ARankThatIsGoneIsAnError) {
+TEST(DataParallelOfProcesses, KilledRankIsAnError) {
   for (const bool memory : {true, false}) {
     const auto ends = test::in_processes(2, [&](int rank) {
       const test::ScopedEnv no_ccl("ANYACCEL_CCL", "off");

@@ -16,7 +16,7 @@ namespace {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-/// Two ranks, one thread each, that share a store.
+/// Runs `body` on two ranks that share a store, one thread each.
 template <typename Body>
 void two_ranks(const Body& body) {
   const StorePtr store = c10::make_intrusive<c10d::HashStore>();
@@ -31,11 +31,10 @@ class GroupsTest : public testing::Test {
  protected:
   GroupsTest() { set_accelerator("cpu"); }
   test::ScopedEnv no_ccl_{"ANYACCEL_CCL",
-                          "off"};  // oneCCL needs one process per rank, and these ranks are threads
+                          "off"};  // oneCCL requires one process per rank; these ranks are threads
 };
 
-// Fails if a C++ program cannot create a group with the accelerator's backend name, or its
-// collectives are wrong.
+// Fails if a C++ program cannot create a process group with the accelerator's default backend.
 TEST_F(GroupsTest, ProcessGroupOfTheAccelerator) {
   two_ranks([](const StorePtr& store, const GroupOptions& options) {
     const auto group = make_process_group("", store, options);
@@ -46,8 +45,8 @@ TEST_F(GroupsTest, ProcessGroupOfTheAccelerator) {
   });
 }
 
-// Fails if an operation's failure does not reach wait(), or its code is lost.
-TEST_F(GroupsTest, TimeoutHasItsCode) {
+// Fails if wait() does not throw the error of a failed operation, with its code.
+TEST_F(GroupsTest, TimeoutHasAnErrorCode) {
   two_ranks([](const StorePtr& store, const GroupOptions& options) {
     const auto backend = make_staged_backend(store, options);
     backend->setTimeout(std::chrono::milliseconds(300));
@@ -63,7 +62,7 @@ TEST_F(GroupsTest, TimeoutHasItsCode) {
 }
 
 // Fails if an invalid call starts an operation that the other rank never joins.
-TEST_F(GroupsTest, WrongCallsThrowAtOnce) {
+TEST_F(GroupsTest, InvalidCallsThrowImmediately) {
   two_ranks([](const StorePtr& store, const GroupOptions& options) {
     const auto backend = make_staged_backend(store, options);
     std::vector<at::Tensor> shorts{at::full({2}, 1, at::kShort)};
@@ -78,7 +77,7 @@ TEST_F(GroupsTest, WrongCallsThrowAtOnce) {
   });
 }
 
-// Fails if a registered factory is not used, or an unknown name is accepted.
+// Fails if a registered factory is not used, or an unknown backend name is accepted.
 TEST_F(GroupsTest, NamesAndFactories) {
   const StorePtr store = c10::make_intrusive<c10d::HashStore>();
   const auto names = backend_names();

@@ -32,7 +32,7 @@ void expect_equal(const at::Tensor& got, const at::Tensor& want) {
   EXPECT_TRUE(at::equal(got.cpu(), want.cpu())) << got.cpu() << "\nwanted\n" << want.cpu();
 }
 
-/// Numbers that identify their rank: 100 * rank + index.
+/// Values that identify their rank: 100 * rank + index.
 at::Tensor of_rank(int rank, int count, const at::TensorOptions& here) {
   return at::arange(count, here).add_(100 * rank);
 }
@@ -53,7 +53,7 @@ void check_reductions(ProcessGroup& group, const at::TensorOptions& here) {
     group.all_reduce(one, op);
     expect_equal(one, at::full({3}, want, here));
   }
-  // Every second element of a tensor, which cannot be reduced in place.
+  // Every second element of a tensor. This view cannot be reduced in place.
   auto wide = at::full({10, 2}, 1.0, here);
   group.all_reduce(wide.select(1, 1));
   expect_equal(wide.select(1, 0), at::full({10}, 1.0, here));
@@ -95,7 +95,7 @@ void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
   group.scatter(mine, parts, 1);
   expect_equal(mine, of_rank(rank, 3, here));
 
-  // Rank r sends i + 1 elements to rank i, all equal to r.
+  // Rank r sends i + 1 elements with the value r to rank i.
   Tensors from;
   Tensors to;
   std::vector<std::int64_t> sent(n);
@@ -124,7 +124,7 @@ void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
 
 class ProcessGroups : public RanksOnBackends {
  protected:
-  /// Runs `body` on each rank. No rank leaves its group before all have finished.
+  /// Runs `body` on each rank. Ranks leave the group together.
   template <typename Body>
   void ranks(const Body& body) {
     RanksOnBackends::ranks([&](ProcessGroup& group, const at::TensorOptions& here) {
@@ -134,21 +134,19 @@ class ProcessGroups : public RanksOnBackends {
   }
 };
 
-// Fails if a collective reaches the backend or shared memory with a wrong operation, root, split or
-// order.
+// Fails if a collective gives wrong results through the backend or through shared memory.
 TEST_P(ProcessGroups, EveryCollective) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     check_reductions(group, here);
     check_movements(group, here);
-    // Host tensors on the same group.
+    // The same group must also accept host tensors.
     check_reductions(group, here.device(at::kCPU));
     check_movements(group, here.device(at::kCPU));
   });
 }
 
-// Fails if an asynchronous operation is lost or runs out of order, its error is lost, or a blocking
-// call overtakes it.
-TEST_P(ProcessGroups, BegunSums) {
+// Fails if an asynchronous operation or its error is lost, or operations are reordered.
+TEST_P(ProcessGroups, AsynchronousSums) {
   ranks([](ProcessGroup& group, const at::TensorOptions& accelerators) {
     for (const auto& here : {accelerators, accelerators.device(at::kCPU)}) {
       const int n = group.size();
@@ -165,7 +163,7 @@ TEST_P(ProcessGroups, BegunSums) {
       const auto sum = at::arange(50000, here.device(at::kCPU)) * n + 100 * (n * (n - 1) / 2);
       for (int i = 0; i < 5; ++i) {
         works[i].wait();
-        works[i].wait();  // waiting again is allowed
+        works[i].wait();  // wait() may be called again
         EXPECT_TRUE(works[i].done());
         expect_equal(sums[i], i % 2 == 0 ? sum : sum / n);
       }
@@ -178,10 +176,11 @@ TEST_P(ProcessGroups, BegunSums) {
   });
 }
 
-// Fails if a thread of the staged backend holds a tensor object of the caller. To release one that
-// Python knows, it needs the GIL, and aborts the process if the interpreter is ending.
+// Fails if a thread of the staged backend holds a reference to the caller's tensor. Releasing a
+// tensor that Python knows requires the GIL, and acquiring it while the interpreter exits aborts
+// the process.
 TEST_P(ProcessGroups, ThreadsHoldNoTensorOfTheCaller) {
-  if (std::string(std::get<0>(GetParam())) == "cpu") GTEST_SKIP() << "torch's gloo serves the CPU";
+  if (std::string(std::get<0>(GetParam())) == "cpu") GTEST_SKIP() << "the CPU uses torch's gloo";
   ranks([](ProcessGroup& group, const at::TensorOptions& accelerators) {
     for (const auto& here : {accelerators, accelerators.device(at::kCPU)}) {
       std::vector<at::Tensor> sum{of_rank(group.rank(), 100, here)};
@@ -204,8 +203,8 @@ TEST_P(ProcessGroups, ThreadsHoldNoTensorOfTheCaller) {
   });
 }
 
-// Fails if shared memory is used although it was disabled, or the reverse.
-TEST_P(ProcessGroups, SharedMemoryAsWanted) {
+// Fails if shared memory is used although it is disabled, or not used although it is enabled.
+TEST_P(ProcessGroups, SharedMemoryFollowsTheOption) {
   ranks([](ProcessGroup& group, const at::TensorOptions&) {
     const bool wanted = std::get<2>(GetParam());
     if (wanted)
@@ -218,8 +217,8 @@ TEST_P(ProcessGroups, SharedMemoryAsWanted) {
 
 class FourRanks : public ProcessGroups {};
 
-// Fails if subgroups receive each other's messages, or use ranks of the whole job.
-TEST_P(FourRanks, MakeGroupsOfSomeRanks) {
+// Fails if subgroups receive each other's messages, or use global instead of group ranks.
+TEST_P(FourRanks, CreateSubgroups) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const std::vector<int> mine = group.rank() < 2 ? std::vector{1, 0} : std::vector{2, 3};
     auto pair = group.new_group(mine);
@@ -229,7 +228,7 @@ TEST_P(FourRanks, MakeGroupsOfSomeRanks) {
     pair.all_reduce(x);
     expect_equal(x, at::full({4}, group.rank() < 2 ? 3.0 : 7.0, here));
     check_movements(pair, here);
-    auto again = group.new_group(mine);  // the same ranks, but another group
+    auto again = group.new_group(mine);  // a different group with the same ranks
     again.broadcast(x, 1);
     auto single = again.new_group({again.rank()});
     single.all_reduce(x);
@@ -246,9 +245,9 @@ TEST_P(FourRanks, MakeGroupsOfSomeRanks) {
   });
 }
 
-// Fails if an invalid call starts an operation that other ranks never join, or throws a different
-// exception.
-TEST_P(ProcessGroups, WrongCallsThrowAtOnce) {
+// Fails if an invalid call starts an operation that other ranks never join, or throws the wrong
+// error.
+TEST_P(ProcessGroups, InvalidCallsThrowImmediately) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto x = at::full({group.size() + 1}, 1.0, here);
     EXPECT_ERROR(group.broadcast(x, group.size()), invalid_argument, "0 to");
@@ -283,8 +282,8 @@ INSTANTIATE_TEST_SUITE_P(Sim, FourRanks,
                                           testing::Values(true)),
                          name_of);
 
-// Fails if host tensors reach a vendor's backend, which supports only its own device, or the staged
-// backend does not serve both devices.
+// Fails if host tensors reach a vendor's communication backend, which supports only its own
+// devices. The staged backend supports both.
 TEST(ProcessGroupOfAVendor, HostTensorsAreStaged) {
   const auto names = registered_backends();
   if (std::find(names.begin(), names.end(), "sim") == names.end())
@@ -305,7 +304,7 @@ TEST(ProcessGroupOfAVendor, HostTensorsAreStaged) {
             other.c10d_group()->getBackend(get_accelerator().device_type()));
 }
 
-// Fails if the launcher's variables are misread, or a rank is not on its own device.
+// Fails if the launcher's variables are misread, or a rank does not use its own device.
 TEST(ProcessGroupOfProcesses, FromTheEnvironment) {
   for (const auto status : test::in_processes(4, [](int rank) {
          set_accelerator("cpu");
@@ -336,12 +335,12 @@ bool can_have_ccl() {
 
 class OneCcl : public testing::TestWithParam<int> {};
 
-// Fails if another backend serves "ccl", oneCCL gives wrong results, or subgroups share a
-// communicator.
+// Fails if "ccl" uses another backend, or oneCCL gives wrong results.
 TEST_P(OneCcl, EveryCollective) {
-  // Checked in a separate process: libraries loaded here would be inherited by the ranks.
+  // The check runs in a separate process, because the ranks would inherit libraries that are loaded
+  // here.
   if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
-  // Only in child processes: oneCCL and the op's library do not survive a fork.
+  // The ranks are child processes, because oneCCL and the op's library do not survive a fork.
   for (const auto status : test::in_processes(GetParam(), [](int rank) {
          set_accelerator("cpu");
          auto group = init_process_group(
@@ -366,8 +365,8 @@ TEST_P(OneCcl, EveryCollective) {
     EXPECT_EQ(status, 0);
 }
 
-// Fails if oneCCL's thread still holds a tensor when a call returns: it would then release it while
-// Python ends, and abort the process.
+// Fails if oneCCL's thread holds a tensor after a call has returned. Releasing it while Python
+// exits would abort the process.
 TEST(OneCclThread, ReleasesTensorsBeforeACallReturns) {
   if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
   for (const auto status : test::in_processes(2, [](int rank) {
@@ -390,10 +389,11 @@ TEST(OneCclThread, ReleasesTensorsBeforeACallReturns) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OneCcl, testing::Values(2, 4));
 
-// Fails if ranks that are threads of one process, which oneCCL cannot distinguish, deadlock.
-TEST(OneCclInThreads, IsRefused) {
+// Fails if oneCCL accepts ranks that are threads of one process. It cannot distinguish them, and
+// they would deadlock.
+TEST(OneCclInThreads, IsRejected) {
   if (const char* mode = std::getenv("ANYACCEL_CCL"); mode != nullptr && std::string(mode) == "off")
-    GTEST_SKIP() << "ANYACCEL_CCL is off, as with sanitizers, which oneCCL's libraries do not pass";
+    GTEST_SKIP() << "ANYACCEL_CCL is off, for example because oneCCL fails under sanitizers";
   if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
   set_accelerator("cpu");
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
@@ -404,9 +404,8 @@ TEST(OneCclInThreads, IsRefused) {
   });
 }
 
-// Fails if a rank without oneCCL leaves the others waiting inside it, or another backend silently
-// serves the name.
-TEST(OneCclThatIsMissing, IsUnavailableOnAllRanks) {
+// Fails if a rank without oneCCL leaves the others waiting, or another backend is used instead.
+TEST(MissingOneCcl, IsUnavailableOnAllRanks) {
   for (const auto status : test::in_processes(2, [](int rank) {
          set_accelerator("cpu");
          if (rank == 1)
@@ -423,9 +422,8 @@ TEST(OneCclThatIsMissing, IsUnavailableOnAllRanks) {
     EXPECT_EQ(status, 0);
 }
 
-// Fails if a killed rank leaves the others waiting until the timeout, with the wrong error code, or
-// killed by SIGPIPE.
-TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
+// Fails if ranks wait for a killed rank until the timeout, or are killed by SIGPIPE.
+TEST(ProcessGroupOfProcesses, KilledRankIsAnError) {
   for (const bool memory : {true, false}) {
     const auto statuses = test::in_processes(2, [&](int rank) {
       set_accelerator("cpu");
@@ -439,7 +437,7 @@ TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
         for (;;) group.all_reduce(x);
       };
       EXPECT_ERROR(go_on(), unavailable, "");
-      // Only some writes reach a connection that is already closed.
+      // Only some of the writes go to a closed connection, so check the handler directly.
       EXPECT_EQ(std::signal(SIGPIPE, SIG_DFL), SIG_IGN);
       EXPECT_LT(std::chrono::steady_clock::now() - before,
                 std::chrono::seconds(300));  // half of the timeout
@@ -449,8 +447,8 @@ TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
   }
 }
 
-// Fails if a missing rank is waited for forever.
-TEST(ProcessGroupOfProcesses, ARankThatDoesNotComeIsATimeout) {
+// Fails if ranks wait forever for a missing rank.
+TEST(ProcessGroupOfProcesses, MissingRankIsATimeout) {
   const auto statuses = test::in_processes(2, [](int rank) {
     if (rank == 1) return;
     set_accelerator("cpu");
@@ -460,9 +458,9 @@ TEST(ProcessGroupOfProcesses, ARankThatDoesNotComeIsATimeout) {
   EXPECT_EQ(statuses, std::vector<int>({0, 0}));
 }
 
-// Fails if a program without a launcher cannot create a group, or an incomplete set of launcher
-// variables is accepted.
-TEST(ProcessGroupAlone, IsAGroupOfOne) {
+// Fails if a program without a launcher cannot create a group, or incomplete launcher variables are
+// accepted.
+TEST(ProcessGroupWithoutLauncher, IsAGroupOfOne) {
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
     ::unsetenv(name);
   set_accelerator("cpu");

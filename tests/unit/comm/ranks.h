@@ -1,4 +1,4 @@
-// Ranks of a job for tests, as threads or as processes.
+// Ranks of a job in tests, as threads or processes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@ void in_threads(int size, const Body& body) {
   for (auto& thread : threads) thread.join();
 }
 
-/// Returns a port that is currently free.
+/// Returns a TCP port that is currently free.
 inline int free_port() {
   const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -36,19 +36,19 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// The reading end of a pipe that all ranks of in_processes() except 0 hold open.
+/// The read end of a pipe that all ranks of in_processes() except rank 0 hold open.
 inline int other_ranks = -1;
 
-/// For rank 0 within in_processes(): waits until the other ranks have exited, so that its store
-/// outlives them.
+/// Called by rank 0 within in_processes(): waits until the other ranks have exited, so that rank
+/// 0's store outlives them.
 inline void wait_for_other_ranks() {
   char byte = 0;
   EXPECT_EQ(::read(other_ranks, &byte, 1), 0);
 }
 
 /// Runs `body(rank)` in `size` processes with the variables that a launcher sets. Returns their
-/// wait statuses, 0 if all expectations held. Call it before this process computes anything,
-/// because torch's threads do not survive a fork.
+/// wait statuses, which are 0 if all expectations held. Call it before this process computes
+/// anything, because torch's threads do not survive a fork.
 template <typename Body>
 std::vector<int> in_processes(int size, const Body& body) {
   const auto port = std::to_string(free_port());

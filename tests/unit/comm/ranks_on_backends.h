@@ -1,4 +1,5 @@
-// Tests whose ranks are threads, by backend, number of ranks, and use of shared memory.
+// Base class of tests whose ranks are threads. The parameters are the backend, the number of ranks,
+// and whether to use shared memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ class RanksOnBackends : public testing::TestWithParam<std::tuple<const char*, in
   }
 
   test::ScopedEnv no_ccl_{"ANYACCEL_CCL",
-                          "off"};  // oneCCL needs one process per rank, and these ranks are threads
+                          "off"};  // oneCCL requires one process per rank; these ranks are threads
 
   /// Runs `body(group, tensor options of the accelerator)` on each rank.
   template <typename Body>

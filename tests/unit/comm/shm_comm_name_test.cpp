@@ -7,9 +7,8 @@
 namespace anyaccel::ops::shm {
 namespace {
 
-// Fails if a process group no longer begins with its base class, or reading it changes its
-// reference count.
-TEST(ShmCommName, IsTheProcessGroupItself) {
+// Fails if the layout of process groups has changed, or looking one up changes its reference count.
+TEST(ShmCommName, ResolvesToTheProcessGroup) {
   constexpr const char* kName = "shm-comm-name-test";
   const auto group = c10::make_intrusive<c10d::ProcessGroup>(0, 1);
   c10d::register_process_group(kName, group);

@@ -1,4 +1,4 @@
-// Groups referenced by address, as in ops that all-reduce internally.
+// Groups that are passed by address, as in ops that all-reduce internally.
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -13,8 +13,8 @@ namespace {
 using ReduceAt = void(void*, const void*, void*, std::int64_t, std::int8_t, int);
 using SumAt = void(void*, float*, std::int64_t, void (*)(void*), void*);
 
-// Fails if a destroyed group is used, or a new group with the same name is mistaken for it.
-TEST(ShmCommPointer, AClosedGroupIsAnError) {
+// Fails if a destroyed group can be used, or is mistaken for a new group with the same name.
+TEST(ShmCommPointer, ClosedGroupIsAnError) {
   set_accelerator("cpu");
   constexpr const char* kName = "shm-comm-pointer-test";
   const std::string builder = "ShareMemCommBuilder";

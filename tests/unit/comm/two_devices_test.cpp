@@ -28,7 +28,7 @@ class TwoDevicesTest : public testing::Test {
 };
 
 void check_collectives(c10d::ProcessGroup& group, int rank, const at::TensorOptions& here) {
-  // Operations include queued work, and work after wait() sees their result.
+  // Operations wait for queued work, and work queued after wait() sees their result.
   auto x = at::full({1000}, 1.0, here);
   for (int i = 0; i < 10; ++i) x.add_(rank);
   Tensors sum{x};
@@ -57,9 +57,9 @@ void check_collectives(c10d::ProcessGroup& group, int rank, const at::TensorOpti
   group.barrier()->wait();
 }
 
-// Fails if ranks in one process mix up their devices or streams, or an operation does not wait for
-// its device's queue.
-TEST_F(TwoDevicesTest, EachRankHasADeviceOfItsOwn) {
+// Fails if ranks in one process confuse their devices or streams, or an operation does not wait for
+// queued work.
+TEST_F(TwoDevicesTest, EachRankHasItsOwnDevice) {
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   const auto run = [&](int rank) {
     auto& accelerator = get_accelerator();

@@ -1,4 +1,4 @@
-// Tests of the kit itself: outcomes of cases, skip lists, reports and options.
+// Tests of the conformance kit itself: outcomes of cases, skip lists, reports and options.
 #include "anyaccel/conformance/kit.h"
 
 #include <gmock/gmock.h>
@@ -75,8 +75,8 @@ Result run_one(const std::string& name, const std::string& list = {}) {
   return report.results.at(0);
 }
 
-// Fails if two kinds of failure are confused, or one ends the rest of the run.
-TEST(Kit, EveryEndOfACaseIsOneResult) {
+// Fails if different kinds of failure are confused, or a failing case ends the run.
+TEST(Kit, EveryCaseHasOneResult) {
   const auto report = run_trial("*");
   std::map<std::string, Result> results;
   for (const auto& result : report.results) results[result.name] = result;
@@ -93,12 +93,12 @@ TEST(Kit, EveryEndOfACaseIsOneResult) {
   EXPECT_EQ(results["refused_when_required"].outcome, Outcome::failed);
   EXPECT_EQ(results["talks"].outcome, Outcome::passed);
   EXPECT_FALSE(report.conforms());
-  // In the order of registration, whichever process they ran in.
+  // Results are in registration order, whichever process ran the case.
   EXPECT_EQ(report.results.front().name, "passes");
   EXPECT_EQ(report.results.back().name, "talks");
 }
 
-// Fails if a case that needs its own process shares one with another case.
+// Fails if a case that requires its own process shares one with another case.
 TEST(Kit, CaseGetsItsOwnProcess) {
   Options options;
   options.backend = "cpu";
@@ -106,8 +106,8 @@ TEST(Kit, CaseGetsItsOwnProcess) {
   EXPECT_TRUE(run(options).conforms());
 }
 
-// Fails if the processes of a case do not run concurrently, or the failure of one is lost.
-TEST(Kit, CaseOfTwoProcessesIsOneResult) {
+// Fails if the processes of a case do not run concurrently, or a failure in one of them is lost.
+TEST(Kit, CaseOfTwoProcessesHasOneResult) {
   Options options;
   options.backend = "cpu";
   options.suites = {"pair"};
@@ -120,8 +120,9 @@ TEST(Kit, CaseOfTwoProcessesIsOneResult) {
   EXPECT_EQ(report.results[2].message, "process 1: ended without a result");
 }
 
-// Fails if a run of only skipped cases conforms, or a failed recommended case prevents conformance.
-TEST(Kit, RequiredCasesDecide) {
+// Fails if a run with only skipped cases counts as conforming, or a failed recommended case
+// prevents conformance.
+TEST(Kit, RequiredCasesDecideConformance) {
   EXPECT_TRUE(run_trial("trial.passes").conforms());
   EXPECT_FALSE(run_trial("trial.does_not_apply").conforms());
   auto report = run_trial("trial.passes");
@@ -133,7 +134,7 @@ TEST(Kit, RequiredCasesDecide) {
   EXPECT_FALSE(report.conforms());
 }
 
-// Fails if a case listed as unsupported runs, or an expected failure that passes goes unnoticed.
+// Fails if a case listed as unsupported runs, or an expected failure that passes is not reported.
 TEST(Kit, SkipListsAreApplied) {
   auto result = run_one("crashes", "unsupported trial.cra* has no such thing\n");
   EXPECT_EQ(result.outcome, Outcome::skipped);
@@ -143,12 +144,12 @@ TEST(Kit, SkipListsAreApplied) {
   EXPECT_THAT(result.message, HasSubstr("known, see #12"));
   EXPECT_EQ(run_one("passes", "expected-failure trial.* no longer\n").outcome,
             Outcome::unexpected_pass);
-  // The last matching line counts.
+  // The last matching line applies.
   EXPECT_EQ(run_one("passes", "unsupported trial.* x\nexpected-failure trial.passes y\n").outcome,
             Outcome::unexpected_pass);
 }
 
-// Fails if an entry without a reason, or a malformed line, is accepted.
+// Fails if a malformed line or an entry without a reason is accepted.
 TEST(Kit, SkipListsNeedReasons) {
   const auto read = [](const std::string& text) {
     std::istringstream in(text);
@@ -164,8 +165,8 @@ TEST(Kit, SkipListsNeedReasons) {
   EXPECT_ERROR(run(options), not_found, "/no/such/list");
 }
 
-// Fails if a missing accelerator or an empty selection is not an error.
-TEST(Kit, WhatCannotRunIsAnError) {
+// Fails if an unknown accelerator or an empty selection is not an error.
+TEST(Kit, InvalidSelectionIsAnError) {
   Options options;
   options.backend = "no such accelerator";
   EXPECT_ERROR(run(options), invalid_argument, "no such accelerator");
@@ -177,7 +178,7 @@ TEST(Kit, WhatCannotRunIsAnError) {
   EXPECT_ERROR(run(options), invalid_argument, "--list");
 }
 
-// Fails if a report cannot be parsed when its texts contain special characters.
+// Fails if special characters in texts make a report malformed.
 TEST(Kit, ReportsAreWellFormed) {
   auto report = run_trial("trial.fails");
   report.results[0].message += "\n\t|\x01\xff";
@@ -205,7 +206,7 @@ TEST(Kit, ReportsAreWellFormed) {
   EXPECT_THAT(text.str(), HasSubstr("does not conform"));
 }
 
-// Fails if an option of the table is unknown, or `_` and `=` are not accepted for `-` and a space.
+// Fails if a listed option is rejected, or an invalid option or value is accepted.
 TEST(Kit, OptionsAreRead) {
   Options options;
   for (const auto& option : option_table())

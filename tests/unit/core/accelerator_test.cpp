@@ -21,7 +21,7 @@ class AcceleratorTest : public testing::Test {
   Accelerator accelerator_{backend_};
 };
 
-// Fails if the flags differ from the traits.
+// Fails if the flags do not match the traits.
 TEST_F(AcceleratorTest, FlagsComeFromTraits) {
   EXPECT_FALSE(accelerator_.is_synchronized_device());
   EXPECT_FALSE(accelerator_.use_host_timers());
@@ -30,7 +30,7 @@ TEST_F(AcceleratorTest, FlagsComeFromTraits) {
   EXPECT_TRUE(accelerator_.is_available());
 }
 
-// Fails if an index is not checked, or wraps at 256 like torch's 8-bit index.
+// Fails if an out-of-range device index is accepted, or wraps at 256 like torch's 8-bit index.
 TEST_F(AcceleratorTest, DeviceIndexOutOfRange) {
   auto traits = mock_traits("mock");
   traits.indexed_names = true;
@@ -46,8 +46,7 @@ TEST_F(AcceleratorTest, DeviceIndexOutOfRange) {
   EXPECT_EQ(accelerator.current_device(), 2);
 }
 
-// Fails if a local rank beyond the device count is rejected although names carry no index, or is
-// passed on out of range.
+// Fails if an out-of-range index does not mean device 0 when device names have no index.
 TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
   for (const DeviceIndex rank : {-1, 3, 256, 1 << 20}) {
     accelerator_.set_device(2);
@@ -63,7 +62,8 @@ TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
   EXPECT_ERROR(none.set_device(0), invalid_argument, "a machine with such devices");
 }
 
-// Fails if names carry an index that the traits forbid, or are not valid for torch::Device.
+// Fails if device names contain an index that the traits forbid, or are not valid for
+// torch::Device.
 TEST_F(AcceleratorTest, NamesAreValidForTorch) {
   EXPECT_EQ(accelerator_.device_name(), "cpu");
   EXPECT_EQ(accelerator_.device_name(1), "cpu");
@@ -72,7 +72,7 @@ TEST_F(AcceleratorTest, NamesAreValidForTorch) {
   EXPECT_EQ(accelerator_.torch_device(1), c10::Device(c10::kCPU));
 }
 
-// Fails if the guard does not restore the device, also after an exception.
+// Fails if the guard does not restore the device, for example after an exception.
 TEST_F(AcceleratorTest, DeviceGuardRestores) {
   try {
     const auto guard = accelerator_.device(2);
@@ -84,9 +84,8 @@ TEST_F(AcceleratorTest, DeviceGuardRestores) {
   EXPECT_EQ(accelerator_.current_device(), 0);
 }
 
-// Fails if an optional function of a backend returns null or nothing instead of throwing
-// "unsupported".
-TEST_F(AcceleratorTest, MissingFeaturesAreTyped) {
+// Fails if an optional function that a backend lacks does not throw "unsupported".
+TEST_F(AcceleratorTest, MissingFeaturesHaveCodes) {
   EXPECT_ERROR(accelerator_.create_graph(), unsupported, "graphs");
   EXPECT_ERROR(accelerator_.Event(), unsupported, "events");
   EXPECT_ERROR(accelerator_.Stream(), unsupported, "streams");
@@ -98,16 +97,16 @@ TEST_F(AcceleratorTest, MissingFeaturesAreTyped) {
   EXPECT_NO_THROW(accelerator_.empty_cache());
 }
 
-// Fails if a rejected stream changes the current device, or its index is trusted.
-TEST_F(AcceleratorTest, ARefusedStreamChangesNothing) {
+// Fails if a rejected stream changes the current device.
+TEST_F(AcceleratorTest, RejectedStreamChangesNothing) {
   const Stream foreign{c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kMeta, 0)), 2};
   EXPECT_ERROR(accelerator_.stream(foreign), invalid_argument, "another accelerator");
   EXPECT_EQ(accelerator_.current_device(), 0);
 }
 
-// Fails if the traits and the table disagree about double precision, or total memory is not taken
-// from memory_info().
-TEST_F(AcceleratorTest, WhatTheBackendLeavesOutIsFilledIn) {
+// Fails if the default dtype table ignores the traits, or total memory is not taken from
+// memory_info().
+TEST_F(AcceleratorTest, MissingPropertiesHaveDefaults) {
   struct WithMemory : MockBackend {
     using MockBackend::MockBackend;
     MemoryInfo memory_info(DeviceIndex) const override { return {.free = 1, .total = 7}; }
@@ -123,8 +122,8 @@ TEST_F(AcceleratorTest, WhatTheBackendLeavesOutIsFilledIn) {
   EXPECT_EQ(accelerator_.device_properties().total_memory, -1);
 }
 
-// Fails if a call lets torch's exception through without a code.
-TEST_F(AcceleratorTest, FailuresOfTheDeviceAreTyped) {
+// Fails if a call does not convert torch's exception into an error with a code.
+TEST_F(AcceleratorTest, DeviceFailuresHaveCodes) {
   struct Lost : MockBackend {
     using MockBackend::MockBackend;
     MemoryStats memory_stats(DeviceIndex) const override {
@@ -148,7 +147,7 @@ TEST_F(AcceleratorTest, FailuresOfTheDeviceAreTyped) {
   EXPECT_ERROR(accelerator.set_device(1), device_error, "[set_device]");
 }
 
-// Fails if callbacks run before the device starts, run twice, or never run.
+// Fails if callbacks do not run exactly once, after the device is initialized.
 TEST_F(AcceleratorTest, LazyCallWaitsForTheDevice) {
   backend_->initialized_ = false;
   std::string order;
@@ -165,9 +164,8 @@ TEST_F(AcceleratorTest, LazyCallWaitsForTheDevice) {
   EXPECT_ERROR(accelerator_.lazy_call({}), invalid_argument, "empty");
 }
 
-// Fails if a callback that throws drops others: those queued after it, or the one whose call ran
-// the queue.
-TEST_F(AcceleratorTest, LazyCallsOutliveOneThatThrows) {
+// Fails if a callback that throws prevents the other callbacks from running.
+TEST_F(AcceleratorTest, LazyCallsSurviveAnException) {
   backend_->initialized_ = false;
   std::string order;
   const auto add = [&](const char* what, bool fails) {
@@ -189,10 +187,10 @@ TEST_F(AcceleratorTest, LazyCallsOutliveOneThatThrows) {
   }
   EXPECT_EQ(order, "abcde");
   accelerator_.synchronize();
-  EXPECT_EQ(order, "abcde") << "callbacks run once";
+  EXPECT_EQ(order, "abcde") << "callbacks must run only once";
 }
 
-// Fails if a callback that queues another one deadlocks, or the other one is lost.
+// Fails if a callback that queues another one deadlocks, or the other one does not run.
 TEST_F(AcceleratorTest, LazyCallsMayQueueOthers) {
   backend_->initialized_ = false;
   std::string order;
@@ -205,7 +203,7 @@ TEST_F(AcceleratorTest, LazyCallsMayQueueOthers) {
   EXPECT_EQ(order, "ab");
 }
 
-// Fails if an unknown compile backend is accepted, or the message does not list the known ones.
+// Fails if an unknown compile backend is accepted, or the error does not list the known ones.
 TEST_F(AcceleratorTest, CompileBackend) {
   EXPECT_EQ(accelerator_.get_compile_backend(), "inductor");
   accelerator_.set_compile_backend("eager");
@@ -214,7 +212,7 @@ TEST_F(AcceleratorTest, CompileBackend) {
   EXPECT_EQ(accelerator_.get_compile_backend(), "eager");
 }
 
-// Fails if ranges are not counted per thread.
+// Fails if range_pop() without an open range is accepted.
 TEST_F(AcceleratorTest, RangesNest) {
   accelerator_.range_push("outer");
   accelerator_.range_push("inner", "domain", "category");
@@ -223,7 +221,7 @@ TEST_F(AcceleratorTest, RangesNest) {
   EXPECT_ERROR(accelerator_.range_pop(), invalid_state, "range_push");
 }
 
-// Fails if a variable is left out, or ids are joined wrongly.
+// Fails if a variable is not set, or the ids are joined incorrectly.
 TEST_F(AcceleratorTest, VisibleDevices) {
   auto traits = mock_traits("vis");
   traits.visible_devices_envs = {"A_VISIBLE", "B_VISIBLE"};
@@ -234,8 +232,8 @@ TEST_F(AcceleratorTest, VisibleDevices) {
                      {"A_VISIBLE", "0,GPU-12ab"}, {"B_VISIBLE", "0,GPU-12ab"}, {"KEPT", "1"}}));
 }
 
-// Fails if a missing builder is null, or its message lacks the op or the backend.
-TEST_F(AcceleratorTest, MissingOpBuilderIsTyped) {
+// Fails if the builder of a missing op is null, or its error lacks the op or the backend.
+TEST_F(AcceleratorTest, MissingOpBuilderHasACode) {
   const auto builder = accelerator_.create_op_builder("GDSBuilder");
   ASSERT_NE(builder, nullptr);
   EXPECT_EQ(builder->class_name(), "GDSBuilder");
@@ -248,8 +246,8 @@ TEST_F(AcceleratorTest, MissingOpBuilderIsTyped) {
                "Other is not implemented on mock");
 }
 
-// Fails if the message does not suggest the nearest name for a misspelled op.
-TEST_F(AcceleratorTest, NearestOpBuilderIsNamed) {
+// Fails if the error for a misspelled op does not suggest the nearest name.
+TEST_F(AcceleratorTest, NearestOpBuilderIsSuggested) {
   EXPECT_THAT(accelerator_.create_op_builder("SparseAtnBuilder")->is_compatible().reason,
               testing::HasSubstr("did you mean SparseAttnBuilder?"));
   EXPECT_THAT(accelerator_.create_op_builder("cpu_adam")->is_compatible().reason,
@@ -258,20 +256,21 @@ TEST_F(AcceleratorTest, NearestOpBuilderIsNamed) {
               testing::Not(testing::HasSubstr("did you mean")));
 }
 
-// Fails if a backend does not offer the ops that serve every backend.
-TEST_F(AcceleratorTest, OwnOpsServeEveryBackend) {
+// Fails if a backend does not offer ops that support every backend.
+TEST_F(AcceleratorTest, GenericOpsSupportEveryBackend) {
   EXPECT_EQ(accelerator_.create_op_builder("UtilsBuilder")->name(), "utils");
   EXPECT_THAT(sdk::registered_op_builders("mock"), testing::Contains("UtilsBuilder"));
   EXPECT_THAT(accelerator_.create_op_builder("UtilsBuilder")->sources(),
               testing::ElementsAre(testing::EndsWith("utils/register.cpp")));
 }
 
-// Fails if a backend-specific op hides the generic op without being compatible, does not take
-// precedence when it is, or both are listed.
-TEST_F(AcceleratorTest, OwnOpsOfABackendsName) {
+// Fails if a backend-specific op does not take precedence over the generic op exactly when it is
+// compatible.
+TEST_F(AcceleratorTest, BackendSpecificOps) {
   const Accelerator other(std::make_shared<MockBackend>(mock_traits("cuda")));
   const auto is_cuda = testing::Contains(testing::EndsWith("inference/register_cuda.cpp"));
-  // This op exists only for this backend, so it shows what is compatible on this machine.
+  // This op exists only for this backend, so it tells whether backend-specific ops are compatible
+  // here.
   const bool can = other.create_op_builder("QuantizerBuilder")->is_compatible().compatible;
   const auto sources = other.create_op_builder("DecoderInferenceBuilder")->sources();
   EXPECT_EQ(testing::Matches(is_cuda)(sources), can);
@@ -283,7 +282,7 @@ TEST_F(AcceleratorTest, OwnOpsOfABackendsName) {
   EXPECT_EQ(std::count(names.begin(), names.end(), "DecoderInferenceBuilder"), 1);
 }
 
-// Fails if a registered builder is not found, or another backend finds it.
+// Fails if a registered builder is not found, or is offered to another backend.
 TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
   struct Fake final : sdk::OpBuilder {
     std::string class_name() const override { return "FakeBuilder"; }
@@ -302,8 +301,8 @@ TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
       invalid_argument, "FakeBuilder on mock");
 }
 
-// Fails if the folders do not exist or lack the headers.
-TEST_F(AcceleratorTest, BuildExtensionNamesRealFolders) {
+// Fails if a returned library folder does not exist, or the include folder lacks the headers.
+TEST_F(AcceleratorTest, BuildExtensionReturnsExistingFolders) {
   const auto build = accelerator_.build_extension();
   for (const auto& folder : build.library_dirs)
     EXPECT_EQ(::access(folder.c_str(), R_OK), 0) << folder;
@@ -311,7 +310,7 @@ TEST_F(AcceleratorTest, BuildExtensionNamesRealFolders) {
   EXPECT_FALSE(build.torch_version.empty());
 }
 
-// Fails if the resident set size is not in bytes of this process.
+// Fails if get_rss() does not report this process's resident memory in bytes.
 TEST_F(AcceleratorTest, RssGrowsWithTheProcess) {
   const auto before = accelerator_.get_rss();
   const auto tensor = at::ones({16 << 20}, at::kByte);

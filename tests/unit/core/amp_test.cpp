@@ -17,7 +17,7 @@ namespace {
 using test::mock_traits;
 using test::MockBackend;
 
-// Fails if the scope does not lower the precision, or affects code after it.
+// Fails if autocast does not lower the precision within its scope, or affects code after it.
 TEST(Amp, AutocastLowersAndRestores) {
   const Accelerator accelerator(std::make_shared<MockBackend>(mock_traits("mock")));
   const auto a = at::rand({4, 4});
@@ -34,7 +34,7 @@ TEST(Amp, AutocastLowersAndRestores) {
   EXPECT_ERROR(accelerator.autocast(at::kFloat8_e5m2), unsupported, "float8_e5m2");
 }
 
-// Fails if gradients are not divided, or an infinity or NaN goes undetected.
+// Fails if gradients are not divided by the scale, or an infinity or NaN is not detected.
 TEST(Amp, UnscaleFindsOverflow) {
   GradScaler scaler({.init_scale = 4.0});
   EXPECT_EQ(scaler.scale(at::full({}, 2.0)).item<double>(), 8.0);
@@ -48,14 +48,14 @@ TEST(Amp, UnscaleFindsOverflow) {
   }
 }
 
-// Fails if large but finite float16 gradients count as overflow, as a sum of squares would.
+// Fails if large but finite float16 gradients count as overflow, as they would in a sum of squares.
 TEST(Amp, LargeHalfGradientsAreFinite) {
   GradScaler scaler({.init_scale = 2.0});
   EXPECT_TRUE(scaler.unscale_({at::full({1000}, 60000.0, at::kHalf)}));
 }
 
-// Fails if the scale grows too soon, does not back off, or loses its state.
-TEST(Amp, ScaleFollowsOverflows) {
+// Fails if the scale grows too soon, or does not back off after an overflow.
+TEST(Amp, ScaleGrowsAndBacksOff) {
   GradScaler scaler({.init_scale = 8.0, .growth_interval = 2});
   scaler.update(true);
   EXPECT_EQ(scaler.get_scale(), 8.0);

@@ -41,7 +41,7 @@ class DetectionTest : public testing::Test {
   ScopedEnv strict_{"ANYACCEL_STRICT", nullptr};
 };
 
-// Fails if only a fixed list of names is accepted: any registered name must be valid.
+// Fails if a registered backend cannot be selected by name.
 TEST_F(DetectionTest, NamedBackendWins) {
   add("other", 4, 9999);
   add("mydev", 3, -50);
@@ -51,9 +51,9 @@ TEST_F(DetectionTest, NamedBackendWins) {
   EXPECT_THAT(detection().reason, testing::HasSubstr("DS_ACCELERATOR"));
 }
 
-// Fails if an explicit choice falls back to another accelerator, or the message does not list the
+// Fails if an unknown name falls back to another accelerator, or the error does not list the
 // registered ones.
-TEST_F(DetectionTest, UnknownNameListsWhatIsRegistered) {
+TEST_F(DetectionTest, UnknownNameListsRegisteredBackends) {
   add("mydev", 1);
   const ScopedEnv env("DS_ACCELERATOR", "nosuch");
   EXPECT_ERROR(get_accelerator(), invalid_argument, "\"nosuch\"");
@@ -62,15 +62,14 @@ TEST_F(DetectionTest, UnknownNameListsWhatIsRegistered) {
   EXPECT_THAT(detect().reason, testing::HasSubstr("nosuch"));
 }
 
-// Fails if a named accelerator without devices is used, or its reason is lost.
-TEST_F(DetectionTest, NamedBackendThatCannotRunFailsWithItsReason) {
+// Fails if a named accelerator without devices is used, or the error lacks its reason.
+TEST_F(DetectionTest, NamedBackendWithoutDevicesFails) {
   add("absent", 0, 1, "no card in any slot");
   const ScopedEnv env("DS_ACCELERATOR", "absent");
   EXPECT_ERROR(get_accelerator(), unavailable, "no card in any slot");
 }
 
-// Fails if an installed stack without devices is chosen, or the one with the highest priority is
-// not.
+// Fails if the backend with the highest priority among those with devices is not selected.
 TEST_F(DetectionTest, ChoosesFirstWithDevices) {
   add("installed-only", 0, 9300, "no device");
   add("real", 2, 9200);
@@ -82,8 +81,8 @@ TEST_F(DetectionTest, ChoosesFirstWithDevices) {
   EXPECT_EQ(get_accelerator().name(), "real");
 }
 
-// Fails if one broken backend prevents the use of others.
-TEST_F(DetectionTest, BrokenProbeAndBrokenCreationAreReportedAndSkipped) {
+// Fails if a broken backend prevents the use of others.
+TEST_F(DetectionTest, BrokenBackendsAreReportedAndSkipped) {
   register_backend(
       {.traits = mock_traits("bad-probe", 9500),
        .create = [] { return std::make_shared<MockBackend>(mock_traits("bad-probe")); },
@@ -102,7 +101,7 @@ TEST_F(DetectionTest, BrokenProbeAndBrokenCreationAreReportedAndSkipped) {
   EXPECT_THAT(verdict(detection(), "bad-start").reason, testing::HasSubstr("start blew up"));
 }
 
-// Fails if strict mode accepts a host backend that was not named.
+// Fails if strict mode accepts a host backend that the user did not name.
 TEST_F(DetectionTest, StrictModeForbidsTheHost) {
   add("hosted", 1, 9999);  // its device type is cpu
   const ScopedEnv strict("ANYACCEL_STRICT", "1");
@@ -111,8 +110,8 @@ TEST_F(DetectionTest, StrictModeForbidsTheHost) {
   EXPECT_EQ(get_accelerator().name(), "hosted");
 }
 
-// Fails if a mistyped value of the variable counts as false.
-TEST_F(DetectionTest, StrictModeRefusesNonsense) {
+// Fails if an invalid value of ANYACCEL_STRICT counts as false.
+TEST_F(DetectionTest, StrictModeRejectsInvalidValues) {
   add("hosted", 1, 9999);
   const ScopedEnv strict("ANYACCEL_STRICT", "maybe");
   EXPECT_ERROR(get_accelerator(), invalid_argument, "ANYACCEL_STRICT");
@@ -132,10 +131,10 @@ TEST_F(DetectionTest, SetAcceleratorKeepsEarlierReferences) {
   EXPECT_EQ(&get_accelerator(), &first);
   EXPECT_EQ(detection().accelerator, "first");
   add("other", 3, 1);
-  EXPECT_TRUE(verdict(detection(), "other").available);  // the alternatives are still listed
+  EXPECT_TRUE(verdict(detection(), "other").available);  // other backends are still listed
 }
 
-// Fails if the name is not looked up in the registry.
+// Fails if set_accelerator() does not look up the name in the registry.
 TEST_F(DetectionTest, SetAcceleratorByName) {
   add("named", 2, 1);
   set_accelerator("named");
@@ -144,9 +143,8 @@ TEST_F(DetectionTest, SetAcceleratorByName) {
   EXPECT_ERROR(set_accelerator("nosuch"), invalid_argument, "named");
 }
 
-// Fails if looking up an accelerator by name selects it, creates a second one, or returns one that
-// cannot run.
-TEST_F(DetectionTest, AcceleratorOfANameIsNotChosen) {
+// Fails if looking up an accelerator by name selects it, or creates it twice.
+TEST_F(DetectionTest, LookupByNameDoesNotSelect) {
   add("first", 1, 9999);
   add("second", 2);
   add("absent", 0, -1, "no such card");
@@ -161,7 +159,7 @@ TEST_F(DetectionTest, AcceleratorOfANameIsNotChosen) {
   EXPECT_ERROR(accelerator_of("nosuch"), invalid_argument, "\"nosuch\"");
 }
 
-// Fails if a backend that requests the accelerator during its creation recurses endlessly.
+// Fails if a backend that calls get_accelerator() while it is created causes infinite recursion.
 TEST_F(DetectionTest, RecursionIsAnError) {
   register_backend({.traits = mock_traits("recursive", 9999),
                     .create = []() -> std::shared_ptr<sdk::Backend> {
@@ -177,7 +175,7 @@ TEST_F(DetectionTest, RecursionIsAnError) {
   EXPECT_THAT(verdict(detection(), "recursive").reason, testing::HasSubstr("being created"));
 }
 
-// Fails if two concurrent first calls create two accelerators.
+// Fails if concurrent first calls create more than one accelerator.
 TEST_F(DetectionTest, FirstCallsFromManyThreadsAgree) {
   add("only", 1, 9999);
   std::vector<Accelerator*> seen(8);
@@ -187,7 +185,8 @@ TEST_F(DetectionTest, FirstCallsFromManyThreadsAgree) {
   for (auto* one : seen) EXPECT_EQ(one, seen[0]);
 }
 
-// Fails if start variables overwrite the user's values, or are not set.
+// Fails if an environment variable in the traits' start_environment is not set, or overwrites the
+// user's value.
 TEST_F(DetectionTest, StartEnvironmentKeepsTheUsersValues) {
   const ScopedEnv mine("ANYACCEL_TEST_KEPT", "mine");
   const ScopedEnv unset("ANYACCEL_TEST_NEW", nullptr);

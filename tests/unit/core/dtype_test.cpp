@@ -7,7 +7,7 @@
 namespace anyaccel {
 namespace {
 
-// Fails if a name is read as a different type, or an invalid name is accepted.
+// Fails if a name is parsed as a different dtype, or an invalid name is accepted.
 TEST(Dtype, Parse) {
   for (const auto* text : {"fp16", "float16", "half"}) EXPECT_EQ(parse_dtype(text), c10::kHalf);
   EXPECT_EQ(parse_dtype("bf16"), c10::kBFloat16);
@@ -17,8 +17,8 @@ TEST(Dtype, Parse) {
   EXPECT_ERROR(parse_dtype(""), invalid_argument, "fp32");
 }
 
-// Fails if a type is missing, has a different name than in Python, or does not round-trip.
-TEST(Dtype, NamesArePythons) {
+// Fails if a dtype's name differs from Python's, or does not round-trip.
+TEST(Dtype, NamesMatchPython) {
   EXPECT_STREQ(dtype_name(c10::kHalf), "float16");
   EXPECT_STREQ(dtype_name(c10::kLong), "int64");
   EXPECT_STREQ(dtype_name(c10::kFloat8_e4m3fn), "float8_e4m3fn");
@@ -26,9 +26,8 @@ TEST(Dtype, NamesArePythons) {
     EXPECT_EQ(parse_dtype(dtype_name(type)), type);
 }
 
-// Fails if half precision without hardware support counts as supported, or computable bf16 does
-// not.
-TEST(Dtype, SupportFollowsTheTable) {
+// Fails if fp16 counts as supported although it is not fast, or computable bf16 does not.
+TEST(Dtype, SupportFollowsDtypeTable) {
   struct Slow : test::MockBackend {
     using MockBackend::MockBackend;
     DtypeSupport dtype_support(DeviceIndex, c10::ScalarType) const override {

@@ -33,8 +33,8 @@ class GraphTest : public testing::Test {
   Accelerator accelerator_{std::make_shared<test::MockBackend>(traits())};
 };
 
-// Fails if calls in a wrong order reach the backend.
-TEST_F(GraphTest, OrderIsChecked) {
+// Fails if a call in the wrong state reaches the backend.
+TEST_F(GraphTest, StateIsChecked) {
   EXPECT_ERROR(accelerator_.replay_graph(graph_), invalid_state, "nothing was captured");
   EXPECT_ERROR(graph_.capture_end(), invalid_state, "no capture");
   EXPECT_ERROR(graph_.pool(), invalid_state, "pool");
@@ -48,8 +48,8 @@ TEST_F(GraphTest, OrderIsChecked) {
   EXPECT_ERROR(graph_.pool(), unsupported, "pool");
 }
 
-// Fails if a null graph, or an accelerator without a backend, crashes.
-TEST_F(GraphTest, NothingIsRefused) {
+// Fails if a null graph or backend is accepted.
+TEST_F(GraphTest, NullIsRejected) {
   EXPECT_ERROR(Graph(nullptr), invalid_argument, "create_graph()");
   EXPECT_ERROR(Accelerator(nullptr), invalid_argument, "no backend");
 }
@@ -65,8 +65,9 @@ TEST_F(GraphTest, ExceptionAbandonsTheCapture) {
   EXPECT_EQ(impl_->log, "begin reset ");
 }
 
-// Fails if a destructor swallows the error of a rejected op, or the graph keeps partial work.
-TEST_F(GraphTest, RefusalSurfacesAndEmptiesTheGraph) {
+// Fails if the guard's destructor swallows the error of an unsupported op, or the graph keeps
+// partial work.
+TEST_F(GraphTest, FailedCaptureThrowsAndEmptiesTheGraph) {
   impl_->fail_end = true;
   const auto scope = [&] { const auto capture = accelerator_.capture_to_graph(graph_); };
   EXPECT_ERROR(scope(), unsupported, "nonzero");
@@ -74,8 +75,8 @@ TEST_F(GraphTest, RefusalSurfacesAndEmptiesTheGraph) {
   EXPECT_ERROR(graph_.replay(), invalid_state, "nothing was captured");
 }
 
-// Fails if cancel() keeps the work, or the guard ends the capture a second time.
-TEST_F(GraphTest, CancelForgets) {
+// Fails if cancel() does not discard the captured work.
+TEST_F(GraphTest, CancelDiscardsTheCapture) {
   {
     auto capture = accelerator_.capture_to_graph(graph_);
     capture.cancel();
@@ -83,8 +84,8 @@ TEST_F(GraphTest, CancelForgets) {
   EXPECT_EQ(graph_.state(), Graph::State::empty);
 }
 
-// Fails if a second capture keeps the first one's work.
-TEST_F(GraphTest, CapturesAnew) {
+// Fails if a second capture keeps work of the first one.
+TEST_F(GraphTest, SecondCaptureReplacesTheFirst) {
   { const auto capture = accelerator_.capture_to_graph(graph_); }
   { const auto capture = accelerator_.capture_to_graph(graph_); }
   EXPECT_EQ(impl_->log, "begin end reset begin end ");

@@ -31,7 +31,7 @@ const std::string kDescriptor = ANYACCEL_BUILD_DIR "/lib/libfake_descriptor.so";
 const std::string kWithout = ANYACCEL_BUILD_DIR "/lib/libfake_without_descriptor.so";
 constexpr const char* kName = "fakecard";
 
-/// One folder of plugins. Each test runs in its own process.
+/// Tests with one folder of plugins. Each test runs in its own process.
 class PluginsTest : public testing::Test {
  protected:
   test::PluginFolder folder;
@@ -67,7 +67,7 @@ TEST_F(PluginsTest, NamedPluginIsChosen) {
   EXPECT_EQ(get_accelerator().create_op_builder("FakeBuilder")->name(), "fake");
 }
 
-// Fails if detection ignores a plugin that has devices, or uses only its text file.
+// Fails if detection ignores a plugin with devices, or does not call its probe.
 TEST_F(PluginsTest, DetectionChoosesIt) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", "probe");
@@ -76,7 +76,7 @@ TEST_F(PluginsTest, DetectionChoosesIt) {
   EXPECT_THAT(detection().reason, HasSubstr("counted by the plugin"));
 }
 
-// Fails if a plugin's library is opened although it is not needed.
+// Fails if the library of a plugin that is not needed is opened.
 TEST_F(PluginsTest, StaysClosedWhileNotNeeded) {
   folder.add(kName, kPlugin, "probe_count = 0\n");
   EXPECT_EQ(detect().accelerator.empty(), false);
@@ -91,7 +91,7 @@ TEST_F(PluginsTest, StaysClosedWhenAnotherIsNamed) {
   EXPECT_EQ(get_accelerator().name(), "cpu");
   EXPECT_FALSE(opened());
   EXPECT_THAT(verdict(detection()).reason, HasSubstr("DS_ACCELERATOR is cpu"));
-  // Selecting it by name opens it.
+  // Selecting the plugin by name opens it.
   set_accelerator(kName);
   EXPECT_EQ(get_accelerator().name(), kName);
   EXPECT_TRUE(opened());
@@ -104,7 +104,7 @@ struct Broken {
 
 class BrokenPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
 
-// Fails if a failing plugin ends the process, is skipped silently, or its reason is lost.
+// Fails if a broken plugin ends the process, or its reason is not reported.
 TEST_P(BrokenPlugin, IsReportedAndSkipped) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", GetParam().told);
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"twice", "already registered"},
                     Broken{"create", "thrown by the backend's constructor"}));
 
-// Fails if a plugin's probe can end the process.
+// Fails if an exception in a plugin's probe ends the process.
 TEST_F(PluginsTest, ThrowingProbe) {
   folder.add(kName, kPlugin);
   const ScopedEnv told("FAKE_PLUGIN", "throwing probe");
@@ -141,14 +141,14 @@ TEST_F(PluginsTest, ThrowingProbe) {
   EXPECT_THAT(verdict(detection()).reason, HasSubstr("not a std::exception"));
 }
 
-bool runs(pid_t process) {
+bool is_running(pid_t process) {
   const auto stat = try_read_file("/proc/" + std::to_string(process) + "/stat");
   return stat && stat->find(") Z ") == stat->npos;
 }
 
-// Fails if a daemon that the plugin starts in its own session delays the verdict, hides the
-// plugin's reason, or survives.
-TEST_F(PluginsTest, DaemonsOfARefusedPluginEnd) {
+// Fails if a daemon that a rejected plugin starts in its own session survives, or delays the
+// verdict.
+TEST_F(PluginsTest, DaemonsOfARejectedPluginAreKilled) {
   const auto begin = std::chrono::steady_clock::now();
   const struct {
     const char* told;
@@ -166,14 +166,13 @@ TEST_F(PluginsTest, DaemonsOfARefusedPluginEnd) {
     EXPECT_ERROR(get_accelerator(), unavailable, one.reason);
     const auto daemon = std::atoi(read_file(file).c_str());
     ASSERT_GT(daemon, 1);
-    EXPECT_FALSE(runs(daemon)) << one.told;
+    EXPECT_FALSE(is_running(daemon)) << one.told;
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(25));
 }
 
-// Fails if a plugin with endless output exhausts this process's memory, or delays it until the time
-// limit.
-TEST_F(PluginsTest, EndlessOutputIsRefused) {
+// Fails if a plugin with endless output exhausts this process's memory.
+TEST_F(PluginsTest, EndlessOutputIsRejected) {
   folder.add(kName, kPlugin);
   const ScopedEnv told("FAKE_PLUGIN", "endless");
   const ScopedEnv named("DS_ACCELERATOR", kName);
@@ -184,9 +183,8 @@ TEST_F(PluginsTest, EndlessOutputIsRefused) {
 
 class HangingPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
 
-// Fails if a plugin's code may run forever, in its trial or in this process, or is waited for
-// repeatedly.
-TEST_P(HangingPlugin, IsBounded) {
+// Fails if a plugin's code is not stopped at the time limit, in its trial or in this process.
+TEST_P(HangingPlugin, IsStopped) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv seconds("ANYACCEL_PLUGIN_TIMEOUT", "3");
   const ScopedEnv program("FAKE_PLUGIN_PROGRAM", std::to_string(::getpid()).c_str());
@@ -208,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"hanging create",
                            "the create function of the plugin fakecard took longer than 3 s"}));
 
-// Fails if a probe that ends its process ends this process.
+// Fails if a probe that ends its own process ends this process.
 TEST_F(PluginsTest, CrashingProbe) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", "crashing probe");
@@ -224,9 +222,9 @@ class WrongDescriptor : public PluginsTest, public testing::WithParamInterface<B
   ScopedEnv sanitizer_{"FAKE_SANITIZER", std::to_string(ANYACCEL_SANITIZER_KIND).c_str()};
 };
 
-// Fails if a library with a mismatched descriptor is trusted: the text file may belong to another
-// library.
-TEST_P(WrongDescriptor, IsRefused) {
+// Fails if a library whose descriptor does not match is accepted. The text file may belong to
+// another library.
+TEST_P(WrongDescriptor, IsRejected) {
   folder.add(kName, kDescriptor);
   const ScopedEnv told("FAKE_DESCRIPTOR", GetParam().told);
   const ScopedEnv named("DS_ACCELERATOR", kName);
@@ -254,7 +252,7 @@ TEST_F(PluginsTest, LibraryWithoutDescriptor) {
   EXPECT_ERROR(get_accelerator(), unavailable, "has no symbol anyaccel_plugin_descriptor");
 }
 
-// Fails if one of two plugins with the same name is chosen at random, or silently.
+// Fails if the second of two plugins with the same name is not rejected.
 TEST_F(PluginsTest, DuplicateNames) {
   const test::PluginFolder second;
   folder.add(kName, kPlugin);
@@ -268,16 +266,16 @@ TEST_F(PluginsTest, DuplicateNames) {
   EXPECT_THAT(all[1].reason, HasSubstr("is already used by " + all[0].path));
 }
 
-// Fails if the reason for refusing a plugin by its text file is lost when the plugin is named.
-TEST_F(PluginsTest, RefusedByItsTextFile) {
+// Fails if the error for a named plugin lacks the reason why its text file was rejected.
+TEST_F(PluginsTest, RejectedByItsTextFile) {
   folder.add(kName, kPlugin, "libtorch = 2.99.0\n");
   const ScopedEnv named("DS_ACCELERATOR", kName);
   EXPECT_ERROR(get_accelerator(), unavailable, "LibTorch 2.99.0");
   EXPECT_FALSE(opened());
 }
 
-// Fails if the error for a named plugin does not mention the untrusted folder that contains it.
-TEST_F(PluginsTest, RefusedFolder) {
+// Fails if the error for a named plugin does not mention its untrusted folder.
+TEST_F(PluginsTest, UntrustedFolder) {
   folder.add(kName, kPlugin);
   ::chmod(folder.path().c_str(), 0777);
   const ScopedEnv named("DS_ACCELERATOR", kName);
@@ -295,7 +293,8 @@ TEST_F(PluginsTest, AddedFolder) {
   EXPECT_EQ(plugins().size(), 1U);
 }
 
-// Fails if several threads open plugins concurrently: TSan and a duplicate registration reveal it.
+// Fails if several threads open plugins at the same time. The thread sanitizer or a duplicate
+// registration reveals it.
 TEST_F(PluginsTest, ManyThreads) {
   folder.add(kName, kPlugin);
   std::vector<std::thread> threads;
@@ -304,7 +303,7 @@ TEST_F(PluginsTest, ManyThreads) {
   EXPECT_EQ(plugin().state, PluginState::loaded);
 }
 
-// Fails if a plugin can take the name of one of torch's device types.
+// Fails if a plugin can use the name of one of torch's device types.
 TEST_F(PluginsTest, TorchTypesAreReserved) {
   for (int i = 0; i < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++i) {
     const auto type = static_cast<c10::DeviceType>(i);
@@ -314,9 +313,9 @@ TEST_F(PluginsTest, TorchTypesAreReserved) {
   }
 }
 
-// Fails if processes that a trial leaves behind survive, its stage is not named, or it reads this
-// program's standard input.
-TEST(PluginTrial, EndsWhatItLeaves) {
+// Fails if processes that a trial started survive it, or the trial can read this program's standard
+// input.
+TEST(PluginTrial, ChildProcessesAreKilled) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const auto work = [&] {
@@ -342,12 +341,12 @@ TEST(PluginTrial, EndsWhatItLeaves) {
               HasSubstr("the second stage took longer than 10 s in a trial"));
   pid_t all[4];
   ASSERT_EQ(::read(ends[0], all, sizeof all), static_cast<ssize_t>(sizeof all));
-  for (const pid_t one : all) EXPECT_FALSE(runs(one));
+  for (const pid_t one : all) EXPECT_FALSE(is_running(one));
   ::close(ends[0]);
   ::close(ends[1]);
 }
 
-// Fails if a trial outlives its program.
+// Fails if a trial outlives the program that started it.
 TEST(PluginTrial, EndsWithItsProgram) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -366,15 +365,15 @@ TEST(PluginTrial, EndsWithItsProgram) {
   ASSERT_EQ(::read(ends[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
   ::kill(program, SIGKILL);
   ::waitpid(program, nullptr, 0);
-  for (int i = 0; i < 500 && runs(worker); ++i)
+  for (int i = 0; i < 500 && is_running(worker); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_FALSE(runs(worker));
+  EXPECT_FALSE(is_running(worker));
   ::close(ends[0]);
   ::close(ends[1]);
 }
 
-// Fails if a hung child is waited for, or its last output is not reported.
-TEST(PluginTrial, EndsWhatHangs) {
+// Fails if a trial is not stopped at its time limit, or its last output is not reported.
+TEST(PluginTrial, HungTrialIsStopped) {
   EXPECT_EQ(run_in_trial([] {}, 30), "");
   EXPECT_THAT(run_in_trial([] { ::pause(); }, 0.2), HasSubstr("longer than"));
   EXPECT_EQ(run_in_trial([] { throw std::runtime_error("no"); }, 30), "no");

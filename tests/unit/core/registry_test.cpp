@@ -24,7 +24,7 @@ BackendEntry entry(const std::string& name, int priority, int devices) {
               }};
 }
 
-// Fails if backends are not ordered by priority, highest first.
+// Fails if backends are not listed in descending order of priority.
 TEST(Registry, ListsByPriority) {
   register_backend(entry("low", 5000, 1));
   register_backend(entry("high", 6000, 1));
@@ -34,8 +34,8 @@ TEST(Registry, ListsByPriority) {
   EXPECT_EQ(names[1], "low");
 }
 
-// Fails if a second entry silently replaces the first.
-TEST(Registry, RefusesDuplicateAndEmptyEntries) {
+// Fails if a duplicate or incomplete entry is accepted.
+TEST(Registry, RejectsDuplicateAndEmptyEntries) {
   register_backend(entry("twin", 0, 1));
   EXPECT_ERROR(register_backend(entry("twin", 0, 1)), invalid_argument, "got twin");
   EXPECT_ERROR(register_backend(entry("", 0, 1)), invalid_argument, "name");
@@ -43,8 +43,8 @@ TEST(Registry, RefusesDuplicateAndEmptyEntries) {
                "create");
 }
 
-// Fails if a lookup by name returns the wrong traits or factory, or null for an unknown name.
-TEST(Registry, GivesEntries) {
+// Fails if a lookup by name returns the wrong entry, or does not throw for an unknown name.
+TEST(Registry, FindsEntriesByName) {
   register_backend(entry("lower", 0, 1));
   const auto found = registered_backend("lower");
   EXPECT_EQ(found.traits.name, "lower");
@@ -52,9 +52,9 @@ TEST(Registry, GivesEntries) {
   EXPECT_ERROR(registered_backend("no such one"), invalid_argument, "lower");
 }
 
-// Fails if a finder runs before the first query, runs twice, cannot query the registry itself, or
-// hides another one by failing.
-TEST(Registry, LooksForMoreWhenAsked) {
+// Fails if finders do not run exactly once, at the first query, or a failing one prevents others
+// from running.
+TEST(Registry, RunsFindersAtTheFirstQuery) {
   static int calls = 0;
   add_backend_finder([] { throw std::runtime_error("found nothing"); });
   add_backend_finder([] {
@@ -71,7 +71,7 @@ TEST(Registry, LooksForMoreWhenAsked) {
   EXPECT_EQ(calls, 1);
 }
 
-// Fails if the registry's list is not guarded: entries are lost or doubled, or TSan finds a race.
+// Fails if concurrent registrations are lost or duplicated, or race under the thread sanitizer.
 TEST(Registry, RegistersFromManyThreads) {
   constexpr int kThreads = 8;
   constexpr int kEach = 20;
@@ -80,7 +80,7 @@ TEST(Registry, RegistersFromManyThreads) {
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
       for (int i = 0; i < kEach; ++i) {
-        // All threads register every second name; exactly one may succeed.
+        // All threads try to register the even-numbered names. Only one may succeed for each name.
         const bool shared = i % 2 == 0;
         try {
           register_backend(

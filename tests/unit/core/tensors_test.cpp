@@ -20,7 +20,7 @@ class TensorsTest : public testing::Test {
   Accelerator accelerator_{std::make_shared<MockBackend>(mock_traits("mock"), 1)};
 };
 
-// Fails if a dtype is wrong, or 64-bit values are converted to double.
+// Fails if a dtype is wrong, or 64-bit integers lose precision.
 TEST_F(TensorsTest, ValuesAndTypes) {
   EXPECT_EQ(accelerator_.BFloat16Tensor({1.5}).scalar_type(), at::kBFloat16);
   EXPECT_EQ(accelerator_.HalfTensor({1.5}).scalar_type(), at::kHalf);
@@ -33,15 +33,15 @@ TEST_F(TensorsTest, ValuesAndTypes) {
   EXPECT_EQ(accelerator_.LongTensor({}).numel(), 0);
 }
 
-// Fails if the values are not copied: the tensor must outlive them.
-TEST_F(TensorsTest, OwnsItsValues) {
+// Fails if the values are not copied. The tensor must outlive them.
+TEST_F(TensorsTest, CopiesItsValues) {
   std::vector<double> values{1, 2};
   const auto tensor = accelerator_.DoubleTensor(values);
   values[0] = 9;
   EXPECT_EQ(tensor[0].item<double>(), 1);
 }
 
-// Fails if a device without double precision creates double tensors.
+// Fails if double tensors can be created on a device without fp64.
 TEST_F(TensorsTest, NoDoublesWithoutFp64) {
   auto traits = mock_traits("single");
   traits.fp64 = false;
@@ -50,7 +50,7 @@ TEST_F(TensorsTest, NoDoublesWithoutFp64) {
   EXPECT_ERROR(accelerator.DoubleTensor({1.0}), unsupported, "double");
 }
 
-// Fails if pinning copies although nothing needs pinning, or changes values or shape.
+// Fails if pinning copies although the device needs no pinned memory, or changes values or shape.
 TEST_F(TensorsTest, PinningOnTheHost) {
   const auto tensor = at::arange(6).reshape({2, 3});
   EXPECT_EQ(accelerator_.pin_memory(tensor).data_ptr(), tensor.data_ptr());
@@ -68,7 +68,7 @@ TEST_F(TensorsTest, PinningOnTheHost) {
   EXPECT_ERROR(accelerator_.register_host_memory(nullptr, 4), invalid_argument, "null");
 }
 
-/// A backend that pins with its own allocator, which torch does not know.
+/// A backend that pins memory with its own allocator, which torch does not know.
 struct PinningBackend : MockBackend {
   using MockBackend::MockBackend;
   static void release(void* data) { std::free(data); }
@@ -88,9 +88,8 @@ struct PinningBackend : MockBackend {
   }
 };
 
-// Fails if memory of a backend's own allocator does not count as pinned and is copied again, or
-// other memory counts as pinned.
-TEST(PinningTest, ABackendsOwnAllocator) {
+// Fails if memory from the backend's allocator does not count as pinned, or other memory does.
+TEST(PinningTest, AllocatorOfTheBackend) {
   Accelerator accelerator(std::make_shared<PinningBackend>(mock_traits("pinning"), 1));
   const auto plain = at::arange(6);
   const auto pinned = accelerator.pin_memory(plain);
@@ -102,8 +101,7 @@ TEST(PinningTest, ABackendsOwnAllocator) {
   EXPECT_FALSE(accelerator.is_pinned(accelerator.unpin_memory(pinned)));
 }
 
-// Fails if a state of a different shape is accepted, or restoring a valid one does not repeat the
-// numbers.
+// Fails if restoring a state does not repeat the random numbers, or an invalid state is accepted.
 TEST_F(TensorsTest, RandomStates) {
   accelerator_.manual_seed(7);
   EXPECT_EQ(accelerator_.initial_seed(), 7U);
@@ -124,7 +122,7 @@ TEST_F(TensorsTest, RandomStates) {
                "does not fit");
 }
 
-// Fails if Random seeds only the host, or forgets its seed.
+// Fails if Random does not seed the accelerator, or does not return its seed.
 TEST_F(TensorsTest, RandomFacade) {
   auto random = accelerator_.random();
   random.manual_seed(11);

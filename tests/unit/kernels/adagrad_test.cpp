@@ -19,7 +19,7 @@ Case random_case(Random& random) {
   Case out{{-static_cast<float>(std::pow(10.0, random.between(-6, 0))),
             random.once_in(8) ? 0
             : random.once_in(20)
-                ? (random.once_in(2) ? 1e-40F : 3e38F)  // infinite or subnormal reciprocal
+                ? (random.once_in(2) ? 1e-40F : 3e38F)  // the reciprocal is infinite or subnormal
                 : static_cast<float>(std::pow(10.0, random.between(-12, -3))),
             random.once_in(3) ? 0 : static_cast<float>(std::pow(10.0, random.between(-5, -1)))},
            Array(param, n, random.offset()),
@@ -51,7 +51,7 @@ void run(Isa isa, Case& of, std::int64_t begin, std::int64_t end) {
                  begin, end);
 }
 
-/// The formulas of kernels.h in float, one operation at a time.
+/// The formulas of adagrad.h in float, one operation at a time.
 void float_step(Case& of) {
   const AdagradConstants& c = of.constants;
   for (std::int64_t i = 0; i < of.params.size(); ++i) {
@@ -66,9 +66,9 @@ void float_step(Case& of) {
   }
 }
 
-// Fails if an instruction set rounds differently, a tail uses a different code path, a store
-// exceeds the end, or a NaN is lost. 10 000 cases with all types, lengths and alignments.
-TEST(CpuAdagrad, EachInstructionSetHasTheBitsOfPlainFloat) {
+// Fails if a result is not bitwise equal to plain float arithmetic, or a write is out of bounds.
+// The 10,000 random cases cover every type, many lengths and alignments, and special values.
+TEST(CpuAdagrad, EveryInstructionSetMatchesPlainFloat) {
   Random random(5);
   for (int round = 0; round < 10000; ++round) {
     const Case before = random_case(random);
@@ -86,8 +86,8 @@ TEST(CpuAdagrad, EachInstructionSetHasTheBitsOfPlainFloat) {
   }
 }
 
-// Fails if a formula is wrong, or the error exceeds the stated bound.
-TEST(CpuAdagrad, StaysWithinTheStatedErrorOfDouble) {
+// Fails if a formula is wrong, or the rounding error exceeds its bound.
+TEST(CpuAdagrad, StaysWithinErrorBoundOfDouble) {
   constexpr double u = 0x1p-24;
   Random random(6);
   for (int round = 0; round < 1500; ++round) {
@@ -103,15 +103,15 @@ TEST(CpuAdagrad, StaysWithinTheStatedErrorOfDouble) {
       if (!(std::abs(p) < 1e4) || !(g_size < 1e4) || !(s < 1e4)) continue;
       const double divisor = std::sqrt(s) + before.constants.eps;
       if (divisor < 1e-18)
-        continue;  // the square of the gradient underflows; the other test compares the bits
+        continue;  // the square of the gradient underflows; the bitwise test covers this case
       const double update = -static_cast<double>(before.constants.minus_lr) * g / divisor;
       const double size =
           std::abs(static_cast<double>(before.constants.minus_lr)) * g_size / divisor;
       const auto rounding = [](double value, Element element) {
         return element == Element::f32 ? 0 : spacing(value, element) * 0.5000001;
       };
-      // If the terms of a gradient cancel, the error of its square exceeds a few units in the last
-      // place.
+      // If the terms of a gradient cancel, the relative error of its square exceeds a few units in
+      // the last place, so the bound uses the size of the terms.
       const double s_error = 8 * u * (before.state.get(i) + g_size * g_size) + 0x1p-148;
       const double root_error = s > s_error ? s_error / std::sqrt(s) : std::sqrt(s_error);
       ASSERT_NEAR(after.params.get(i), p - update,

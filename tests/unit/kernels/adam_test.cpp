@@ -25,7 +25,7 @@ Case random_case(Random& random, bool specials) {
   options.beta2 = random.once_in(8) ? 0 : random.between(0.9, 0.99999);
   options.eps = random.once_in(8) ? 0 : std::pow(10.0, random.between(-12, -3));
   if (random.once_in(20))
-    options.eps = random.once_in(2) ? 1e-40 : 3e38;  // infinite or subnormal reciprocal
+    options.eps = random.once_in(2) ? 1e-40 : 3e38;  // the reciprocal is infinite or subnormal
   options.weight_decay = random.once_in(3) ? 0 : std::pow(10.0, random.between(-5, -1));
   options.bias_correction = !random.once_in(4);
   options.decoupled = random.once_in(2);
@@ -51,7 +51,7 @@ Case random_case(Random& random, bool specials) {
   return out;
 }
 
-/// The formulas of kernels.h in double, with the stated error bounds.
+/// The formulas of adam.h in double precision, with error bounds for a computation in float.
 struct Exact {
   double params, params_error, exp_avg, exp_avg_error, exp_avg_sq, exp_avg_sq_error;
 };
@@ -74,7 +74,7 @@ Exact exact_step(const Case& arguments, std::int64_t i) {
   const double v_size = old_v + (1 - o.beta2) * g_size * g_size;
   const double root = std::sqrt(v);
   const double divisor = root / std::sqrt(bias2) + o.eps;
-  // Largest error of the square root if v is off by 8 u.
+  // Largest error of the square root if v has an error of 8 u.
   const double v_error = 8 * u * v_size + 0x1p-149;
   const double root_error = v > v_error ? v_error / root : std::sqrt(v_error);
   const double scale = o.lr / bias1;
@@ -95,7 +95,7 @@ Exact exact_step(const Case& arguments, std::int64_t i) {
           .exp_avg_sq_error = v_error + round_error(v, arguments.exp_avg.element()) + 0x1p-148};
 }
 
-/// The same formulas in float, one operation at a time. Every instruction set must give the same
+/// The same formulas in float, one operation at a time. Every instruction set must produce the same
 /// bits.
 void float_step(const AdamConstants& c, Case& of) {
   for (std::int64_t i = 0, n = of.params.size(); i < n; ++i) {
@@ -126,8 +126,9 @@ void expect_same(const Case& a, const Case& b, const std::string& what) {
         << b.exp_avg_sq.get(i);
 }
 
-// Fails if a formula, constant, sign or conversion is wrong, or the error exceeds the stated bound.
-TEST(CpuAdam, StaysWithinTheStatedErrorOfDouble) {
+// Fails if a formula, constant, sign or conversion is wrong, or the rounding error exceeds its
+// bound.
+TEST(CpuAdam, StaysWithinErrorBoundOfDouble) {
   Random random(1);
   for (int round = 0; round < 1500; ++round) {
     const Case before = random_case(random, false);
@@ -151,10 +152,9 @@ TEST(CpuAdam, StaysWithinTheStatedErrorOfDouble) {
   }
 }
 
-// Fails if an instruction set rounds differently, a tail uses a different code path, a store
-// exceeds the end, or a NaN or infinity is lost. 10 000 cases with all types, lengths and
-// alignments.
-TEST(CpuAdam, EachInstructionSetHasTheBitsOfPlainFloat) {
+// Fails if a result is not bitwise equal to plain float arithmetic, or a write is out of bounds.
+// The 10,000 random cases cover every type, many lengths and alignments, and special values.
+TEST(CpuAdam, EveryInstructionSetMatchesPlainFloat) {
   Random random(2);
   for (int round = 0; round < 10000; ++round) {
     const Case before = random_case(random, true);
@@ -174,14 +174,14 @@ TEST(CpuAdam, EachInstructionSetHasTheBitsOfPlainFloat) {
   }
 }
 
-// Fails if the reciprocal of any of the 2^23 fractions is not correctly rounded, at either end of
-// its range or between.
-TEST(CpuAdam, ReciprocalOfEachFractionIsTheRoundedOne) {
+// Fails if the reciprocal of any of the 2^23 significands is not correctly rounded. Checks a small,
+// a medium and a large exponent.
+TEST(CpuAdam, ReciprocalsAreCorrectlyRounded) {
   constexpr std::int64_t n = 1 << 23;
   std::vector<float> p(n), g(n, 0.0F), m(n), v(n);
   for (const Isa isa : sets()) {
     for (const int exponent : {-62, 0, 60}) {
-      // The square root of a square is the number itself or a neighbor, so all fractions occur.
+      // The square root of d * d is d or an adjacent float, so nearly all significands occur.
       for (std::int64_t i = 0; i < n; ++i) {
         const auto d = std::bit_cast<float>(static_cast<std::uint32_t>(127 + exponent) << 23 |
                                             static_cast<std::uint32_t>(i));
@@ -199,8 +199,8 @@ TEST(CpuAdam, ReciprocalOfEachFractionIsTheRoundedOne) {
   }
 }
 
-// Fails if the faster division is used outside its range.
-TEST(CpuAdam, HugeEpsIsDividedBy) {
+// Fails if the update multiplies by a subnormal reciprocal instead of dividing.
+TEST(CpuAdam, DividesByHugeEps) {
   for (const Isa isa : sets()) {
     Case one{{.lr = 1, .eps = 2e38},     1,
              Array(Element::f32, 16, 0), Array(Element::f32, 16, 0),
@@ -216,7 +216,7 @@ TEST(CpuAdam, HugeEpsIsDividedBy) {
   }
 }
 
-// Fails if rollback does not undo the step, with either kind of decay.
+// Fails if rollback does not undo a step, with coupled or decoupled weight decay.
 TEST(CpuAdam, RollbackUndoesAStep) {
   Random random(3);
   for (int round = 0; round < 200; ++round) {
@@ -243,8 +243,9 @@ TEST(CpuAdam, RollbackUndoesAStep) {
   }
 }
 
-// Fails if a parameter that cannot be restored stays NaN or infinite: DeepSpeed sets it to 0.
-TEST(CpuAdam, RollbackMakesWhatIsNotFiniteZero) {
+// Fails if a parameter that cannot be restored stays NaN or infinite. Like DeepSpeed, rollback sets
+// it to 0.
+TEST(CpuAdam, RollbackZeroesNonFiniteParameters) {
   for (const Isa isa : sets()) {
     Case one{{},
              1,

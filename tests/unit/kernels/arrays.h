@@ -1,4 +1,4 @@
-// Arrays for tests of kernels: any element type and alignment, with guards at both ends.
+// Arrays of any element type and alignment for kernel tests, with guard bytes at both ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ namespace op_tests {
 using anyaccel::ops::Element;
 using anyaccel::ops::Isa;
 
-/// Number of fraction bits, and the exponent of the smallest normal number.
+/// A floating-point type: number of fraction bits, exponent of the smallest normal number, and
+/// largest finite number.
 struct Format {
   int fraction;
   int lowest;
@@ -35,7 +36,8 @@ inline Format format_of(Element element) {
   return {23, -126, std::numeric_limits<float>::max()};
 }
 
-/// Rounds to the nearest number of the type, ties to even. Written for clarity, in double.
+/// Rounds to the nearest number of the type, with ties to even. A reference implementation in
+/// double precision.
 inline double rounded(double value, Element element) {
   if (value == 0 || !std::isfinite(value)) return value;
   const Format format = format_of(element);
@@ -46,7 +48,8 @@ inline double rounded(double value, Element element) {
              : near;
 }
 
-/// Distance to the next number of the type, at least that between subnormal numbers.
+/// Distance from `value` to the next representable number of the type. In the subnormal range, this
+/// is the smallest subnormal number.
 inline double spacing(double value, Element element) {
   const Format format = format_of(element);
   const int exponent = value == 0 || !std::isfinite(value)
@@ -101,7 +104,7 @@ class Array {
     std::memcpy(&out, memory_.data() + (offset_ + static_cast<std::size_t>(i)) * width(), width());
     return out;
   }
-  /// Compares bits. Two NaNs count as equal, because processors produce different ones.
+  /// Compares bits. Two NaNs are considered equal, because their bits depend on the processor.
   bool same(std::int64_t i, const Array& other) const {
     return bits(i) == other.bits(i) || (std::isnan(get(i)) && std::isnan(other.get(i)));
   }
@@ -138,11 +141,11 @@ class Random {
   }
   bool once_in(int n) { return whole(1, n) == 1; }
   std::size_t offset() { return static_cast<std::size_t>(whole(0, 15)); }
-  /// Mostly short, where vectors and tails meet; up to 5000.
+  /// Usually at most 130 elements, which tests vectors and tails; otherwise up to 5000.
   std::int64_t length() { return once_in(5) ? whole(0, 5000) : whole(0, 130); }
   Element element() { return static_cast<Element>(whole(0, 2)); }
   Element beside(Element params) { return once_in(2) ? Element::f32 : params; }
-  /// A number of either sign and of widely varying magnitude.
+  /// A positive or negative number with a magnitude from 10^low to 10^high.
   double value(double low = -8, double high = 2) {
     return (once_in(2) ? 1 : -1) * std::pow(10.0, between(low, high));
   }
@@ -159,7 +162,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-/// Instruction sets of this machine. The first is scalar, with which the others are compared.
+/// Instruction sets that this machine supports. The first is scalar, the reference for the others.
 inline std::vector<Isa> sets() {
   std::vector<Isa> out;
   for (const Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512})

@@ -1,6 +1,6 @@
-// Thread blocks of CUDA attention, run on the host and compared with plain loops in double: dense
-// and block-sparse, with biases and dropout, forward and backward, without writes outside of
-// arrays.
+// Runs the thread blocks of CUDA attention on the host and compares the results with a reference
+// implementation in double precision. Covers dense and block-sparse attention, biases, dropout, the
+// forward and backward passes, and out-of-bounds writes.
 #include "unit/kernels/host_attention.h"
 
 namespace {
@@ -10,7 +10,7 @@ using namespace op_tests;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A bias of shape [batch, heads, queries, keys], any of which may be 1.
+/// A bias of shape [batch, heads, queries, keys]. A dimension of size 1 is broadcast.
 struct Added {
   BiasKind kind = BiasKind::none;
   std::int64_t batch = 0, head = 0, row = 0, column = 0;
@@ -27,7 +27,7 @@ struct Added {
   }
 };
 
-struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler's own index of its arrays
+struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler-generated index of its arrays
   std::int64_t batch, heads, length;
   int dim, block;
   double scale;
@@ -49,8 +49,8 @@ struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler's own index
   }
 };
 
-/// The number rounded to the device's type.
-double held(double value, Element element) {
+/// `value` after rounding to float and then to the element type.
+double device_value(double value, Element element) {
   return rounded(rounded(value, Element::f32), element);
 }
 
@@ -71,7 +71,7 @@ Added random_added(Random& random, const Case& c, BiasKind kind, Element element
   const bool hides = random.once_in(2);
   out.large = hides && kind != BiasKind::seen && random.once_in(3);
   for (std::int64_t i = 0; i < size; ++i) {
-    double value = held(random.between(-2, 2), element);
+    double value = device_value(random.between(-2, 2), element);
     if (kind == BiasKind::seen)
       value = random.once_in(3) ? 0 : 1;
     else if (hides && random.once_in(3))
@@ -115,7 +115,8 @@ Case random_case(Random& random, Element element) {
       added = random_added(random, c, static_cast<BiasKind>(random.whole(1, 3)), element);
   if (std::any_of(std::begin(c.added), std::end(c.added),
                   [](const Added& added) { return added.large; })) {
-    // With such biases, scores in multiples of 1/64 are still exact.
+    // Rounds the inputs to multiples of 1/4. Scores are then multiples of 1/64, which are exact
+    // even with these large biases.
     for (Array* coarse : {&c.q, &c.k})
       for (std::int64_t i = 0; i < coarse->size(); ++i)
         coarse->set(i, std::round(4 * coarse->get(i)) / 4);
@@ -203,7 +204,7 @@ Result plain(const Case& c, Element rounding) {
   return r;
 }
 
-/// Numbers of the arithmetic type, initially NaN, with a guard after them.
+/// Numbers of the arithmetic type, initialized to NaN, with guard bytes after them.
 template <typename Real>
 struct Numbers {
   std::vector<Real> memory;
@@ -216,11 +217,11 @@ struct Numbers {
       ASSERT_NEAR(static_cast<double>(memory[i]), want[i], error * (1 + std::abs(want[i])))
           << what << " " << i;
     for (std::size_t i = want.size(); i < memory.size(); ++i)
-      ASSERT_TRUE(std::isnan(memory[i])) << what << " behind";
+      ASSERT_TRUE(std::isnan(memory[i])) << what << " past the end";
   }
 };
 
-/// A tensor in device memory, of T or of double instead of an Array's type.
+/// A device tensor: the memory of an Array or, if T is double, a copy of it in double precision.
 template <typename T>
 struct Device {
   std::vector<double> wide;
@@ -313,7 +314,7 @@ void compare(Case& c, Run run, double error, const std::string& what) {
   }
   const double real_error = std::is_same_v<Real, double> ? 1e-12 : 3e-5;
   stats.expect_near(want.stats, real_error, what + " stats");
-  // Sums over several heads, whose results were rounded.
+  // The sums contain terms that are computed from rounded results, so the error bound is larger.
   if (c.drpe_batches)
     drpe.expect_near(want.drpe, element == Element::f32 ? real_error * 10 : 2 * error,
                      what + " drpe");
@@ -321,9 +322,9 @@ void compare(Case& c, Run run, double error, const std::string& what) {
 
 Run either(int i) { return i % 2 ? Run::backwards : Run::forwards; }
 
-// Fails if a formula is wrong in either direction, a block of another head is used, skipped or
-// repeated, a row past the end is read, a phase lacks its barrier, dropout uses the wrong row or
-// column, or shared memory is too small.
+// Fails if a forward or backward result differs from the reference implementation. Detects skipped
+// or repeated blocks, wrong heads, misplaced dropout, missing barriers and insufficient shared
+// memory.
 TEST(AttentionBlocks, AgreeWithPlainLoops) {
   Random random(171);
   for (int i = 0; i < 60; ++i) {
@@ -337,9 +338,9 @@ TEST(AttentionBlocks, AgreeWithPlainLoops) {
   }
 }
 
-// Fails if threads of a block diverge before a barrier, or (detected by the thread sanitizer) read
-// while a phase writes.
-TEST(AttentionBlocks, ThreadsOfABlockRunAtOnce) {
+// Fails if the threads of a block diverge before a barrier. With the thread sanitizer, also fails
+// if threads read shared memory during a phase that writes it.
+TEST(AttentionBlocks, ThreadsRunConcurrently) {
   Random random(174);
   int done = 0;
   while (done < 4) {
@@ -354,8 +355,8 @@ TEST(AttentionBlocks, ThreadsOfABlockRunAtOnce) {
   }
 }
 
-// Fails if doubles are converted to float.
-TEST(AttentionBlocks, DoublesAreDoubles) {
+// Fails if doubles lose precision through conversion to float.
+TEST(AttentionBlocks, DoublesKeepTheirPrecision) {
   Random random(172);
   for (int i = 0; i < 8; ++i) {
     Case c = random_case(random, Element::f32);
@@ -364,9 +365,9 @@ TEST(AttentionBlocks, DoublesAreDoubles) {
   }
 }
 
-// Fails if a layout with more blocks than threads per block ends early, or two parts of it are
-// confused.
-TEST(AttentionBlocks, LongLayoutsAreReadInParts) {
+// Fails if a layout row is read incorrectly because it has more blocks than a thread block has
+// threads.
+TEST(AttentionBlocks, LongLayoutsAreReadInChunks) {
   Random random(173);
   Case c = random_case(random, Element::f32);
   const std::int64_t blocks = attention_lanes + 40;
@@ -394,9 +395,9 @@ AttentionPlan plan_of(int dim, std::int64_t length, int block, AttentionStep ste
   return plan_attention<DeviceBf16>(step, launch);
 }
 
-// Fails if tiles exceed a block, do not fit into shared memory although smaller ones would, or are
-// smaller than necessary.
-TEST(AttentionBlocks, TilesAreAsLargeAsFit) {
+// Fails if a tile does not fit into shared memory, does not divide a layout block, or is smaller
+// than necessary.
+TEST(AttentionBlocks, TilesAreAsLargeAsPossible) {
   for (const AttentionStep step : {AttentionStep::forward, AttentionStep::queries,
                                    AttentionStep::keys, AttentionStep::positions})
     for (const int dim : {0, 1, 64, 80, 128, 256})

@@ -1,5 +1,5 @@
-// Bias kernels of all instruction sets and thread blocks of CUDA, run on the host: all give the
-// same bits, namely the sums rounded once.
+// Runs the bias kernels of all instruction sets, and the CUDA thread blocks on the host. All must
+// give bitwise equal results: sums in float, rounded once.
 #include "kernels/spatial/bias_add.h"
 #include "kernels/spatial/bias_add_blocks.h"
 #include "unit/kernels/device_elements.h"
@@ -19,7 +19,8 @@ Case random_case(Random& random) {
   const Element element = random.element();
   const std::int64_t channels = random.once_in(3) ? random.whole(1, 20) * 8 : random.whole(1, 600);
   const std::int64_t size = channels * random.whole(0, random.once_in(4) ? 300 : 9);
-  // Half of the arrays are aligned to 16 bytes, where a device loads several elements at once.
+  // Half of the cases are aligned to 16 bytes, so that the device code loads several elements at
+  // once.
   const bool whole = random.once_in(2);
   const auto array = [&](std::int64_t n) {
     Array out(element, n, whole ? 0 : random.offset());
@@ -72,9 +73,9 @@ Array device(Case& arguments) {
   return out;
 }
 
-// Fails if the bias of another channel is used, an end is skipped or exceeded, a sum or rounding
-// differs, or vector loads are misaligned.
-TEST(SpatialInference, AllKernelsHaveTheSameBits) {
+// Fails if kernels differ in any bit, or a kernel uses the wrong channel's bias. Also fails if
+// vector loads are misaligned.
+TEST(SpatialInference, AllKernelsAreBitwiseEqual) {
   Random random(61);
   int packed = 0;
   for (int i = 0; i < 400; ++i) {
@@ -107,8 +108,8 @@ TEST(SpatialInference, AllKernelsHaveTheSameBits) {
   EXPECT_GT(packed, 20);
 }
 
-// Fails if doubles are converted to float.
-TEST(SpatialInference, DoublesAreDoubles) {
+// Fails if doubles lose precision through conversion to float.
+TEST(SpatialInference, DoublesKeepTheirPrecision) {
   const std::vector<double> activation{1 + 0x1p-50, 2, 3, 4, 5, 6}, bias{1, 0x1p-45, 2};
   std::vector<double> period(static_cast<std::size_t>(bias_period(3))), out(6), packs(6);
   repeat_bias(bias.data(), bias.data(), 3, bias_period(3), period.data());

@@ -1,5 +1,5 @@
-// Attention over KV caches in a CUDA decoder pass, run on the host and compared with plain loops in
-// double.
+// Runs a CUDA decoder pass's attention over KV caches on the host and compares the results with a
+// reference implementation in double precision.
 #include "kernels/decoder/cuda/attention.h"
 #include "unit/kernels/decoder_cuda_case.h"
 
@@ -8,7 +8,7 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-/// Rows that attend to separate caches.
+/// Rows with separate KV caches.
 struct Attention {
   AttendCache launch{};
   std::vector<float> queries, mask, to, partial;
@@ -64,7 +64,8 @@ Attention random_attention(Random& random, std::int64_t longest) {
   c.rows = random.whole(1, 3);
   c.kv_heads = random.whole(1, 3);
   c.group = random.once_in(3) ? random.whole(5, 11) : random.whole(1, 4);
-  // As on a rank with some of the heads: the first and last key head may have an incomplete group.
+  // Simulates a rank that holds only some of the heads: the first and last key heads may have
+  // incomplete groups of query heads.
   const bool cut = random.once_in(2);
   c.first_head = cut && c.kv_heads > 1 ? random.whole(0, c.group - 1) : 0;
   c.heads = c.kv_heads * c.group - c.first_head - (cut ? random.whole(0, c.group - 1) : 0);
@@ -93,9 +94,8 @@ Attention random_attention(Random& random, std::int64_t longest) {
   return out;
 }
 
-// Fails if a head reads another's keys, a window or chunk is off by one, chunks are combined with
-// wrong weights, a row without keys gives NaN, memory past a row's position counts, or a row's bits
-// depend on other rows.
+// Fails if a row's result differs from the reference implementation or depends on other rows.
+// Covers windows, masks, long sequences in several chunks, and rows that see no keys.
 TEST(InferenceCuda, AttentionOverCaches) {
   Random random(16);
   for (int i = 0; i < 60; ++i) {
@@ -126,8 +126,8 @@ TEST(InferenceCuda, AttentionOverCaches) {
   }
 }
 
-// Fails if long sequences have more chunks than there is room for, or a position belongs to no
-// chunk.
+// Fails if a long sequence needs more chunks than scratch memory has room for, or a position is not
+// in any chunk.
 TEST(InferenceCuda, ChunksOfLongSequences) {
   for (const std::int64_t end : {1, 256, 257, 16384, 16385, 16640, 131071, 1 << 20}) {
     const std::int64_t chunks = chunks_of({0, end});

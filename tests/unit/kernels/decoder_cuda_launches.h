@@ -1,10 +1,10 @@
-// Control of how decoder_cuda_launches.cpp runs the CUDA launches of a decoder pass.
+// Controls how decoder_cuda_launches.cpp runs the CUDA launches of a decoder pass.
 #pragma once
 
 namespace op_tests {
 
-/// Run a block's threads in reverse order. A phase that depends on the order would be wrong on a
-/// device.
+/// Whether a block's threads run in reverse order within each phase. Results must not depend on the
+/// order.
 extern bool launches_backwards;
 
 }  // namespace op_tests

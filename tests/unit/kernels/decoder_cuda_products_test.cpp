@@ -1,5 +1,6 @@
-// Matrix products, integer formats and the choice of experts in a CUDA decoder pass, run on the
-// host and compared with plain loops in double.
+// Runs the matrix products, integer formats and expert selection of a CUDA decoder pass on the host
+// and compares the results with a reference implementation in double precision or with the CPU's
+// kernels.
 #include "kernels/decoder/integers.h"
 #include "unit/kernels/decoder_cuda_case.h"
 #include "unit/kernels/matrix_case.h"
@@ -20,9 +21,8 @@ struct Shape {
   std::int64_t outputs, inputs, group;
 };
 
-// Fails if a format is misread, a chunk of inputs is skipped or exceeds a row, an output belongs to
-// another tile, or sums depend on the number of rows, the matrix's alignment or the order of
-// threads.
+// Fails if a product in any format is wrong, or is not bitwise independent of the number of rows,
+// the alignment of the matrix and the order of threads.
 TEST(InferenceCuda, Products) {
   Random random(11);
   struct Kind {
@@ -52,7 +52,8 @@ TEST(InferenceCuda, Products) {
                         arguments.bound(r, o))
                 << static_cast<int>(kind.format) << " " << shape.outputs << " x " << shape.inputs
                 << " row " << r;
-        // Each row alone, with weights at an odd address, which selects the kernel without vectors.
+        // Computes each row alone, with quantized weights at an odd address, which selects the
+        // kernel without vector loads.
         std::vector<std::uint8_t> moved(arguments.weight.size() + 1);
         std::copy(arguments.weight.begin(), arguments.weight.end(), moved.begin() + 1);
         Matrix odd = arguments.matrix;
@@ -69,8 +70,8 @@ TEST(InferenceCuda, Products) {
       }
 }
 
-// Fails if a part's outputs are stored in another part's place, or its bias belongs to another part
-// or element.
+// Fails if the outputs of one part of a fused product are stored in the place of another, or a part
+// uses the wrong bias.
 TEST(InferenceCuda, ProductsOfParts) {
   Random random(12);
   constexpr std::int64_t rows = 3, inputs = 40, counts[] = {5, 1, 8}, all = 14;
@@ -96,15 +97,15 @@ TEST(InferenceCuda, ProductsOfParts) {
     }
 }
 
-// Fails if quantized integers or dequantized floats differ from the CPU's.
-TEST(InferenceCuda, IntegersAreTheCpus) {
+// Fails if quantized integers or dequantized floats differ from those of the CPU.
+TEST(InferenceCuda, IntegersMatchTheCpu) {
   Random random(17);
   for (int i = 0; i < 40; ++i) {
     const std::int64_t group = 32 * random.whole(1, 5), inputs = group * random.whole(1, 3),
                        outputs = random.whole(0, 4);
     const int bits = random.once_in(2) ? 8 : 4;
     Array from = drawn(random, random.element(), outputs * inputs);
-    // Outliers are rare, so that clipping them reduces the error.
+    // Makes outliers rare, so that clipping them reduces the error.
     for (std::int64_t k = 0; k < from.size(); ++k) from.set(k, std::pow(from.get(k), 3));
     if (random.once_in(3))
       for (std::int64_t k = 0; k < std::min(group, from.size()); ++k) from.set(k, 0);
@@ -141,9 +142,9 @@ TEST(InferenceCuda, IntegersAreTheCpus) {
   }
 }
 
-// Fails if a tie selects the last expert, shares are not the softmax, or pairs are not ordered by
-// expert.
-TEST(InferenceCuda, ChosenExperts) {
+// Fails if the wrong experts are chosen, or their weights are not a softmax of the logits. A tie
+// selects the first expert, and the chosen experts are sorted by index.
+TEST(InferenceCuda, ChoosesExperts) {
   const float logits[] = {1, 3, 3, -2, /**/ 0, 0, 0, 5};
   Chosen chosen[4];
   cuda_choose_experts({logits, 2, 4, 2, true, chosen}, nullptr);

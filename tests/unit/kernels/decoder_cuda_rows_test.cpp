@@ -1,5 +1,5 @@
-// The steps between the matrix products of a CUDA decoder pass, run on the host and compared with
-// plain loops in double.
+// Runs the steps between the matrix products of a CUDA decoder pass on the host and compares the
+// results with a reference implementation in double precision.
 #include "unit/kernels/decoder_cuda_case.h"
 
 namespace {
@@ -24,8 +24,8 @@ std::vector<double> plain_norm(const Norm& norm, Array& weight, Array& bias,
   return out;
 }
 
-// Fails if the kind of norm is confused, a change is added twice or lost, a row is another's, or
-// columns after the last full stretch of threads are wrong.
+// Fails if the wrong kind of norm is used, a row is read from the wrong place, or a residual update
+// is lost or added twice. Widths need not be multiples of the number of threads.
 TEST(InferenceCuda, NormsOfSums) {
   Random random(13);
   for (int i = 0; i < 60; ++i) {
@@ -76,7 +76,7 @@ TEST(InferenceCuda, NormsOfSums) {
       for (std::int64_t k = 0; k < columns; ++k) {
         ASSERT_NEAR(x[static_cast<std::size_t>(launch.from[row] * columns + k)],
                     sum[static_cast<std::size_t>(k)], 2e-5);
-        // The layer norm of a single value is the amplified rounding error of its mean.
+        // With so few columns, the layer norm can amplify the rounding error of the mean.
         if (only_sum || columns <= 2) continue;
         ASSERT_NEAR(to[static_cast<std::size_t>(row * columns + k)],
                     want[static_cast<std::size_t>(k)], 2e-4);
@@ -85,9 +85,9 @@ TEST(InferenceCuda, NormsOfSums) {
   }
 }
 
-// Fails if pairs follow the other layout, angles are another row's, values after the rotated part
-// change, or a head is stored in another's place in the cache.
-TEST(InferenceCuda, PositionsOfHeads) {
+// Fails if heads are rotated with the wrong pairing of elements or another row's angles, or are
+// stored in the wrong place in the cache.
+TEST(InferenceCuda, RotatesAndCachesHeads) {
   Random random(14);
   for (int i = 0; i < 40; ++i) {
     const std::int64_t rows = random.whole(1, 5), kv_heads = random.whole(1, 3),
@@ -160,8 +160,8 @@ double plain_gate(Gate gate, double x) {
   return std::isnan(x) ? x : std::max(0.0, x);
 }
 
-// Fails if the activation is confused, a bias is skipped, or the second half of a row is another
-// row's.
+// Fails if the wrong activation is used, a bias is skipped, or the gate and up halves come from
+// different rows.
 TEST(InferenceCuda, Gates) {
   Random random(15);
   for (int i = 0; i < 60; ++i) {

@@ -1,5 +1,5 @@
-// Quantizing and dequantizing integer matrices: each instruction set compared with a plain
-// implementation of the formats.
+// Quantizes and dequantizes integer matrices with each instruction set and compares the results
+// with a reference implementation of the formats.
 #include "kernels/decoder/integers.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ constexpr Shape shapes[] = {
     {8, 3, 32, 32, false}, {8, 5, 192, 96, false}, {8, 2, 256, 128, false}, {4, 3, 32, 32, false},
     {4, 4, 96, 96, true},  {4, 5, 192, 64, true},  {4, 2, 512, 256, false}, {4, 1, 640, 128, true}};
 
-/// The quantized value of an output and input.
+/// The integer stored for the weight of an output and an input.
 int level(const std::vector<std::uint8_t>& weight, const Shape& shape, std::int64_t output,
           std::int64_t input) {
   if (shape.bits == 8)
@@ -44,9 +44,9 @@ std::size_t weight_bytes(const Shape& shape) {
   return static_cast<std::size_t>(shape.outputs * shape.inputs * shape.bits / 8);
 }
 
-// Fails if a nibble is read from a different place, a group uses its neighbor's scale or zero, or a
-// row is written past its end.
-TEST(InferenceIntegers, WidenedValuesAreTheFormats) {
+// Fails if a 4-bit value is read from the wrong place, a group uses the scale or zero point of its
+// neighbor, or a row is written past its end.
+TEST(InferenceIntegers, DequantizedValuesFollowTheFormat) {
   for (const Shape& shape : shapes) {
     Random random(static_cast<std::uint64_t>(shape.inputs));
     std::vector<std::uint8_t> weight(weight_bytes(shape)), zeros;
@@ -82,7 +82,7 @@ TEST(InferenceIntegers, WidenedValuesAreTheFormats) {
               static_cast<float>(level(weight, shape, output, input) - zero) * scales[group];
           std::uint32_t bits = 0;
           std::memcpy(&bits, to.data() + static_cast<std::size_t>(i) * size, size);
-          if (want != 0) {  // zeros may have either sign
+          if (want != 0) {  // zero may have either sign
             ASSERT_EQ(bits, op_tests::to_bits(want, type)) << i;
           }
         }
@@ -90,9 +90,10 @@ TEST(InferenceIntegers, WidenedValuesAreTheFormats) {
   }
 }
 
-// Fails if a scale differs from the definition (the greatest magnitude, or a smaller one with less
-// error), a value is not rounded to the nearest step, or a group of zeros divides by zero.
-TEST(InferenceIntegers, QuantizedRowsAreNearAndPacked) {
+// Fails if a value is not rounded to the nearest step, or a scale is wrong. The scale comes from
+// the largest magnitude; int4 may use a smaller one. A group of zeros must not cause a division by
+// zero.
+TEST(InferenceIntegers, QuantizesToTheNearestStep) {
   for (const Shape& shape : shapes) {
     Random random(static_cast<std::uint64_t>(shape.inputs + 1));
     std::vector<float> row, scratch(static_cast<std::size_t>(shape.inputs));
@@ -139,9 +140,9 @@ TEST(InferenceIntegers, QuantizedRowsAreNearAndPacked) {
   }
 }
 
-// Fails if the search for int4's scale stops early or chooses a worse one: a single outlier is
-// clipped if that improves the others.
-TEST(InferenceIntegers, AShorterScaleIsTakenWhereErrorsAreSmaller) {
+// Fails if the search for an int4 scale stops early or chooses a worse scale. A smaller scale clips
+// a single outlier if that improves the other values.
+TEST(InferenceIntegers, SmallerScaleIsUsedIfItReducesTheError) {
   for (const Isa isa : op_tests::sets()) {
     Random random(5);
     std::vector<float> row(64), scratch(64);

@@ -1,5 +1,5 @@
-// Products of many rows by panels: each instruction set and product type compared with sums in
-// double.
+// Multiplies many rows by panels with each instruction set, in float and bf16, and compares the
+// results with sums in double precision.
 #include "kernels/decoder/panels.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using op_tests::MatrixCase;
 
 constexpr std::size_t guard = 64;
 
-/// Memory aligned to a cache line, with a guard at its end.
+/// Memory aligned to a cache line, with guard bytes at its end.
 class Lines {
  public:
   explicit Lines(std::int64_t bytes)
@@ -49,8 +49,8 @@ std::vector<std::pair<Isa, Wide>> ways() {
   return out;
 }
 
-/// The value as wide rows represent it.
-double seen(Wide wide, double value) {
+/// `value` after conversion to the type in which products are computed.
+double converted(Wide wide, double value) {
   return wide == Wide::f32 ? value : op_tests::rounded(value, Element::bf16);
 }
 
@@ -94,8 +94,8 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
           double sum = 0, size = 0;
           for (std::int64_t i = 0; i < inputs; ++i) {
             const double term =
-                seen(wide, c.x[static_cast<std::size_t>(r * inputs + i)]) *
-                seen(wide, c.values[static_cast<std::size_t>((begin + o) * inputs + i)]);
+                converted(wide, c.x[static_cast<std::size_t>(r * inputs + i)]) *
+                converted(wide, c.values[static_cast<std::size_t>((begin + o) * inputs + i)]);
             sum += term;
             size += std::abs(term);
           }
@@ -105,8 +105,8 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
   }
 }
 
-// Fails if a format is widened wrongly, an input, output or row is lost at an edge, or a write
-// exceeds the end.
+// Fails if a format is converted incorrectly, an input, output or row is lost at an edge, or a
+// write is out of bounds.
 TEST(InferencePanels, Floats) {
   for (const Format format : {Format::f32, Format::bf16, Format::fp16})
     for (const auto& [outputs, inputs, rows] : {std::tuple{1, 1, 1},
@@ -132,9 +132,9 @@ TEST(InferencePanels, Integers) {
     }
 }
 
-// Fails if a transposed matrix, such as attention's values, is read with a wrong stride, or memory
-// after its last row counts.
-TEST(InferencePanels, Turned) {
+// Fails if a transposed matrix, such as the values in attention, is read with a wrong stride or
+// past its last row.
+TEST(InferencePanels, Transposed) {
   op_tests::Random random(5);
   for (const auto& [isa, wide] : ways())
     for (const auto& [inputs, columns, rows] :
@@ -156,7 +156,7 @@ TEST(InferencePanels, Turned) {
             for (std::int64_t o = 0; o < anyaccel::ops::panel_outputs; ++o) {
               double sum = 0;
               for (std::int64_t i = 0; i < inputs && begin + o < columns; ++i)
-                sum += seen(wide, x[static_cast<std::size_t>(r * inputs + i)]) *
+                sum += converted(wide, x[static_cast<std::size_t>(r * inputs + i)]) *
                        values.get(i * columns + begin + o);
               ASSERT_NEAR(
                   product.values[static_cast<std::size_t>(r * anyaccel::ops::panel_outputs + o)],

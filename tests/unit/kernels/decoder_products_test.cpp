@@ -1,5 +1,5 @@
-// Products of few rows with matrices of every format: each instruction set compared with sums in
-// double.
+// Multiplies few rows by matrices of every format with each instruction set, and compares the
+// results with sums in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::vector<float> multiplied(Isa isa, const MatrixCase& c, std::int64_t first, 
   return to;
 }
 
-/// Calls `function` for each instruction set, and for AVX-512 without VNNI.
+/// Calls `function` for each instruction set, and once more for AVX-512 without VNNI.
 template <typename Function>
 void each_way(const Function& function) {
   for (const Isa isa : op_tests::sets()) function(isa);
@@ -64,7 +64,7 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
       for (std::int64_t o = 0; o < outputs; ++o)
         ASSERT_NEAR(together[static_cast<std::size_t>(r * outputs + o)], c.sum(r, o), c.bound(r, o))
             << r << " " << o;
-      // The bits are the same for a single row, and if the outputs are computed in parts.
+      // A row's result must not change if the row is computed alone and its outputs in parts.
       const auto alone = multiplied(isa, c, r, 1, 16);
       ASSERT_EQ(std::memcmp(alone.data(), together.data() + r * outputs,
                             static_cast<std::size_t>(outputs) * 4),
@@ -73,8 +73,8 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
   });
 }
 
-// Fails if a format is misread, an input or output is lost at an edge, a write exceeds the end, or
-// a row's bits depend on other rows or on how outputs are divided.
+// Fails if a product is wrong, a write is out of bounds, or a row's result depends on other rows or
+// on how the outputs are divided.
 TEST(InferenceProducts, Floats) {
   for (const Format format : {Format::f32, Format::bf16, Format::fp16})
     for (const auto& [outputs, inputs] : {std::pair{1, 1}, {7, 33}, {21, 64}, {36, 576}, {5, 95}})
@@ -105,8 +105,8 @@ TEST(InferenceProducts, Int4) {
       check(Format::int4, outputs, inputs, group, asymmetric);
 }
 
-// Fails if a row longer than the cached scales uses scales of other groups, also if its scales do
-// not fill whole vectors.
+// Fails if a row with more scales than the kernel caches uses the wrong ones. In some rows, the
+// scales do not fill whole vectors.
 TEST(InferenceProducts, LongRowsOfIntegers) {
   for (const auto& [inputs, group] :
        {std::tuple{2304, 128}, {2080, 32}, {4160, 64}, {8448, 128}, {8448, 384}}) {
@@ -115,8 +115,8 @@ TEST(InferenceProducts, LongRowsOfIntegers) {
   }
 }
 
-// Fails if a sum of the greatest words and weights overflows its accumulator, or loses its sign.
-TEST(InferenceProducts, GreatestSums) {
+// Fails if the sum of the largest products overflows its accumulator or loses its sign.
+TEST(InferenceProducts, LargestSums) {
   for (const float sign : {1.0F, -1.0F})
     for (const Format format : {Format::int8, Format::int4}) {
       constexpr std::int64_t inputs = 256;

@@ -1,4 +1,5 @@
-// The threads of a pass, and work done by only one of them.
+// Tests the team of threads that executes a decoder pass, including work that only one of them
+// does.
 #include "kernels/common/team.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +12,8 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Like run_team(), but with std::thread, because OpenMP's threads belong to torch here. Returns
-/// the exception that alone() caught.
+/// Like run_team(), but uses std::thread, because this program does not link an OpenMP runtime.
+/// Returns the exception that alone() caught.
 template <typename Function>
 std::exception_ptr run_threads(int threads, const Function& function) {
   TeamShared shared;
@@ -28,7 +29,7 @@ std::exception_ptr run_threads(int threads, const Function& function) {
 }
 
 // Fails if a task is lost or done twice, or a thread continues before all tasks are done.
-TEST(InferenceTeam, TasksAreDoneOnceBeforeAnyThreadGoesOn) {
+TEST(InferenceTeam, TasksRunOnceBeforeAnyThreadContinues) {
   for (const int threads : {1, 2, 5}) {
     std::atomic<int> done{0}, early{0};
     run_threads(threads, [&](Team& team) {
@@ -42,9 +43,9 @@ TEST(InferenceTeam, TasksAreDoneOnceBeforeAnyThreadGoesOn) {
   }
 }
 
-// Fails if work for one thread runs several times or on a different thread than the caller's, or
-// the others do not see its result.
-TEST(InferenceTeam, AloneIsOnceAndSeen) {
+// Fails if alone() does not run its function exactly once on the calling thread, or other threads
+// do not see the result.
+TEST(InferenceTeam, AloneRunsOnceAndItsResultIsVisible) {
   int value = 0;
   std::atomic<int> wrong{0};
   const auto caller = std::this_thread::get_id();
@@ -60,9 +61,9 @@ TEST(InferenceTeam, AloneIsOnceAndSeen) {
   EXPECT_EQ(wrong, 0);
 }
 
-// Fails if an exception on one thread ends the process, leaves the others waiting, is not passed to
-// them, or does not reach the caller.
-TEST(InferenceTeam, AnErrorEndsAllAndReachesTheCaller) {
+// Fails if an exception in alone() ends the process, leaves other threads waiting, or does not
+// reach the caller.
+TEST(InferenceTeam, ErrorStopsAllThreadsAndReachesTheCaller) {
   for (const int threads : {1, 3}) {
     std::atomic<int> told{0}, again{0};
     const auto pass = [&](Team& team) {

@@ -25,8 +25,8 @@ void with_device_type(Element element, const Call& call) {
   call(DeviceFp16());
 }
 
-/// Calls call(P(), G(), S()) with the types of parameters, gradients and states. 16-bit parameters
-/// may have float or 16-bit gradients and states; float parameters have only float ones.
+/// Calls call(P(), G(), S()) with the types of parameters, gradients and states. With 16-bit
+/// parameters, gradients and states are float or 16-bit; with float parameters, both are float.
 template <typename Call>
 void with_device_types(Element param, Element grad, Element state, const Call& call) {
   if (param == Element::f32) return call(float(), float(), float());
@@ -38,8 +38,8 @@ void with_device_types(Element param, Element grad, Element state, const Call& c
   });
 }
 
-/// Runs a block's threads one after the other, possibly in reverse order. A phase that depends on
-/// the order would be wrong on a device.
+/// Runs a block's threads one after the other, possibly in reverse order. Results must not depend
+/// on the order.
 template <int lanes>
 struct HostLanes {
   bool backwards = false;
@@ -49,7 +49,7 @@ struct HostLanes {
   }
 };
 
-/// Bytes at any alignment, with guards at both ends.
+/// Bytes at any alignment, with guard bytes at both ends.
 template <typename Byte>
 class Bytes {
  public:

@@ -1,4 +1,4 @@
-// Conversions to and from all 16-bit numbers, through a kernel that changes nothing.
+// Tests the conversions between float and the 16-bit types through the Adam kernel.
 #include "kernels/optimizer/adam.h"
 #include "unit/kernels/arrays.h"
 
@@ -29,13 +29,13 @@ std::vector<std::uint32_t> converted(Isa isa, const std::vector<float>& values, 
 }
 
 // Fails if a conversion rounds wrongly, loses subnormal numbers, or changes infinity or NaN.
-TEST(Elements, FloatsAreRoundedToTheNearest) {
+TEST(Elements, FloatsRoundToNearest) {
   Random random(4);
   std::vector<float> values;
   for (std::uint32_t upper = 0; upper < 0x10000U; ++upper) {
     for (const std::uint32_t lower : {0U, 0x7fffU, 0x8000U, 0x8001U})
       values.push_back(std::bit_cast<float>((upper << 16) | lower));
-    values.push_back(static_cast<float>(random.value(-9, 6)));  // in the range of float16
+    values.push_back(static_cast<float>(random.value(-9, 6)));  // covers the range of float16
     values.push_back(std::ldexp(static_cast<float>(upper & 0xfffU) + 0.5F, -26));
   }
   for (const Element to : {Element::bf16, Element::fp16})
@@ -46,7 +46,7 @@ TEST(Elements, FloatsAreRoundedToTheNearest) {
           ASSERT_TRUE(std::isnan(from_bits(bits[i], to))) << to_string(isa);
           continue;
         }
-        // A gradient of -0 is added to 0.
+        // The kernel adds a gradient of -0 to +0.
         const std::uint32_t expected = values[i] == 0 ? 0 : to_bits(values[i], to);
         ASSERT_EQ(bits[i], expected) << to_string(isa) << " " << values[i];
       }
@@ -54,7 +54,7 @@ TEST(Elements, FloatsAreRoundedToTheNearest) {
 }
 
 // Fails if a load misreads a 16-bit number.
-TEST(Elements, EachSixteenBitNumberIsRead) {
+TEST(Elements, AllSixteenBitNumbersAreRead) {
   for (const Element from : {Element::bf16, Element::fp16})
     for (const Isa isa : sets()) {
       constexpr std::int64_t n = 0x10000;

@@ -1,5 +1,5 @@
-// Thread blocks of CUDA attention with two biases, run on the host and compared with plain loops in
-// double, without writes outside of arrays.
+// Runs the thread blocks of CUDA attention with two biases on the host, compares the results with a
+// reference implementation in double precision, and checks for out-of-bounds writes.
 #include "kernels/attention/evoformer_blocks.h"
 #include "unit/kernels/device_elements.h"
 #include "unit/kernels/evoformer_case.h"
@@ -36,7 +36,7 @@ EvoformerLaunch<Real> launch_of(Case& c) {
   return out;
 }
 
-/// The launches of attention.cu, the last block first.
+/// Runs the launches of evoformer.cu, starting with the last block.
 template <typename T>
 Outputs device(Case& c, bool backwards) {
   Outputs o(c);
@@ -68,8 +68,8 @@ Outputs device(Case& c, bool backwards) {
   return o;
 }
 
-// Fails if a formula is wrong in either direction, a bias is another head's or entry's, a tile is
-// skipped, an end is exceeded, shared memory is too small or stale, or a phase lacks its barrier.
+// Fails if a forward or backward result differs from the reference implementation. Detects skipped
+// tiles, wrong biases, missing barriers and stale or insufficient shared memory.
 TEST(EvoformerBlocks, AgreeWithPlainLoops) {
   Random random(72);
   for (int i = 0; i < 18; ++i) {
@@ -81,8 +81,8 @@ TEST(EvoformerBlocks, AgreeWithPlainLoops) {
   }
 }
 
-// Fails if doubles are converted to float.
-TEST(EvoformerBlocks, DoublesAreDoubles) {
+// Fails if doubles lose precision through conversion to float.
+TEST(EvoformerBlocks, DoublesKeepTheirPrecision) {
   Random random(73);
   WideCase wide(random);
   Case& c = wide.c;

@@ -1,5 +1,5 @@
-// Test cases for attention with two biases, with reference results computed by plain loops in
-// double precision.
+// Test cases for attention with two biases, and a reference implementation in double precision that
+// computes the expected results.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ using namespace anyaccel::ops;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A call [batch, entries, length, heads, dim] with its expected results.
+/// A call with tensors of shape [batch, entries, length, heads, dim].
 struct Case {
   std::int64_t batch, entries, queries, keys, heads, dim;
   double scale;
@@ -71,8 +71,8 @@ inline Case random_case(Random& random, Element element) {
   fill_bias(out.bias1, random, random.once_in(3) ? random.between(0, 1) : 0);
   fill_bias(out.bias2, random, random.once_in(3) ? random.between(0, 1) : 0);
   if (random.once_in(3)) {
-    // With such a mask, scores in multiples of 1/64 are still exact, but the logarithm of their sum
-    // is not.
+    // Rounds the inputs to multiples of 1/4. Scores are then multiples of 1/64, which are exact
+    // even with this large bias. Their log-sum-exp is not exact.
     for (Array* coarse : {&out.q, &out.k, &out.bias2})
       for (std::int64_t i = 0; i < coarse->size(); ++i)
         coarse->set(i, std::round(4 * coarse->get(i)) / 4);
@@ -85,7 +85,8 @@ inline Case random_case(Random& random, Element element) {
   return out;
 }
 
-/// `rounding` is the type to which the result is rounded before the backward pass.
+/// Computes the expected results. `rounding` is the type to which the output is rounded before the
+/// backward pass.
 inline Result plain(const Case& c, Element rounding) {
   Result r;
   const auto size = [](std::int64_t n) { return std::vector<double>(static_cast<std::size_t>(n)); };
@@ -145,7 +146,7 @@ inline Result plain(const Case& c, Element rounding) {
   return r;
 }
 
-/// Numbers aligned to a cache line, initially NaN, with guards.
+/// Numbers aligned to a cache line, initialized to NaN, with guard bytes after them.
 template <typename Real>
 struct Guarded {
   std::size_t size;
@@ -162,7 +163,8 @@ struct Guarded {
   unsigned char* end() const { return reinterpret_cast<unsigned char*>(memory.get() + size); }
   void zero() const { std::fill_n(memory.get(), size, Real{0}); }
   void expect_whole(const std::string& what) const {
-    for (int i = 0; i < 64; ++i) ASSERT_EQ(end()[i], 0xa5) << what << ": byte " << i << " behind";
+    for (int i = 0; i < 64; ++i)
+      ASSERT_EQ(end()[i], 0xa5) << what << ": byte " << i << " past the end";
   }
   void expect_near(const std::vector<double>& want, double error, const std::string& what) const {
     ASSERT_EQ(size, want.size());
@@ -215,8 +217,8 @@ struct Outputs {
     expect_near(dq, want.dq, error, what + " dq");
     expect_near(dk, want.dk, error, what + " dk");
     expect_near(dv, want.dv, error, what + " dv");
-    // Sums of unrounded terms, except for the part that a query's keys share, which comes from the
-    // rounded result.
+    // These are sums of unrounded terms, except that the term common to all keys of a query is
+    // computed from the rounded result.
     if (c.has1)
       shares.expect_near(want.dbias1, element == Element::f32 ? 1e-4 : error, what + " dbias1");
     if (c.has2)
@@ -224,7 +226,7 @@ struct Outputs {
   }
 };
 
-/// A call in double with both biases, and memory for its results.
+/// A call in double precision with both biases, and memory for its results.
 struct WideCase {
   Case c;
   Result want;

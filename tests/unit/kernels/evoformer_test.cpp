@@ -1,5 +1,5 @@
-// Attention with two biases: the kernels of all instruction sets and of double, compared with plain
-// loops in double, without writes outside of arrays.
+// Compares attention with two biases, for all instruction sets and for double inputs, with a
+// reference implementation in double precision, and checks for out-of-bounds writes.
 #include "kernels/attention/evoformer.h"
 #include "unit/kernels/evoformer_case.h"
 
@@ -47,7 +47,7 @@ Outputs kernels(Isa isa, Case& c) {
         head.bias2_row = c.keys;
         head.out = at(o.out, q);
         head.lse = o.lse.data() + c.place_lse(b, n, h);
-        // In parts, the last one first.
+        // Computes the tiles of queries in reverse order.
         for (std::int64_t begin = (c.queries - 1) / evoformer_tile * evoformer_tile; begin >= 0;
              begin -= evoformer_tile)
           evoformer_forward(isa, element, head, begin, std::min(c.queries, begin + evoformer_tile),
@@ -73,23 +73,22 @@ Outputs kernels(Isa isa, Case& c) {
   return o;
 }
 
-// Fails if a formula is wrong in either direction, a bias is another head's or entry's, a chunk or
-// tile is skipped, an end is exceeded, scratch memory is too small or stale, or a large log-sum is
-// treated as exact.
+// Fails if a forward or backward result differs from the reference implementation. Detects skipped
+// chunks, wrong biases, stale scratch memory, and rounding errors of a large log-sum-exp.
 TEST(EvoformerAttention, KernelsAgreeWithPlainLoops) {
   Random random(71);
   for (int i = 0; i < 24; ++i) {
     Case c = random_case(random, static_cast<Element>(i % 3));
     for (const Isa isa : sets()) {
-      if (isa == Isa::scalar && i % 4) continue;  // slow
+      if (isa == Isa::scalar && i % 4) continue;  // the scalar kernel is slow
       kernels(isa, c).compare(c, std::string(to_string(isa)) + " case " + std::to_string(i));
       if (HasFatalFailure() || HasNonfatalFailure()) return;
     }
   }
 }
 
-// Fails if doubles are converted to float.
-TEST(EvoformerAttention, DoublesAreDoubles) {
+// Fails if doubles lose precision through conversion to float.
+TEST(EvoformerAttention, DoublesKeepTheirPrecision) {
   Random random(73);
   WideCase wide(random);
   Case& c = wide.c;

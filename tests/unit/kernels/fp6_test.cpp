@@ -1,4 +1,4 @@
-// 6-bit weights: round-trip of every code with all instruction sets, compared with a plain
+// Round-trips every 6-bit code with all instruction sets and compares the results with a reference
 // implementation of the format.
 #include "kernels/quantization/fp6.h"
 
@@ -36,9 +36,9 @@ Packed pack(const std::vector<Fp16>& from) {
   return out;
 }
 
-// Fails if a code has a wrong value or place, or an instruction set reads it differently or writes
-// past the end.
-TEST(SixBits, EveryCodeInEveryPlace) {
+// Fails if a code has the wrong value or position, or an instruction set misreads it or writes out
+// of bounds.
+TEST(SixBits, EveryCodeAtEveryPosition) {
   constexpr std::int64_t outputs = 64, inputs = 2 * six_block;
   std::vector<int> codes;
   std::vector<Fp16> from;
@@ -59,9 +59,8 @@ TEST(SixBits, EveryCodeInEveryPlace) {
   }
 }
 
-// Fails if a value halfway between two codes is not rounded towards 0, or a value without a code is
-// accepted.
-TEST(SixBits, HalvesBetweenAndBeyond) {
+// Fails if a value between two codes is not rounded toward 0, or a value out of range is accepted.
+TEST(SixBits, RoundsTowardZeroAndRejectsOutOfRange) {
   for (int half = 0; half < 1 << 16; ++half) {
     const double size = static_cast<double>(
         (half & 0x7fff) >> 10 ? std::ldexp(1024 + (half & 1023), (half >> 10 & 31) - 25)

@@ -1,5 +1,5 @@
-// The launches of kernels/attention/attention.cu on the host: the last block first, each with
-// memory initialized to NaN.
+// Runs the launches of kernels/attention/attention.cu on the host, starting with the last block,
+// with shared memory initialized to NaN.
 #pragma once
 
 #include <barrier>
@@ -15,7 +15,7 @@ using namespace anyaccel::ops;
 
 using AttentionLanes = HostLanes<attention_lanes>;
 
-/// A block's shared memory, with a guard after it.
+/// A block's shared memory, with guard bytes after it.
 class SharedMemory {
  public:
   explicit SharedMemory(std::size_t bytes)
@@ -40,8 +40,8 @@ class SharedMemory {
   std::unique_ptr<char, decltype(&std::free)> memory_;
 };
 
-/// A thread of a block, run as a host thread. A missing barrier is a race, which the thread
-/// sanitizer detects. If threads diverge at a barrier, the test hangs.
+/// A thread of a block, run as a host thread. The thread sanitizer detects a missing barrier as a
+/// data race. If threads diverge at a barrier, the test hangs.
 struct ThreadOfBlock {
   int lane;
   std::barrier<>* barrier;
@@ -53,7 +53,7 @@ struct ThreadOfBlock {
   }
 };
 
-/// Blocks run as threads, or as loops over their lanes in either order.
+/// How a block's lanes run: in a loop, in either order, or as threads.
 enum class Run { forwards, backwards, threads };
 
 template <typename T, AttentionStep step, typename Real>
@@ -75,7 +75,7 @@ void run_attention_step(const AttentionLaunch<Real>& launch, Run run) {
       attention_task<T, Real, step>(launch, plan, AttentionLanes{run == Run::backwards},
                                     memory.fresh(), task);
   }
-  EXPECT_TRUE(memory.whole()) << "written behind the shared memory of step "
+  EXPECT_TRUE(memory.whole()) << "written past the shared memory of step "
                               << static_cast<int>(step);
 }
 

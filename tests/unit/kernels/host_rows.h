@@ -1,4 +1,4 @@
-// The launches of kernels/transformer/rows.cu on the host: the last block first.
+// Runs the launches of kernels/transformer/rows.cu on the host, starting with the last block.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ using namespace anyaccel::ops;
 
 using RowLanes = HostLanes<row_lanes>;
 
-/// A block's shared memory, initially NaN, with a guard after it.
+/// A block's shared memory, initialized to NaN, followed by guard elements.
 template <typename Real>
 class RowMemory {
  public:
@@ -40,7 +40,7 @@ void run_add_norm(const AddNorm<T>& pass, std::int64_t rows, bool backwards) {
   RowMemory<typename RealOf<T>::type> shared(add_norm_shared(pass.columns, Sixteen<T>::count));
   for (std::int64_t row = rows; row-- > 0;)
     add_norm_block(pass, wide, row, RowLanes{backwards}, shared.fresh());
-  EXPECT_TRUE(shared.whole()) << "written behind the shared memory of add_norm";
+  EXPECT_TRUE(shared.whole()) << "written past the shared memory of add_norm";
 }
 
 template <typename T>
@@ -55,7 +55,7 @@ void run_norm_grad(const NormGrad<T>& pass, std::int64_t rows, typename RealOf<T
     norm_grad_block(pass, wide, rows, division.each, part,
                     sums_are_shared(pass.columns, sizeof(Real)), RowLanes{backwards},
                     shared.fresh(), parts);
-  EXPECT_TRUE(shared.whole()) << "written behind the shared memory of norm_grad";
+  EXPECT_TRUE(shared.whole()) << "written past the shared memory of norm_grad";
 }
 
 template <typename T>
@@ -91,7 +91,7 @@ void run_sum_parts(const PartSums<T>& sums, bool backwards) {
   RowMemory<typename RealOf<T>::type> shared(row_lanes);
   for (std::int64_t block = sum_blocks(sums.columns, sums.groups); block-- > 0;)
     sum_parts_block(sums, block, RowLanes{backwards}, shared.fresh());
-  EXPECT_TRUE(shared.whole()) << "written behind the shared memory of sum_parts";
+  EXPECT_TRUE(shared.whole()) << "written past the shared memory of sum_parts";
 }
 
 }  // namespace op_tests

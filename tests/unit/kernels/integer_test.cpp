@@ -1,6 +1,6 @@
-// Group-wise int8 and int4: kernels of all instruction sets and thread blocks of CUDA, run on the
-// host, give the same bits as a plain implementation of the formats, and write nothing outside of
-// arrays.
+// Group-wise int8 and int4 quantization. Kernels of all instruction sets and CUDA thread blocks,
+// which run on the host, must be bitwise equal to a reference implementation of the formats and
+// must not write out of bounds.
 #include "kernels/quantization/integer_blocks.h"
 #include "unit/kernels/device_elements.h"
 
@@ -45,7 +45,8 @@ Case random_case(Random& random, bool special) {
            groups, group,
            order,  Array(random.element(), groups * group, random.offset())};
   const double far = random.once_in(3) ? 100 : 0;
-  // Adjacent numbers without a midpoint between them, so codes are clamped at both ends.
+  // All inputs are one of two adjacent floats. Their midpoint is not representable, so codes are
+  // clamped at both ends.
   const bool near = random.once_in(8);
   for (std::int64_t i = 0; i < out.from.size(); ++i) {
     if (near)
@@ -80,7 +81,7 @@ Result quantized(Isa isa, Case& arguments) {
                  [&](const QuantizeJob& job) { quantize_groups(isa, job, 0, arguments.groups); });
 }
 
-/// In two parts, the second first, as threads share a large group.
+/// Quantizes each group in two parts, the second one first, as when threads share a large group.
 Result quantized_in_parts(Isa isa, Case& arguments) {
   return made_by(arguments, [&](const QuantizeJob& job) {
     for (std::int64_t group = 0; group < arguments.groups; ++group) {
@@ -106,10 +107,9 @@ Result quantized_on_device(Case& arguments, bool backwards) {
   });
 }
 
-// Fails if a tail uses a different code path, a nibble is stored in a different place, a range
-// depends on the order of elements, a part is skipped or repeated, a group is stored in another's
-// place, or a device phase lacks its barrier.
-TEST(Quantizer, AllKernelsMakeTheSameCodes) {
+// Fails if the codes of two kernels differ, or depend on how a group is divided or the order of
+// threads. Covers tails, 4-bit packing and the order of groups.
+TEST(Quantizer, AllKernelsProduceTheSameCodes) {
   Random random(7);
   for (int i = 0; i < 400; ++i) {
     Case arguments = random_case(random, random.once_in(2));
@@ -133,9 +133,8 @@ int code_in(const std::vector<std::int8_t>& codes, int bits, std::int64_t i) {
   return code >= 8 ? code - 16 : code;
 }
 
-// Fails if a scale, offset or rounding is wrong, limits belong to a different number of bits, or
-// int4 is packed in the wrong order.
-TEST(Quantizer, CodesAreTheFormats) {
+// Fails if a scale, offset, range or rounding is wrong, or int4 is packed in the wrong order.
+TEST(Quantizer, CodesFollowTheFormat) {
   Random random(8);
   for (int i = 0; i < 200; ++i) {
     Case arguments = random_case(random, false);
@@ -152,7 +151,7 @@ TEST(Quantizer, CodesAreTheFormats) {
         high = std::max(high, value(k));
         most = std::max(most, std::abs(value(k)));
       }
-      // As in DeepSpeed's kernels; nothing overflows here.
+      // Computed as in DeepSpeed's kernels. These inputs cause no overflow.
       const float scale = arguments.asymmetric ? (high == low ? 1 : levels / (high - low))
                                                : (most == 0 ? 1 : levels / (2 * most));
       const float offset = arguments.asymmetric ? (high + low) / 2 : 0;
@@ -181,16 +180,16 @@ Array dequantized(Isa isa, const Case& arguments, Result& made, Element element,
                           out.data(),
                           element,
                           past};
-  // In two parts, as with threads. The first ends within a group.
+  // Dequantizes two parts, as two threads would. The first part ends within a group.
   const std::int64_t half = out.size() / 4 * 2;
   dequantize_part(isa, job, half, out.size());
   dequantize_part(isa, job, 0, half);
   return out;
 }
 
-// Fails if a code is read from a different place, a group uses its neighbor's parameters,
-// non-temporal stores go elsewhere, or the device rounds differently.
-TEST(Quantizer, AllKernelsReadTheSameValues) {
+// Fails if a code is read from the wrong place, a group uses its neighbor's parameters, or
+// non-temporal stores or the device give different results.
+TEST(Quantizer, AllKernelsDequantizeToTheSameValues) {
   Random random(9);
   for (int i = 0; i < 300; ++i) {
     Case arguments = random_case(random, random.once_in(2));
@@ -230,9 +229,9 @@ TEST(Quantizer, AllKernelsReadTheSameValues) {
   }
 }
 
-// Fails if NaN or infinity in a gradient is dequantized to a finite number, so that the overflow is
-// lost, or affects another group.
-TEST(Quantizer, WhatIsNoNumberSpoilsItsGroupAlone) {
+// Fails if NaN or infinity in a gradient is dequantized to a finite number, which would hide an
+// overflow, or affects another group.
+TEST(Quantizer, NonFiniteValuesAffectOnlyTheirGroup) {
   for (const double bad : {std::nan(""), -std::nan(""), HUGE_VAL, -HUGE_VAL})
     for (const int bits : {8, 4})
       for (const bool asymmetric : {false, true})
@@ -252,9 +251,9 @@ TEST(Quantizer, WhatIsNoNumberSpoilsItsGroupAlone) {
           }
 }
 
-// Fails if values at the limits of float overflow in intermediate results, or values too small for
-// a scale are not quantized to zero.
-TEST(Quantizer, TheEndsOfFloatsRange) {
+// Fails if values near the limits of float overflow in intermediate results, or subnormal values
+// are not dequantized to approximately zero.
+TEST(Quantizer, LimitsOfFloat) {
   constexpr double most = std::numeric_limits<float>::max();
   for (const Isa isa : sets())
     for (const bool asymmetric : {false, true}) {
@@ -297,7 +296,7 @@ Reduction random_reduction(Random& random) {
   const bool asymmetric = random.once_in(2);
   const std::int64_t tensors = random.whole(1, 5), unit = random.whole(1, 40) * 2;
   const std::int64_t in_group = unit * random.whole(1, 3), groups = random.whole(1, 4);
-  // Occasionally a group that exceeds the scratch memory.
+  // Occasionally, groups exceed the scratch memory.
   const std::int64_t size =
       in_group * groups * unit * (random.once_in(20) ? 2 + reduce_scratch / unit : 1);
   const std::int64_t group = random.once_in(2) ? size : in_group * groups;
@@ -312,8 +311,8 @@ Reduction random_reduction(Random& random) {
   return out;
 }
 
-// Fails if a tensor or a group's parameters are skipped or confused, sums are added in a different
-// order, or a group larger than the scratch memory is quantized from stale scratch contents.
+// Fails if kernels add tensors in different orders, use the wrong parameters, or mishandle a group
+// that is larger than the scratch memory.
 TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   Random random(10);
   for (int i = 0; i < 25; ++i) {
@@ -321,7 +320,7 @@ TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
     const std::int64_t groups = arguments.size / arguments.group,
                        width = arguments.asymmetric ? 2 : 1;
     std::vector<float> scratch(reduce_scratch);
-    // The sum, quantized like any tensor.
+    // The expected sum, which is quantized like any other tensor.
     Case sum{arguments.bits,
              arguments.asymmetric,
              groups,
@@ -358,8 +357,8 @@ TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   }
 }
 
-// Fails if unsigned codes are read as signed, in the wrong order or with another group's scale, or
-// rounded once instead of twice.
+// Fails if unsigned codes are read as signed or use the wrong scale, or the result is not rounded
+// to half after each step.
 TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
   Random random(11);
   for (int i = 0; i < 200; ++i) {
@@ -404,7 +403,8 @@ TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
   }
 }
 
-// Fails if groups are not where DeepSpeed's all-to-all reads them, or two share a place.
+// Fails if two groups have the same position, or groups are not in the order that DeepSpeed's
+// all-to-all expects.
 TEST(Quantizer, SwizzledOrder) {
   const GroupOrder two_nodes{1, 1, 2, 4, true};
   std::vector<std::int64_t> found(8);

@@ -1,5 +1,5 @@
-// LAMB: kernels of all instruction sets and thread blocks of CUDA, run on the host, give the same
-// bits, close to exact arithmetic.
+// LAMB kernels of all instruction sets and CUDA thread blocks, which run on the host, must give
+// bitwise equal results that are close to exact arithmetic.
 #include "kernels/optimizer/lamb.h"
 #include "kernels/optimizer/lamb_blocks.h"
 #include "unit/kernels/device_elements.h"
@@ -9,7 +9,7 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-/// Runs threads in reverse order. A phase that depends on the order would be wrong on a device.
+/// Runs a block's threads in reverse order. Results must not depend on the order.
 struct HostThreadsBackwards {
   template <typename Function>
   void operator()(const Function& function) const {
@@ -79,12 +79,12 @@ LambRate cpu_step(Isa isa, const LambConstants& constants, Case& arguments) {
   return rate;
 }
 
-/// The three launches of lamb.cu, the last block first.
+/// Runs the three launches of lamb.cu, starting with the last block.
 template <typename P, typename G, typename S, typename Each>
 LambRate device_step(const LambConstants& constants, Case& arguments, const Each& each) {
   const std::int64_t size = arguments.p.size();
   std::vector<LambNorms> parts(static_cast<std::size_t>(blocks_of(size)));
-  // Like shared memory, with stale contents.
+  // The initial values simulate stale shared memory.
   std::vector<LambNorms> lanes(lamb_lanes, LambNorms{1e300, 1e300});
   for (std::int64_t block = blocks_of(size); block-- > 0;) {
     lamb_moments_block<P, G, S>(constants, arguments.arrays(), size, block, lanes.data(), each);
@@ -113,10 +113,9 @@ void expect_same(const Case& ours, const Case& expected, const LambRate& rate,
   op_tests::expect_same(ours.g, expected.g, what + " g");
 }
 
-// Fails if a sum is added in a different order, a tail uses a different code path, a block skips
-// elements or updates another's, a phase lacks its barrier, states are used before they are
-// rounded, or a type is confused.
-TEST(Lamb, AllKernelsHaveTheSameBits) {
+// Fails if kernels differ in any bit. Covers the order of sums, tails, blocks, barriers, all types
+// and the rounding of states.
+TEST(Lamb, AllKernelsAreBitwiseEqual) {
   Random random(41);
   for (int i = 0; i < 120; ++i) {
     const LambConstants constants = random_constants(random);
@@ -146,8 +145,9 @@ TEST(Lamb, AllKernelsHaveTheSameBits) {
   }
 }
 
-// Fails if a formula is wrong: moments, update, either place of eps, decay, bounds, or the copy.
-TEST(Lamb, IsNearToExactArithmetic) {
+// Fails if a result is not close to exact arithmetic. Covers the moments, the update, both
+// positions of eps, weight decay, the bounds of the trust ratio, and the low-precision copy.
+TEST(Lamb, IsCloseToExactArithmetic) {
   Random random(42);
   for (int i = 0; i < 60; ++i) {
     const LambConstants c = random_constants(random);
@@ -184,8 +184,8 @@ TEST(Lamb, IsNearToExactArithmetic) {
   }
 }
 
-// Fails if a bound is exceeded, or a tensor of zeros gets a trust ratio.
-TEST(Lamb, TheCoefficientHasItsBounds) {
+// Fails if the trust ratio exceeds a bound, or a norm of zero gives a trust ratio other than 1.
+TEST(Lamb, TrustRatioIsClamped) {
   EXPECT_EQ(lamb_rate({16, 4}, bounds).coefficient, 2.0F);
   EXPECT_EQ(lamb_rate({1e8, 4}, bounds).coefficient, 10.0F);
   EXPECT_EQ(lamb_rate({1e-8, 4}, bounds).coefficient, 0.01F);

@@ -1,4 +1,4 @@
-// Building blocks of CUDA kernels (kernels/cuda), run on the host.
+// Tests building blocks of CUDA kernels (kernels/cuda) on the host.
 #include "kernels/cuda/lanes.h"
 #include "kernels/cuda/vectors.h"
 #include "unit/kernels/device_elements.h"
@@ -8,9 +8,9 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-// Fails if a lane is skipped or counted twice, warps are joined in different orders for some lanes,
-// or shared memory is read before all lanes have written it.
-TEST(Lanes, AllHaveTheBlocksSum) {
+// Fails if a lane is skipped, counted twice or gets a different result, or shared memory is read
+// before all lanes have written it.
+TEST(Lanes, AllLanesGetTheSumOfTheBlock) {
   constexpr int lanes = 128;
   Random random(5);
   for (const bool backwards : {false, true}) {
@@ -40,9 +40,8 @@ TEST(Lanes, AllHaveTheBlocksSum) {
   }
 }
 
-// Fails if an element is in another's place or past the end, or a full vector is loaded where only
-// a part exists.
-TEST(Lanes, VectorsOfFloats) {
+// Fails if an element is misplaced, or a load does not stop at the end of the array.
+TEST(Lanes, LoadsPartialVectors) {
   Random random(6);
   for (const Element element : {Element::f32, Element::bf16, Element::fp16})
     with_device_type(element, [&](auto type) {

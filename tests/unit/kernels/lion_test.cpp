@@ -57,7 +57,7 @@ void run(Isa isa, Case& of, std::int64_t begin, std::int64_t end) {
               begin, end);
 }
 
-/// The formulas of lion_kernels.h in float, one operation at a time.
+/// The formulas of lion.h in float, one operation at a time.
 void float_step(Case& of) {
   const LionConstants& c = of.constants;
   for (std::int64_t i = 0; i < of.params.size(); ++i) {
@@ -72,9 +72,9 @@ void float_step(Case& of) {
   }
 }
 
-// Fails if an instruction set rounds differently, a tail uses a different code path, a store
-// exceeds the end, or a NaN is lost. 10 000 cases with all types, lengths and alignments.
-TEST(CpuLion, EachInstructionSetHasTheBitsOfPlainFloat) {
+// Fails if a result is not bitwise equal to plain float arithmetic, or a write is out of bounds.
+// The 10,000 random cases cover every type, many lengths and alignments, and special values.
+TEST(CpuLion, EveryInstructionSetMatchesPlainFloat) {
   Random random(7);
   for (int round = 0; round < 10000; ++round) {
     const Case before = random_case(random);
@@ -92,8 +92,8 @@ TEST(CpuLion, EachInstructionSetHasTheBitsOfPlainFloat) {
   }
 }
 
-// Fails if a formula is wrong, or the error exceeds the stated bound.
-TEST(CpuLion, StaysWithinTheStatedErrorOfDouble) {
+// Fails if a formula is wrong, or the rounding error exceeds its bound.
+TEST(CpuLion, StaysWithinErrorBoundOfDouble) {
   constexpr double u = 0x1p-24;
   Random random(8);
   for (int round = 0; round < 1500; ++round) {
@@ -111,7 +111,7 @@ TEST(CpuLion, StaysWithinTheStatedErrorOfDouble) {
       };
       const double c = o.beta1 * m + (1 - o.beta1) * g;
       const double c_size = std::abs(o.beta1 * m) + std::abs((1 - o.beta1) * g);
-      if (std::abs(c) > 4 * u * c_size + 0x1p-148) {  // otherwise its sign depends on rounding
+      if (std::abs(c) > 4 * u * c_size + 0x1p-148) {  // otherwise the sign depends on rounding
         ASSERT_NEAR(after.params.get(i), p * (1 - o.lr * o.weight_decay) - std::copysign(o.lr, c),
                     4 * u * (std::abs(p) + o.lr) +
                         rounding(std::abs(p) + o.lr, after.params.element()) + 0x1p-148)
@@ -125,8 +125,8 @@ TEST(CpuLion, StaysWithinTheStatedErrorOfDouble) {
   }
 }
 
-// Fails if a parameter without gradient and momentum changes, as it does in DeepSpeed.
-TEST(CpuLion, NothingMovesWithoutADirection) {
+// Fails if a parameter with zero gradient and momentum changes. DeepSpeed changes such parameters.
+TEST(CpuLion, ZeroGradientAndMomentumChangeNothing) {
   for (const Isa isa : sets()) {
     Case one{{},
              lion_constants(0.1, 0.9, 0.99, 0),

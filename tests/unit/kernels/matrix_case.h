@@ -1,4 +1,4 @@
-// A matrix of any format with its values, and some rows, for tests of products.
+// A matrix of any format, with its values and input rows, for tests of matrix products.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace op_tests {
 
 using anyaccel::ops::Matrix;
 
-/// A matrix with its values. The weights are followed by a guard value that would change a result.
+/// A matrix with its values and input rows.
 struct MatrixCase {
   Matrix matrix;
   std::vector<std::uint8_t> weight;
@@ -92,8 +92,8 @@ struct MatrixCase {
     return out;
   }
 
-  /// Error bound of a result compared with sum(): half a step of the row's words, or the rounding
-  /// of the sums.
+  /// Error bound of a result compared with sum(): half a quantization step of the row, or the
+  /// rounding of the sums.
   double bound(std::int64_t row, std::int64_t output) const {
     double out = 0;
     for (std::int64_t begin = 0; begin < matrix.inputs; begin += 128) {

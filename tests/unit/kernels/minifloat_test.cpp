@@ -1,6 +1,6 @@
-// Group-wise minifloats: kernels of all instruction sets and thread blocks of CUDA, run on the
-// host, give the same bits as a plain implementation of the formats, and write nothing outside of
-// arrays.
+// Group-wise minifloat quantization. Kernels of all instruction sets and CUDA thread blocks, which
+// run on the host, must be bitwise equal to a reference implementation of the formats and must not
+// write out of bounds.
 #include <functional>
 
 #include "kernels/quantization/minifloat_blocks.h"
@@ -72,7 +72,7 @@ float step_of(const std::uint8_t* row, FloatFormat format, std::int64_t group) {
   return step;
 }
 
-/// The value of a code by the definition of IEEE formats, but without infinities.
+/// The value of a code as in IEEE formats, but without infinities and NaN.
 double number(FloatFormat f, std::int32_t code) {
   const int exponent_bits = f.bits - f.mantissa - 1, bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (code >> f.mantissa) & ((1 << exponent_bits) - 1);
@@ -86,7 +86,7 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
                 const Case& arguments) {
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (ours[i] == expected[i]) continue;
-    // Processors produce different NaNs for a step.
+    // Step sizes that are NaN may have different bits on different processors.
     const std::size_t row = i / static_cast<std::size_t>(arguments.bytes()) *
                             static_cast<std::size_t>(arguments.bytes());
     if (!std::isnan(step_of(ours.data() + row, arguments.format, arguments.group)) ||
@@ -96,9 +96,9 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
   return true;
 }
 
-// Fails if a tail uses a different code path, a code is packed in a different place, random numbers
-// belong to a different place or group, or a device phase lacks its barrier.
-TEST(FpQuantizer, AllKernelsMakeTheSameRows) {
+// Fails if the rows of two kernels differ, or depend on the order of threads. Covers tails, packing
+// and the random numbers of stochastic rounding.
+TEST(FpQuantizer, AllKernelsProduceTheSameRows) {
   Random random(17);
   for (int i = 0; i < 400; ++i) {
     Case arguments = random_case(random, random.once_in(2));
@@ -122,9 +122,8 @@ TEST(FpQuantizer, AllKernelsMakeTheSameRows) {
   }
 }
 
-// Fails if a range, bias or packing is wrong, a step does not follow its codes, or a code is not
-// the nearest number's.
-TEST(FpQuantizer, CodesAreTheNearestNumbers) {
+// Fails if a range, bias or packing is wrong, or a code is not the one nearest to the number.
+TEST(FpQuantizer, CodesAreNearest) {
   Random random(18);
   const double greatest[] = {480, 114688, 510, 28, 6};
   for (int which = 0; which < 5; ++which) {
@@ -169,12 +168,12 @@ TEST(FpQuantizer, CodesAreTheNearestNumbers) {
   }
 }
 
-// Fails if a value next to a midpoint is rounded as if it were on it. Midpoints round away from 0,
-// subnormal ones to even.
-TEST(FpQuantizer, NextToTheMiddle) {
+// Fails if a value adjacent to a midpoint is rounded like the midpoint. Midpoints round away from
+// 0, or to even between subnormal numbers.
+TEST(FpQuantizer, RoundsAroundMidpoints) {
   for (const FloatFormat format : float_formats) {
     std::vector<std::pair<float, std::int32_t>> wanted{
-        {greatest_of(format), size_mask_of(format)}};  // scale 1
+        {greatest_of(format), size_mask_of(format)}};  // makes the scale 1
     for (std::int32_t code = 0; code < size_mask_of(format); ++code) {
       const auto middle = static_cast<float>((number(format, code) + number(format, code + 1)) / 2);
       wanted.insert(wanted.end(),
@@ -197,9 +196,8 @@ TEST(FpQuantizer, NextToTheMiddle) {
   }
 }
 
-// Fails if a step smaller than a normal number changes the row's values, or an element is read from
-// a different place.
-TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
+// Fails if an element is read from the wrong place, or a subnormal step gives wrong values.
+TEST(FpQuantizer, AllKernelsDequantizeToTheSameValues) {
   Random random(19);
   int aligned = 0;
   for (int i = 0; i < 300; ++i) {
@@ -212,7 +210,7 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
           static_cast<float>(random.once_in(9) ? random.special() : random.value(-3, 1));
       std::memcpy(rows.data() + (g + 1) * arguments.bytes() - 4, &step, 4);
     }
-    // Rows 1 and 2, for the groups 0 and 1.
+    // Dequantizes rows 1 and 2 to groups 0 and 1.
     Array expected(random.element(), 2 * arguments.group, 0);
     const bool past = random.once_in(2);
     const auto job = [&](Array& to) {
@@ -241,12 +239,12 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
     op_tests::expect_same(device, expected, "device");
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
-  EXPECT_GT(aligned, 0);  // with non-temporal stores
+  EXPECT_GT(aligned, 0);  // these cases use non-temporal stores
 }
 
-// Fails if stochastic rounding is biased, a number that has a code changes, or all elements use the
-// same random number.
-TEST(FpQuantizer, StochasticRoundingIsRightOnAverage) {
+// Fails if stochastic rounding is biased or changes exactly representable numbers, or all elements
+// use the same random number.
+TEST(FpQuantizer, StochasticRoundingIsUnbiased) {
   for (const FloatFormat format : float_formats) {
     constexpr std::int64_t group = 4096;
     Case arguments{format, 1, group, true, 5, Array(Element::f32, group, 0)};
@@ -268,15 +266,16 @@ TEST(FpQuantizer, StochasticRoundingIsRightOnAverage) {
         ASSERT_TRUE(found == code || found == code + 1) << found << " of " << code;
         up += found == code + 1;
       }
-      EXPECT_NEAR(up, group / 8.0, 100)
-          << format.bits << " bits, code " << code;  // five standard deviations
+      // The tolerance is five standard deviations.
+      EXPECT_NEAR(up, group / 8.0, 100) << format.bits << " bits, code " << code;
       arguments.seed += 1;
       EXPECT_NE(quantized(sets().back(), arguments), row);
     }
   }
 }
 
-// Fails if NaN is read back as a number, zeros change, or a group affects its neighbors.
+// Fails if NaN or infinity is dequantized to a finite number, zeros are not preserved, or a group
+// affects its neighbors.
 TEST(FpQuantizer, SpecialGroups) {
   for (const FloatFormat format : float_formats)
     for (const Isa isa : sets())

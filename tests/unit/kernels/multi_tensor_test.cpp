@@ -1,5 +1,5 @@
-// The CUDA kernels of FusedAdam and FusedLion, run on the host with the same chunks, blocks and
-// arithmetic.
+// Runs the CUDA kernels of FusedAdam and FusedLion on the host, with the chunks, blocks and
+// arithmetic of the device.
 #include "kernels/optimizer/multi_tensor.h"
 
 #include "unit/kernels/device_elements.h"
@@ -39,7 +39,8 @@ constexpr Types all_types[] = {
     {Element::bf16, Element::bf16, Element::bf16}, {Element::fp16, Element::fp16, Element::f32},
     {Element::fp16, Element::fp16, Element::fp16}};
 
-/// More tensors and chunks than a launch holds, empty tensors, and sizes around a chunk's.
+/// Sizes for more tensors and chunks than fit in one launch, including empty tensors and sizes near
+/// the chunk size.
 std::vector<std::int64_t> random_sizes(Random& random, std::int64_t chunk) {
   std::vector<std::int64_t> out{chunk * 700 + 3, 0, 1, chunk - 1, chunk, chunk + 1};
   for (int i = 0; i < 100; ++i) out.push_back(random.whole(0, 3 * chunk));
@@ -49,7 +50,7 @@ std::vector<std::int64_t> random_sizes(Random& random, std::int64_t chunk) {
 constexpr std::int64_t chunk = 64;
 constexpr unsigned threads = 32;
 
-/// Runs each block of each launch, the last block first; a device may use any order.
+/// Runs each block of each launch in reverse order. A device may use any order.
 template <int arrays, typename Address, typename Block>
 int run_launches(const std::vector<std::int64_t>& sizes, const Address& address,
                  const Block& block) {
@@ -61,16 +62,17 @@ int run_launches(const std::vector<std::int64_t>& sizes, const Address& address,
         block(chunks, static_cast<unsigned>(b), thread);
     return nullptr;
   };
-  // Every tenth tensor is of a different kind than its neighbors.
+  // Every tenth tensor is treated as if its types differed from those of its neighbors, so it needs
+  // a separate launch.
   const auto same = [](std::size_t i, std::size_t j) { return (i % 10 == 0) == (j % 10 == 0); };
   EXPECT_EQ(launch_chunks<arrays>(sizes.data(), sizes.size(), chunk, address, same, start),
             nullptr);
   return launches;
 }
 
-// Fails if a chunk is lost or repeated, addresses belong to another tensor, or any bit differs from
-// the CPU's result.
-TEST(MultiTensor, AdamHasTheBitsOfTheProcessors) {
+// Fails if a chunk is lost, repeated or assigned to another tensor, or any bit differs from the
+// CPU's result.
+TEST(MultiTensor, AdamMatchesTheCpuBitwise) {
   Random random(31);
   const AdamOptions all_options[] = {{.weight_decay = 0.1},
                                      {.weight_decay = 0.1, .decoupled = false},
@@ -109,7 +111,7 @@ TEST(MultiTensor, AdamHasTheBitsOfTheProcessors) {
   }
 }
 
-TEST(MultiTensor, LionHasTheBitsOfTheProcessors) {
+TEST(MultiTensor, LionMatchesTheCpuBitwise) {
   Random random(32);
   double decay = 0;
   for (const Types& types : all_types) {
@@ -139,8 +141,8 @@ TEST(MultiTensor, LionHasTheBitsOfTheProcessors) {
   }
 }
 
-// Fails if more launches follow a failed one, or its error is lost.
-TEST(MultiTensor, TheFirstErrorEndsAll) {
+// Fails if launches continue after one has failed, or its error is lost.
+TEST(MultiTensor, StopsAtTheFirstError) {
   const std::vector<std::int64_t> sizes(200, 10);
   int launches = 0;
   const char* problem = launch_chunks<3>(

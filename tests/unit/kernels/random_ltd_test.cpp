@@ -1,4 +1,4 @@
-// A block of the CUDA kernel for tokens, run on the host.
+// Runs the blocks of the CUDA kernel that copies tokens on the host.
 #include "kernels/random_ltd/tokens.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct Case {
   std::int64_t rows;
 };
 
-/// Tokens of `unit` bytes or more with gaps between them, and some invalid indices.
+/// Tokens of a multiple of `unit` bytes with gaps between them, and some invalid indices.
 Case random_case(op_tests::Random& random, std::int64_t unit) {
   Case out;
   TokenCopy& copy = out.copy;
@@ -38,7 +38,7 @@ Case random_case(op_tests::Random& random, std::int64_t unit) {
   copy.part_batch = copy.count * copy.part_token + unit;
   out.rows = batch * copy.count;
   for (std::int64_t i = 0; i < out.rows; ++i) {
-    // Each index once, because the order of two writes to one token is undefined.
+    // Each index occurs once, because the order of two writes to one token is undefined.
     const std::int64_t id = (i % copy.count + 3) % copy.tokens;
     out.wide.push_back(random.once_in(6) ? (random.once_in(2) ? -1 : copy.tokens) : id);
     out.narrow.push_back(static_cast<std::int32_t>(out.wide.back()));
@@ -99,8 +99,8 @@ void compare(op_tests::Random& random, bool gather, bool wide) {
   EXPECT_EQ(arguments.part, want.part);
 }
 
-// Fails if a token or byte is copied to a different place, an invalid index is used, or gaps
-// between tokens are written.
+// Fails if a token or byte is copied to the wrong place, an invalid index is used, or the gaps
+// between tokens are overwritten.
 TEST(RandomLtd, BlocksCopyTheirTokens) {
   op_tests::Random random(51);
   for (int i = 0; i < 200; ++i) {
@@ -113,8 +113,8 @@ TEST(RandomLtd, BlocksCopyTheirTokens) {
   }
 }
 
-// Fails if a load is wider than the alignment of an address, a stride or a length.
-TEST(RandomLtd, UnitsAreNoLargerThanEverythingAllows) {
+// Fails if the width of loads exceeds the alignment of an address, a stride or a length.
+TEST(RandomLtd, CopyUnitRespectsAllAlignments) {
   alignas(16) char memory[64];
   const TokenCopy all{memory, 64, 32, memory, 64, 32, nullptr, 1, 1, 32};
   EXPECT_EQ(token_unit(all), 16);

@@ -1,5 +1,5 @@
-// Thread blocks of a transformer layer's row passes on CUDA, run on the host and compared with the
-// host's kernels in double.
+// Runs the thread blocks of a transformer layer's row kernels for CUDA on the host and compares the
+// results with the host's kernels in double precision.
 #include <memory>
 
 #include "unit/kernels/host_rows.h"
@@ -15,7 +15,7 @@ constexpr double error_of = std::is_same_v<T, double>       ? 1e-12
                             : std::is_same_v<T, DeviceFp16> ? 1.1e-3
                                                             : 2e-5;
 
-/// Numbers at an address that is aligned to 16 bytes or not, with a guard after them.
+/// Numbers with an optional offset from 16-byte alignment, followed by guard elements.
 template <typename T>
 struct Numbers {
   std::int64_t size;
@@ -47,7 +47,7 @@ struct Numbers {
       const double right = want[static_cast<std::size_t>(i)];
       ASSERT_NEAR(at(i), right, error * (1 + std::abs(right))) << what << " " << i;
     }
-    for (std::int64_t i = size; i < size + 8; ++i) ASSERT_EQ(at(i), 77) << what << " behind";
+    for (std::int64_t i = size; i < size + 8; ++i) ASSERT_EQ(at(i), 77) << what << " past the end";
   }
 };
 
@@ -99,7 +99,7 @@ Case random_case(Random& random) {
   return c;
 }
 
-/// Runs all passes on a device and compares them with the host.
+/// Runs the device code of all row kernels and compares the results with the host's kernels.
 template <typename T>
 void compare(Case& c, bool backwards, const std::string& what) {
   using Real = typename RealOf<T>::type;
@@ -194,10 +194,9 @@ void compare(Case& c, bool backwards, const std::string& what) {
   }
 }
 
-// Fails if a formula is wrong, a row or column is skipped or repeated, a tail is exceeded, dropout
-// is misplaced, a phase lacks its barrier, sums belong to another part, or shared memory is too
-// small.
-TEST(RowsBlocks, AgreeWithTheHostsKernels) {
+// Fails if a result differs from the host's kernels. Detects skipped or repeated rows, misplaced
+// dropout, missing barriers, wrong sums and insufficient shared memory.
+TEST(RowsBlocks, AgreeWithHostKernels) {
   Random random(181);
   for (int i = 0; i < 60; ++i) {
     Case c = random_case(random);

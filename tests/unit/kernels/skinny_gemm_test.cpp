@@ -1,4 +1,5 @@
-// Products of few rows with a weight: each instruction set compared with sums in double.
+// Multiplies few rows by a weight matrix with each instruction set and compares the results with
+// sums in double precision.
 #include "kernels/transformer/skinny_gemm.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ using namespace op_tests;
 
 constexpr float guard = 77;
 
-/// An array with a guard after its end, which must not change.
+/// An array followed by guard elements, which must not change.
 std::vector<float> guarded(std::int64_t count) {
   return std::vector<float>(static_cast<std::size_t>(count + 32), guard);
 }
@@ -92,8 +93,8 @@ void check_backward(Isa isa, const Case& c, bool add) {
           << row << " " << i;
 }
 
-// Fails if an instruction set's tiles, leftover rows, transposition, bias or ends of ranges are
-// wrong.
+// Fails if a product of any instruction set is wrong, forward or backward. Covers tiles, leftover
+// rows, biases and ranges.
 TEST(SkinnyGemm, InstructionSetsAgreeWithDouble) {
   struct Size {
     std::int64_t outputs, inputs;

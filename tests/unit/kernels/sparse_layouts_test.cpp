@@ -10,7 +10,7 @@ namespace {
 using namespace anyaccel::ops;
 using testing::HasSubstr;
 
-/// One head's rows as text, with an x for each block.
+/// The layout of one head as text. An x marks a block that the layout contains.
 std::vector<std::string> drawn(const LayoutOptions& options, std::int64_t head = 0) {
   EXPECT_EQ(layout_error(options), "");
   const auto layout = make_layout(options);
@@ -35,7 +35,7 @@ LayoutOptions of(const char* kind, std::int64_t blocks, std::int64_t heads = 1) 
   return options;
 }
 
-// Fails if a window, its representative or a short last window is misplaced.
+// Fails if a window, its global block or a shorter last window is misplaced.
 TEST(SparseLayout, Fixed) {
   LayoutOptions options = of("fixed", 5);
   options.num_local_blocks = 2;
@@ -47,8 +47,8 @@ TEST(SparseLayout, Fixed) {
   EXPECT_EQ(drawn(options), (Rows{"xx.xx", "xxxxx", ".xxxx", "xxxxx", "xxxxx"}));
 }
 
-// Fails if a number that means "to the end" overflows.
-TEST(SparseLayout, GreatestNumbers) {
+// Fails if an index so large that it means "to the end" overflows.
+TEST(SparseLayout, LargestIndices) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   LayoutOptions options = of("variable", 4);
   options.local_window_blocks = {1, most};
@@ -62,7 +62,7 @@ TEST(SparseLayout, GreatestNumbers) {
   EXPECT_EQ(drawn(options), (Rows{"xxx", "xxx", "xxx"}));
 }
 
-// Fails if heads do not alternate between patterns, or a single layout is not used for all heads.
+// Fails if heads do not alternate between patterns, or heads that share a layout differ.
 TEST(SparseLayout, FixedPatternsOfHeads) {
   LayoutOptions options = of("fixed", 4, 3);
   options.num_local_blocks = 2;
@@ -74,7 +74,8 @@ TEST(SparseLayout, FixedPatternsOfHeads) {
   EXPECT_EQ(drawn(options, 2), drawn(options, 0));
 }
 
-// Fails if windows or global blocks of given sizes are misplaced, or the last size is not repeated.
+// Fails if windows or global blocks of the given sizes are misplaced, or the last window size is
+// not repeated.
 TEST(SparseLayout, Variable) {
   LayoutOptions options = of("variable", 6);
   options.local_window_blocks = {1, 2};
@@ -86,8 +87,8 @@ TEST(SparseLayout, Variable) {
   EXPECT_EQ(drawn(options), (Rows{"x.....", ".xx...", ".xx...", ".xxx..", ".xxxx.", ".xx..x"}));
 }
 
-// Fails if the window's width or the global rows and columns are wrong, or future blocks are
-// visible.
+// Fails if the window's width or the global rows and columns are wrong, or a unidirectional layout
+// contains future blocks.
 TEST(SparseLayout, SlidingWindows) {
   LayoutOptions options = of("bslongformer", 5);
   options.global_block_indices = {2};
@@ -100,8 +101,8 @@ TEST(SparseLayout, SlidingWindows) {
   EXPECT_EQ(drawn(local), (Rows{"x...", "xx..", ".xx.", "..xx"}));
 }
 
-// Fails if the generator's numbers change, which would change the layout of saved models, or a row
-// repeats a column.
+// Fails if a row repeats a column, or the sequence of random numbers changes, which would change
+// the layouts of saved models.
 TEST(SparseLayout, RandomBlocks) {
   LayoutOptions options = of("bigbird", 6);
   options.num_random_blocks = 0;
@@ -117,32 +118,33 @@ TEST(SparseLayout, RandomBlocks) {
   EXPECT_EQ(drawn(variable), (Rows{"x..xxx", "xx.x.x", ".xxxx.", "..xxxx", "x...xx", "x..x.x"}));
 }
 
-// Fails if an option is accepted that DeepSpeed rejects, or that would read outside the layout.
+// Fails if an option that DeepSpeed rejects is accepted, or an option can cause reads outside the
+// layout.
 TEST(SparseLayout, Errors) {
   LayoutOptions options = of("fixed", 4);
   options.num_global_blocks = 3;
   EXPECT_THAT(layout_error(options),
-              HasSubstr("must divide the local window; got 3, want a divisor of 4"));
+              HasSubstr("must divide num_local_blocks; got 3, want a divisor of 4"));
   options.num_global_blocks = 1;
   options.num_different_global_patterns = 2;
-  EXPECT_THAT(layout_error(options), HasSubstr("one global pattern"));
+  EXPECT_THAT(layout_error(options), HasSubstr("requires different_layout_per_head"));
   options = of("fixed", 4);
   options.attention = "unidirectional";
   options.horizontal_global_attention = true;
-  EXPECT_THAT(layout_error(options), HasSubstr("future"));
+  EXPECT_THAT(layout_error(options), HasSubstr("requires bidirectional attention"));
   options = of("bslongformer", 4);
   options.global_block_indices = {0};
   options.global_block_end_indices = {0};
   EXPECT_THAT(layout_error(options), HasSubstr("ends before it begins"));
   options.global_block_end_indices = {1, 2};
-  EXPECT_THAT(layout_error(options), HasSubstr("another length"));
+  EXPECT_THAT(layout_error(options), HasSubstr("differ in length"));
   options = of("local", 2);
   EXPECT_THAT(layout_error(options), HasSubstr("fewer blocks"));
   options = of("dense", 2);
   options.seq_len = 33;
   EXPECT_THAT(layout_error(options),
               HasSubstr("got 33, want a multiple of 16; use pad_to_block_size"));
-  EXPECT_THAT(layout_error(of("spiral", 2)), HasSubstr("no such layout"));
+  EXPECT_THAT(layout_error(of("spiral", 2)), HasSubstr("unknown layout"));
 }
 
 }  // namespace

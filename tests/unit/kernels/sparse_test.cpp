@@ -78,8 +78,8 @@ void expect_near(const std::vector<float>& got, const std::vector<double>& want,
         << what << " " << i;
 }
 
-// Fails if an instruction set's vectors, tails or exponential are wrong. A machine selects only one
-// of the sets by itself.
+// Fails if the results of any instruction set differ from the double-precision kernel. Outside of
+// tests, a machine uses only its best instruction set.
 TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
   struct Shape {
     std::int64_t block, rows, dim;
@@ -103,8 +103,8 @@ TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
   }
 }
 
-// Fails if a block is skipped or repeated, two threads add to the same rows in one step, or a step
-// has too little work for all threads.
+// Fails if a block is skipped or repeated, two threads write the same rows or columns in one step,
+// or threads stay idle unnecessarily.
 TEST(SparseAttention, BackwardPassIsDivided) {
   for (const std::int64_t slices : {1, 2, 3, 8, 40})
     for (const std::int64_t rows : {1, 2, 7, 32, 129})
@@ -135,8 +135,8 @@ TEST(SparseAttention, BackwardPassIsDivided) {
       }
 }
 
-// Fails if a square reads blocks outside of it, or overwrites what others have added.
-TEST(SparseAttention, SquaresAddUpToTheWhole) {
+// Fails if a square of blocks reads outside its bounds, or overwrites the sums of other squares.
+TEST(SparseAttention, SquaresSumToTheWhole) {
   Case<double> whole(16, 7, 16), parts(16, 7, 16);
   whole.run(Isa::scalar);
   const Division division(1, 7, 2);

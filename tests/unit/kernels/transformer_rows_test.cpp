@@ -1,5 +1,5 @@
-// Kernels of the transformer layer: each instruction set compared with the same kernel in double,
-// and that with plain loops.
+// Compares the transformer layer's kernels for each instruction set with the double-precision
+// kernels, and the double-precision kernels with plain loops.
 #include "kernels/transformer/rows.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ struct Kind {
                                                             : 4e-6;
 };
 
-/// An array of S with a guard after its end, which must not change.
+/// An array of S followed by guard elements, which must not change.
 template <typename S>
 struct Numbers {
   explicit Numbers(std::int64_t count)
@@ -74,7 +74,7 @@ std::unique_ptr<T[], void (*)(T*)> aligned(std::int64_t count) {
           [](T* at) { ::operator delete (at, std::align_val_t{64}); }};
 }
 
-/// One result of a kernel. Results in the arithmetic type have tighter bounds.
+/// One result of a kernel. Results in the arithmetic type have tighter error bounds.
 struct Result {
   const char* name;
   std::vector<double> values;
@@ -117,8 +117,8 @@ std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool ta
   keep(&out, "norm", normal, true);
   keep(&out, "stats", stats, false);
 
-  // The backward pass gets the same numbers in each type, because the results of its own forward
-  // pass would already be rounded.
+  // The backward pass gets the same input for every type. The results of its own forward pass would
+  // already be rounded differently.
   Numbers<S> grad(size, 6), plus(size, 7), arguments(size, 8), grad_sum(size), grad_product(size);
   Numbers<Real> sums(3 * columns), given_stats(2 * rows);
   for (std::int64_t i = 0; i < 3 * columns; ++i) sums.at(i) = 1;
@@ -181,7 +181,8 @@ void rows_agree(std::int64_t columns) {
     }
 }
 
-// Fails if an instruction set's vectors, tails, conversions, exponential or dropout are wrong.
+// Fails if the results of any instruction set differ from the double-precision kernels. Covers
+// vectors, tails, conversions, the exponential function and dropout.
 TEST(TransformerKernels, InstructionSetsAgreeWithDouble) {
   for (const std::int64_t columns : {1, 3, 8, 15, 16, 17, 40, 384}) {
     rows_agree<float>(columns);
@@ -190,8 +191,9 @@ TEST(TransformerKernels, InstructionSetsAgreeWithDouble) {
   }
 }
 
-// Fails if the reference for the others is itself not a correct GELU or norm.
-TEST(TransformerKernels, DoubleIsWhatPlainLoopsGive) {
+// Fails if GELU or a norm is wrong in the double-precision kernels, which are the reference for the
+// others.
+TEST(TransformerKernels, DoubleAgreesWithPlainLoops) {
   constexpr std::int64_t columns = 19;
   Numbers<double> product(columns, 1), bias(columns, 2), residual(columns, 3), weight(columns, 4),
       shift(columns, 5);
@@ -229,8 +231,8 @@ TEST(TransformerKernels, DoubleIsWhatPlainLoopsGive) {
   }
 }
 
-/// One head: scores of all magnitudes, a mask that hides some keys, and all keys of one query, and
-/// dropout.
+/// Runs attention for one head. The optional mask hides some keys of each query, and all keys of
+/// query 2.
 template <typename T>
 std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim, bool masked,
                                  bool dropout) {
@@ -271,8 +273,8 @@ std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim,
   return results;
 }
 
-// Fails if an instruction set's tiles, the last tile, a chunk of keys, the mask or dropout is wrong
-// in either direction.
+// Fails if the attention of any instruction set is wrong, forward or backward. Covers tiles, chunks
+// of keys, masks and dropout.
 TEST(TransformerKernels, AttentionAgreesWithDouble) {
   struct Shape {
     std::int64_t length, dim;

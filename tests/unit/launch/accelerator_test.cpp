@@ -1,5 +1,5 @@
-// The launcher chooses the accelerator that the user names or the machine has, and honors
-// visible-devices variables.
+// Tests how the launcher selects the accelerator: the one that the user names, or the best one on
+// the machine. It respects visible-devices variables.
 #include "launch/accelerator.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// An invented machine with three devices of one vendor, represented by files.
+/// A fake machine with three devices of one vendor, which are files in a temporary folder.
 class LaunchAccelerator : public testing::Test {
  protected:
   void SetUp() override {
@@ -49,21 +49,21 @@ TEST_F(LaunchAccelerator, NamedWithItsDevices) {
   EXPECT_EQ(accelerator.devices, 3);
   EXPECT_FALSE(accelerator.on_cores);
   EXPECT_THAT(visible_slots(accelerator), ElementsAre("0", "1", "2"));
-  EXPECT_THAT(accelerator.reason, HasSubstr("DS_ACCELERATOR names it"));
+  EXPECT_THAT(accelerator.reason, HasSubstr("selected by DS_ACCELERATOR"));
 }
 
-TEST_F(LaunchAccelerator, NamedButNotHere) {
+TEST_F(LaunchAccelerator, NamedButMissing) {
   EXPECT_EQ(code_of("mlu"), ErrorCode::unavailable);
   EXPECT_EQ(code_of("nonsense"), ErrorCode::invalid_argument);
 }
 
-TEST_F(LaunchAccelerator, TheHostIsItsCores) {
+TEST_F(LaunchAccelerator, HostComputesOnCores) {
   const auto accelerator = find_accelerator(host_traits()->name);
   EXPECT_TRUE(accelerator.on_cores);
   EXPECT_TRUE(accelerator.traits.visible_devices_envs.empty());
 }
 
-TEST_F(LaunchAccelerator, UnnamedIsTheBestThatIsHere) {
+TEST_F(LaunchAccelerator, BestAvailableByDefault) {
   const auto accelerator = find_accelerator(std::nullopt);
   EXPECT_FALSE(accelerator.on_cores) << accelerator.reason;
   EXPECT_GT(accelerator.devices.value_or(0), 0);
@@ -77,8 +77,9 @@ TEST_F(LaunchAccelerator, SimulatedDevicesAreCounted) {
   EXPECT_EQ(code_of("sim"), ErrorCode::unavailable);
 }
 
-// DeepSpeed's launcher fails on device names, and drops the variable if a count is given.
-TEST_F(LaunchAccelerator, WhatIsVisibleAreTheSlots) {
+// DeepSpeed's launcher fails if the visible-devices variable contains device names, and ignores the
+// variable if a count is given.
+TEST_F(LaunchAccelerator, VisibleDevicesAreTheSlots) {
   ::setenv(kVisible, "2,0", 1);
   EXPECT_THAT(visible_slots(find_accelerator("npu")), ElementsAre("2", "0"));
   EXPECT_THAT(visible_names(find_accelerator("npu"), {"1", "0"}), ElementsAre("0", "2"));
@@ -98,7 +99,7 @@ TEST_F(LaunchAccelerator, VisibleByName) {
   EXPECT_THAT(visible_slots(accelerator), ElementsAre("0", "1"));
 }
 
-TEST_F(LaunchAccelerator, WhatCannotBeCountedIsSaid) {
+TEST_F(LaunchAccelerator, UncountableDevicesAreReported) {
   JobAccelerator accelerator;
   accelerator.traits.name = "odd";
   try {

@@ -75,7 +75,7 @@ std::string text_of(const BindResult& result) {
          "; refused: " + result.memory_refused;
 }
 
-/// The last CPU that this process may use, and the first node with memory.
+/// A plan with the last CPU that this process may use and the first node with memory.
 RankPlan rank_here(MemoryPolicy policy) {
   const auto& machine = topology::this_machine();
   RankPlan rank;
@@ -102,16 +102,16 @@ class Bind : public testing::Test {
   }
 };
 
-// Fails if cores or memory are not bound, or a refusal is reported although nothing was refused.
+// Fails if cores or memory are not bound, or an error is reported although binding succeeded.
 TEST_F(Bind, CoresAndMemory) {
   const auto rank = rank_here(MemoryPolicy::bind);
   EXPECT_EQ(in_child([&] { return text_of(bind_this_process(rank)); }),
             cores_text(rank) + " " + memory_text(rank, MPOL_BIND));
 }
 
-// Fails if preferred memory (HBM in flat mode) is bound strictly: a rank that needs more would be
-// killed.
-TEST_F(Bind, PreferredIsNotBound) {
+// Fails if preferred memory (HBM in flat mode) is bound strictly. A rank that needs more memory
+// would then be killed.
+TEST_F(Bind, PreferredMemoryIsNotBound) {
   const auto rank = rank_here(MemoryPolicy::preferred);
   const auto text = in_child([&] { return text_of(bind_this_process(rank)); });
   const bool one = text == cores_text(rank) + " " + memory_text(rank, MPOL_PREFERRED);
@@ -119,15 +119,15 @@ TEST_F(Bind, PreferredIsNotBound) {
   EXPECT_TRUE(one || many) << text;
 }
 
-// Fails if an unbound rank is bound.
-TEST_F(Bind, NothingIsAsked) {
+// Fails if a rank without a binding in its plan is bound.
+TEST_F(Bind, UnboundRankStaysUnbound) {
   const auto before = in_child([] { return text_of({}); });
   EXPECT_EQ(in_child([] { return text_of(bind_this_process({})); }), before);
 }
 
-// Fails if a container that forbids memory policies ends the rank, leaves its cores unbound, or
-// causes no warning.
-TEST_F(Bind, ForbiddenMemoryPolicyIsAWarning) {
+// Fails if a container that forbids memory policies prevents the core binding, or the user is not
+// warned.
+TEST_F(Bind, ForbiddenMemoryPolicyGivesAWarning) {
   const auto rank = rank_here(MemoryPolicy::bind);
   const auto text = in_child([&] {
     return forbid(SYS_set_mempolicy) ? text_of(bind_this_process(rank)) : std::string("no filters");
@@ -135,12 +135,12 @@ TEST_F(Bind, ForbiddenMemoryPolicyIsAWarning) {
   if (text == "no filters") GTEST_SKIP() << "this system has no seccomp filters";
   EXPECT_THAT(text,
               AllOf(HasSubstr(cores_text(rank)),
-                    HasSubstr("memory 0:0; refused: rank 0 of this host takes memory from any"),
+                    HasSubstr("memory 0:0; refused: rank 0 of this host allocates memory on any"),
                     HasSubstr("Operation not permitted"), HasSubstr("SYS_NICE")));
 }
 
-// Fails if a refused core binding prevents the memory binding, or causes no warning.
-TEST_F(Bind, ForbiddenAffinityIsAWarning) {
+// Fails if a refused core binding prevents the memory binding, or the user is not warned.
+TEST_F(Bind, ForbiddenAffinityGivesAWarning) {
   const auto rank = rank_here(MemoryPolicy::bind);
   const auto text = in_child([&] {
     return forbid(SYS_sched_setaffinity) ? text_of(bind_this_process(rank))
@@ -152,13 +152,13 @@ TEST_F(Bind, ForbiddenAffinityIsAWarning) {
                     HasSubstr("Operation not permitted"), HasSubstr(memory_text(rank, MPOL_BIND))));
 }
 
-// Fails if a missing CPU or node, as in a plan for another machine, causes no warning.
-TEST_F(Bind, AnotherMachinesPlan) {
+// Fails if a missing CPU or node, as in a plan for another machine, is ignored silently.
+TEST_F(Bind, PlanForAnotherMachine) {
   RankPlan rank{.cores = {100000}, .memory_nodes = {900}, .policy = MemoryPolicy::bind};
   const auto result = bind_this_process(rank);
   EXPECT_THAT(result.cores_refused, HasSubstr("not bound to CPUs 100000: "));
   EXPECT_THAT(result.memory_refused, HasSubstr("not only 900: "));
-  // The kernel ignores missing CPUs without an error.
+  // The kernel ignores a missing CPU if another one in the list exists.
   const auto here = topology::allowed_cpus();
   rank = {.cores = {here.front(), 100000}};
   EXPECT_NE(in_child([&] { return bind_this_process(rank).cores_refused; }), "");

@@ -19,14 +19,14 @@ TEST(CoreList, NumbersAndRanges) {
   EXPECT_THAT(parse_core_list("7"), ElementsAre(7));
 }
 
-// Fails if a list that is unordered or repeats a CPU is rejected, as DeepSpeed does, or yields a
-// CPU twice.
-TEST(CoreList, AnyOrderAndTwiceIsOnce) {
+// Fails if an unordered list is rejected, as it is by DeepSpeed, or a CPU that is listed twice is
+// returned twice.
+TEST(CoreList, OrderAndDuplicatesDoNotMatter) {
   EXPECT_THAT(parse_core_list("8,2-4,0,3"), ElementsAre(0, 2, 3, 4, 8));
   EXPECT_THAT(parse_core_list(" 4 , 1-2 "), ElementsAre(1, 2, 4));
 }
 
-// Fails if a stride counts from 0, exceeds the end of the range, or is rejected.
+// Fails if a stride does not start at the beginning of its range, or exceeds the end of the range.
 TEST(CoreList, Strides) {
   EXPECT_THAT(parse_core_list("1-8:3"), ElementsAre(1, 4, 7));
   EXPECT_THAT(parse_core_list("0-31:2").size(), 16u);
@@ -34,9 +34,9 @@ TEST(CoreList, Strides) {
   EXPECT_THAT(parse_core_list("0-65535:65535"), ElementsAre(0, 65535));
 }
 
-// Fails if malformed text is accepted, or the message lacks the input, the wrong part or the
-// expected form.
-TEST(CoreList, RefusesTheRest) {
+// Fails if malformed text is accepted, or the error does not name the invalid part and the expected
+// format.
+TEST(CoreList, RejectsMalformedLists) {
   for (const char* const text :
        {"",    ",",       "1,",    ",1",          "1,,2",         "-1",    "1-",  "-",
         "3-1", "a",       "0-3:",  "0-3:0",       "0-3:-1",       "4:2",   "0x1", "1.5",

@@ -1,5 +1,5 @@
-// Lines of .deepspeed_env reach the ranks unchanged, and, unlike in DeepSpeed, blank and comment
-// lines are allowed.
+// Tests that lines of .deepspeed_env reach the ranks unchanged. Unlike in DeepSpeed, blank lines
+// and comments are allowed.
 #include "launch/environment_file.h"
 
 #include <gmock/gmock.h>
@@ -17,14 +17,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 
-TEST(EnvironmentFile, LinesAsTheyStand) {
+TEST(EnvironmentFile, LinesAreReadVerbatim) {
   const auto variables =
       parse_environment_file("# mine\n\nA=1\r\n  B = x y=z \nC=\nQ=\"a b\"\nA=2", "f");
   EXPECT_THAT(variables,
               ElementsAre(Pair("A", "2"), Pair("B", "x y=z"), Pair("C", ""), Pair("Q", "\"a b\"")));
 }
 
-TEST(EnvironmentFile, WrongLinesAreNamed) {
+TEST(EnvironmentFile, InvalidLinesAreReported) {
   for (const char* text : {"A=1\nnothing", "\n=1", "\n1A=1", "\nA-B=1", "\nexport A=1"}) {
     try {
       parse_environment_file(text, "file");
@@ -36,7 +36,7 @@ TEST(EnvironmentFile, WrongLinesAreNamed) {
   }
 }
 
-TEST(EnvironmentFile, HomeThenHere) {
+TEST(EnvironmentFile, HomeThenCurrentFolder) {
   const std::filesystem::path folder =
       testing::TempDir() + "launch_environment_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder / "home");

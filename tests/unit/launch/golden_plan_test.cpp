@@ -1,5 +1,5 @@
-// Plans for saved machines (tests/data/topologies), compared with tests/data/plans/<machine>.txt.
-// To change plans on purpose, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
+// Compares plans for saved machines (tests/data/topologies) with tests/data/plans/<machine>.txt. To
+// update the plans, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,9 +59,9 @@ std::string plans_of(const topology::Machine& machine) {
 
 using GoldenPlan = test::SavedMachineTest;
 
-// Fails if any rank on any of these machines gets other cores, memory or threads than before.
+// Fails if the cores, memory or threads of a rank on any saved machine change.
 // tests/data/topologies describes the machines.
-TEST_F(GoldenPlan, OfEverySavedMachine) {
+TEST_F(GoldenPlan, EverySavedMachine) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(fs::path(ANYACCEL_TEST_DATA) / "topologies"))
     if (entry.path().extension() == ".xml") names.push_back(entry.path().stem());

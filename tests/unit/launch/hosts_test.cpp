@@ -1,4 +1,5 @@
-// Host files and filters have the same meaning as in DeepSpeed, and malformed ones are rejected.
+// Tests that host files and filters have the same meaning as in DeepSpeed, and that malformed ones
+// are rejected.
 #include "launch/hosts.h"
 
 #include <gmock/gmock.h>
@@ -50,8 +51,8 @@ TEST(HostFile, SlotsWithNames) {
                                  Host{"b", {"4", "2", "7"}}, Host{"c", {"GPU-1"}}));
 }
 
-// DeepSpeed would start a job without ranks.
-TEST(HostFile, HostsWithoutSlotsAreLeftOut) {
+// With such a file, DeepSpeed starts a job without ranks.
+TEST(HostFile, HostsWithoutSlotsAreSkipped) {
   const auto hosts = parse_host_file("a slots=0\nb slots=1", "f");
   for (const char* exclude : {"", "a"})
     EXPECT_THAT(filter_hosts(hosts, "", exclude), ElementsAre(Host{"b", {"0"}}));
@@ -61,14 +62,14 @@ TEST(HostFile, HostsWithoutSlotsAreLeftOut) {
   EXPECT_THAT(file_refusal("a slots=0"), HasSubstr("has no host"));
 }
 
-TEST(HostFile, WrongLinesAreNamed) {
+TEST(HostFile, InvalidLinesAreReported) {
   EXPECT_THAT(file_refusal("a slots=1\nb 2"), HasSubstr("hosts:2 "));
   EXPECT_THAT(file_refusal("a"), HasSubstr("hosts:1 "));
   EXPECT_THAT(file_refusal("a slot=2"), HasSubstr("\"a slot=2\""));
   EXPECT_THAT(file_refusal("a slots=4abc"), HasSubstr("4abc"));
   EXPECT_THAT(file_refusal("a slots=-1"), HasSubstr("not a line"));
-  // If these were device names, "O4" would start a rank on a device of that name. DeepSpeed rejects
-  // them.
+  // A typo such as "O4" must not be accepted as the name of a device. DeepSpeed rejects these lines
+  // too.
   for (const char* line : {"a slots=two", "a slots=O4", "a slots=GPU"})
     EXPECT_THAT(file_refusal(line), HasSubstr("hosts:1 is not a line"));
   EXPECT_THAT(file_refusal("a slots="), HasSubstr("not a line"));
@@ -81,17 +82,17 @@ TEST(HostFile, WrongLinesAreNamed) {
   EXPECT_THAT(file_refusal("# nothing\n"), HasSubstr("has no host"));
 }
 
-TEST(HostFile, ManyHostsTakeNoTime) {
+TEST(HostFile, ManyHostsAreFast) {
   std::string text;
   for (int i = 0; i < 500; ++i) text += "worker-" + std::to_string(i) + " slots=8\n";
   const auto begin = std::chrono::steady_clock::now();
   const auto hosts = filter_hosts(parse_host_file(text, "f"), "", "worker-499:7@worker-3");
-  // Parsing and filtering 500 hosts may take at most 100 ms.
+  // Parsing and filtering 500 hosts must take less than 100 ms.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
   EXPECT_EQ(hosts.size(), 499U);
 }
 
-TEST(Filter, NothingChangesNothing) { EXPECT_EQ(filter_hosts(pool(), "", ""), pool()); }
+TEST(Filter, EmptyFilterKeepsAllHosts) { EXPECT_EQ(filter_hosts(pool(), "", ""), pool()); }
 
 TEST(Filter, Include) {
   EXPECT_THAT(filter_hosts(pool(), "worker-0@worker-1:0,2", ""),
@@ -100,16 +101,17 @@ TEST(Filter, Include) {
               ElementsAre(Host{"worker-1", numbered_slots(4)}));
 }
 
-// Ranks follow the order of the host file, whatever the order of the filter.
-TEST(Filter, OrderIsTheHostFiles) {
+// Ranks follow the order of the host file, not that of the filter.
+TEST(Filter, KeepsTheOrderOfTheHostFile) {
   const auto hosts = filter_hosts(pool(), "worker-1:3,1@worker-0:2", "");
   EXPECT_THAT(hosts, ElementsAre(Host{"worker-0", {"2"}}, Host{"worker-1", {"1", "3"}}));
 }
 
-TEST(Filter, MentionsOfOneHostAddUp) {
+TEST(Filter, RepeatedHostsAreMerged) {
   EXPECT_THAT(filter_hosts(pool(), "worker-0:3@worker-0:1@worker-0:1", ""),
               ElementsAre(Host{"worker-0", {"1", "3"}}));
-  // As in DeepSpeed: a bare name adds no slots to those that are named.
+  // As in DeepSpeed, a host name without slots adds no slots to those named elsewhere in the
+  // filter.
   EXPECT_THAT(filter_hosts(pool(), "worker-0@worker-0:1", ""),
               ElementsAre(Host{"worker-0", {"1"}}));
 }
@@ -130,7 +132,7 @@ TEST(Filter, NamedSlots) {
   EXPECT_THAT(filter_hosts(hosts, "a:GPU-b,GPU-a", ""), ElementsAre(Host{"a", {"GPU-b", "GPU-a"}}));
 }
 
-TEST(Filter, WrongOnesAreNamed) {
+TEST(Filter, InvalidFiltersAreReported) {
   const auto filter = [](const char* include, const char* exclude) {
     return refusal([&] { filter_hosts(pool(), include, exclude); });
   };
@@ -144,13 +146,13 @@ TEST(Filter, WrongOnesAreNamed) {
   EXPECT_THAT(filter("", "worker-0@worker-1"), HasSubstr("leaves no slot"));
 }
 
-TEST(Hosts, FirstOnes) {
+TEST(Hosts, FirstHosts) {
   EXPECT_EQ(first_hosts(pool(), 1).size(), 1U);
   EXPECT_THAT(refusal([] { first_hosts(pool(), 3); }),
               HasSubstr("--num_nodes exceeds the number of hosts; got 3, want at most 2"));
 }
 
-TEST(Hosts, SlotsOfEach) {
+TEST(Hosts, LimitsSlotsPerHost) {
   EXPECT_EQ(slots_of_each(pool(), 2, FewerSlots::fail).front().slots, (Slots{"0", "1"}));
   EXPECT_EQ(slots_of_each({{"a", {"GPU-x", "GPU-y"}}}, 1, FewerSlots::fail).front().slots,
             Slots{"GPU-x"});
@@ -166,8 +168,8 @@ TEST(Hosts, SlotsOfEach) {
               HasSubstr("want at most 4; add slots to the host file, or pass --oversubscribe"));
 }
 
-// Fails if a rank gets a named device although the accelerator has no visible-devices variable.
-TEST(Hosts, NamesOfDevicesWantAVariable) {
+// Fails if named slots are accepted for an accelerator without a visible-devices variable.
+TEST(Hosts, NamedSlotsRequireAVariable) {
   EXPECT_EQ(refusal([] { check_numbered(pool(), "cpu"); }), "not refused");
   EXPECT_THAT(refusal([] {
                 check_numbered({{"a", {"0", "O4"}}}, "cpu");

@@ -1,4 +1,5 @@
-// Ranks get the environment and command that DeepSpeed's and torchrun's launchers would give them.
+// Tests that ranks get the same environment and command as with DeepSpeed's and torchrun's
+// launchers.
 #include "launch/job.h"
 
 #include <gmock/gmock.h>
@@ -47,13 +48,13 @@ JobInput input(std::vector<Host> hosts, bool on_cores = true) {
   return out;
 }
 
-TEST(JobCommand, BinariesAreRunAsTheyAre) {
+TEST(JobCommand, BinariesRunDirectly) {
   EXPECT_THAT(rank_command(options({"./a.out", "-x"}), "py", 3), ElementsAre("./a.out", "-x"));
   EXPECT_THAT(rank_command(options({"--no_python", "a.py", "-x"}), "py", 3),
               ElementsAre("a.py", "-x"));
 }
 
-TEST(JobCommand, PythonGetsItsLocalRankFirst) {
+TEST(JobCommand, LocalRankIsPythonsFirstArgument) {
   EXPECT_THAT(rank_command(options({"a.py", "-x", "1"}), "py", 3),
               ElementsAre("py", "-u", "a.py", "--local_rank=3", "-x", "1"));
   EXPECT_THAT(rank_command(options({"--module", "pack.age", "-x"}), "py", 0),
@@ -62,7 +63,7 @@ TEST(JobCommand, PythonGetsItsLocalRankFirst) {
               ElementsAre("py", "-u", "a.py", "-x"));
 }
 
-TEST(JobCommand, PythonIsWanted) {
+TEST(JobCommand, MissingPythonIsReported) {
   try {
     rank_command(options({"a.py"}), "", 0);
     FAIL();
@@ -72,7 +73,7 @@ TEST(JobCommand, PythonIsWanted) {
   EXPECT_THAT(rank_command(options({"a.out"}), "", 0), ElementsAre("a.out"));
 }
 
-TEST(JobCommand, VirtualEnvironmentComesFirst) {
+TEST(JobCommand, VirtualEnvironmentIsActivatedFirst) {
   const auto command = rank_command(options({"--venv_script", "/v/bin/activate", "a.py"}), "", 1);
   EXPECT_THAT(command, ElementsAre("/bin/bash", "-c", R"(. "$0" && exec "$@")", "/v/bin/activate",
                                    "python", "-u", "a.py", "--local_rank=1"));
@@ -95,20 +96,20 @@ TEST(Job, VariablesOfUnevenHosts) {
                                      Pair("MASTER_PORT", "1234"), Pair("DS_ACCELERATOR", "host")}));
 }
 
-TEST(Job, DevicesAreVisibleByTheAcceleratorsVariables) {
+TEST(Job, SetsVisibleDevicesVariables) {
   const auto job = plan_job(options({"prog"}), input({{"a", {"GPU-2", "7"}}}, false));
   for (const auto& rank : job.ranks)
     EXPECT_THAT(rank.environment,
                 testing::IsSupersetOf({Pair("CARDS", "GPU-2,7"), Pair("OTHER_CARDS", "GPU-2,7")}));
   EXPECT_EQ(job.ranks[1].device, "7");
-  // An accelerator that computes on cores sets no visible-devices variable, not even another
-  // accelerator's.
+  // For an accelerator that computes on cores, the launcher sets no visible-devices variables at
+  // all.
   const auto other = plan_job(options({"prog"}), input({{"a", {"0"}}}));
   for (const auto& [name, value] : other.ranks[0].environment)
     EXPECT_THAT(name, Not(HasSubstr("VISIBLE")));
 }
 
-TEST(Job, ThreadsAreTheRanksCores) {
+TEST(Job, ThreadCountIsTheNumberOfCores) {
   const auto threads = [](const char* option, JobInput in) {
     std::string out;
     const auto job = plan_job(options({option, "prog"}), in);
@@ -121,13 +122,13 @@ TEST(Job, ThreadsAreTheRanksCores) {
   EXPECT_EQ(threads("--bind_cores_to_rank", in), "4");
   in.set_variables = {"OMP_NUM_THREADS"};
   EXPECT_EQ(threads("-q", in), "");                     // the user's value is kept
-  EXPECT_EQ(threads("--bind_cores_to_rank", in), "4");  // as in DeepSpeed
+  EXPECT_EQ(threads("--bind_cores_to_rank", in), "4");  // replaced, as in DeepSpeed
   in.set_variables = {};
   in.file_variables = {{"OMP_NUM_THREADS", "3"}};
   EXPECT_EQ(threads("-q", in), "3");
 }
 
-TEST(Job, OwnBindingOfOpenMPIsTakenAway) {
+TEST(Job, OpenMPBindingIsRemoved) {
   auto in = input({{"a", {"0"}}});
   in.set_variables = {"KMP_AFFINITY"};
   in.file_variables = {{"GOMP_CPU_AFFINITY", "0"}, {"OTHER", "1"}};
@@ -139,7 +140,7 @@ TEST(Job, OwnBindingOfOpenMPIsTakenAway) {
   EXPECT_THAT(job.ranks[0].environment, Not(Contains(Pair("GOMP_CPU_AFFINITY", "0"))));
 }
 
-TEST(Job, FilesDoNotChangeWhoARankIs) {
+TEST(Job, FilesCannotOverrideTheRank) {
   auto in = input({{"a", {"0"}}});
   in.file_variables = {{"RANK", "7"}, {"MINE", "x"}};
   const auto job = plan_job(options({"prog"}), in);
@@ -155,8 +156,7 @@ TEST(Job, BoundRanksHaveCores) {
   EXPECT_FALSE(plan_job(options({"prog"}), input({{"a", {"0"}}})).ranks[0].bound);
 }
 
-// Fails if more ranks than cores start without a warning, or too many are not rejected with a clear
-// message.
+// Fails if more ranks than cores start without a warning, or too many ranks are not rejected.
 TEST(Job, MoreRanksThanCores) {
   const auto in = input({{"a", numbered_slots(33)}});
   try {
@@ -174,7 +174,7 @@ TEST(Job, MoreRanksThanCores) {
   EXPECT_EQ(warned.ranks.size(), 9U);
 }
 
-TEST(JobProgram, IsLookedForBeforeAnythingStarts) {
+TEST(JobProgram, IsCheckedBeforeRanksStart) {
   const std::filesystem::path folder =
       testing::TempDir() + "launch_program_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);

@@ -1,5 +1,5 @@
-// Fails if lines of several ranks interleave, a rank with an unfinished line blocks the others, or
-// a byte is lost, added or moved.
+// Fails if lines of several ranks interleave, an unfinished line blocks the other ranks, or a byte
+// is lost, added or moved.
 #include "launch/line_interleaver.h"
 
 #include <gtest/gtest.h>
@@ -13,14 +13,14 @@ namespace {
 using Mode = LineInterleaver::Mode;
 constexpr auto kSoon = LineInterleaver::kPatience / 2;
 
-class Turns : public testing::Test {
+class LineInterleaverTest : public testing::Test {
  protected:
   LineInterleaver::Clock::time_point now_ = LineInterleaver::Clock::now();
 };
 
-// Fails if the output of unbuffered Python's print(), which writes text and newline separately,
-// interleaves with another rank's.
-TEST_F(Turns, LinesInPiecesStayWhole) {
+// Fails if lines that are written in two parts interleave. Python's unbuffered print() writes the
+// text and the newline separately.
+TEST_F(LineInterleaverTest, LinesInPiecesDoNotInterleave) {
   LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "from rank 0", now_), "from rank 0");
   EXPECT_EQ(turns.add(1, "from rank 1", now_), "");
@@ -30,17 +30,17 @@ TEST_F(Turns, LinesInPiecesStayWhole) {
   EXPECT_EQ(turns.milliseconds(now_), -1);
 }
 
-// Fails if a prompt or a token of streamed text is not shown at once.
-TEST_F(Turns, BeginningsAreWrittenAtOnce) {
+// Fails if a prompt or a token of streamed text is not shown immediately.
+TEST_F(LineInterleaverTest, PartialLinesAreWrittenImmediately) {
   LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(1, "> ", now_), "> ");
   EXPECT_EQ(turns.add(1, "a", now_), "a");
   EXPECT_EQ(turns.add(1, "b\nc", now_), "b\nc");
 }
 
-// Fails if a progress bar, which never ends its line, silences other ranks, or delays their lines
-// longer than necessary.
-TEST_F(Turns, NobodyWaitsForEver) {
+// Fails if a progress bar, which never ends its line, blocks other ranks, or delays them longer
+// than necessary.
+TEST_F(LineInterleaverTest, NoWriterWaitsForever) {
   LineInterleaver turns(3, Mode::as_written);
   EXPECT_EQ(turns.add(0, "\r10%", now_), "\r10%");
   EXPECT_EQ(turns.add(1, "one\n", now_), "");
@@ -49,13 +49,13 @@ TEST_F(Turns, NobodyWaitsForEver) {
   EXPECT_EQ(turns.overdue(now_ + kSoon), "");
   EXPECT_EQ(turns.add(0, "\r20%", now_ + kSoon), "\r20%");
   EXPECT_EQ(turns.overdue(now_ + LineInterleaver::kPatience), "one\ntwo");
-  // The progress bar has lost its turn to rank 2.
+  // Rank 2 has an unfinished line now, so the progress bar has to wait.
   EXPECT_EQ(turns.add(0, "\r30%", now_ + LineInterleaver::kPatience), "");
   EXPECT_EQ(turns.add(2, "\n", now_ + LineInterleaver::kPatience), "\n\r30%");
 }
 
-// Fails if a rank that exits within a line keeps the others waiting.
-TEST_F(Turns, EndOfAWriter) {
+// Fails if a rank that exits in the middle of a line blocks the others.
+TEST_F(LineInterleaverTest, WriterEndsWithinALine) {
   LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "a", now_), "a");
   EXPECT_EQ(turns.add(1, "b", now_), "");
@@ -64,8 +64,9 @@ TEST_F(Turns, EndOfAWriter) {
   EXPECT_EQ(turns.rest(now_), "");
 }
 
-// Fails if an endless line exhausts memory with the held output of other ranks, or blocks them.
-TEST_F(Turns, EndlessLines) {
+// Fails if a line that never ends blocks other ranks, or their held-back output grows without
+// limit.
+TEST_F(LineInterleaverTest, EndlessLines) {
   LineInterleaver turns(2, Mode::as_written);
   const std::string piece(LineInterleaver::kLongest / 2, 'x');
   EXPECT_EQ(turns.add(0, piece, now_), piece);
@@ -78,9 +79,9 @@ TEST_F(Turns, EndlessLines) {
   EXPECT_FALSE(turns.is_full(1));
 }
 
-// Fails if an agent passes half a line to an MPI launcher although its end comes soon, or holds
-// back a line without an end.
-TEST_F(Turns, WholeLinesForOthers) {
+// Fails if an agent sends a partial line to an MPI launcher although the rest follows soon, or
+// holds back a line forever.
+TEST_F(LineInterleaverTest, WholeLinesForRunners) {
   LineInterleaver turns(2, Mode::whole_lines);
   EXPECT_EQ(turns.add(0, "one\ntw", now_), "one\n");
   EXPECT_EQ(turns.add(0, "o", now_), "");
@@ -93,8 +94,8 @@ TEST_F(Turns, WholeLinesForOthers) {
   EXPECT_EQ(turns.end(0, now_), "end");
 }
 
-// Fails if a line overwrites a progress bar of another rank.
-TEST_F(Turns, NewLineBehindABar) {
+// Fails if a rank's line overwrites another rank's progress bar.
+TEST_F(LineInterleaverTest, NewLineAfterAProgressBar) {
   LineInterleaver turns(2, Mode::line_ends);
   EXPECT_EQ(turns.add(0, "[rank 0] 10%\r", now_), "[rank 0] 10%\r");
   EXPECT_EQ(turns.add(0, "[rank 0] 20%\r", now_), "[rank 0] 20%\r");
@@ -102,7 +103,7 @@ TEST_F(Turns, NewLineBehindABar) {
   EXPECT_EQ(turns.add(0, "[rank 0] 30%\r", now_), "[rank 0] 30%\r");
 }
 
-TEST_F(Turns, NothingIsLostOrMoved) {
+TEST_F(LineInterleaverTest, NothingIsLostOrMoved) {
   for (const auto mode : {Mode::as_written, Mode::whole_lines})
     for (unsigned seed = 0; seed < 200; ++seed) {
       std::mt19937 random(seed);
@@ -114,7 +115,7 @@ TEST_F(Turns, NothingIsLostOrMoved) {
         std::string text;
         for (auto left = random() % 6; left > 0; --left)
           text += static_cast<char>((random() % 8 == 0 ? 0 : 64 + random() % 60) + 0);
-        // The two highest bits of a byte identify its writer; only writer 0 writes line ends.
+        // The two highest bits of a byte identify its writer. Only writer 0 writes line ends.
         for (auto& c : text) c = static_cast<char>((c & 63) | static_cast<int>(writer << 6));
         if (writer == 0 && random() % 2 == 0) text += '\n';
         wrote[static_cast<char>(writer)] += text;

@@ -1,4 +1,5 @@
-// Command lines of DeepSpeed's launcher keep their meaning, and errors name the wrong option.
+// Tests that command lines of DeepSpeed's launcher keep their meaning, and that errors name the
+// invalid option.
 #include "launch/options.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ std::string refusal(std::vector<const char*> words) {
   return "not refused";
 }
 
-TEST(LaunchOptions, TheCommandsOfTheDocument) {
+TEST(LaunchOptions, DocumentedCommands) {
   auto options = parse({"--bind_cores_to_rank", "train.py"});
   EXPECT_TRUE(options.bind_cores);
   EXPECT_EQ(options.program, "train.py");
@@ -37,13 +38,13 @@ TEST(LaunchOptions, TheCommandsOfTheDocument) {
   EXPECT_EQ(options.master_addr, "10.0.0.1");
 }
 
-TEST(LaunchOptions, NamesMayHaveEitherDash) {
+TEST(LaunchOptions, NamesAcceptDashesAndUnderscores) {
   EXPECT_EQ(parse({"--bind-core-list", "1", "a"}).core_list, "1");
   EXPECT_EQ(parse({"--master-port=29500", "a"}).master_port, 29500);
   EXPECT_TRUE(parse({"--no-local_rank", "a"}).no_local_rank);
 }
 
-TEST(LaunchOptions, EveryOptionOfDeepSpeedHasItsPlace) {
+TEST(LaunchOptions, AcceptsEveryOptionOfDeepSpeed) {
   const auto options = parse({"-H",
                               "h",
                               "-i",
@@ -86,15 +87,15 @@ TEST(LaunchOptions, EveryOptionOfDeepSpeedHasItsPlace) {
   EXPECT_EQ(parse({"-Hhosts", "m"}).host_file, "hosts");
 }
 
-TEST(LaunchOptions, DeepSpeedsDefaultsMeanNothing) {
+TEST(LaunchOptions, DeepSpeedDefaultsLeaveOptionsUnset) {
   const auto options =
       parse({"--num_gpus", "-1", "--num_nodes=-1", "--enable_each_rank_log", "None", "m"});
   EXPECT_FALSE(options.num_accelerators || options.num_nodes || options.log_folder);
 }
 
-// Fails if a script's unset variable, as in "--include $ONLY", is an error. In DeepSpeed it selects
-// the default.
-TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
+// Fails if an empty value, as from an unset variable in "--include $ONLY", is an error. As in
+// DeepSpeed, it selects the default.
+TEST(LaunchOptions, EmptyValuesSelectTheDefault) {
   const auto options = parse({"--include", "", "--exclude=", "--master_addr", "", "--hostfile", "",
                               "--launcher_args", "", "m"});
   EXPECT_EQ(options.include + options.exclude + options.master_addr + options.runner_arguments, "");
@@ -103,8 +104,9 @@ TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
   EXPECT_EQ(parse({"--include", "", "--num_gpus", "2", "m"}).num_accelerators, 2);
 }
 
-// Fails if a misspelled option, or another launcher's option, is rejected without a suggestion.
-TEST(LaunchOptions, UnknownOnesNameTheNearest) {
+// Fails if the error about a misspelled option, or an option of another launcher, suggests no
+// alternative.
+TEST(LaunchOptions, UnknownOptionsGetSuggestions) {
   EXPECT_THAT(
       refusal({"--num_acelerators", "2", "a"}),
       HasSubstr("unknown option \"--num_acelerators\"; did you mean '--num_accelerators'?"));
@@ -126,13 +128,13 @@ TEST(LaunchOptions, UnknownOnesNameTheNearest) {
   EXPECT_THAT(refusal({"-env", "A", "1", "a"}), HasSubstr("mpiexec's"));
   EXPECT_THAT(refusal({"--num_processes", "2", "a"}), HasSubstr("accelerate's"));
   EXPECT_THAT(refusal({"--ntasks-per-node=2", "a"}), HasSubstr("srun's"));
-  // Internal options between launchers are not suggested.
+  // Internal options, which launchers pass to each other, are not suggested.
   EXPECT_THAT(refusal({"--wrld", "a"}), Not(HasSubstr("--world")));
   EXPECT_THAT(refusal({"--xyzzyplugh", "a"}), Not(HasSubstr("did you mean")));
   EXPECT_THAT(refusal({"--n", "a"}), Not(HasSubstr("mpirun")));
 }
 
-TEST(LaunchOptions, WordsBehindTheProgramAreItsOwn) {
+TEST(LaunchOptions, ArgumentsOfTheProgramAreNotParsed) {
   const auto options = parse({"-q", "prog", "--num_gpus", "2", "--", "--log_level", "x"});
   EXPECT_EQ(options.program, "prog");
   EXPECT_THAT(options.arguments, ElementsAre("--num_gpus", "2", "--", "--log_level", "x"));
@@ -140,7 +142,7 @@ TEST(LaunchOptions, WordsBehindTheProgramAreItsOwn) {
   EXPECT_EQ(parse({"--", "--odd"}).program, "--odd");
 }
 
-TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
+TEST(LaunchOptions, ErrorsGiveTheReason) {
   EXPECT_THAT(refusal({"--autotuning", "run", "a"}), HasSubstr("--autotuning is not supported"));
   EXPECT_THAT(refusal({"--elastic-training", "a"}),
               HasSubstr("--elastic_training is not supported"));
@@ -162,7 +164,7 @@ TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
   EXPECT_THAT(refusal({"--log_level", "loud", "a"}), HasSubstr("\"loud\""));
 }
 
-TEST(LaunchOptions, WhatContradictsItselfIsRefused) {
+TEST(LaunchOptions, ContradictionsAreRejected) {
   EXPECT_THAT(refusal({"--module", "--no_python", "a"}), HasSubstr("are mutually exclusive"));
   EXPECT_THAT(refusal({"-i", "a", "-e", "b", "a"}),
               HasSubstr("--include and --exclude are mutually exclusive"));
@@ -176,7 +178,7 @@ TEST(LaunchOptions, WhatContradictsItselfIsRefused) {
               HasSubstr("are mutually exclusive"));
 }
 
-TEST(LaunchOptions, HelpNamesAllAndWantsNoProgram) {
+TEST(LaunchOptions, HelpListsOptionsAndRequiresNoProgram) {
   EXPECT_TRUE(parse({"--help"}).help);
   EXPECT_TRUE(parse({"-h", "--no-such"}).help);
   const auto help = options_help();

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 constexpr std::chrono::system_clock::time_point kNow{std::chrono::seconds(1700000000)};
 
-// Fails if a line is passed on before it is complete, or a part of it is lost.
+// Fails if a line is passed on before it is complete, or part of it is lost.
 TEST(LinePrefix, WholeLinesOnly) {
   LinePrefix prefix("[rank 1] ");
   EXPECT_EQ(prefix.add("a"), "");
@@ -26,15 +26,15 @@ TEST(LinePrefix, WholeLinesOnly) {
   EXPECT_EQ(prefix.rest(), "");
 }
 
-// Fails if a progress bar appears only at its end, or CRLF counts as two line ends.
-TEST(LinePrefix, CarriageReturnsMove) {
+// Fails if a progress bar is held back until its line ends, or CRLF counts as two line ends.
+TEST(LinePrefix, CarriageReturnsArePassedOn) {
   LinePrefix prefix("> ");
   EXPECT_EQ(prefix.add("10%\r20%\r"), "> 10%\r> 20%\r");
   EXPECT_EQ(prefix.add("x\r\ny\n"), "> x\r\n> y\n");
 }
 
-// Fails if output without line ends exhausts memory.
-TEST(LinePrefix, EndlessLinesAreCut) {
+// Fails if output without line ends is buffered without limit.
+TEST(LinePrefix, EndlessLinesAreSplit) {
   LinePrefix prefix("> ");
   std::size_t count = 0;
   for (int i = 0; i < 64; ++i) {
@@ -57,8 +57,8 @@ class LaunchLogs : public testing::Test {
   std::string folder_;
 };
 
-// Fails if files are not named as DeepSpeed names them, or a second job in the same second writes
-// to the files of the first.
+// Fails if files are not named as in DeepSpeed, or a second job that starts in the same second
+// writes to the files of the first.
 TEST_F(LaunchLogs, NamedByTimeAndRank) {
   const auto files = make_log_files(folder_ + "/a/b", {0, 12}, kNow);
   EXPECT_THAT(std::filesystem::path(files[1]).filename().string(),
@@ -70,8 +70,8 @@ TEST_F(LaunchLogs, NamedByTimeAndRank) {
   EXPECT_FALSE(std::filesystem::exists(files[0]));
 }
 
-// Fails if an error in creating the log folder is found only after ranks have started.
-TEST_F(LaunchLogs, FolderThatIsAFile) {
+// Fails if a log folder that cannot be created is detected only after ranks have started.
+TEST_F(LaunchLogs, FolderIsAFile) {
   std::ofstream(folder_.c_str()) << "x";
   try {
     make_log_files(folder_, {0}, kNow);
@@ -82,8 +82,8 @@ TEST_F(LaunchLogs, FolderThatIsAFile) {
   }
 }
 
-// Fails if a rank's standard output and standard error change their order in its file, or the
-// summary lacks its last lines.
+// Fails if a rank's standard output and standard error are reordered in its log file, or its last
+// lines are not available for the summary.
 TEST_F(LaunchLogs, BothOutputsInOrder) {
   Outputs outputs({3}, {.prefix = false, .log_folder = folder_});
   const auto both = outputs.descriptors()[0];
@@ -101,9 +101,9 @@ TEST_F(LaunchLogs, BothOutputsInOrder) {
   EXPECT_EQ(last.back(), "line 11");
 }
 
-// Fails if a report of another host's launcher is printed, is missed because it arrives in pieces,
-// or is replaced by a later one.
-TEST(LaunchReports, AreTakenOut) {
+// Fails if a report from another host's launcher is printed, is missed because it arrives in
+// pieces, or is replaced by a later one.
+TEST(LaunchReports, AreRemovedFromOutput) {
   EXPECT_FALSE(parse_report("anything"));
   Outputs outputs({0}, {.reports = true});
   const int to = outputs.descriptors()[0].error;
@@ -122,8 +122,8 @@ TEST(LaunchReports, AreTakenOut) {
   EXPECT_EQ(outputs.report()->status, 256);
 }
 
-// Fails if lost output on another host counts as a failure of a rank there, or is ignored.
-TEST(LaunchReports, OfLostOutput) {
+// Fails if lost output on another host is reported as the failure of a rank, or is ignored.
+TEST(LaunchReports, LostOutput) {
   Outputs outputs({0}, {.reports = true});
   const auto line = format_report({-1, 1});
   ASSERT_EQ(::write(outputs.descriptors()[0].error, line.data(), line.size()),
@@ -134,8 +134,8 @@ TEST(LaunchReports, OfLostOutput) {
   EXPECT_TRUE(outputs.failed());
 }
 
-// Fails if lines of several hosts mix because their connections pass on partial lines.
-TEST(LaunchLines, AreWhole) {
+// Fails if lines of several hosts mix because partial lines arrive from their connections.
+TEST(LaunchLines, DoNotInterleave) {
   testing::internal::CaptureStdout();
   Outputs outputs({0, 1}, {.pipes = true, .lines = true});
   const auto say = [&](std::size_t rank, std::string_view text) {

@@ -32,7 +32,8 @@ class Pdsh : public testing::Test {
 constexpr const char* kScript =
     "\"$0\" \"$@\" </proc/$PPID/fd/0 >/proc/$PPID/fd/1 2>/proc/$PPID/fd/2; exit $?";
 
-// Fails if pdsh labels lines, hides exit codes, asks for a password, or expands a % in the command.
+// Fails if the pdsh command line changes. Its options disable line labels and password prompts, and
+// return exit codes. Each % in the command is escaped.
 TEST_F(Pdsh, CommandLine) {
   EXPECT_THAT(words(options({})),
               ElementsAre("pdsh", "-N", "-S", "-R", "exec", "-w", "host2", "sh", "-c", kScript,
@@ -40,9 +41,9 @@ TEST_F(Pdsh, CommandLine) {
                           "-o", "ServerAliveInterval=10", "-a", "-x", "%h", "cd /x && echo 50%%h"));
 }
 
-// Fails if --ssh_port, --launcher_args or the user's variables override each other, or the
-// launcher's own options precede the user's.
-TEST_F(Pdsh, ArgumentsOfTheUser) {
+// Fails if --ssh_port, --launcher_args or the user's variables override each other, or are
+// overridden by the launcher's own options.
+TEST_F(Pdsh, UserArguments) {
   ::setenv("PDSH_SSH_ARGS_APPEND", "-i  /my/key -v", 1);
   ::setenv("PDSH_SSH_ARGS", "-4 %h", 1);
   ::setenv("PDSH_CONNECT_TIMEOUT", "7", 1);
@@ -55,15 +56,15 @@ TEST_F(Pdsh, ArgumentsOfTheUser) {
                   "-4", "-l%u", "%h", "cd /x && echo 50%%h"));
 }
 
-// Fails if pdsh would treat a name in a host file as a list of hosts, a file of hosts or an
+// Fails if a host name is accepted that pdsh would interpret as a list, a file of hosts or an
 // expression.
-TEST_F(Pdsh, PatternsAreRefused) {
+TEST_F(Pdsh, HostPatternsAreRejected) {
   for (const char* name : {"a[1-3]", "a,b", "^/etc/passwd", "/a.*/", "h%n"})
     EXPECT_THROW(pdsh_words(options({}), {}, name, "true", PdshPipes::pdsh), Error) << name;
 }
 
-// Fails if the limit on a connection's silence is ignored, or an invalid limit disables it.
-TEST_F(Pdsh, Silence) {
+// Fails if the time limit for unresponsive connections is ignored, or an invalid limit disables it.
+TEST_F(Pdsh, TimeLimitOfConnections) {
   ::unsetenv("ANYACCEL_LAUNCH_SILENCE");
   EXPECT_EQ(silence_of_connections(), 30);
   ::setenv("ANYACCEL_LAUNCH_SILENCE", "0", 1);

@@ -39,9 +39,9 @@ std::vector<Box> of_kind(const Picture& picture, const std::string& kind) {
   return found;
 }
 
-// Fails if a CPU, a node or a package of any machine is missing, drawn twice, overlaps another one,
-// or lies outside its parent.
-TEST_F(PictureTest, EverythingHasAPlaceOfItsOwn) {
+// Fails if a CPU, core or package is missing from the picture, or a box overlaps another one or is
+// not inside its parent.
+TEST_F(PictureTest, BoxesAreCompleteAndDoNotOverlap) {
   for (const auto& entry : std::filesystem::directory_iterator(
            std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies")) {
     if (entry.path().extension() != ".xml") continue;
@@ -76,8 +76,8 @@ TEST_F(PictureTest, EverythingHasAPlaceOfItsOwn) {
   }
 }
 
-// Fails if a CPU does not have its rank's color, or an unused CPU has the color of a rank.
-TEST_F(PictureTest, CpusHaveTheColourOfTheirRank) {
+// Fails if a CPU does not have the color of its rank, or an unused CPU has a rank's color.
+TEST_F(PictureTest, CpusHaveTheColorOfTheirRank) {
   const auto machine = saved("two_nodes_siblings_adjacent");
   const auto plan = plan_host(machine, {.ranks = 2, .reserve_cores = 2});
   const auto picture = draw(machine, &plan);
@@ -85,20 +85,20 @@ TEST_F(PictureTest, CpusHaveTheColourOfTheirRank) {
   for (const auto& box : of_kind(picture, "pu")) ++counts[box.fill];
   EXPECT_EQ(counts[rank_colour(0)], 3);
   EXPECT_EQ(counts[rank_colour(1)], 3);
-  EXPECT_EQ(counts.size(), 4u);  // also the colors of reserved and unused CPUs
+  EXPECT_EQ(counts.size(), 4u);  // includes the colors of reserved and unused CPUs
   counts.clear();
   for (const auto& box : of_kind(draw(machine), "pu")) ++counts[box.fill];
   EXPECT_EQ(counts.size(), 1u);
 }
 
 // Fails if two ranks have the same color.
-TEST(Picture, ColoursOfRanksDiffer) {
+TEST(Picture, RankColorsDiffer) {
   std::set<Colour> seen;
   for (int rank = 0; rank < 32; ++rank) seen.insert(rank_colour(rank));
   EXPECT_EQ(seen.size(), 32u);
 }
 
-// Fails if text from the firmware is not escaped.
+// Fails if text from the firmware is not escaped in SVG.
 TEST(Picture, SvgIsEscaped) {
   topology::Machine machine;
   machine.cpu_model = "A<B> & \"C\" \x01\xff";
@@ -109,8 +109,7 @@ TEST(Picture, SvgIsEscaped) {
   EXPECT_THAT(svg, HasSubstr("class=\"pu\""));
 }
 
-// Fails if a file name without a known format is written, or a PNG is invalid or has the wrong
-// size.
+// Fails if an unsupported file format is accepted, or a PNG is invalid or has the wrong size.
 TEST(Picture, Files) {
   topology::Machine machine;
   machine.cores.push_back({.package = 0, .node = -1, .cpus = {0}});

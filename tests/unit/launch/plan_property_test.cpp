@@ -1,5 +1,5 @@
-// Properties of all plans, on random machines and with random options. A failure prints its seed.
-// No hwloc is needed.
+// Checks properties of plans for random machines and options. A failure prints its seed. hwloc is
+// not needed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,10 +21,10 @@ int below(std::mt19937& random, int limit) {
   return static_cast<int>(random() % static_cast<unsigned>(limit));
 }
 
-/// Packages, nodes with gaps in their numbers, cores with one to four threads numbered adjacently
-/// or apart, memory-only nodes of every kind, and nodes without memory. Possibly only a part of it
-/// is allowed.
-Machine machine_by_chance(std::mt19937& random) {
+/// A machine with random packages, NUMA nodes and cores. Node numbers have gaps, cores have one to
+/// four threads with adjacent or distant numbers, and some nodes have no cores or no memory. In
+/// half of the cases, only some of its CPUs are allowed.
+Machine random_machine(std::mt19937& random) {
   Machine machine;
   const int threads = 1 + below(random, 4);
   int number = 0, cores = 0;
@@ -62,7 +62,7 @@ Machine machine_by_chance(std::mt19937& random) {
   return allowed.empty() ? machine : topology::restrict_to(machine, allowed);
 }
 
-PlanOptions options_by_chance(std::mt19937& random, const Machine& machine) {
+PlanOptions random_options(std::mt19937& random, const Machine& machine) {
   PlanOptions options{.ranks = below(random, 13), .oversubscribe = below(random, 4) == 0};
   if (below(random, 3) == 0) options.reserve_cores = below(random, 4);
   if (below(random, 3) == 0) {
@@ -74,7 +74,7 @@ PlanOptions options_by_chance(std::mt19937& random, const Machine& machine) {
   return options;
 }
 
-/// The core of each CPU.
+/// Maps each CPU to the index of its core.
 std::map<int, std::size_t> cores_by_cpu(const Machine& machine) {
   std::map<int, std::size_t> cores;
   for (std::size_t i = 0; i < machine.cores.size(); ++i)
@@ -83,10 +83,10 @@ std::map<int, std::size_t> cores_by_cpu(const Machine& machine) {
 }
 
 struct Checked {
-  std::set<std::size_t> all;                   ///< cores that a rank uses or that are reserved
-  std::map<int, std::set<std::size_t>> sizes;  ///< by node: sizes of the ranks within it
+  std::set<std::size_t> all;                   ///< cores that are reserved or used by a rank
+  std::map<int, std::set<std::size_t>> sizes;  ///< core counts of the ranks on each node
   std::size_t least = SIZE_MAX, most = 0;
-  bool inside = true;  ///< no rank spans several nodes
+  bool inside = true;  ///< whether every rank is within one node
 };
 
 Checked check_ranks(const Machine& machine, const PlanOptions& options, const HostPlan& plan,
@@ -100,7 +100,7 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
     std::set<std::size_t> cores;
     std::set<int> nodes;
     for (const int cpu : rank.cores) {
-      EXPECT_TRUE(core_of.contains(cpu));  // only allowed CPUs
+      EXPECT_TRUE(core_of.contains(cpu));  // the CPU must be allowed
       if (options.core_list) {
         EXPECT_TRUE(std::binary_search(options.core_list->begin(), options.core_list->end(), cpu));
       }
@@ -111,12 +111,12 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
       EXPECT_EQ(cores.size(), rank.cores.size()) << "two threads of one core";
     }
     for (const std::size_t core : cores)
-      EXPECT_TRUE(checked.all.insert(core).second || shared) << "a core twice";
+      EXPECT_TRUE(checked.all.insert(core).second || shared) << "a core is used twice";
     if (nodes.size() == 1) checked.sizes[*nodes.begin()].insert(cores.size());
     if (nodes.size() > 1) checked.inside = false;
     checked.least = std::min(checked.least, cores.size());
     checked.most = std::max(checked.most, cores.size());
-    // Memory is on the nodes of the cores, or on HBM next to them.
+    // A rank's memory is on the nodes of its cores, or on HBM next to them.
     EXPECT_EQ(rank.memory_nodes.empty(), rank.policy == MemoryPolicy::none);
     for (const auto& node : machine.nodes) {
       if (!std::count(rank.memory_nodes.begin(), rank.memory_nodes.end(), node.os_index)) continue;
@@ -131,24 +131,24 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
   }
   for (const int cpu : plan.reserved) {
     const bool fresh = checked.all.insert(core_of.at(cpu)).second;
-    // If several threads of a reserved core are listed, all of them are reserved.
-    EXPECT_TRUE(fresh || options.core_list) << "a reserved core is computed on";
+    // If several threads of a reserved core are in the core list, all of them are reserved.
+    EXPECT_TRUE(fresh || options.core_list) << "a rank uses a reserved core";
     for (const auto& rank : plan.ranks)
       EXPECT_FALSE(std::count(rank.cores.begin(), rank.cores.end(), cpu));
   }
   return checked;
 }
 
-// Fails if a core has two owners or none, a CPU outside the list or the allowed set is bound,
-// memory is not local to the cores, or shares are less even than promised.
-TEST(PlanProperty, HoldsByChance) {
+// Fails if a plan violates an invariant: every core is used once, every bound CPU is allowed and
+// listed, memory is local, and cores are divided evenly.
+TEST(PlanProperty, HoldsForRandomMachines) {
   constexpr unsigned kSeeds = 4000;
   unsigned planned = 0, refused = 0, straddled = 0;
   for (unsigned seed = 0; seed < kSeeds && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    const auto machine = machine_by_chance(random);
-    const auto options = options_by_chance(random, machine);
+    const auto machine = random_machine(random);
+    const auto options = random_options(random, machine);
     std::size_t usable = 0;
     std::set<int> nodes;
     for (const auto& core : machine.cores)
@@ -176,7 +176,8 @@ TEST(PlanProperty, HoldsByChance) {
     EXPECT_EQ(checked.all.size(), usable) << "a core is idle";
     if (shared || reserved > 0) continue;
     if (!checked.inside && ranks >= nodes.size()) {
-      // Only if a rank would otherwise have less than half of an even share.
+      // A rank may span several nodes only if it would otherwise get fewer than half of the cores
+      // of an equal division.
       ++straddled;
       EXPECT_GE(2 * checked.least * ranks, usable);
     }
@@ -188,7 +189,7 @@ TEST(PlanProperty, HoldsByChance) {
       EXPECT_LE(checked.most - checked.least, 1u);
     }
   }
-  // The cases cover every kind.
+  // The random cases must include plans, errors and ranks that span several nodes.
   EXPECT_GT(planned, kSeeds / 2);
   EXPECT_GT(refused, kSeeds / 100);
   EXPECT_GT(straddled, kSeeds / 1000);

@@ -40,9 +40,9 @@ std::string refusal(const topology::Machine& machine, const PlanOptions& options
   return "";
 }
 
-// Fails if the CPU's default is not one rank per NUMA node with cores. Memory-only nodes and
+// Fails if the default for the CPU is not one rank per NUMA node with cores. Memory-only nodes and
 // packages do not count.
-TEST_F(Plan, DefaultRanksAreNodesWithCores) {
+TEST_F(Plan, OneRankPerNodeWithCoresByDefault) {
   EXPECT_EQ(default_ranks(saved("two_nodes_siblings_apart")), 2);
   EXPECT_EQ(default_ranks(saved("xeon_max_flat_snc4")), 8);
   EXPECT_EQ(default_ranks(saved("power9_gpu")), 2);
@@ -52,9 +52,9 @@ TEST_F(Plan, DefaultRanksAreNodesWithCores) {
   EXPECT_EQ(plan_host(saved("clusters_snc2"), {}).ranks.size(), 4u);
 }
 
-// Fails if adjacent numbering of siblings puts both ranks on the first node, or threads count as
-// cores.
-TEST_F(Plan, EitherNumberingOfSiblings) {
+// Fails if adjacent numbering of hardware threads places both ranks on the first node, or hardware
+// threads count as cores.
+TEST_F(Plan, BothNumberingsOfSiblings) {
   const auto adjacent = plan_host(saved("two_nodes_siblings_adjacent"), {.ranks = 2});
   EXPECT_THAT(cores_of(adjacent), ElementsAre("0,2,4,6", "8,10,12,14"));
   EXPECT_EQ(adjacent.ranks[0].threads, 4);
@@ -63,21 +63,21 @@ TEST_F(Plan, EitherNumberingOfSiblings) {
   EXPECT_THAT(cores_of(apart), ElementsAre("0-3", "4-7"));
 }
 
-// Fails if leftover cores stay idle: 3 ranks on 8 cores once left two idle.
-TEST_F(Plan, RemaindersAreSpread) {
+// Fails if leftover cores stay idle: 3 ranks on 8 cores must use all 8.
+TEST_F(Plan, LeftoverCoresAreUsed) {
   const auto plan = plan_host(saved("one_node_8_cores"), {.ranks = 3});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-2", "3-5", "6-7"));
   EXPECT_EQ(plan.ranks[2].threads, 2);
 }
 
-// Fails if a node number is mistaken for an index: node 8 would lose its memory policy.
+// Fails if a node number is mistaken for an index. Rank 1 would then get no memory policy for node
+// 8.
 TEST_F(Plan, NodeNumbersWithGaps) {
   EXPECT_THAT(memory_of(plan_host(saved("nodes_0_and_8"), {})),
               ElementsAre(ElementsAre(0), ElementsAre(8)));
 }
 
-// Fails if HBM is not preferred, or if GPU memory, CXL or unknown memory is mistaken for HBM
-// because the counts match.
+// Fails if HBM is not preferred, or GPU, CXL or unknown memory is mistaken for HBM.
 TEST_F(Plan, OnlyHbmIsPreferred) {
   const auto flat = plan_host(saved("hbm_flat"), {});
   EXPECT_THAT(memory_of(flat), ElementsAre(ElementsAre(1), ElementsAre(2)));
@@ -105,8 +105,8 @@ TEST_F(Plan, NodesWithoutMemory) {
   EXPECT_EQ(plan_host(saved("memory_of_node_0_only"), {}).ranks[1].policy, MemoryPolicy::none);
 }
 
-// Fails if the documented command does not leave four cores of each socket free.
-TEST_F(Plan, CoreListOfTheDocument) {
+// Fails if the command in the documentation does not leave four cores of each socket free.
+TEST_F(Plan, DocumentedCoreList) {
   const auto plan =
       plan_host(saved("sockets_of_56"), {.ranks = 2, .core_list = parse_core_list("0-51,56-107")});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-51", "56-107"));
@@ -115,14 +115,14 @@ TEST_F(Plan, CoreListOfTheDocument) {
 }
 
 // Fails if two listed threads of one core go to different ranks, or one of them is dropped.
-TEST_F(Plan, NamedSiblingsStayTogether) {
+TEST_F(Plan, ListedSiblingsStayTogether) {
   const auto plan = plan_host(saved("two_nodes_siblings_apart"),
                               {.ranks = 4, .core_list = parse_core_list("0-15")});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-1,8-9", "2-3,10-11", "4-5,12-13", "6-7,14-15"));
   EXPECT_EQ(plan.ranks[0].threads, 4);
 }
 
-// Fails if CPUs outside the allowed set are bound, or dropped without an error.
+// Fails if CPUs outside the allowed set are bound or silently dropped.
 TEST_F(Plan, AllowedCpusOnly) {
   EXPECT_THAT(cores_of(plan_host(saved("container_cpuset"), {.ranks = 2})), ElementsAre("8", "10"));
   EXPECT_THAT(refusal(saved("container_cpuset"), {.core_list = parse_core_list("6-9")}),
@@ -130,8 +130,8 @@ TEST_F(Plan, AllowedCpusOnly) {
   EXPECT_THAT(cores_of(plan_host(saved("step_second_threads"), {})), ElementsAre("8-11", "12-15"));
 }
 
-// Fails if more than four ranks per core start without the option, fewer are rejected or share
-// cores without a warning, or the message lacks the numbers and the option.
+// Fails if more than four ranks per core are accepted without --oversubscribe, or up to four ranks
+// per core share cores without a warning.
 TEST_F(Plan, MoreRanksThanCores) {
   const auto machine = saved("one_node_8_cores");
   for (const bool bind : {true, false}) {
@@ -154,10 +154,10 @@ TEST_F(Plan, MoreRanksThanCores) {
   EXPECT_THAT(shared.ranks[39].cores, ElementsAre(7));
   EXPECT_THAT(shared.notes, Contains(HasSubstr("share")));
   EXPECT_THAT(shared.warnings, IsEmpty());
-  // The plan is the same with and without the option.
+  // The option does not change a plan that is also possible without it.
   EXPECT_EQ(cores_of(plan_host(machine, {.ranks = 9})),
             cores_of(plan_host(machine, {.ranks = 9, .oversubscribe = true})));
-  // Ranks that use devices may outnumber the cores unless they are bound.
+  // Unbound ranks that use devices may outnumber the cores.
   const auto devices = plan_host(machine, {.ranks = 33, .bind = false, .compute_on_cores = false});
   EXPECT_EQ(devices.ranks.size(), 33u);
   EXPECT_THAT(devices.warnings, IsEmpty());
@@ -166,7 +166,7 @@ TEST_F(Plan, MoreRanksThanCores) {
   EXPECT_THAT(refusal(machine, {.ranks = -1}), HasSubstr("negative"));
 }
 
-// Fails if an unbound plan binds ranks, or lacks thread counts.
+// Fails if a plan without binding binds ranks, or has no thread counts.
 TEST_F(Plan, UnboundRanksHaveThreadsOnly) {
   const auto plan = plan_host(saved("one_node_8_cores"), {.ranks = 2, .bind = false});
   EXPECT_THAT(plan.ranks[1].cores, IsEmpty());
@@ -174,7 +174,7 @@ TEST_F(Plan, UnboundRanksHaveThreadsOnly) {
   EXPECT_EQ(plan.ranks[1].threads, 4);
 }
 
-// Fails if all reserved cores come from one rank or one node, or ranks compute on them.
+// Fails if all reserved cores come from one rank or one node, or a rank uses a reserved core.
 TEST_F(Plan, ReservedCoresAreSpread) {
   const auto plan = plan_host(saved("sockets_of_56"), {.ranks = 2, .reserve_cores = 8});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-51", "56-107"));
@@ -188,9 +188,9 @@ TEST_F(Plan, ReservedCoresAreSpread) {
               HasSubstr("--reserve_cores"));
 }
 
-// Fails if a rank is not bound next to its device, or a rank whose device has no known node gets
-// the cores of others.
-TEST_F(Plan, NextToTheDevice) {
+// Fails if a rank is not bound to cores next to its device. A rank whose device's node is unknown
+// gets free cores.
+TEST_F(Plan, RanksAreNextToTheirDevices) {
   PlanOptions options{.ranks = 2, .compute_on_cores = false, .device_nodes = {8, 0}};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
   options.device_nodes = {8, 8};
@@ -199,14 +199,14 @@ TEST_F(Plan, NextToTheDevice) {
   EXPECT_THAT(same.notes, Contains(HasSubstr("2 cores")));
   options.device_nodes = {-1, 0};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
-  // Nodes that are the device's own memory or unknown have no effect.
+  // A device's node is ignored if it is unknown or is the device's own memory.
   options.device_nodes = {30, 99};
   EXPECT_THAT(cores_of(plan_host(saved("power9_gpu"), options)),
               ElementsAre("0,4,8,12", "16,20,24,28"));
 }
 
-// Fails if a rank gets no core because more ranks than cores share a node.
-TEST_F(Plan, TooManyDevicesAtOneNode) {
+// Fails if a rank gets no core because a node has more devices than cores.
+TEST_F(Plan, MoreDevicesThanCoresAtANode) {
   PlanOptions options{.ranks = 3, .compute_on_cores = false, .device_nodes = {0, 0, 0}};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("0", "1", "2-3"));
   options = {.ranks = 4, .compute_on_cores = false, .device_nodes = {0, 0, 0, 8}};

@@ -10,7 +10,7 @@
 namespace anyaccel::launch {
 namespace {
 
-/// A child and a grandchild that wait to be killed.
+/// A child and a grandchild that run until they are killed.
 struct Family {
   pid_t child = 0, grandchild = 0;
   Family() {
@@ -42,8 +42,8 @@ bool has(const std::vector<Process>& processes, pid_t id) {
                      [&](const Process& one) { return one.id == id; });
 }
 
-// Fails if a grandchild is missed, or an ancestor counts as a descendant.
-TEST(ProcessTree, HasChildrenOfChildren) {
+// Fails if a grandchild is missed, or a process counts as its own descendant.
+TEST(ProcessTree, IncludesGrandchildren) {
   const Family family;
   const auto found = descendants(::getpid());
   EXPECT_TRUE(has(found, family.child));
@@ -53,7 +53,7 @@ TEST(ProcessTree, HasChildrenOfChildren) {
 }
 
 // Fails if a zombie counts as a running process.
-TEST(ProcessTree, HasNoZombies) {
+TEST(ProcessTree, ExcludesZombies) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   siginfo_t info{};
@@ -62,8 +62,8 @@ TEST(ProcessTree, HasNoZombies) {
   ::waitpid(child, nullptr, 0);
 }
 
-// Fails if a signal reaches the group that already got it, or does not reach the other processes.
-TEST(ProcessTree, LeavesAGroupOut) {
+// Fails if the signal is sent to the excluded process group, or not to the other processes.
+TEST(ProcessTree, SkipsTheExcludedGroup) {
   const Family family;
   send_signal(descendants(family.child), SIGKILL, family.grandchild);
   EXPECT_TRUE(has(descendants(family.child), family.grandchild));

@@ -29,9 +29,9 @@ std::string refusal(const Act& act) {
   return "";
 }
 
-// Fails if a runner changes a word on its way to the agent, or the encoding uses a character that a
-// runner may interpret.
-TEST(JobWords, ArriveWhole) {
+// Fails if a word does not survive a round-trip, or its encoding contains a character that a runner
+// may interpret.
+TEST(JobWords, RoundTrip) {
   std::string bytes;
   for (int i = 1; i < 256; ++i) bytes += static_cast<char>(i);
   for (const auto& words : {std::vector<std::string>{"a b", "", "it's \"x\"", "two\nlines", "100%",
@@ -63,13 +63,13 @@ void expect_place(const RankPlace& place, int rank, int world, int local, std::o
   EXPECT_EQ(place.local_size, of);
 }
 
-// Fails if a rank started by one of these runners mistakes itself for another rank.
-TEST(RankPlace, IsReadFromEachRunnersVariables) {
+// Fails if a rank's position in the job is read from the variables of the wrong runner.
+TEST(RankPlace, IsReadFromTheRunnersVariables) {
   expect_place(place(Runner::openmpi, {{"OMPI_COMM_WORLD_RANK", "3"},
                                        {"OMPI_COMM_WORLD_SIZE", "4"},
                                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                                       // set by the allocation in which mpirun runs
+                                       // set by the Slurm allocation in which mpirun runs
                                        {"SLURM_PROCID", "0"},
                                        {"PMI_RANK", "0"}}),
                3, 4, 1, 2);
@@ -92,7 +92,7 @@ TEST(RankPlace, IsReadFromEachRunnersVariables) {
                3, 4, 1, std::nullopt);
 }
 
-// Fails if an agent whose environment names no rank, as when started by hand, starts as rank 0.
+// Fails if an agent without a rank in its environment, such as one started by hand, runs as rank 0.
 TEST(RankPlace, IsNotGuessed) {
   EXPECT_THAT(refusal([] {
                 place(Runner::mpich, {{"OMPI_COMM_WORLD_RANK", "0"}});
@@ -105,9 +105,9 @@ TEST(RankPlace, IsNotGuessed) {
               HasSubstr("SLURM_STEP_NUM_TASKS"));
 }
 
-// Fails if a rank on uneven hosts is planned for another host, or a rank that runs on an unplanned
-// host gets another rank's devices.
-TEST(HostOfRank, IsThePlans) {
+// Fails if a rank on hosts with different numbers of slots is assigned to the wrong host, or a rank
+// that runs on an unplanned host is accepted.
+TEST(HostOfRank, FollowsThePlan) {
   const std::vector<Host> hosts{{"a", {"0", "1", "2"}}, {"b", {"GPU-x"}}, {"c", {"0", "1"}}};
   const int host[] = {0, 0, 0, 1, 2, 2}, local[] = {0, 1, 2, 0, 0, 1}, size[] = {3, 3, 3, 1, 2, 2};
   for (int rank = 0; rank < 6; ++rank) {
@@ -123,9 +123,9 @@ TEST(HostOfRank, IsThePlans) {
                       HasSubstr("--launcher_args")));
 }
 
-// Fails if the agent does not receive the launcher's options, or its rank inherits the job
-// description.
-TEST(RankOptions, AreWhatTheLauncherHandedOver) {
+// Fails if the agent does not receive the launcher's options, or its rank inherits the variable
+// that contains them.
+TEST(RankOptions, ComeFromTheLauncher) {
   const auto folder = std::filesystem::canonical(testing::TempDir()).string();
   ::setenv(kJobVariable,
            format_words({"--folder", folder, "--set", "RANK_AGENT_TEST=a b\nc", "--world",
@@ -151,7 +151,7 @@ TEST(RankOptions, AreWhatTheLauncherHandedOver) {
 }
 
 // Fails if an agent does not notice that its parent has exited.
-TEST(ParentsEnd, IsReadable) {
+TEST(ParentsEnd, IsDetected) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t parent = ::fork();
@@ -166,7 +166,7 @@ TEST(ParentsEnd, IsReadable) {
       FD_ZERO(&set);
       FD_SET(descriptor, &set);
       ::close(ready[1]);
-      // Blocks until the parent exits; the test's timeout ends a hang.
+      // Blocks until the parent exits. If that goes unnoticed, the test times out.
       const char answer =
           ::select(descriptor + 1, &set, nullptr, nullptr, nullptr) == 1 ? 'y' : 'n';
       ::_exit(::write(ends[1], &answer, 1) == 1 ? 0 : 1);
@@ -184,9 +184,9 @@ TEST(ParentsEnd, IsReadable) {
   ::close(ends[0]);
 }
 
-// Fails if an agent started by Slurm does not notice the end of the job, or mistakes data on its
-// standard input for it.
-TEST(EndOfJob, IsThatOfSlurmsInput) {
+// Fails if an agent started by Slurm does not detect the end of the job, or mistakes data on
+// standard input for the end.
+TEST(EndOfJob, IsTheEndOfInputUnderSlurm) {
   int ends[2], looked[2];
   ASSERT_EQ(::pipe(ends), 0);
   ASSERT_EQ(::pipe(looked), 0);

@@ -35,7 +35,7 @@ class RunJob : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  /// A job whose ranks are shells, each with its own script.
+  /// A job in which each rank is a shell with its own script.
   Job job(const std::vector<std::string>& scripts) const {
     Job out;
     for (std::size_t i = 0; i < scripts.size(); ++i) {
@@ -60,51 +60,52 @@ class RunJob : public testing::Test {
   std::string folder_, said_;
 };
 
-constexpr const char* kForEver = "exec sleep 1000";
+constexpr const char* kForever = "exec sleep 1000";
 
 // Fails if a rank does not receive its variables, or a successful job does not return 0.
-TEST_F(RunJob, EndsWell) {
+TEST_F(RunJob, Succeeds) {
   EXPECT_EQ(run({"echo $RANK > $FOLDER/a", "echo $RANK > $FOLDER/b"}), 0);
   EXPECT_EQ(file("a") + file("b"), "0\n1\n");
   EXPECT_EQ(said_, "");
 }
 
-// Fails if ranks outlive a failed one, or its exit code or last output is lost.
-TEST_F(RunJob, FailureEndsAll) {
-  EXPECT_EQ(run({kForEver, "echo the reason >&2; exit 3"}), 3);
+// Fails if other ranks keep running after a rank failed, or its exit code or last output is lost.
+TEST_F(RunJob, FailureEndsAllRanks) {
+  EXPECT_EQ(run({kForever, "echo the reason >&2; exit 3"}), 3);
   EXPECT_THAT(
       said_,
       HasSubstr("rank 1 on here failed first: exit code 3; its last lines:\n  | the reason\n"));
 }
 
-// Fails if a rank killed by a signal counts as a success, as in DeepSpeed's launcher.
-TEST_F(RunJob, SignalIs128AndMore) {
-  EXPECT_EQ(run({"kill -SEGV $$", kForEver}), 128 + SIGSEGV);
+// Fails if a rank that is killed by a signal counts as a success, as in DeepSpeed's launcher.
+TEST_F(RunJob, SignalGives128PlusItsNumber) {
+  EXPECT_EQ(run({"kill -SEGV $$", kForever}), 128 + SIGSEGV);
   EXPECT_THAT(said_, HasSubstr("rank 0 on here failed first: signal 11 ("));
 }
 
-// Fails if a process survives that ignores SIGTERM, or that left its session and its parent.
-TEST_F(RunJob, NothingStays) {
+// Fails if a process survives because it ignores SIGTERM, or because it left its session and its
+// parent.
+TEST_F(RunJob, NoProcessSurvivesAFailure) {
   EXPECT_EQ(run({"trap '' TERM; (setsid sh -c 'trap \"\" TERM; touch $FOLDER/up; sleep 1000' &) ; "
                  "sleep 1000",
                  "until [ -e $FOLDER/up ]; do sleep 0.01; done; exit 4"}),
             4);
 }
 
-// Fails if processes that a successful job left behind keep running, or are not reported.
-TEST_F(RunJob, NothingStaysBehindSuccess) {
+// Fails if processes left behind by a successful job keep running or are not reported.
+TEST_F(RunJob, NoProcessSurvivesSuccess) {
   EXPECT_EQ(run({"setsid sleep 1000 > /dev/null 2>&1 & exit 0", "exit 0"}), 0);
-  EXPECT_THAT(said_, HasSubstr("1 processes that they left behind were ended"));
+  EXPECT_THAT(said_, HasSubstr("processes left behind and ended: 1"));
 }
 
-// Fails if the first failure reported is the first in the list of ranks rather than in time. The
-// guard is stopped while both ranks fail, so it must learn their order from the kernel.
-TEST_F(RunJob, FirstIsFirstInTime) {
+// Fails if the reported first failure is not the earliest one. The guard is stopped while both
+// ranks fail, so it must get their order from the kernel.
+TEST_F(RunJob, EarliestFailureIsReported) {
   const std::string guard = "$(cut -d' ' -f4 /proc/$$/stat)";
   for (const int first : {0, 1}) {
     std::filesystem::remove(folder_ + "/first");
-    // The later rank exits when the earlier one is a zombie, and resumes the guard when it is a
-    // zombie itself.
+    // The later rank exits when the earlier one is a zombie. The guard resumes when both are
+    // zombies.
     const std::string early =
         "echo $$ > $FOLDER/tmp; kill -STOP " + guard + "; mv $FOLDER/tmp $FOLDER/first; exit 11";
     const std::string late =
@@ -117,8 +118,8 @@ TEST_F(RunJob, FirstIsFirstInTime) {
   }
 }
 
-// Fails if a missing program is reported as a rank's own failure.
-TEST_F(RunJob, ProgramThatIsNotThere) {
+// Fails if a missing program is reported like a program that failed, without the cause.
+TEST_F(RunJob, MissingProgram) {
   auto one = job({""});
   one.ranks[0].command = {"/no/such/program"};
   testing::internal::CaptureStderr();
@@ -128,7 +129,7 @@ TEST_F(RunJob, ProgramThatIsNotThere) {
 }
 
 // Fails if a rank inherits a variable that must not be passed on.
-TEST_F(RunJob, VariablesThatAreNotPassedOn) {
+TEST_F(RunJob, UnsetVariables) {
   ::setenv("LAUNCH_TEST_GONE", "1", 1);
   auto one = job({"echo ${LAUNCH_TEST_GONE-unset} > $FOLDER/a"});
   one.unset = {"LAUNCH_TEST_GONE"};
@@ -149,7 +150,7 @@ int run_in_child(const Job& job, const std::string& ready, int signal) {
 
 // Fails if a signal to the launcher does not reach the ranks, or they get no time to shut down
 // gracefully.
-TEST_F(RunJob, SignalsArePassedOn) {
+TEST_F(RunJob, SignalsAreForwarded) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     std::filesystem::remove(folder_ + "/up");
     const auto one =
@@ -161,9 +162,9 @@ TEST_F(RunJob, SignalsArePassedOn) {
   }
 }
 
-// Fails if a signal to the guard is lost. Also fails if a scheduler's signal to both launcher and
-// guard counts as two, of which the second kills.
-TEST_F(RunJob, SignalsToTheGuardArePassedOn) {
+// Fails if a signal to the guard is lost. Also fails if a signal that a scheduler sends to both
+// launcher and guard counts as two signals, because the second one would kill the ranks.
+TEST_F(RunJob, SignalsToTheGuardAreForwarded) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
     for (const auto& order : {std::vector{'g'}, std::vector{'g', 'l'}, std::vector{'l', 'g'}}) {
       const auto one =
@@ -187,34 +188,34 @@ TEST_F(RunJob, SignalsToTheGuardArePassedOn) {
     }
 }
 
-// Fails if ranks outlive a killed launcher. This process becomes the subreaper that inherits them.
-TEST_F(RunJob, KilledLauncherLeavesNothing) {
+// Fails if ranks outlive a killed launcher. As the subreaper, this process inherits them.
+TEST_F(RunJob, NoProcessSurvivesAKilledLauncher) {
   const auto one =
       job({"trap '' TERM INT HUP; (setsid sleep 1000 > /dev/null 2>&1 &); touch $FOLDER/up; sleep "
            "1000"});
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   EXPECT_EQ(run_in_child(one, folder_ + "/up", SIGKILL), 128 + SIGKILL);
-  // All of them are now children of this process, so it can wait for the last one. The test's
-  // timeout ends a hang.
+  // All of them are now children of this process, which waits until they exit. If one keeps
+  // running, the test times out.
   while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
   }
 }
 
 // Fails if ranks, or processes that they left behind, outlive a killed guard.
-TEST_F(RunJob, KilledGuardLeavesNothing) {
+TEST_F(RunJob, NoProcessSurvivesAKilledGuard) {
   EXPECT_EQ(run({"(setsid sleep 1000 > /dev/null 2>&1 &); kill -KILL $(cut -d' ' -f4 "
                  "/proc/$$/stat); sleep 1000"}),
             128 + SIGKILL);
   EXPECT_THAT(said_, HasSubstr("was killed"));
 }
 
-// Fails if ranks run before the launcher handles signals: a signal at that time would fail an
-// agent, and end a launcher without a message.
+// Fails if ranks run before the launcher handles signals. A signal at that time would end the
+// launcher without a message.
 TEST_F(RunJob, NoRankRunsBeforeTheStart) {
   const auto one = job({"touch $FOLDER/up"});
   {
     const Guard guard(one, {{}}, "");
-    // The guard waits for the start. If it is defective, it waits for its rank or has exited.
+    // A correct guard waits for the start. A defective one waits for its rank or has exited.
     const auto waits = [&] {
       std::ifstream stat("/proc/" + std::to_string(guard.process()) + "/stat");
       std::string word;
@@ -227,8 +228,8 @@ TEST_F(RunJob, NoRankRunsBeforeTheStart) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/up"));
 }
 
-// Fails if a signal that arrives before the ranks start is mistaken for the start and lost.
-TEST_F(RunJob, SignalBeforeTheStartCounts) {
+// Fails if a signal that arrives before the ranks start is mistaken for the start message and lost.
+TEST_F(RunJob, SignalBeforeTheStartIsNotLost) {
   const auto one = job({"trap 'exit 3' TERM; touch $FOLDER/up; while :; do sleep 0.01; done"});
   Guard guard(one, {{}}, "");
   Guard::forward(guard.link(), SIGTERM, false);
@@ -238,15 +239,15 @@ TEST_F(RunJob, SignalBeforeTheStartCounts) {
   EXPECT_EQ(message->kind, GuardMessage::finished);
 }
 
-// Fails if signals during the guard's exit lose its last message, so that it appears to have been
-// killed.
-TEST_F(RunJob, SignalsAtTheEndLoseNoMessage) {
+// Fails if signals that arrive while the guard exits lose its last message. The guard would then
+// appear to have been killed.
+TEST_F(RunJob, LastMessageSurvivesSignals) {
   const auto one = job({"touch $FOLDER/up; until [ -e $FOLDER/go ]; do sleep 0.01; done; exit 3"});
   Guard guard(one, {{}}, "");
   guard.start();
   while (!std::filesystem::exists(folder_ + "/up")) ::usleep(1000);
-  // All of this is pending while the guard is stopped. It then takes one of the signals, sees the
-  // rank's exit and leaves the other signals unread.
+  // While the guard is stopped, the rank's exit and all signals become pending. When it resumes, it
+  // handles one signal and the exit, and leaves the other signals unread.
   ::kill(guard.process(), SIGSTOP);
   std::ofstream(folder_ + "/go") << "";
   const auto rank = [&] {
@@ -273,9 +274,9 @@ int run_agent(const Job& job, const std::string& ready, int signal, int ends_wit
   return exit_code_of(status);
 }
 
-// Fails if an agent that a runner asks to end returns a failure: the runner would then kill other
-// ranks that are still saving.
-TEST_F(RunJob, AgentEndsWellWhenAsked) {
+// Fails if an agent that a runner stops returns a failure. The runner would then kill other ranks
+// that are still saving.
+TEST_F(RunJob, StoppedAgentReturnsSuccess) {
   for (const int signal : {SIGALRM, SIGQUIT}) {
     const auto one =
         job({"trap 'echo saved > $FOLDER/saved; exit 5' TERM; touch $FOLDER/up; while :; do sleep "
@@ -287,8 +288,8 @@ TEST_F(RunJob, AgentEndsWellWhenAsked) {
   }
 }
 
-// Fails if a scheduler's signal ends an agent instead of reaching its rank.
-TEST_F(RunJob, UserSignalsAreTheRanks) {
+// Fails if a user signal from a scheduler ends the agent instead of reaching its rank.
+TEST_F(RunJob, UserSignalsReachTheRank) {
   const auto one = job({"trap 'exit 6' USR1; touch $FOLDER/up; while :; do sleep 0.01; done"});
   EXPECT_EQ(run_agent(one, folder_ + "/up", SIGUSR1), 6);
 }
@@ -315,7 +316,7 @@ TEST_F(RunJob, AgentEndsWithItsParent) {
   ::waitpid(parent, nullptr, 0);
 }
 
-/// A job in which the launcher runs a runner that executes `script`.
+/// A job in which the launcher starts a runner that executes `script`.
 Job runner_of(const std::string& folder, const std::string& script) {
   Job out{.input = RankInput::nothing, .own_group = true, .end_signal = SIGALRM};
   JobRank rank{.host = "the runner"};
@@ -325,9 +326,9 @@ Job runner_of(const std::string& folder, const std::string& script) {
   return out;
 }
 
-// Fails if the runner's own exit code counts instead of the agent's, or a runner continues after a
-// rank failed.
-TEST_F(RunJob, ReportOfAnAgentCounts) {
+// Fails if the runner's own exit code is returned instead of the agent's, or the runner continues
+// after a rank failed.
+TEST_F(RunJob, AgentReportDecidesTheExitCode) {
   const auto report = format_report({3, 9 << 8});
   const auto one =
       runner_of(folder_, "printf 'half a line of rank 1: " + report +
@@ -339,9 +340,9 @@ TEST_F(RunJob, ReportOfAnAgentCounts) {
   EXPECT_THAT(said_, testing::Not(HasSubstr("report")));
 }
 
-// Fails if a runner that waits for a host forever is not ended, the missing ranks are named
-// wrongly, or a job is ended whose ranks have all started.
-TEST_F(RunJob, RankThatDoesNotStart) {
+// Fails if a runner that waits forever for a host is not ended, or the wrong ranks are reported as
+// missing. A job whose ranks have all started must not be ended.
+TEST_F(RunJob, RankDoesNotStart) {
   const auto started = [](int rank) { return format_report({rank, kStarted}); };
   auto one = runner_of(
       folder_, "printf '" + started(1) + "' >&2; trap 'exit 1' ALRM; while :; do sleep 0.01; done");
@@ -359,16 +360,16 @@ TEST_F(RunJob, RankThatDoesNotStart) {
   EXPECT_EQ(run_job(one, {.output = {.reports = true}}), 3);
 }
 
-// Fails if a runner that dies by itself is not a failure, or its signal is lost.
-TEST_F(RunJob, RunnerThatDies) {
+// Fails if a runner killed by a signal does not count as a failure, or the signal is not reported.
+TEST_F(RunJob, RunnerIsKilled) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_job(runner_of(folder_, "kill -KILL $$"), {.output = {.reports = true}}), 137);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("the runner ended the job first: signal 9"));
 }
 
-// Fails if output is lost while its reader is slow, or lines of two ranks mix.
-TEST_F(RunJob, PrefixedOutputIsWhole) {
+// Fails if output is lost because its reader is slow, or lines of two ranks mix.
+TEST_F(RunJob, PrefixedOutputIsComplete) {
   testing::internal::CaptureStdout();
   EXPECT_EQ(run({"seq 1 20000; printf end", "seq 1 20000"}, {.output = {.prefix = true}}), 0);
   std::istringstream out(testing::internal::GetCapturedStdout());
@@ -387,7 +388,8 @@ TEST_F(RunJob, PrefixedOutputIsWhole) {
   EXPECT_EQ(next[1], 20001);
 }
 
-// Fails if programs that start the launcher cannot find its process id, or the file is not removed.
+// Fails if the file with the launcher's process id is missing while the job runs, or is not removed
+// afterwards.
 TEST_F(RunJob, ProcessFile) {
   testing::internal::CaptureStdout();
   EXPECT_EQ(run({"cat /tmp/$LAUNCHER.deepspeed > $FOLDER/a"}), 1);
@@ -398,10 +400,9 @@ TEST_F(RunJob, ProcessFile) {
   EXPECT_FALSE(std::filesystem::exists("/tmp/" + std::to_string(::getpid()) + ".deepspeed"));
 }
 
-// Fails if ranks outlive a launcher on another host that falls silent while its connection stays
-// open, or an agent ends them while heartbeats arrive. The guard of a job with held input sends the
-// heartbeats, many times per second.
-TEST_F(RunJob, SilenceEndsAnAgent) {
+// Fails if an agent does not end its ranks after heartbeats stop, or ends them while heartbeats
+// arrive. The guard of a job with RankInput::held must send several heartbeats per second.
+TEST_F(RunJob, AgentEndsWithoutHeartbeats) {
   auto above = job({"exec cat > $FOLDER/signs"});
   above.input = RankInput::held;
   above.silence = 1;
@@ -411,7 +412,7 @@ TEST_F(RunJob, SilenceEndsAnAgent) {
   if (agent == 0) {
     ::dup2(ends[0], STDIN_FILENO);
     ::close(ends[1]);
-    auto below = job({kForEver});
+    auto below = job({kForever});
     below.input = RankInput::nothing;
     ::_exit(run_job(below, {.agent = true, .silence = 1}));
   }
@@ -427,9 +428,9 @@ TEST_F(RunJob, SilenceEndsAnAgent) {
   }
   int status = -1;
   const auto ended = ::waitpid(agent, &status, WNOHANG);
-  // A busy machine may have delayed this process's heartbeats.
+  // On a busy machine, this process may have sent its heartbeats too late.
   if (longest < std::chrono::milliseconds(500)) {
-    EXPECT_EQ(ended, 0) << "ended while it was told that somebody is there";
+    EXPECT_EQ(ended, 0) << "ended although heartbeats arrived";
   }
   if (ended == 0) {
     EXPECT_EQ(::waitpid(agent, &status, 0), agent);

@@ -1,5 +1,5 @@
-// Command lines of MPI and Slurm launchers, compared with tests/data/runners/<runner>.txt. To
-// change them on purpose, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
+// Compares command lines of MPI and Slurm launchers with tests/data/runners/<runner>.txt. To update
+// them, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
 #include "launch/runner.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ std::string text_of(const std::string& title, const Options& options, const JobI
 }
 
 // Fails if the command line or environment of a runner changes.
-TEST(GoldenRunner, OfEachRunner) {
+TEST(GoldenRunner, EveryRunner) {
   for (const char* name : {"SLURMD_NODENAME", "HYDRA_LAUNCHER_EXTRA_ARGS",
                            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "ANYACCEL_LAUNCH_SILENCE"})
     ::unsetenv(name);
@@ -78,9 +78,8 @@ TEST(GoldenRunner, OfEachRunner) {
   }
 }
 
-// Fails if Open MPI's daemons notice a disconnected host later than promised, or a value set by the
-// user is replaced.
-TEST(Runner, OpenMpiNoticesSilence) {
+// Fails if Open MPI's daemons detect a lost host too late, or a value set by the user is replaced.
+TEST(Runner, OpenMpiDetectsLostHosts) {
   const auto words = [](std::vector<const char*> options) {
     options.insert(options.begin(), {"--launcher", "openmpi"});
     options.push_back("train.py");
@@ -108,7 +107,7 @@ TEST(Runner, OpenMpiNoticesSilence) {
 }
 
 // Fails if an option, a variable or an argument of the program does not reach the agents.
-TEST(RunnerJob, HandsOverAll) {
+TEST(RunnerJob, PassesEverythingToTheAgents) {
   ::setenv("CARDLIB_DEBUG", "it's", 1);
   auto input = input_of({{"a", {"0", "1"}}, {"b", {"GPU-x"}}});
   input.accelerator.traits.export_envs = {"CARDLIB"};
@@ -144,9 +143,9 @@ TEST(RunnerJob, HandsOverAll) {
   EXPECT_FALSE(handed.own_slots || handed.slot_nodes);
 }
 
-// Fails if agents are not told that the slots have this host's own names, or which nodes they are
-// on.
-TEST(RunnerJob, SlotsOfThisHostStay) {
+// Fails if agents are not told that the slots are this host's own devices, or which NUMA nodes they
+// are on.
+TEST(RunnerJob, KeepsTheSlotsOfThisHost) {
   auto input = this_host();
   input.device_nodes = {1, 0};
   const auto job =
@@ -157,8 +156,7 @@ TEST(RunnerJob, SlotsOfThisHostStay) {
     }
 }
 
-// Fails if a missing runner is noticed only when exec fails, or the message does not say what to
-// install.
+// Fails if a missing runner is detected only by exec, or the message does not say what to install.
 TEST(CheckRunner, SaysWhatToInstall) {
   for (const auto& [name, words] : {std::pair{"openmpi", "openmpi-bin"},
                                     {"mpich", "MPICH"},
@@ -174,8 +172,8 @@ TEST(CheckRunner, SaysWhatToInstall) {
   }
 }
 
-// Fails if one MPI's mpirun is mistaken for another's.
-TEST(FindRunner, AsksForTheVersion) {
+// Fails if the mpirun of one MPI implementation is mistaken for that of another.
+TEST(FindRunner, ChecksTheVersion) {
   const fs::path folder = testing::TempDir() + "runners_" + std::to_string(::getpid());
   fs::create_directories(folder);
   const auto write = [&](const char* name, const char* says) {

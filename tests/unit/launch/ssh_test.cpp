@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 // Fails if --launcher_args is not split as a shell would split it.
-TEST(SplitWords, AsAShellDoes) {
+TEST(SplitWords, LikeAShell) {
   EXPECT_THAT(split_words("  -o A=b  -i 'a b' \"c \\\"d\\\" \\e\" f\\ g '' "),
               ElementsAre("-o", "A=b", "-i", "a b", "c \"d\" \\e", "f g", ""));
   EXPECT_TRUE(split_words(" \t ").empty());
@@ -35,9 +35,9 @@ JobInput input() {
   return out;
 }
 
-// Fails if another host lacks something that it needs to start, its shell splits an argument, or an
-// option is lost.
-TEST(RemoteCommand, HasAllOfIt) {
+// Fails if the command for another host lacks a required option or variable, or its shell splits an
+// argument.
+TEST(RemoteCommand, IsComplete) {
   ::setenv("CARDLIB_DEBUG", "it's", 1);
   ::setenv("LAUNCH_TEST_PRIVATE", "secret", 1);
   const std::vector<const char*> words{"--bind_cores_to_rank",
@@ -70,9 +70,9 @@ TEST(RemoteCommand, HasAllOfIt) {
   EXPECT_THAT(command, Not(HasSubstr("LAUNCH_TEST_PRIVATE")));
 }
 
-// Fails if --ssh_port or --launcher_args do not reach ssh, or ssh asks for a password that nobody
-// can enter.
-TEST(SshJob, OneForEachHost) {
+// Fails if --ssh_port or --launcher_args does not reach ssh, or ssh may ask for a password, which
+// nobody could enter.
+TEST(SshJob, OneCommandPerHost) {
   const std::vector<const char*> words{"--ssh_port", "2222", "--launcher_args", "-i 'my key'",
                                        "prog"};
   const auto job = ssh_job(parse_options(words), input(), "/opt/anyaccel");
@@ -88,8 +88,8 @@ TEST(SshJob, OneForEachHost) {
 }
 
 // Fails if the launcher waits forever for an unresponsive host, or the user cannot override the
-// limit: ssh uses the first value.
-TEST(SshJob, LimitsAreBehindTheUsers) {
+// time limit. ssh uses the first value that it gets.
+TEST(SshJob, UserLimitsTakePrecedence) {
   const std::vector<const char*> words{"--launcher_args", "-o ServerAliveInterval=99", "prog"};
   const auto job = ssh_job(parse_options(words), input(), "/opt/anyaccel");
   auto command = job.ranks[0].command;
@@ -100,8 +100,8 @@ TEST(SshJob, LimitsAreBehindTheUsers) {
                           "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3", "a"));
 }
 
-// Fails if hosts change when one launcher writes them and another reads them.
-TEST(Hosts, AreReadAsWritten) {
+// Fails if a list of hosts changes when one launcher writes it and another reads it.
+TEST(Hosts, RoundTrip) {
   const std::vector<Host> hosts{{"b", {"1", "3"}}, {"a", {"GPU-z", "GPU-a"}}, {"c", {"4", "2"}}};
   EXPECT_EQ(parse_hosts(format_hosts(hosts)), hosts);
 }

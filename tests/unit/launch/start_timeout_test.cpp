@@ -7,9 +7,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Fails if late ranks are given up, missing ranks are waited for, or their names and hosts are not
-// reported.
-TEST(StartTimeout, NamesWhatDoesNotCome) {
+// Fails if late ranks are reported as missing, or missing ranks are not reported with their hosts.
+TEST(StartTimeout, ReportsMissingRanks) {
   const auto begin = StartTimeout::Clock::now();
   StartTimeout watch({"a", "b", "c"}, milliseconds(100), begin);
   EXPECT_EQ(watch.milliseconds(begin), 100);
@@ -19,13 +18,13 @@ TEST(StartTimeout, NamesWhatDoesNotCome) {
   EXPECT_EQ(watch.milliseconds(begin + milliseconds(101)), 100);
   EXPECT_EQ(watch.missing({1}, begin + milliseconds(200)), "");
   EXPECT_EQ(watch.missing({1}, begin + milliseconds(201)), "rank 0 on a, rank 2 on c");
-  // Reported only once.
+  // The ranks are reported only once.
   EXPECT_EQ(watch.missing({1}, begin + milliseconds(500)), "");
   EXPECT_EQ(watch.milliseconds(begin + milliseconds(500)), -1);
 }
 
-// Fails if the message for a large job lists every rank.
-TEST(StartTimeout, NamesAFew) {
+// Fails if the message about a large job lists every missing rank.
+TEST(StartTimeout, ListsAtMostEightRanks) {
   const auto begin = StartTimeout::Clock::now();
   StartTimeout watch(std::vector<std::string>(10, "a"), milliseconds(1), begin);
   EXPECT_EQ(watch.missing({4}, begin), "");
@@ -35,8 +34,8 @@ TEST(StartTimeout, NamesAFew) {
             "and 1 more");
 }
 
-// Fails if a job that has started is polled further or ended.
-TEST(StartTimeout, EndsWhenAllAreThere) {
+// Fails if a job is watched or ended after all its ranks have started.
+TEST(StartTimeout, EndsWhenAllRanksHaveStarted) {
   const auto begin = StartTimeout::Clock::now();
   StartTimeout watch({"a", "b"}, milliseconds(100), begin);
   EXPECT_EQ(watch.missing({0, 1}, begin + milliseconds(150)), "");
@@ -44,7 +43,7 @@ TEST(StartTimeout, EndsWhenAllAreThere) {
   EXPECT_EQ(watch.missing({0, 1}, begin + milliseconds(900)), "");
 }
 
-// Fails if the limit cannot be disabled, or jobs without an MPI launcher are watched.
+// Fails if the time limit cannot be disabled, or jobs without an MPI launcher are watched.
 TEST(StartTimeout, WithoutALimit) {
   const auto begin = StartTimeout::Clock::now();
   for (auto watch :

@@ -1,4 +1,4 @@
-// AdamW as a torch::optim::Optimizer, compared with LibTorch's AdamW.
+// Tests AdamW as a torch::optim::Optimizer against LibTorch's AdamW.
 #include "anyaccel/llm/adamw_optimizer.h"
 
 #include <ATen/TensorOperators.h>
@@ -36,7 +36,7 @@ void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) 
   }
 }
 
-/// Two groups with their own learning rates and weight decays, for either implementation.
+/// Two groups with different learning rates and weight decays, for either implementation.
 template <typename Options>
 std::vector<OptimizerParamGroup> two_groups(const Params& params) {
   std::vector<OptimizerParamGroup> groups;
@@ -47,9 +47,9 @@ std::vector<OptimizerParamGroup> two_groups(const Params& params) {
   return groups;
 }
 
-// Fails if a group's options do not reach its update, or a scheduler's learning rate does not reach
-// the device.
-TEST(AdamWOptimizer, IsLibTorchs) {
+// Fails if a group's options do not reach its update, or a learning rate set by a scheduler does
+// not reach the device.
+TEST(AdamWOptimizer, MatchesLibTorch) {
   const Params ours = make_params(), theirs = make_params();
   AdamWOptimizer optimizer(two_groups<AdamOptions>(ours));
   torch::optim::AdamW reference(two_groups<torch::optim::AdamWOptions>(theirs));
@@ -65,7 +65,7 @@ TEST(AdamWOptimizer, IsLibTorchs) {
   expect_close(ours, theirs);
 }
 
-// Fails if the saved state is not the one with which training continues.
+// Fails if training that continues from a saved state gives different results.
 TEST(AdamWOptimizer, SaveAndLoad) {
   const Params ours = make_params(), resumed = make_params();
   AdamWOptimizer optimizer(two_groups<AdamOptions>(ours)), other(two_groups<AdamOptions>(resumed));
@@ -82,8 +82,8 @@ TEST(AdamWOptimizer, SaveAndLoad) {
   for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(at::equal(resumed[i], ours[i])) << i;
 }
 
-// Fails if step() reads a value on the host or freezes the learning rate in the graph, or a saved
-// step count misses the replays.
+// Fails if step() cannot be captured, or the graph contains a fixed learning rate. Also fails if
+// replays do not increase the saved step count.
 TEST(AdamWOptimizer, StepsInAGraph) {
   const Params ours = make_params(), theirs = make_params();
   AdamWOptimizer optimizer(ours, AdamOptions(1e-2).weight_decay(0.05));
@@ -104,7 +104,7 @@ TEST(AdamWOptimizer, StepsInAGraph) {
   auto scope = accelerator.capture_to_graph(graph);
   optimizer.step();
   scope.end();
-  // A capture may have run the step.
+  // Restores the state, because a capture may have run the step.
   torch::load(optimizer, before);
   {
     const at::NoGradGuard no_grad;

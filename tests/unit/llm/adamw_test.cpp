@@ -16,7 +16,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// The update as in the paper, in double precision, independent of torch's optimizers.
+// The published update in double precision, independent of torch's optimizers.
 struct Reference {
   std::vector<double> value, m, v;
   double beta1 = 0.9, beta2 = 0.99, eps = 1e-8, decay = 0.1;
@@ -70,14 +70,15 @@ void follow_the_paper(bool fused) {
   EXPECT_EQ(optimizer.state().step.item<float>(), 50);
 }
 
-// Fails if bias correction, decay, the mask or the schedule differ from the published update.
+// Fails if bias correction, weight decay, the mask or the learning rate schedule differs from the
+// published update.
 TEST(AdamW, FusedFollowsThePaperUnderASchedule) { follow_the_paper(true); }
 
-// Fails like the test above, for the ops that serve devices without the fused kernel.
+// Repeats the test above with the ops for devices without a fused kernel.
 TEST(AdamW, PlainFollowsThePaperUnderASchedule) { follow_the_paper(false); }
 
 // Fails if a parameter without a gradient changes.
-TEST(AdamW, LeavesParametersWithoutGradientAlone) {
+TEST(AdamW, KeepsParametersWithoutGradient) {
   const auto used = parameter({3}), unused = parameter({3});
   const auto before = unused.detach().clone();
   AdamW optimizer({used, unused});
@@ -86,8 +87,8 @@ TEST(AdamW, LeavesParametersWithoutGradientAlone) {
   EXPECT_TRUE(unused.equal(before));
 }
 
-// Fails if the norm is computed per tensor instead of over all, or gradients below the limit are
-// scaled.
+// Fails if the norm is computed per tensor instead of over all tensors, or gradients below the
+// limit are scaled.
 TEST(AdamW, ClipsTheGlobalNorm) {
   const auto a = parameter({2}), b = parameter({2});
   AdamW optimizer({a, b});
@@ -101,7 +102,8 @@ TEST(AdamW, ClipsTheGlobalNorm) {
   EXPECT_TRUE(b.grad().equal(before));
 }
 
-// Fails if zero_grad() replaces gradients: a captured graph would keep writing to the old ones.
+// Fails if zero_grad() replaces gradient tensors. A captured graph would keep writing to the old
+// ones.
 TEST(AdamW, ZeroGradKeepsAddresses) {
   const auto a = parameter({4});
   AdamW optimizer({a});
@@ -113,8 +115,8 @@ TEST(AdamW, ZeroGradKeepsAddresses) {
   EXPECT_TRUE(a.grad().equal(at::zeros_like(a)));
 }
 
-// Fails if the state is incomplete: a resumed run would diverge from an uninterrupted one.
-TEST(AdamW, StateGoesToAnotherOptimizer) {
+// Fails if the state is incomplete, so that a resumed run differs from an uninterrupted one.
+TEST(AdamW, StateTransfersToAnotherOptimizer) {
   const auto a = parameter({4}), b = parameter({4});
   AdamW first({a}, {.lr = 0.1});
   for (int i = 0; i < 3; ++i) {
@@ -131,13 +133,13 @@ TEST(AdamW, StateGoesToAnotherOptimizer) {
   EXPECT_TRUE(a.equal(b));
 }
 
-// Fails if an invalid state is partially loaded, or the message does not name the tensor.
-TEST(AdamW, RefusesAStateOfAnotherShape) {
+// Fails if an invalid state is partially loaded, or the error does not name the tensor.
+TEST(AdamW, RejectsAStateWithTheWrongShape) {
   AdamW optimizer({parameter({4}), parameter({2, 3})}), other({parameter({4}), parameter({3, 2})});
   other.state().step.fill_(9);
   try {
     optimizer.load_state(other.state());
-    FAIL() << "a state of another shape was taken";
+    FAIL() << "a state with the wrong shape was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_NE(std::string(error.what()).find("exp_avg 1"), std::string::npos) << error.what();
@@ -145,8 +147,9 @@ TEST(AdamW, RefusesAStateOfAnotherShape) {
   EXPECT_EQ(optimizer.state().step.item<float>(), 0);
 }
 
-// Fails if an option out of range, an empty parameter list or a mask that is too short is accepted.
-TEST(AdamW, RefusesBadArguments) {
+// Fails if an option out of range, an empty list of parameters or a mask that is too short is
+// accepted.
+TEST(AdamW, RejectsInvalidArguments) {
   EXPECT_THROW(AdamW({parameter({1})}, {.lr = -1}), Error);
   EXPECT_THROW(AdamW({parameter({1})}, {.beta2 = 1}), Error);
   EXPECT_THROW(AdamW({parameter({1})}, {.eps = std::nan("")}), Error);

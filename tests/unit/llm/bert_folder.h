@@ -1,4 +1,4 @@
-// Writes folders with a small, randomly initialized BERT encoder and a WordPiece tokenizer.
+// Writes a folder with a small, randomly initialized BERT encoder and a WordPiece tokenizer.
 #pragma once
 
 #include <string>
@@ -23,7 +23,8 @@ inline constexpr const char* kBertTokenizer =
         "model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,
         "vocab":{"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"a":4,"b":5,"c":6,"##a":7,"##b":8,"d":9}}})";
 
-/// Writes config.json, tokenizer.json and the weights. `rename` changes each tensor's name.
+/// Writes config.json, tokenizer.json and the weights. `rename` maps each tensor's name to the
+/// stored name.
 inline void write_bert(const TemporaryFolder& folder,
                        std::string (*rename)(const std::string&) = nullptr) {
   folder.write("config.json", kBertConfig);

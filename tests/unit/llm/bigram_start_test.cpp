@@ -25,8 +25,8 @@ ModelConfig config_of(std::int64_t width) {
   return config;
 }
 
-/// A stream in which each token is followed by one of the next two tokens, by the first with
-/// probability 3/4.
+/// A token stream in which each token is followed by its successor with probability 3/4, otherwise
+/// by the token after that.
 std::vector<std::uint16_t> chain() {
   std::mt19937 random(1);
   std::vector<std::uint16_t> out = {0};
@@ -37,9 +37,9 @@ std::vector<std::uint16_t> chain() {
   return out;
 }
 
-// Fails if the initial weights do not reproduce the counted probabilities, which is exact at full
-// rank.
-TEST(BigramStart, PredictsAsCounted) {
+// Fails if the initial weights do not reproduce the counted probabilities. They can do so exactly
+// if the width is at least the vocabulary size.
+TEST(BigramStart, PredictsTheCountedProbabilities) {
   Model model = Model::create(config_of(16), 3);
   HostRandom random(5);
   start_from_bigrams(model.state()->weights, model.config(), chain(), random);
@@ -50,8 +50,9 @@ TEST(BigramStart, PredictsAsCounted) {
   }
 }
 
-// Fails if a width smaller than the vocabulary is rejected, or is worse than uniform predictions.
-TEST(BigramStart, NarrowModelsComeNear) {
+// Fails if a width smaller than the vocabulary is rejected, or its predictions are no better than
+// uniform ones.
+TEST(BigramStart, NarrowModelsAreBetterThanUniform) {
   Model model = Model::create(config_of(8), 3);
   HostRandom random(5);
   start_from_bigrams(model.state()->weights, model.config(), chain(), random);
@@ -59,8 +60,9 @@ TEST(BigramStart, NarrowModelsComeNear) {
   EXPECT_GT(chances[0][4].item<double>(), 3.0 / kTokens);
 }
 
-// Fails if tied embeddings are overwritten by a factor that is not symmetric.
-TEST(BigramStart, LeavesTiedEmbeddingsAlone) {
+// Fails if tied embeddings are overwritten. The factors of the counted probabilities are not
+// symmetric.
+TEST(BigramStart, KeepsTiedEmbeddings) {
   ModelConfig config = config_of(16);
   config.tie_word_embeddings = true;
   Model model = Model::create(config, 3);

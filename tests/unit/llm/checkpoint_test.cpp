@@ -16,8 +16,8 @@ void write(const std::filesystem::path& path, const char* name, at::IntArrayRef 
   file.commit();
 }
 
-// Fails if the shards of an index are confused, or the error about a wrong shape lacks either
-// shape.
+// Fails if a tensor is read from the wrong shard, or the error about a wrong shape does not contain
+// both shapes.
 TEST(Checkpoint, Shards) {
   const TemporaryFolder folder;
   write(folder / "one.safetensors", "a", {2, 3});
@@ -32,7 +32,7 @@ TEST(Checkpoint, Shards) {
   EXPECT_ERROR(checkpoint.tensor("c", {1}), corrupt, "lacks tensor \"c\"");
 }
 
-// Fails if an index may name files outside its folder, or tensors that a shard lacks.
+// Fails if an index may name files outside its folder, or tensors that its shard does not contain.
 TEST(Checkpoint, BadIndex) {
   const TemporaryFolder folder;
   write(folder / "one.safetensors", "a", {2});
@@ -47,8 +47,7 @@ TEST(Checkpoint, BadIndex) {
   EXPECT_ERROR(Checkpoint(folder.path()), not_found, "gone.safetensors");
 }
 
-// Fails if integers are accepted as weights, or a tensor's name from a file is printed without
-// escaping.
+// Fails if integers are accepted as weights, or a tensor's name is printed without escaping.
 TEST(Checkpoint, WeightsAreFloats) {
   const TemporaryFolder folder;
   {
@@ -68,7 +67,7 @@ TEST(Checkpoint, WeightsAreFloats) {
                "1, ... (1000 numbers)]");
 }
 
-// Fails if the error about a folder without weights lacks its name or the expected files.
+// Fails if the error about a folder without weights does not name the folder or the expected files.
 TEST(Checkpoint, NoWeights) {
   const TemporaryFolder folder;
   EXPECT_ERROR(Checkpoint(folder.path()), not_found, "model.safetensors");

@@ -16,7 +16,7 @@ ModelConfig read(const TemporaryFolder& folder, const std::string& more) {
   return ModelConfig::read(folder.path());
 }
 
-// Fails if a value that older files omit gets a different default than in transformers.
+// Fails if the default of a value that older files omit differs from transformers.
 TEST(Config, Defaults) {
   const TemporaryFolder folder;
   const ModelConfig config = read(folder, "");
@@ -30,7 +30,7 @@ TEST(Config, Defaults) {
   EXPECT_TRUE(config.eos_token_ids.empty());
 }
 
-// Fails if the old and new formats of the rotary settings are not equivalent.
+// Fails if the old and new formats of the rotary settings are read differently.
 TEST(Config, NewAndOldRope) {
   const TemporaryFolder folder;
   const auto now =
@@ -47,7 +47,7 @@ TEST(Config, NewAndOldRope) {
   EXPECT_EQ(read(folder, R"(,"rope_scaling":null,"eos_token_id":[1,2])").eos_token_ids.size(), 2U);
 }
 
-// Fails if to_json() omits something that read() needs.
+// Fails if to_json() omits a value that read() needs.
 TEST(Config, RoundTrip) {
   const TemporaryFolder folder;
   ModelConfig config = read(
@@ -59,8 +59,8 @@ TEST(Config, RoundTrip) {
   EXPECT_EQ(again.context_length(), 4096);
 }
 
-// Fails if an unknown model type runs as Llama.
-TEST(Config, UnsupportedIsNamed) {
+// Fails if a model of an unsupported type or with an unsupported option is loaded as Llama.
+TEST(Config, UnsupportedModelsAreRejected) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, R"(,"architectures":["MistralForCausalLM"])"), unsupported,
                "MistralForCausalLM");
@@ -72,8 +72,8 @@ TEST(Config, UnsupportedIsNamed) {
   EXPECT_ERROR(ModelConfig::read(folder.path()), unsupported, "gpt_oss");
 }
 
-// Fails if an invalid value is accepted, or the message lacks the file or the key.
-TEST(Config, WrongValues) {
+// Fails if an invalid value is accepted, or the error does not name the key.
+TEST(Config, InvalidValues) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, R"(,"head_dim":"four")"), corrupt, "head_dim");
   EXPECT_ERROR(read(folder, R"(,"max_position_embeddings":-1)"), corrupt,

@@ -8,7 +8,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if bytes are lost, documents have no end, or the held-out share is not one tenth.
+// Fails if bytes are lost, documents have no end token, or not every tenth document is held out.
 TEST(Corpus, EveryTenthDocument) {
   const TemporaryFolder folder;
   for (int i = 10; i < 50; ++i)
@@ -18,7 +18,7 @@ TEST(Corpus, EveryTenthDocument) {
   EXPECT_EQ(corpus.held_out_documents, 4);
   EXPECT_EQ(corpus.train_documents, 36);
   EXPECT_EQ(corpus.held_out.size(), 4U * 31);
-  EXPECT_EQ(corpus.held_out[0], 'A' + 5);  // in sorted order, the sixth of every ten
+  EXPECT_EQ(corpus.held_out[0], 'A' + 5);  // the sixth of every ten documents in sorted order
   EXPECT_EQ(corpus.held_out[30], kEndOfText);
   EXPECT_EQ(corpus.train.size(), 36U * 31);
   EXPECT_EQ(load_corpus({folder / "d"}, 8).fingerprint, corpus.fingerprint);
@@ -26,7 +26,7 @@ TEST(Corpus, EveryTenthDocument) {
   EXPECT_NE(load_corpus({folder / "d"}, 8).fingerprint, corpus.fingerprint);
 }
 
-// Fails if a single file leaves nothing to hold out, or splitting changes its text.
+// Fails if no part of a single file is held out, or splitting the file changes its text.
 TEST(Corpus, OneFile) {
   const TemporaryFolder folder;
   std::string text;
@@ -40,7 +40,7 @@ TEST(Corpus, OneFile) {
 }
 
 // Fails if hidden or binary files in a folder become training text.
-TEST(Corpus, LeavesOutWhatIsNoText) {
+TEST(Corpus, SkipsHiddenAndBinaryFiles) {
   const TemporaryFolder folder;
   folder.write("d/text", std::string(1000, 'a'));
   folder.write("d/.git/config", std::string(1000, 'b'));
@@ -49,7 +49,7 @@ TEST(Corpus, LeavesOutWhatIsNoText) {
   EXPECT_EQ(corpus.files, 1);
 }
 
-// Fails if missing, unreadable or insufficient data does not give a clear error.
+// Fails if the error about missing, unreadable or insufficient data does not name the problem.
 TEST(Corpus, Errors) {
   const TemporaryFolder folder;
   EXPECT_ERROR(load_corpus({folder / "none"}, 8), not_found, "none");
@@ -58,7 +58,7 @@ TEST(Corpus, Errors) {
   EXPECT_ERROR(load_corpus({"/proc/self/mem"}, 8), io, "/proc/self/mem");
 }
 
-// Fails if the default text is not found next to the LibTorch of this test.
+// Fails if the default text is not found next to the LibTorch that this test uses.
 TEST(Corpus, DefaultData) { EXPECT_TRUE(std::filesystem::exists(default_data() / "c10")); }
 
 }  // namespace

@@ -23,7 +23,7 @@ ModelConfig small() {
   return config;
 }
 
-/// The second layer has no experts.
+/// A model whose second layer has no experts.
 ModelConfig with_experts(bool normalize) {
   ModelConfig config = small();
   config.num_layers = 3;
@@ -41,18 +41,19 @@ class DecodeStepTest : public testing::Test {
     const auto compatible =
         get_accelerator().create_op_builder("DecoderInferenceBuilder")->is_compatible();
     if (!compatible.compatible || get_accelerator().device_name() != "cpu")
-      GTEST_SKIP() << "no such op: " << compatible.reason;
+      GTEST_SKIP() << "the op is not available: " << compatible.reason;
   }
   at::Tensor forward(ModelState& state, const std::vector<std::int64_t>& ids, KvCache* cache) {
     return llama_forward(state.weights, state.local, state.rope,
                          ids_on_device(state.config, ids, "test"), cache);
   }
-  /// Computes all positions at once with torch ops, because gradients are enabled.
+  /// Computes all positions at once with torch's ops. Gradients are enabled, which disables the
+  /// decoder op.
   at::Tensor plain(ModelState& state, const std::vector<std::int64_t>& ids) {
     const c10::AutoGradMode gradient(true);
     return forward(state, ids, nullptr).detach();
   }
-  /// Appends `more` to `ids` and compares its rows with those of the plain pass.
+  /// Appends `more` to `ids` and compares the logits of the new rows with those of torch's ops.
   void expect_plain_rows(ModelState& state, KvCache& cache, std::vector<std::int64_t>& ids,
                          const std::vector<std::int64_t>& more) {
     const at::Tensor got = forward(state, more, &cache);
@@ -61,7 +62,7 @@ class DecodeStepTest : public testing::Test {
                                 .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()),
                                         static_cast<std::int64_t>(more.size()));
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
-    EXPECT_FALSE(at::equal(got, want));  // otherwise the plain pass is compared with itself
+    EXPECT_FALSE(at::equal(got, want));  // if equal, torch's ops computed both
   }
   void expect_plain_results(const ModelConfig& config) {
     const Model model = Model::create(config, 3);
@@ -77,8 +78,9 @@ class DecodeStepTest : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Fails if ordinary models silently use the plain pass, or the two passes differ.
-TEST_F(DecodeStepTest, IsTakenAndEqualsThePlainPass) {
+// Fails if an ordinary model does not use the op, or the op's results differ from those of torch's
+// ops.
+TEST_F(DecodeStepTest, IsUsedAndMatchesTorchOps) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
   ASSERT_FALSE(state.weights.step->asked);  // training does not build the op
@@ -87,25 +89,24 @@ TEST_F(DecodeStepTest, IsTakenAndEqualsThePlainPass) {
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < 18; ++i) ids.push_back(i * 7 % 20);
   EXPECT_TRUE(at::allclose(forward(state, ids, &cache), plain(state, ids), 1e-5,
-                           1e-5));  // more rows than one call for few rows accepts
+                           1e-5));  // more rows than the op's code path for few rows accepts
   for (const std::vector<std::int64_t>& more : {std::vector<std::int64_t>{3}, {5, 6, 7}, {1}}) {
     expect_plain_rows(state, cache, ids, more);
   }
   EXPECT_EQ(cache.length(), 23);
 }
 
-// Fails if a token uses different experts or shares than in the plain pass, or a layer without
-// experts is wrong.
-TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
+// Fails if a token uses different experts or expert weights than with torch's ops, or a layer
+// without experts is wrong.
+TEST_F(DecodeStepTest, ExpertsMatchTorchOps) {
   for (const bool normalize : {true, false}) {
     SCOPED_TRACE(normalize);
     expect_plain_results(with_experts(normalize));
   }
 }
 
-// Fails if an activation forces a model onto the plain pass, with or without experts, or the op and
-// torch compute it differently.
-TEST_F(DecodeStepTest, EveryActivationEqualsThePlainPass) {
+// Fails if an activation prevents the use of the op, or the op computes it differently than torch.
+TEST_F(DecodeStepTest, EveryActivationMatchesTorchOps) {
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu,
                                       Activation::relu2, Activation::silu}) {
     for (ModelConfig config : {small(), with_experts(true)}) {
@@ -116,7 +117,7 @@ TEST_F(DecodeStepTest, EveryActivationEqualsThePlainPass) {
   }
 }
 
-// Fails if the op keeps a copy of weights that training changes.
+// Fails if the op uses a stale copy of weights that training has changed.
 TEST_F(DecodeStepTest, SeesChangedWeights) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -131,8 +132,8 @@ TEST_F(DecodeStepTest, SeesChangedWeights) {
   EXPECT_TRUE(at::allclose(after, plain(state, {3}), 1e-5, 1e-5));
 }
 
-// Fails if the op, which has no gradients, runs a pass that needs them.
-TEST_F(DecodeStepTest, LeavesGradientsToThePlainPass) {
+// Fails if the op, which does not support gradients, runs a pass that needs them.
+TEST_F(DecodeStepTest, LeavesGradientsToTorchOps) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
   const c10::AutoGradMode gradient(true);
@@ -141,8 +142,8 @@ TEST_F(DecodeStepTest, LeavesGradientsToThePlainPass) {
   EXPECT_TRUE(forward(state, {3}, &cache).requires_grad());
 }
 
-/// New tokens of three sequences, step by step: short prompts, few tokens, and finally a prompt
-/// that is too long for the op.
+/// New tokens of three sequences for each pass: short prompts, then a few tokens, and in the third
+/// pass a prompt that is too long for the op.
 const std::vector<std::vector<std::vector<std::int64_t>>> steps = {
     {{1, 2, 3}, {7}, {4, 5, 6, 7, 8, 9}},
     {{4}, {2, 3}, {10}},
@@ -176,9 +177,9 @@ void expect_segments_as_alone(ModelState& state) {
   }
 }
 
-// Fails if a sequence's logits depend on the other sequences in its passes: a new prompt, another
-// window, or the place in the caches.
-TEST_F(DecodeStepTest, SequencesTogetherHaveTheBitsOfEachAlone) {
+// Fails if the logits of a sequence depend on the other sequences in the pass. Covers new prompts,
+// windows and experts.
+TEST_F(DecodeStepTest, SequencesDoNotDependOnEachOther) {
   ModelConfig windows = small();
   windows.windows = {4, 0};
   for (const ModelConfig& config : {small(), windows, with_experts(true)}) {
@@ -191,8 +192,8 @@ TEST_F(DecodeStepTest, SequencesTogetherHaveTheBitsOfEachAlone) {
   }
 }
 
-// Fails like the test above, for integer weights.
-TEST_F(DecodeStepTest, SequencesOfIntegersTogetherHaveTheBitsOfEachAlone) {
+// Repeats the test above with integer weights.
+TEST_F(DecodeStepTest, SequencesDoNotDependOnEachOtherWithIntegerWeights) {
   ModelConfig config = small();
   config.hidden_size = 64;
   config.intermediate_size = 96;
@@ -205,7 +206,7 @@ TEST_F(DecodeStepTest, SequencesOfIntegersTogetherHaveTheBitsOfEachAlone) {
 }
 
 // Fails if a model with a feature that the op does not support is accepted.
-TEST_F(DecodeStepTest, RefusesWhatTheOpDoesNotKnow) {
+TEST_F(DecodeStepTest, RejectsUnsupportedModels) {
   ModelConfig config = small();
   const Model model = Model::create(config, 3);
   config.norms_before = false;

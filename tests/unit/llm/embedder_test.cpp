@@ -23,7 +23,7 @@ std::string old_name(const std::string& name) {
 }
 
 // Fails if padding affects results, or rows are not in the order of the texts.
-TEST(Embedder, ABatchGivesWhatEachTextGivesAlone) {
+TEST(Embedder, BatchEqualsSingleTexts) {
   const TemporaryFolder folder;
   write_bert(folder);
   const Embedder embedder = Embedder::load(folder.path());
@@ -41,8 +41,8 @@ TEST(Embedder, ABatchGivesWhatEachTextGivesAlone) {
   EXPECT_EQ(embedder.embed({}).sizes().vec(), (std::vector<std::int64_t>{0, 12}));
 }
 
-// Fails if tokens past the maximum length reach the model, or the last token is not [SEP].
-TEST(Embedder, LongTextsAreCut) {
+// Fails if tokens past the maximum length reach the model, or truncation removes the final [SEP].
+TEST(Embedder, LongTextsAreTruncated) {
   const TemporaryFolder folder;
   write_bert(folder);
   EXPECT_EQ(Embedder::load(folder.path()).max_tokens(), 9);
@@ -60,7 +60,7 @@ TEST(Embedder, LongTextsAreCut) {
                "max_seq_length 10 is more than the model's 9 positions");
 }
 
-// Fails if the tensor names of old checkpoints, which models on the hub have, are not found.
+// Fails if the tensor names of old checkpoints, which are still in use, are not found.
 TEST(Embedder, OldNames) {
   const TemporaryFolder now, once;
   write_bert(now);
@@ -69,7 +69,7 @@ TEST(Embedder, OldNames) {
                         Embedder::load(once.path()).embed({"a b"})));
 }
 
-// Fails if the files' default prompt, pooling or normalization is not applied.
+// Fails if the default prompt, pooling or normalization from the files is not applied.
 TEST(Embedder, FilesOfSentenceTransformers) {
   const TemporaryFolder folder;
   write_bert(folder);
@@ -92,7 +92,7 @@ TEST(Embedder, FilesOfSentenceTransformers) {
                            1e-4, 1e-5));
 }
 
-// Fails if an invalid input is accepted, or the message does not name it.
+// Fails if an invalid input is accepted, or the error does not name it.
 TEST(Embedder, Errors) {
   const TemporaryFolder folder;
   EXPECT_ERROR(Embedder::load(folder / "none"), not_found, "none is not a folder");

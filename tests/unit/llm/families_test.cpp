@@ -21,8 +21,8 @@ ModelConfig read(const TemporaryFolder& folder, const std::string& type, const s
 
 using Windows = std::vector<std::int64_t>;
 
-// Fails if a family's window applies to different layers than in transformers, or null counts as
-// its default.
+// Fails if a family's window applies to different layers than in transformers, or a null window
+// selects the family's default.
 TEST(Families, Windows) {
   const TemporaryFolder folder;
   EXPECT_EQ(read(folder, "mistral", "").windows, Windows(3, 4096));
@@ -43,8 +43,7 @@ TEST(Families, Windows) {
   EXPECT_THAT(read(folder, "llama", R"(,"sliding_window":5)").windows, testing::IsEmpty());
 }
 
-// Fails if an unsupported layer type runs as another one, or a list of the wrong length is
-// accepted.
+// Fails if an unsupported layer type, or a list of layer types with the wrong length, is accepted.
 TEST(Families, LayerTypes) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, "qwen3",
@@ -54,7 +53,7 @@ TEST(Families, LayerTypes) {
                "layer_types");
 }
 
-// Fails if the number of longrope's factors, one per rotated pair, is not checked.
+// Fails if longrope does not require one positive factor for each rotated pair.
 TEST(Families, LongRope) {
   const TemporaryFolder folder;
   const std::string rope =
@@ -71,8 +70,9 @@ TEST(Families, LongRope) {
                "partial_rotary_factor");
 }
 
-// Fails if Phi-3's default, which overrides the value in `rope_scaling`, differs from transformers.
-TEST(Families, LongRopeOfPhi3WithoutItsLength) {
+// Fails if the original context length of Phi-3 differs from transformers. Its default overrides
+// the value in `rope_scaling`.
+TEST(Families, OriginalContextOfPhi3) {
   const TemporaryFolder folder;
   const std::string factors = R"("short_factor":[1,2],"long_factor":[3,4]})";
   const std::string positions =
@@ -88,7 +88,7 @@ TEST(Families, LongRopeOfPhi3WithoutItsLength) {
       8192);
 }
 
-// Fails if end-of-turn ids that only generation_config.json contains are ignored or not checked.
+// Fails if end-of-text ids that only generation_config.json contains are ignored or not validated.
 TEST(Families, GenerationConfig) {
   const TemporaryFolder folder;
   folder.write("generation_config.json", R"({"eos_token_id":[3,4]})");
@@ -99,9 +99,9 @@ TEST(Families, GenerationConfig) {
   EXPECT_ERROR(read(folder, "llama", ""), corrupt, "generation_config.json");
 }
 
-// Fails if a checkpoint without these ids does not get the defaults of transformers' class, or gets
-// them although it sets null, or although its vocabulary lacks them.
-TEST(Families, EndOfTextOfTheClass) {
+// Fails if a checkpoint without end-of-text ids does not get the defaults of its class in
+// transformers. A null value or an id outside the vocabulary disables the default.
+TEST(Families, DefaultEndOfTextIds) {
   const TemporaryFolder folder;
   const std::string sizes = R"(,"ffn_dim":16,"word_embed_proj_dim":8)";
   EXPECT_EQ(read(folder, "opt", sizes).eos_token_ids, (Windows{2}));
@@ -114,8 +114,9 @@ TEST(Families, EndOfTextOfTheClass) {
               testing::IsEmpty());
 }
 
-// Fails if a key that a family ignores prevents loading: a Gemma 2 checkpoint may have both.
-TEST(Families, ActivationOfItsOwnKey) {
+// Fails if an activation key that a family ignores prevents loading. A Gemma 2 checkpoint may have
+// both activation keys.
+TEST(Families, ActivationKeys) {
   const TemporaryFolder folder;
   const std::string gelu = R"(,"hidden_act":"gelu_pytorch_tanh")";
   EXPECT_EQ(read(folder, "gemma2", gelu + R"(,"hidden_activation":"gelu_pytorch_tanh")").activation,
@@ -128,8 +129,8 @@ TEST(Families, ActivationOfItsOwnKey) {
             Activation::gelu_tanh);
 }
 
-// Fails if transformers' name of a supported activation is rejected or selects another one, an
-// unsupported activation is accepted, or a saved model loses its activation.
+// Fails if an activation name of transformers selects the wrong activation, or saving loses it.
+// Also fails if an unsupported activation is accepted.
 TEST(Families, ActivationNames) {
   const TemporaryFolder folder;
   const std::pair<const char*, Activation> names[] = {
@@ -159,7 +160,8 @@ TEST(Families, ActivationNames) {
   }
 }
 
-// Fails if experts are in different layers than in transformers, or more are chosen than exist.
+// Fails if experts are in different layers than in transformers, or the number of chosen experts
+// may exceed their total.
 TEST(Families, Experts) {
   const TemporaryFolder folder;
   const std::string four = R"(,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":6)";
@@ -173,7 +175,8 @@ TEST(Families, Experts) {
                corrupt, "experts");
 }
 
-// Fails if a Gemma value that is missing or null in the file differs from transformers.
+// Fails if a missing or null value of a Gemma configuration is read differently than in
+// transformers.
 TEST(Families, Gemma) {
   const TemporaryFolder folder;
   const auto two = read(folder, "gemma2", R"(,"final_logit_softcapping":null)");
@@ -190,8 +193,7 @@ TEST(Families, Gemma) {
                "attn_logit_softcapping");
 }
 
-// Fails if GPT-2's own keys are not read, or missing ones get different defaults than in
-// transformers.
+// Fails if keys that only GPT-2 has are ignored, or their defaults differ from transformers.
 TEST(Families, Gpt2) {
   const TemporaryFolder folder;
   const auto gpt2 = [&](const std::string& more) {
@@ -202,7 +204,7 @@ TEST(Families, Gpt2) {
   };
   const ModelConfig plain = gpt2(R"(,"n_inner":null)");
   EXPECT_EQ(plain.intermediate_size, 48);
-  EXPECT_EQ(plain.head_dim, 3);  // odd: no rotation
+  EXPECT_EQ(plain.head_dim, 3);  // odd, which is allowed because GPT-2 uses no rotation
   EXPECT_EQ(plain.num_kv_heads, 4);
   EXPECT_EQ(plain.max_positions, 1024);
   EXPECT_TRUE(plain.tie_word_embeddings);
@@ -218,7 +220,7 @@ TEST(Families, Gpt2) {
   EXPECT_ERROR(ModelConfig::read(folder.path()), corrupt, "4 heads");
 }
 
-// Fails if an option of OPT is not read: the 350m model has post-norm and narrow embeddings,
+// Fails if an option of OPT is ignored. The 350M model has post-norm and narrow embeddings;
 // Galactica has no biases.
 TEST(Families, Opt) {
   const TemporaryFolder folder;
@@ -239,7 +241,7 @@ TEST(Families, Opt) {
 }
 
 // Fails if a model of another family is saved as Llama.
-TEST(Families, OnlyLlamaIsWritten) {
+TEST(Families, OnlyLlamaCanBeSaved) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, "qwen2", "").to_json(), unsupported, "qwen2");
 }

@@ -13,7 +13,7 @@ using Ids = std::vector<std::int64_t>;
 
 const Ids kPrompt = {4, 5, 6, 7, 4, 5, 6};
 
-/// Models with different caches: complete, with windows, and with rotations that change as a
+/// Models with different caches: without windows, with windows, and with rotations that change as a
 /// sequence grows.
 std::vector<ModelConfig> configs() {
   ModelConfig plain = small_config();
@@ -39,23 +39,22 @@ GenerateOptions sampled(double temperature, std::int64_t tokens = 40) {
       .sampling = {.temperature = temperature, .top_k = 8, .repetition_penalty = 1.05, .seed = 7}};
 }
 
-// Fails if the result does not follow the longest match, or exceeds the requested length.
-TEST(LookUp, TakesWhatFollowed) {
+// Fails if the result does not continue the longest match, or exceeds the requested length.
+TEST(LookUp, ContinuesTheLongestMatch) {
   EXPECT_EQ(look_up(Ids{1, 2, 3, 9, 8, 7, 1, 2, 3}, 2), (Ids{9, 8}));
   EXPECT_EQ(look_up(Ids{5, 3, 4, 2, 3, 6, 2, 3}, 2),
-            (Ids{6, 2}));  // a match of two tokens precedes one of one token
-  EXPECT_EQ(look_up(Ids{1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2}));  // no more than available
+            (Ids{6, 2}));  // a match of two tokens takes precedence over one of one token
+  EXPECT_EQ(look_up(Ids{1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2}));  // no more tokens than available
   EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 9, 3}, 2),
-            (Ids{8, 9}));  // the latest match with enough tokens after it
-  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 3}, 3), (Ids{6, 7, 3}));  // otherwise the first
+            (Ids{8, 9}));  // the latest match that has enough tokens after it
+  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 3}, 3), (Ids{6, 7, 3}));  // otherwise the first match
   EXPECT_EQ(look_up(Ids{1, 2, 3}, 4), Ids());
   EXPECT_EQ(look_up(Ids{1}, 4), Ids());
   EXPECT_EQ(look_up(Ids{1, 1}, 0), Ids());
 }
 
-// Fails if speculation changes a token: logits of another row are used, a rejected token stays in
-// the cache, a random draw is lost, or a rotation changes within a pass. These models' token
-// probabilities are seldom nearly equal.
+// Fails if speculation changes a generated token, for example because a rejected token stays in the
+// cache or a random draw is lost. With these models, token probabilities are seldom nearly equal.
 TEST(Speculation, DoesNotChangeTheText) {
   std::int64_t accepted = 0;
   for (const ModelConfig& config : configs()) {
@@ -80,8 +79,9 @@ TEST(Speculation, DoesNotChangeTheText) {
   EXPECT_GT(accepted, 100);
 }
 
-// Fails if a drafter's random draws differ from the model's, so that a model cannot predict itself.
-TEST(Speculation, TheModelGuessesItself) {
+// Fails if the drafter and the model make different random draws, so that a model does not predict
+// itself.
+TEST(Speculation, ModelPredictsItself) {
   const Model model = Model::create(configs()[0], 3);
   for (const double temperature : {0.0, 1.0}) {
     GenerateOptions options = sampled(temperature);
@@ -89,13 +89,12 @@ TEST(Speculation, TheModelGuessesItself) {
     const GenerateResult got = generate(model, nullptr, kPrompt, options);
     EXPECT_EQ(got.accepted, got.drafted);
     EXPECT_EQ(got.drafted,
-              31);  // of 40 tokens, prefill gives 1 and each of eight passes 1 of its own
+              31);  // of the 40 tokens, prefill generates 1 and each of 8 passes adds 1
   }
 }
 
-// Fails if speculation exceeds the context or the requested length, or a stopped generation leaves
-// drafted tokens behind.
-TEST(Speculation, KeepsTheLimits) {
+// Fails if speculation exceeds the context length or the requested length.
+TEST(Speculation, RespectsTheLimits) {
   ModelConfig config = configs()[0];
   config.max_positions = 16;
   const Model model = Model::create(config, 3);
@@ -112,7 +111,7 @@ TEST(Speculation, KeepsTheLimits) {
   EXPECT_ERROR(generate(model, nullptr, kPrompt, options), invalid_argument, "guessed at a time");
 }
 
-// Fails if a drafter with fewer ids or a smaller context is used beyond its limits.
+// Fails if a drafter with a smaller vocabulary or context is used beyond its limits.
 TEST(Speculation, SmallerDraftModel) {
   const Model model = Model::create(configs()[0], 3);
   ModelConfig config = configs()[0];
@@ -128,12 +127,12 @@ TEST(Speculation, SmallerDraftModel) {
       EXPECT_GT(got.drafted, 0);
     }
     if (vocabulary == 7) {
-      EXPECT_EQ(got.drafted, 0);  // the prompt contains an id that this drafter lacks
+      EXPECT_EQ(got.drafted, 0);  // the prompt contains an id unknown to the drafter
     }
   }
 }
 
-// Fails if a drafter with other tokens is accepted silently.
+// Fails if a drafter with a different vocabulary is accepted.
 TEST(Speculation, TokenizersAreCompared) {
   const TemporaryFolder folder;
   std::string text = Tokenizer::bytes_json();
@@ -154,8 +153,8 @@ TEST(Speculation, TokenizersAreCompared) {
                invalid_argument, "got \"b\" as token 97, want \"a\"");
 }
 
-// Fails if a kept cache gives a different text than a new one, or nothing is kept.
-TEST(Generator, GoesOnWhereItEnded) {
+// Fails if a reused cache changes the generated text, or no cache is reused.
+TEST(Generator, ReusesTheCache) {
   for (const ModelConfig& config : configs()) {
     SCOPED_TRACE("rope type " + std::to_string(static_cast<int>(config.rope.type)));
     const Model model = Model::create(config, 3);
@@ -166,8 +165,8 @@ TEST(Generator, GoesOnWhereItEnded) {
       const GenerateResult got = generator.generate(prompt, options);
       EXPECT_EQ(got.ids, generate(model, nullptr, prompt, options).ids) << "turn " << turn;
       const auto size = static_cast<std::int64_t>(prompt.size());
-      // Each turn adds two tokens, and the last token of a generation is not in the cache. Where
-      // the rotation changes, everything is computed again.
+      // Each turn appends two tokens to the text, and the last generated token is not in the cache.
+      // If the rotation changes, all tokens are computed again.
       const bool fixed = config.rope.type == RopeType::standard;
       if (fixed || size <= 20) {
         EXPECT_EQ(got.cached_tokens, turn == 0 ? 0 : size - 3);
@@ -175,7 +174,7 @@ TEST(Generator, GoesOnWhereItEnded) {
       prompt.insert(prompt.end(), got.ids.begin(), got.ids.end());
       prompt.insert(prompt.end(), {2, 3});
     }
-    // Another prompt, then the same prompt once more.
+    // A different prompt, which is then repeated.
     const Ids changed = {4, 5, 9, 9};
     EXPECT_EQ(generator.generate(changed, sampled(0, 4)).ids,
               generate(model, nullptr, changed, sampled(0, 4)).ids);
@@ -196,9 +195,9 @@ struct Collected {
   }
 };
 
-// Fails if a sequence of a batch affects another one, uses another's random numbers, or is reported
-// for the wrong prompt.
-TEST(Batch, IsWhatOneByOneGives) {
+// Fails if a sequence in a batch depends on the others, uses the wrong random numbers, or is
+// reported for the wrong prompt.
+TEST(Batch, EqualsSingleGenerations) {
   const std::vector<Ids> prompts = {
       {1, 2, 3, 4, 5, 6, 7, 8, 9}, {1}, kPrompt, {3, 3}, {19, 0, 5}, {2}};
   for (const ModelConfig& config : configs()) {
@@ -223,9 +222,9 @@ TEST(Batch, IsWhatOneByOneGives) {
   }
 }
 
-// Fails if one prompt's error affects another, or an invalid option is reported as a prompt's
-// error.
-TEST(Batch, FaultsAreAPromptsOwn) {
+// Fails if an invalid prompt affects other prompts, or an invalid option is reported as an error of
+// a prompt.
+TEST(Batch, ErrorsAffectOnlyTheirPrompt) {
   const Model model = Model::create(small_config(), 3);
   const std::vector<Ids> prompts = {{1, 2}, Ids(40, 1), {}, {20}, {3, 4}};
   for (const std::int64_t size : {1, 3}) {
@@ -246,8 +245,8 @@ TEST(Batch, FaultsAreAPromptsOwn) {
                "batch-size");
 }
 
-// Fails if a stop request loses finished results, or generation continues.
-TEST(Batch, StopsAndKeepsWhatIsFinished) {
+// Fails if a stop request discards finished results, or generation continues after it.
+TEST(Batch, StopKeepsFinishedResults) {
   const Model model = Model::create(small_config(), 3);
   const std::vector<Ids> prompts = {Ids(15, 1), {1, 2}, {3}, {4}};
   for (const std::int64_t size : {1, 2}) {

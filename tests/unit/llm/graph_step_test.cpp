@@ -30,8 +30,7 @@ ModelConfig small() {
   return config;
 }
 
-/// Runs each test on each available accelerator that has graphs and whose memory tests can read or
-/// copy.
+/// Runs each test on the CPU and the simulator. A backend that the build lacks is skipped.
 class GraphStepTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -45,7 +44,7 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     return tensor.to(c10::Device(c10::kCPU), c10::kFloat);
   }
 
-  /// Logits of the next ids on the device, with the graph or op by op.
+  /// Logits of the next ids, on the device. `way` selects the graph or eager execution.
   static at::Tensor forward(ModelState& state, std::int64_t id, KvCache* cache,
                             const char* way = "graph") {
     return forward(state, std::vector<std::int64_t>{id}, cache, way);
@@ -63,8 +62,8 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     return out;
   }
 
-  /// Runs a prompt, then single tokens with and without the graph, and expects equal logits. Memory
-  /// that was never written contains NaN.
+  /// Runs a prompt, then single tokens with and without the graph, and expects equal logits. Cache
+  /// memory that was never written contains NaN.
   static void compare(const ModelConfig& config, std::int64_t prompt, std::int64_t steps,
                       std::int64_t captures, std::int64_t replays,
                       const std::function<void(ModelState&)>& prepare = {},
@@ -74,7 +73,7 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     if (prepare) prepare(state);
     const c10::ScalarType type = state.weights.embedding.scalar_type();
     KvCache plain(config, 1, prompt + steps, type), captured(config, 1, prompt + steps, type);
-    spoil(captured, 0, captured.capacity());
+    fill_with_nan(captured, 0, captured.capacity());
     for (KvCache* each : {&plain, &captured}) forward(state, ids(prompt), each, "plain");
     std::vector<at::Tensor> got, want;
     for (std::int64_t i = 0; i < steps; ++i) {
@@ -94,8 +93,8 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     EXPECT_EQ(plain.graph_step().captures(), 0);
   }
 
-  /// Fills these positions with NaN.
-  static void spoil(const KvCache& cache, std::int64_t begin, std::int64_t end) {
+  /// Fills these positions of the cache with NaN.
+  static void fill_with_nan(const KvCache& cache, std::int64_t begin, std::int64_t end) {
     for (const auto* layers : {&cache.keys(), &cache.values()}) {
       for (const at::Tensor& layer : *layers) {
         layer.narrow(2, begin, end - begin).fill_(std::numeric_limits<double>::quiet_NaN());
@@ -109,12 +108,12 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(On, GraphStepTest, testing::Values("cpu", "sim"),
                          [](const auto& each) { return std::string(each.param); });
 
-// Fails if positions, keys or logits belong to another step, memory past the sequence is read, or a
-// larger reach is not captured.
-TEST_P(GraphStepTest, EqualsThePlainPassOverReaches) { compare(small(), 250, 300, 3, 297); }
+// Fails if a replay uses the position or keys of another step, reads memory past the sequence, or a
+// longer sequence gets no new graph.
+TEST_P(GraphStepTest, MatchesEagerAsTheSequenceGrows) { compare(small(), 250, 300, 3, 297); }
 
-// Fails if a window is not the last positions, whether its keys are gathered or the others masked,
-// shorter or longer than the sequence. Also fails if its own rotation is not used.
+// Fails if a window does not contain exactly the last positions, or layers with windows do not use
+// their own rotation. The windows are shorter and longer than the sequence.
 TEST_P(GraphStepTest, Windows) {
   ModelConfig config = small();
   config.windows = {3, 10};
@@ -124,7 +123,7 @@ TEST_P(GraphStepTest, Windows) {
   compare(config, 190, 30, 1, 29);
 }
 
-// Fails if a replay launches as many ops as the plain pass.
+// Fails if a replay calls as many ops as an eager pass.
 TEST_P(GraphStepTest, LaunchesFewOps) {
   static thread_local int ops;
   const Model model = Model::create(small(), 3);
@@ -144,15 +143,16 @@ TEST_P(GraphStepTest, LaunchesFewOps) {
     return ops;
   };
   EXPECT_GT(count("plain"), 60);
-  // On synchronous devices, a replay calls kernels through the dispatcher.
+  // On synchronous devices, a replay calls kernels through the dispatcher, so calls are not
+  // counted.
   if (!get_accelerator().is_synchronized_device()) {
     EXPECT_LT(count("graph"), 20);
   }
-  EXPECT_FALSE(state.weights.step->asked);  // the op is not built if it is not used
+  EXPECT_FALSE(state.weights.step->asked);  // an op that is not used is not built
 }
 
-// Fails if a family's step takes the position from the host, which a replay cannot change, or
-// cannot be captured.
+// Fails if a family's decode step cannot be captured, or reads the position on the host, so that a
+// replay would not see it change.
 TEST_P(GraphStepTest, Families) {
   ModelConfig gemma = small();
   gemma.norm_plus_one = gemma.norms_after = gemma.query_key_norm = true;
@@ -178,8 +178,8 @@ TEST_P(GraphStepTest, Families) {
   compare(phi, 5, 20, 1, 19);
 }
 
-// Fails if the tables of short sequences rotate long ones, or angles that change at each position
-// are captured.
+// Fails if long sequences are rotated with the tables of short ones, or a captured graph contains
+// angles that change at each position.
 TEST_P(GraphStepTest, Rotations) {
   ModelConfig longrope = small();
   longrope.rope = {.type = RopeType::longrope,
@@ -196,7 +196,7 @@ TEST_P(GraphStepTest, Rotations) {
   EXPECT_FALSE(GraphStep::takes(model.state()->weights, dynamic, 16));
 }
 
-// Fails if the mask, the table rows or the logits have a different type than the weights.
+// Fails if the mask, the rotation tables or the logits do not have the type of the weights.
 TEST_P(GraphStepTest, HalfPrecision) {
   const auto narrow = [](ModelState& state) {
     each_parameter(state.weights, [](const std::string&, at::Tensor& tensor) {
@@ -208,7 +208,7 @@ TEST_P(GraphStepTest, HalfPrecision) {
   compare(config, 8, 20, 1, 19, narrow, 0.06);
 }
 
-// Fails if products with integer matrices are frozen in the graph, or cannot be captured.
+// Fails if products with integer matrices cannot be captured, or a replay repeats old results.
 TEST_P(GraphStepTest, Integers) {
   ModelConfig config = small();
   config.hidden_size = config.intermediate_size = 32;
@@ -223,13 +223,13 @@ TEST_P(GraphStepTest, Integers) {
   };
   const Model model = Model::create(config, 3);
   quantized(*model.state());
-  const bool taken =
-      GraphStep::takes(model.state()->weights, config, 5);  // false in host memory without the op
+  // False in host memory if the op is unavailable.
+  const bool taken = GraphStep::takes(model.state()->weights, config, 5);
   compare(config, 5, 20, taken ? 1 : 0, taken ? 19 : 0, quantized, 2e-3);
 }
 
-// Fails if truncated positions are visible again, their contents affect masked results, or the
-// graph of a shorter sequence is captured again.
+// Fails if truncated positions are visible again, their contents affect masked results, or a
+// shorter sequence is captured again.
 TEST_P(GraphStepTest, Truncation) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -237,7 +237,7 @@ TEST_P(GraphStepTest, Truncation) {
   forward(state, ids(253), &cache);
   for (int i = 0; i < 6; ++i) forward(state, 3, &cache);
   EXPECT_EQ(cache.graph_step().captures(), 2);
-  spoil(cache, 250, 259);
+  fill_with_nan(cache, 250, 259);
   cache.truncate(250);
   forward(state, ids(250), &plain);
   for (std::int64_t i = 0; i < 9; ++i) {
@@ -251,7 +251,7 @@ TEST_P(GraphStepTest, Truncation) {
                            host(forward(state, 7, &plain, "plain")), 1e-4, 1e-4));
 }
 
-// Fails if a graph keeps using a cache's memory from before it grew.
+// Fails if a graph uses the old memory of a cache that has grown.
 TEST_P(GraphStepTest, Reserve) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -271,8 +271,8 @@ TEST_P(GraphStepTest, Reserve) {
   EXPECT_EQ(cache.graph_step().replays(), 6);
 }
 
-// Fails if a graph uses copies of weights that training changes, or another model's graph.
-TEST_P(GraphStepTest, WeightsAreTheModels) {
+// Fails if a graph uses stale copies of weights, or the graph of a different model.
+TEST_P(GraphStepTest, UsesTheModelsCurrentWeights) {
   const Model model = Model::create(small(), 3), other = Model::create(small(), 4);
   KvCache cache(model.config(), 1, 12, c10::kFloat);
   const auto third = [&](const Model& of, const char* way) {
@@ -288,8 +288,9 @@ TEST_P(GraphStepTest, WeightsAreTheModels) {
   EXPECT_TRUE(at::allclose(third(other, "graph"), third(other, "plain"), 1e-4, 1e-4));
 }
 
-// Fails if experts, whose choice needs the host, are captured, or a replay loses gradients.
-TEST_P(GraphStepTest, LeavesTheRestToThePlainPass) {
+// Fails if experts are captured, although their choice needs the host, or a replay runs when
+// gradients are needed.
+TEST_P(GraphStepTest, UnsupportedPassesRunWithoutAGraph) {
   ModelConfig experts = small();
   experts.num_experts = 4;
   experts.experts_per_token = 2;
@@ -306,9 +307,9 @@ TEST_P(GraphStepTest, LeavesTheRestToThePlainPass) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// Fails if a failed capture ends the generation, leaves the thread capturing, is retried at each
-// token, or is not reported.
-TEST_P(GraphStepTest, FailedCaptureIsToldOnce) {
+// Fails if a failed capture ends the generation, leaves the thread capturing, or is retried for
+// each token. It must be reported once.
+TEST_P(GraphStepTest, FailedCaptureIsReportedOnce) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
   KvCache cache(state.local, 1, 12, c10::kFloat);
@@ -323,7 +324,7 @@ TEST_P(GraphStepTest, FailedCaptureIsToldOnce) {
   };
   testing::internal::CaptureStderr();
   ASSERT_TRUE(GraphStep::takes(state.weights, state.local, 0));
-  EXPECT_TRUE(run());  // the first call runs normally
+  EXPECT_TRUE(run());  // the first call runs without a graph
   EXPECT_FALSE(run());
   EXPECT_EQ(passes, 2);
   EXPECT_FALSE(get_accelerator().is_current_stream_capturing());
@@ -335,7 +336,8 @@ TEST_P(GraphStepTest, FailedCaptureIsToldOnce) {
   EXPECT_TRUE(at::allclose(host(got), host(forward(state, 3, nullptr)), 1e-4, 1e-4));
 }
 
-// Fails if failing work counts as missing graph support: the error and the sequence would be lost.
+// Fails if an error in the computation is treated as missing graph support, which would hide the
+// error and lose the sequence.
 TEST_P(GraphStepTest, FailedWorkIsAnError) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -349,7 +351,7 @@ TEST_P(GraphStepTest, FailedWorkIsAnError) {
   EXPECT_THROW(run(fails), std::exception);  // the failed call did not count as the warm-up
   EXPECT_TRUE(GraphStep::takes(state.weights, state.local, 0));
   if (get_accelerator().is_synchronized_device()) return;
-  // A failure between the first token and the capture becomes known only at the next wait.
+  // A failure between the first token and the capture is detected only at the next synchronization.
   const auto works = [](NextToken&, const at::Tensor& id) { return id.to(c10::kFloat); };
   EXPECT_TRUE(run(works));
   const at::Tensor rows = at::zeros({3}, state.weights.embedding.options());
@@ -361,8 +363,8 @@ TEST_P(GraphStepTest, FailedWorkIsAnError) {
   EXPECT_EQ(cache.graph_step().replays(), 1);
 }
 
-// Fails if a long sequence needs a graph for each token, or a graph does not reach its token.
-TEST(GraphStep, Reaches) {
+// Fails if a long sequence needs too many graphs, or a graph does not cover its sequence.
+TEST(GraphStep, ReachCoversTheSequence) {
   EXPECT_EQ(GraphStep::reach_of(1, 1000), 256);
   EXPECT_EQ(GraphStep::reach_of(256, 1000), 256);
   EXPECT_EQ(GraphStep::reach_of(257, 1000), 512);
@@ -379,8 +381,8 @@ TEST(GraphStep, Reaches) {
   EXPECT_LT(different, 64);
 }
 
-// Fails if a misspelled value is accepted silently.
-TEST(GraphStep, WaysAreNamed) {
+// Fails if an invalid value of ANYACCEL_DECODE is accepted.
+TEST(GraphStep, ModeNames) {
   for (const auto& [name, way] :
        {std::pair("auto", DecodeWay::automatic), std::pair("graph", DecodeWay::graph),
         std::pair("plain", DecodeWay::plain), std::pair("", DecodeWay::automatic)}) {

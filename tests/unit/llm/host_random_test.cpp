@@ -11,7 +11,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if a saved state does not continue all kinds of draws.
+// Fails if random draws of any kind do not continue from a saved state.
 TEST(HostRandom, StateContinues) {
   HostRandom first(7);
   at::Tensor values = at::empty({5});

@@ -9,8 +9,9 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if tensors overlap, are not aligned, or lose their memory when its creator is destroyed.
-TEST(LargePages, TensorsSideBySide) {
+// Fails if tensors overlap, are not aligned, or lose their memory when the LargePages object is
+// destroyed.
+TEST(LargePages, TensorsDoNotOverlap) {
   std::vector<at::Tensor> tensors;
   {
     LargePages memory;

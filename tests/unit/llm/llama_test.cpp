@@ -32,8 +32,9 @@ struct Llama : testing::Test {
   Model model = Model::create(windowed(), 1);
 };
 
-// Fails if truncated positions are still visible, or earlier ones are not, also with a window.
-TEST_F(Llama, TruncatedCacheGoesOnAsAnotherSequence) {
+// Fails if truncated positions are still visible, or earlier positions are not. One layer has a
+// window.
+TEST_F(Llama, TruncatedCacheContinuesAnotherSequence) {
   KvCache kept = cache(12);
   forward({1, 2, 3, 4, 5, 6, 7, 8}, &kept);
   kept.truncate(5);
@@ -58,8 +59,8 @@ TEST_F(Llama, LargerCacheKeepsItsPositions) {
   EXPECT_TRUE(at::equal(forward({5, 6, 7, 8}, &small), forward({5, 6, 7, 8}, &large)));
 }
 
-// Fails if a sequence of a pass attends to another one, or uses another's positions or window.
-TEST_F(Llama, SegmentsAreSequencesOfTheirOwn) {
+// Fails if a sequence attends to another sequence of the pass, or uses its positions or window.
+TEST_F(Llama, SegmentsAreIndependent) {
   const std::vector<std::vector<std::int64_t>> first = {{1, 2, 3, 4, 5, 6}, {7}, {8, 9, 10}};
   const std::vector<std::vector<std::int64_t>> then = {{11}, {12, 13}, {14}};
   std::vector<KvCache> caches(3, cache(8));

@@ -16,7 +16,8 @@
 namespace anyaccel::llm {
 namespace {
 
-/// The kernel's flags of the mapping that contains `address`, or "" if it reports none.
+/// The kernel's flags of the mapping that contains `address`, or "" if the kernel does not report
+/// them.
 std::string flags_of(const void* address) {
   std::ifstream maps("/proc/self/smaps");
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
@@ -33,7 +34,7 @@ std::string flags_of(const void* address) {
 }
 
 // Fails if the mapped bytes differ from the file's, or a write to them reaches the file.
-TEST(MappedFile, HasTheFilesBytes) {
+TEST(MappedFile, ContainsTheFilesBytes) {
   const TemporaryFolder folder;
   folder.write("file", "some bytes");
   const auto file = MappedFile::open(folder.path() / "file");
@@ -44,20 +45,21 @@ TEST(MappedFile, HasTheFilesBytes) {
   EXPECT_EQ(again.get(), 's');
 }
 
-// Fails if large pages are not requested: reading weights is then slower.
-TEST(MappedFile, AsksForLargePages) {
+// Fails if large pages are not requested, which makes reading weights slower.
+TEST(MappedFile, RequestsLargePages) {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
     GTEST_SKIP() << "this system has no large pages";
   const TemporaryFolder folder;
   folder.write("file", std::string(100, 'x'));
   const auto file = MappedFile::open(folder.path() / "file");
   const std::string flags = flags_of(file->data());
-  if (flags.empty()) GTEST_SKIP() << "this system says nothing of mappings";
+  if (flags.empty()) GTEST_SKIP() << "this system does not report the flags of mappings";
   EXPECT_NE(flags.find(" hg "), std::string::npos) << flags;
 }
 
-// Fails if an empty file counts as one that cannot be mapped, or an error lacks its reason.
-TEST(MappedFile, WhatCannotBeMapped) {
+// Fails if an empty file is an error, or the error about a file that cannot be mapped lacks the
+// reason.
+TEST(MappedFile, FilesThatCannotBeMapped) {
   const TemporaryFolder folder;
   folder.write("empty", "");
   EXPECT_EQ(MappedFile::open(folder.path() / "empty")->size(), 0U);

@@ -28,9 +28,9 @@ TEST(Model, SaveAndLoad) {
             2 * 20 * 16 + 16 + 2 * (16 * (16 + 16 + 16) + 3 * 16 * 24 + 32));
 }
 
-// Fails if weights are copied although the file stores them in the required form, or not copied
-// although it does not. Also fails if changes to a loaded model reach the file.
-TEST(Model, UsesWeightsWhereTheyAreMapped) {
+// Fails if weights that the file stores in the required form are copied, or changes to a loaded
+// model reach the file.
+TEST(Model, UsesMappedWeightsInPlace) {
   const TemporaryFolder folder;
   const Model model = Model::create(small_config(), 1);
   model.save(folder.path());
@@ -50,14 +50,14 @@ TEST(Model, UsesWeightsWhereTheyAreMapped) {
   weights.embedding.zero_();
   EXPECT_FALSE(at::equal(same.logits({1, 2, 3}), model.logits({1, 2, 3})));
   EXPECT_TRUE(at::equal(Model::load(folder.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
-  // Another type requires copies.
+  // A different dtype requires copies.
   const Model narrow = Model::load(folder.path(), c10::kBFloat16);
   EXPECT_TRUE(narrow.state()->weights.layers[0].qkv_parts.empty());
   EXPECT_TRUE(at::allclose(narrow.logits({1, 2, 3}), model.logits({1, 2, 3}), 0.1, 0.1));
 }
 
-// Fails if the pass without gradients, which may use an op, gives different logits than the plain
-// pass for a prompt of any length.
+// Fails if the pass without gradients, which may use the op, gives different logits than torch's
+// ops. Covers short and long prompts.
 TEST(Model, PromptsOfEveryLength) {
   ModelConfig config = small_config();
   config.max_positions = 700;
@@ -74,9 +74,9 @@ TEST(Model, PromptsOfEveryLength) {
   }
 }
 
-// Fails if memory is allocated for sizes in the configuration before they are compared with the
-// weights.
-TEST(Model, WrongSizesAreNamedBeforeMemoryIsTaken) {
+// Fails if memory is allocated for sizes in the configuration before they are compared with those
+// of the weights.
+TEST(Model, WrongSizesAreRejectedBeforeAllocation) {
   const TemporaryFolder folder;
   Model::create(small_config(), 1).save(folder.path());
   std::ifstream in(folder / "config.json");
@@ -95,7 +95,7 @@ TEST(Model, IsCausal) {
                            1e-5, 1e-6));
 }
 
-// Fails if generation with the KV cache gives different tokens than without it.
+// Fails if generation with the KV cache gives different tokens than generation without it.
 TEST(Model, CacheIsExact) {
   const Model model = Model::create(small_config(), 3);
   std::vector<std::int64_t> ids = {4, 5, 6};
@@ -121,8 +121,8 @@ TEST(Model, Limits) {
   EXPECT_ERROR(model.logits({}), invalid_argument, "empty");
 }
 
-// Fails if the same seed gives other weights.
-TEST(Model, SeedDecides) {
+// Fails if the same seed gives different weights, or different seeds give the same weights.
+TEST(Model, SeedDeterminesWeights) {
   EXPECT_TRUE(at::equal(Model::create(small_config(), 1).logits({1}),
                         Model::create(small_config(), 1).logits({1})));
   EXPECT_FALSE(at::equal(Model::create(small_config(), 1).logits({1}),

@@ -33,8 +33,8 @@ using torch::Tensor;
 
 constexpr std::int64_t kWide = 24, kHead = 4, kTokens = 17;
 
-/// A program's own module: attention with a fused query, key and value matrix, a norm, a gated
-/// feed-forward network and a tied head.
+/// A user-defined module with a fused query, key and value matrix, a norm, a gated feed-forward
+/// network and a tied head.
 struct BlockImpl : torch::nn::Module {
   BlockImpl() {
     register_module("tokens", tokens);
@@ -68,8 +68,8 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// A rank's part of a whole value or gradient: rows or columns as the plan says, for each part of a
-/// fused weight.
+/// A rank's part of a full weight or gradient: rows or columns according to the plan, for each part
+/// of a fused weight.
 Tensor part_of(const Tensor& whole, const Tensor& local, int fused, int rank, int ranks,
                std::int64_t unit) {
   for (std::int64_t dim = 0; dim < whole.dim(); ++dim) {
@@ -92,7 +92,8 @@ void expect_near(const Tensor& got, const Tensor& want, const std::string& what,
   EXPECT_LT((got - want).abs().max().item<double>(), limit) << what;
 }
 
-/// Compares the forward pass, gradients and a step of a sharded module with those of the whole one.
+/// Compares the forward pass, gradients and optimizer steps of a sharded module with those of the
+/// full module.
 template <typename Holder, typename Input, typename Facts>
 void compare(const Input& host_input, const ModuleParallelOptions& options, const Facts& facts) {
   const auto device = get_accelerator().torch_device();
@@ -138,10 +139,9 @@ void compare(const Input& host_input, const ModuleParallelOptions& options, cons
 
 using Facts = std::pair<int, std::int64_t>;
 
-// Fails if an all-reduce is missing or repeated in either direction, every rank adds a bias, or a
-// fused weight or a head is cut wrongly. Also fails if a rank uses ids of other ranks' rows or the
-// padding's, or an optimizer, clone() or to() loses the shard information.
-TEST(ModuleParallel, OwnModule) {
+// Fails if an all-reduce is missing or repeated, forward or backward, or a fused weight, a head or
+// a bias is split incorrectly. Also covers padding ids, an optimizer and to().
+TEST(ModuleParallel, UserDefinedModule) {
   for (const int ranks : {2, 3, 4}) {
     for (const int status : test::in_processes(ranks, [](int) {
            set_accelerator("cpu");
@@ -170,8 +170,8 @@ struct StackImpl : torch::nn::Module {
 };
 TORCH_MODULE(Stack);
 
-// Fails if an exchange is missing for torch's own layers in containers, also for two-dimensional
-// inputs (a fused product).
+// Fails if communication is missing for torch's own layers in containers. Covers two-dimensional
+// inputs, for which torch uses a fused product.
 TEST(ModuleParallel, StockModulesByRules) {
   const auto names = registered_backends();  // a build may lack the simulator
   for (const auto& [accelerator, ranks] :

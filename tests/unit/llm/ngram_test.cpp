@@ -9,7 +9,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if probabilities of an order-3 context do not sum to one, or do not follow the counts.
+// Fails if the probabilities for a context do not sum to one, or do not follow the counts.
 TEST(Ngram, IsADistribution) {
   const std::vector<std::uint16_t> train = {1, 2, 3, 1, 2, 3, 1, 2, 4, 7, 7, 7};
   const NgramModel model(train);
@@ -20,20 +20,20 @@ TEST(Ngram, IsADistribution) {
       sum += model.probability(second, first, token);
     EXPECT_NEAR(sum, 1.0, 1e-12);
   }
-  // After (1, 2): 3 twice and 4 once, that is 3 occurrences of 2 kinds.
+  // Counts after (1, 2): 3 occurs twice and 4 once. These are 3 occurrences of 2 different tokens.
   EXPECT_GT(model.probability(1, 2, 3), 2.0 / 5);
   EXPECT_GT(model.probability(1, 2, 3), model.probability(1, 2, 4));
   EXPECT_GT(model.probability(1, 2, 4), model.probability(1, 2, 5));
 }
 
-// Fails if the entropy counts different tokens than the predicted ones.
+// Fails if the entropy includes tokens that are not predicted.
 TEST(Ngram, UnigramEntropy) {
   const std::vector<std::uint16_t> stream = {9, 1, 2, 1, 2, 5};
   const std::vector<Window> windows = {{0, 5}};
   EXPECT_NEAR(unigram_entropy(stream, windows), std::log(2.0), 1e-12);
 }
 
-// Fails if windows exceed the end, or do not reach it.
+// Fails if windows exceed the end of the stream, or do not reach it.
 TEST(Ngram, SpreadWindows) {
   const auto windows = spread_windows(100, 10, 4);
   ASSERT_EQ(windows.size(), 4U);

@@ -20,15 +20,15 @@ ModelConfig grouped(std::int64_t heads, std::int64_t kv_heads) {
   return config;
 }
 
-// Fails if parts overlap, leave a gap, or differ by more than one.
-TEST(ParallelPlan, BalancedPartsAreTheWhole) {
+// Fails if parts overlap, leave a gap, or differ in size by more than one.
+TEST(ParallelPlan, BalancedPartsCoverEverything) {
   EXPECT_EQ(balanced(10, 0, 3), (Slice{0, 4}));
   EXPECT_EQ(balanced(10, 1, 3), (Slice{4, 3}));
   EXPECT_EQ(balanced(10, 2, 3), (Slice{7, 3}));
 }
 
-// Fails if a query head is lost or repeated, or is on a different rank than its key head.
-TEST(ParallelPlan, EveryQueryHeadOnceWithItsKey) {
+// Fails if a query head is lost or repeated, or is not on the same rank as its key head.
+TEST(ParallelPlan, EveryQueryHeadIsWithItsKeyHead) {
   for (const auto& [heads, kv] : {std::pair{8, 8}, std::pair{8, 2}, std::pair{12, 3},
                                   std::pair{9, 3}, std::pair{14, 2}, std::pair{4, 1}}) {
     for (int size = 1; size <= 4; ++size) {
@@ -48,15 +48,14 @@ TEST(ParallelPlan, EveryQueryHeadOnceWithItsKey) {
   }
 }
 
-// Fails if groups of heads are split although that does not reduce the largest share, or not split
-// although it does. Also fails if a rank with split groups does not know the key head of a query
-// head.
-TEST(ParallelPlan, GroupsAreCutWhereThatIsLess) {
+// Fails if groups of heads are split without reducing the largest number of heads per rank, or are
+// not split although that would reduce it. A rank must also know which key heads its queries use.
+TEST(ParallelPlan, GroupsAreSplitIfThatReducesTheMaximum) {
   EXPECT_EQ(share_heads(9, 3, 0, 2).query, (Slice{0, 5}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).query, (Slice{5, 4}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).key, (Slice{1, 2}));
   EXPECT_EQ(share_heads(32, 8, 1, 3).query,
-            (Slice{12, 12}));  // 11 with 4 key heads cost no less than 12 with 3
+            (Slice{12, 12}));  // 11 query heads with 4 key heads cost no less than 12 with 3
   const std::vector<TensorShape> shapes = {{"model.layers.0.self_attn.q_proj.weight", {72, 32}},
                                            {"model.layers.0.self_attn.k_proj.weight", {24, 32}}};
   const ParallelPlan plan = make_plan(grouped(9, 3), shapes, 1, 2);
@@ -67,8 +66,8 @@ TEST(ParallelPlan, GroupsAreCutWhereThatIsLess) {
   EXPECT_EQ(make_plan(grouped(9, 3), shapes, 1, 3).local.head_group, 0);
 }
 
-// Fails if a fused matrix is split as one piece, along the wrong dimension, or the sizes of the
-// rank's model are wrong.
+// Fails if a fused matrix is split as a single matrix or along the wrong dimension, or a size of
+// the rank's model is wrong.
 TEST(ParallelPlan, FusedRowsAndVocabulary) {
   const std::vector<TensorShape> shapes = {{"model.embed_tokens.weight", {65, 32}},
                                            {"model.layers.0.self_attn.qkv_proj.weight", {64, 32}},
@@ -91,15 +90,15 @@ TEST(ParallelPlan, FusedRowsAndVocabulary) {
   EXPECT_EQ(plan.local.vocab_size, 32);
 }
 
-// Fails if every rank adds the bias of an all-reduced sum.
+// Fails if more than one rank adds the bias of an all-reduced sum.
 TEST(ParallelPlan, BiasOfASumOnOneRank) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.down_proj.bias", {32}}};
   EXPECT_TRUE(make_plan(grouped(4, 2), shapes, 0, 2).tensors[0].present);
   EXPECT_FALSE(make_plan(grouped(4, 2), shapes, 1, 2).tensors[0].present);
 }
 
-// Fails if GPT-2's matrices, stored with a row per input, are split like the others.
-TEST(ParallelPlan, TurnedMatrices) {
+// Fails if GPT-2's matrices, which are stored transposed, are split along the wrong dimension.
+TEST(ParallelPlan, TransposedMatrices) {
   ModelConfig config = grouped(4, 4);
   config.model_type = "gpt2";
   const std::vector<TensorShape> shapes = {{"transformer.h.0.mlp.c_fc.weight", {32, 50}},
@@ -109,7 +108,7 @@ TEST(ParallelPlan, TurnedMatrices) {
   EXPECT_EQ(plan.tensors[1].dim, 0U);
 }
 
-// Fails if experts are split by the size of the dense layers.
+// Fails if experts are split by the size of dense layers.
 TEST(ParallelPlan, Experts) {
   ModelConfig config = grouped(4, 4);
   config.num_experts = 2;
@@ -121,7 +120,7 @@ TEST(ParallelPlan, Experts) {
   EXPECT_EQ(plan.local.expert_size, 12);
 }
 
-// Fails if a block is split although a rule replicates it, or the error about an impossible rule
+// Fails if weights are split although a rule replicates them, or the error about an impossible rule
 // does not name the weight.
 TEST(ParallelPlan, Rules) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.up_proj.weight", {50, 32}},
@@ -137,7 +136,8 @@ TEST(ParallelPlan, Rules) {
                "weight model.layers.0.mlp.down_proj.weight is not split like the other");
 }
 
-// Fails if a pattern matches too much or too little, or one with many stars takes forever.
+// Fails if a pattern matches the wrong names, or matching takes exponential time for a pattern with
+// many stars.
 TEST(ParallelPlan, Patterns) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.up_proj.weight", {50, 32}},
                                            {"model.layers.0.mlp.down_proj.weight", {32, 50}}};
@@ -156,7 +156,7 @@ TEST(ParallelPlan, Patterns) {
   make_plan(grouped(4, 2), long_name, 0, 2, {{stars + "b", ShardStyle::replicated}});
 }
 
-// Fails if a rank without any head is noticed only during computation.
+// Fails if a rank without heads is not rejected before the computation.
 TEST(ParallelPlan, TooManyRanks) {
   EXPECT_ERROR(
       make_plan(grouped(4, 2), {{"model.layers.0.self_attn.q_proj.weight", {32, 32}}}, 0, 5),
@@ -165,8 +165,8 @@ TEST(ParallelPlan, TooManyRanks) {
       "ranks");
 }
 
-// Fails if ranks split a feed-forward network within a group of integers, split it unevenly, or get
-// no groups although groups of 64 or 32 fit.
+// Fails if a feed-forward network is split within a quantization group although that is avoidable.
+// If there are fewer groups than ranks, groups shrink to 64 or 32, or the split ignores them.
 TEST(ParallelPlan, GroupsStayWhole) {
   ModelConfig config = grouped(4, 2);
   const auto cut = [&](std::int64_t inner, int size, std::int64_t group) {
@@ -185,7 +185,7 @@ TEST(ParallelPlan, GroupsStayWhole) {
   EXPECT_EQ(cut(256, 3, 128), (std::vector<Slice>{{0, 128}, {128, 64}, {192, 64}}));
   EXPECT_EQ(cut(96, 3, 96), (std::vector<Slice>{{0, 32}, {32, 32}, {64, 32}}));
   EXPECT_EQ(cut(96, 4, 32), (std::vector<Slice>{{0, 24}, {24, 24}, {48, 24}, {72, 24}}));
-  // Experts remain floats.
+  // Experts are not quantized.
   config.expert_size = 896;
   config.num_experts = 2;
   const ParallelPlan plan = make_plan(
@@ -194,7 +194,7 @@ TEST(ParallelPlan, GroupsStayWhole) {
   EXPECT_EQ(plan.local.expert_size, 448);
 }
 
-// Fails if the keys of different plans, under which their weights are cached, are equal.
+// Fails if two different plans have the same key in the cache of quantized weights.
 TEST(ParallelPlan, KeysDiffer) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.down_proj.weight", {32, 256}}};
   ModelConfig config = grouped(4, 2);

@@ -16,14 +16,14 @@ const at::Tensor& tokens() {
   return all;
 }
 
-// The second text has one token; no pooling may use its padding.
+// The second text has one token. Pooling must ignore its padding.
 at::Tensor counted() { return at::tensor({1, 1, 1, 1, 0, 0}).to(c10::kBool).view({2, 3}); }
 
 void expect(const at::Tensor& got, std::initializer_list<float> want) {
   EXPECT_TRUE(at::allclose(got, at::tensor(want).view(got.sizes()), 1e-5, 1e-6)) << got;
 }
 
-// Fails if padding counts, or kinds of pooling are confused.
+// Fails if padding affects the result, or the wrong kind of pooling is used.
 TEST(Pooling, Kinds) {
   const float root = std::sqrt(3.0F);
   expect(pool(tokens(), counted(), {Pooling::cls}), {1, -4, 7, -8});
@@ -33,7 +33,7 @@ TEST(Pooling, Kinds) {
   expect(pool(tokens(), counted(), {Pooling::cls, Pooling::mean}), {1, -4, 3, -4, 7, -8, 7, -8});
 }
 
-// Fails if a batch without padding uses a different formula.
+// Fails if a batch without padding gives different results than one with a mask.
 TEST(Pooling, WithoutPadding) {
   const at::Tensor one = tokens().narrow(0, 0, 1);
   const at::Tensor all = counted().narrow(0, 0, 1);
@@ -42,7 +42,7 @@ TEST(Pooling, WithoutPadding) {
   }
 }
 
-// Fails if a row of zeros becomes NaN.
+// Fails if normalizing a row of zeros gives NaN.
 TEST(Pooling, Normalize) {
   expect(normalize_rows(at::tensor({3.0F, 4.0F, 0.0F, 0.0F}).view({2, 2})), {0.6F, 0.8F, 0, 0});
 }

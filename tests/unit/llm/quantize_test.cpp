@@ -71,7 +71,7 @@ class Quantize : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Fails if the group size is not the largest that divides the inputs.
+// Fails if the default group size is not the largest that divides the inputs.
 TEST_F(Quantize, GroupsDivideTheInputs) {
   EXPECT_EQ(group_size(576, 0), 64);
   EXPECT_EQ(group_size(1536, 0), 128);
@@ -82,9 +82,9 @@ TEST_F(Quantize, GroupsDivideTheInputs) {
   EXPECT_EQ(group_size(576, 48), 0);
 }
 
-// Fails if a value is rounded to the wrong step, or packing and unpacking disagree about a place.
-TEST_F(Quantize, ValuesAreNear) {
-  // The limits below hold for these numbers; others may exceed one by a little.
+// Fails if a value is rounded to the wrong step, or unpacking reads a value from the wrong place.
+TEST_F(Quantize, ErrorIsBounded) {
+  // The error bounds below hold for this seed. With other numbers, errors may be slightly larger.
   at::Tensor weight = at::randn({7, 192}, at::make_generator<at::CPUGeneratorImpl>(1));
   weight[3].narrow(0, 32, 32).zero_();  // a group of zeros has no scale
   for (const std::int64_t group : {32, 64, 192}) {
@@ -102,8 +102,9 @@ TEST_F(Quantize, ValuesAreNear) {
                     .item<bool>());
     const QuantizedMatrix four = quantize(weight, 4, group);
     EXPECT_EQ(four.weight.size(1), 96);
-    // Half a step where nothing is clipped. The smallest scale, 0.84, has 7 steps on the side
-    // without the farthest value.
+    // The error is at most half a step unless a value is clipped. The smallest scale is 0.84 times
+    // the largest one, and values whose sign differs from that of the largest value are clipped at
+    // 7 steps.
     EXPECT_TRUE(dequantize(four.weight, four.scales, 0, 7)
                     .sub(weight)
                     .abs()
@@ -117,8 +118,8 @@ TEST_F(Quantize, ValuesAreNear) {
   }
 }
 
-// Fails if a large matrix, which is quantized in pieces, loses or repeats rows at their edges.
-TEST_F(Quantize, PiecesAreTheWhole) {
+// Fails if a large matrix, which is quantized in chunks, loses or repeats rows at their boundaries.
+TEST_F(Quantize, ChunksEqualTheWhole) {
   const at::Tensor weight = at::randn({4500, 64});
   for (const int bits : {8, 4}) {
     const QuantizedMatrix all = quantize(weight, bits, 64);
@@ -131,20 +132,20 @@ TEST_F(Quantize, PiecesAreTheWhole) {
   }
 }
 
-// Fails if weights that are exact multiples of the scale change, at any place of a block.
-TEST_F(Quantize, ExactValuesStay) {
+// Fails if weights that are exact multiples of the scale change.
+TEST_F(Quantize, ExactValuesArePreserved) {
   const at::Tensor q = at::randint(-8, 8, {5, 128});
   for (const std::int64_t group : {32, 128}) {
     at::Tensor weight = q.to(c10::kFloat).mul(0.25);
     weight.view({5, -1, group})
         .select(2, 0)
-        .fill_(-2);  // the farthest value of each group, so that the scale is 0.25
+        .fill_(-2);  // the value with the largest magnitude, so that the scale is 0.25
     const QuantizedMatrix made = quantize(weight, 4, group);
     EXPECT_TRUE(at::equal(dequantize(made.weight, made.scales, 0, 5), weight));
   }
 }
 
-// Fails if the op and the plain pass read different formats, or a scale belongs to another output.
+// Fails if the op and torch's ops interpret the quantized weights or their scales differently.
 TEST_F(Quantize, BothPassesAgree) {
   for (const int bits : {8, 4}) {
     for (const std::int64_t group : {0, 32}) {
@@ -160,37 +161,37 @@ TEST_F(Quantize, BothPassesAgree) {
   }
 }
 
-// Fails if a matrix is quantized too coarsely, or its scales are lost.
-TEST_F(Quantize, LogitsAreNearTheFloatModels) {
+// Fails if quantization changes the logits too much, as with lost scales.
+TEST_F(Quantize, LogitsAreCloseToTheFloatModel) {
   EXPECT_LT(distance(load(8)), 0.03);
   EXPECT_LT(distance(load(4)), 0.3);
   EXPECT_GT(distance(load(4)), 1e-4);
 }
 
-// Fails if the second load does not read the cached file, or reads other contents.
-TEST_F(Quantize, IsKeptForTheNextTime) {
+// Fails if the second load does not use the cached file, or gives different results.
+TEST_F(Quantize, CacheIsReused) {
   const at::Tensor first = load(4).logits({1, 2, 3});
   ASSERT_EQ(cached().size(), 1U);
   const auto before = std::filesystem::last_write_time(cached()[0]);
   std::filesystem::last_write_time(cached()[0], before - std::chrono::hours(1));
   EXPECT_TRUE(at::equal(load(4).logits({1, 2, 3}), first));
   EXPECT_GT(std::filesystem::last_write_time(cached()[0]),
-            before - std::chrono::minutes(30));  // updated by each use
+            before - std::chrono::minutes(30));  // each use updates the modification time
   load(8);
   EXPECT_EQ(cached().size(), 2U);
   (void)Model::load(folder_.path(), LoadOptions{.bits = 4, .group_size = 32, .cache = false});
   EXPECT_EQ(cached().size(), 2U);
 }
 
-// Fails if another checkpoint with the same name gets the old one's integers.
-TEST_F(Quantize, AnotherCheckpointIsNotMistaken) {
+// Fails if a new checkpoint in the same folder gets the cached integers of the old one.
+TEST_F(Quantize, CacheIsNotUsedForAnotherCheckpoint) {
   load(8);
   Model::create(small(), 4).save(folder_.path());
   EXPECT_LT(distance(load(8)), 0.1);
 }
 
-// Fails if a damaged file is used, or is never replaced.
-TEST_F(Quantize, DamageIsNoticed) {
+// Fails if a damaged cache file is used or never replaced.
+TEST_F(Quantize, DamagedCacheFilesAreReplaced) {
   const at::Tensor right = load(8).logits({1, 2, 3});
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{100},
@@ -201,8 +202,8 @@ TEST_F(Quantize, DamageIsNoticed) {
   }
 }
 
-// Fails if the cache grows without limit, or evicts the last used file first.
-TEST_F(Quantize, OldFilesMakeRoom) {
+// Fails if the cache grows without limit, or does not evict the least recently used file.
+TEST_F(Quantize, OldCacheFilesAreEvicted) {
   load(8);
   const auto first = cached()[0];
   std::filesystem::last_write_time(first,
@@ -215,8 +216,8 @@ TEST_F(Quantize, OldFilesMakeRoom) {
   EXPECT_NE(cached()[0], first);
 }
 
-// Fails if weights are read from a folder that others can write.
-TEST_F(Quantize, OthersFoldersAreNotUsed) {
+// Fails if a cache folder is used that other users can write to.
+TEST_F(Quantize, WorldWritableFoldersAreNotUsed) {
   load(8);
   std::filesystem::permissions(cache_.path() / "models", std::filesystem::perms::all);
   std::filesystem::remove(cached()[0]);
@@ -224,8 +225,8 @@ TEST_F(Quantize, OthersFoldersAreNotUsed) {
   EXPECT_TRUE(cached().empty());
 }
 
-// Fails if the embedding of a tied head is quantized with it.
-TEST_F(Quantize, TiedHeadsLeaveTheEmbedding) {
+// Fails if quantizing a tied head also quantizes the embedding.
+TEST_F(Quantize, TiedHeadKeepsTheEmbedding) {
   Model::create(small(true), 3).save(folder_.path());
   for (int time = 0; time < 2; ++time) {
     const Model model = load(8);
@@ -235,7 +236,7 @@ TEST_F(Quantize, TiedHeadsLeaveTheEmbedding) {
   }
 }
 
-/// The ranks' parts of a model whose heads and inner size are not divisible by three.
+/// Parts of three ranks. The model's heads and inner size are not divisible by three.
 class QuantizedParts : public Quantize {
  protected:
   QuantizedParts() {
@@ -251,7 +252,7 @@ class QuantizedParts : public Quantize {
     return make_plan(config_, shapes, rank, 3, {},
                      inner_group(config_, shapes, StoredWeights(folder_.path()), options));
   }
-  /// A rank's part, quantized.
+  /// Loads and quantizes a rank's part.
   Weights part(const ParallelPlan& plan, const LoadOptions& options) const {
     Weights weights = make_weights(plan.local, c10::kFloat, c10::Device(c10::kCPU));
     llm::load(weights, plan.local, StoredWeights(folder_.path()), &plan);
@@ -264,8 +265,9 @@ class QuantizedParts : public Quantize {
   ModelConfig config_ = small();
 };
 
-// Fails if a rank quantizes its rows and inputs to different integers than a single rank does.
-TEST_F(QuantizedParts, AreThoseOfTheWhole) {
+// Fails if a rank's quantized values differ from those that a single rank computes for the same
+// rows and inputs.
+TEST_F(QuantizedParts, EqualPartsOfTheWhole) {
   for (const int bits : {8, 4}) {
     const LoadOptions options{.bits = bits, .group_size = 32, .cache = false};
     const Model model = Model::load(folder_.path(), options);
@@ -305,10 +307,10 @@ TEST_F(QuantizedParts, AreThoseOfTheWhole) {
   }
 }
 
-// Fails if a part that begins within a group uses a group that does not fit it, or one that was not
-// requested, or differs from the plan.
+// Fails if a rank's part uses a group size that does not fit it or was not requested, or that
+// differs from the plan.
 TEST_F(QuantizedParts, GroupsFitThePart) {
-  // The ranks get 1, 1 and 2 heads: a group of 128 fits no rank's inputs.
+  // The ranks get 1, 1 and 2 heads, so a group size of 128 fits no rank's inputs.
   const std::vector<std::int64_t> narrower = {32, 32, 64}, none = {0, 0, 0};
   for (const std::int64_t group : {0, 128}) {
     const LoadOptions options{.bits = 4, .group_size = group};
@@ -330,7 +332,7 @@ TEST_F(QuantizedParts, GroupsFitThePart) {
       if (group == 0) {
         EXPECT_EQ(layer.output.size(1) * 2 / layer.output_scales.scales.size(1), narrower[place]);
       }
-      // Two groups of 128 are divided among three ranks as 128, 64, 64.
+      // Two groups of 128 are divided among three ranks as 128, 64 and 64.
       const std::int64_t inner = mine.local.intermediate_size;
       EXPECT_EQ(inner, rank == 0 ? 128 : 64);
       const auto wanted = find("model.layers.0.mlp.down_proj.weight");
@@ -341,8 +343,8 @@ TEST_F(QuantizedParts, GroupsFitThePart) {
   }
 }
 
-// Fails if a rank reads another rank's or another plan's integers from the cache.
-TEST_F(QuantizedParts, EachRankKeepsItsOwn) {
+// Fails if a rank reads the cached integers of another rank or another plan.
+TEST_F(QuantizedParts, CacheIsPerRankAndPlan) {
   const LoadOptions options{.bits = 8};
   const ParallelPlan first = plan(0, options), second = plan(1, options);
   Weights made = part(first, options);
@@ -359,8 +361,8 @@ TEST_F(QuantizedParts, EachRankKeepsItsOwn) {
   EXPECT_FALSE(QuantizedFile(folder_.path(), options).load(read));
 }
 
-// Fails if an unsupported request is not rejected.
-TEST_F(Quantize, Refusals) {
+// Fails if an unsupported option or operation is not rejected.
+TEST_F(Quantize, Errors) {
   EXPECT_ERROR(load(5), invalid_argument,
                "unsupported number of bits for weights; got 5, want 4 or 8");
   EXPECT_ERROR(load(4, 48), invalid_argument, "a multiple of 32");

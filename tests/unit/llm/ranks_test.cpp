@@ -13,9 +13,9 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if a sequence is trained twice or not at all, shares are uneven, or weights do not turn the
-// mean over ranks into the mean over the batch.
-TEST(Ranks, SharesOfABatch) {
+// Fails if a sequence is trained twice or not at all, or ranks get uneven parts. The weighted mean
+// over ranks must equal the mean over the batch.
+TEST(Ranks, PartsOfABatch) {
   for (const int size : {1, 2, 3, 7})
     for (std::int64_t batch = size; batch < 30; ++batch) {
       std::int64_t next = 0;
@@ -37,8 +37,8 @@ TEST(Ranks, SharesOfABatch) {
   EXPECT_ERROR(share_of_batch(2, 0, 3), invalid_argument, "batch-size");
 }
 
-// Fails if a program without a launcher, or a job with one rank, creates a group.
-TEST(Ranks, OneRankIsAlone) {
+// Fails if a program without a launcher, or a job with one rank, creates a process group.
+TEST(Ranks, OneRankNeedsNoGroup) {
   for (const char* size : {static_cast<const char*>(nullptr), "1"}) {
     const test::ScopedEnv world("WORLD_SIZE", size);
     Ranks ranks;
@@ -55,9 +55,9 @@ TEST(Ranks, OneRankIsAlone) {
   }
 }
 
-// Fails if weights that differ in the last bit on one rank count as equal, equal ones as different,
-// or ranks disagree.
-TEST(Ranks, CompareTheirWeights) {
+// Fails if ranks do not detect that one rank's weights differ in a single bit, or report a
+// difference between equal weights.
+TEST(Ranks, DetectDifferentWeights) {
   for (const int status : test::in_processes(3, [](int rank) {
          set_accelerator("cpu");
          Ranks ranks;

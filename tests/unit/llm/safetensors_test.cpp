@@ -45,7 +45,7 @@ TEST(Safetensors, RoundTrip) {
   EXPECT_ERROR(file.tensor("other"), not_found, "other");
 }
 
-// Fails if a header of odd length causes misaligned (and thus undefined) reads.
+// Fails if a header of odd length causes misaligned reads, which are undefined behavior.
 TEST(Safetensors, UnpaddedHeader) {
   const TemporaryFolder folder;
   for (int spaces = 0; spaces < 4; ++spaces) {
@@ -57,7 +57,7 @@ TEST(Safetensors, UnpaddedHeader) {
   }
 }
 
-// Fails if a length, offset or shape from the file is trusted without a check.
+// Fails if a length, offset or shape in the file is used without validation.
 TEST(Safetensors, DamagedFiles) {
   const TemporaryFolder folder;
   const auto expect_corrupt = [&](const std::string& content, const char* text) {

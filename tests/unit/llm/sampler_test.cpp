@@ -13,37 +13,37 @@ namespace {
 
 const std::vector<float> kLogits = {std::log(0.1F), std::log(0.4F), std::log(0.2F), std::log(0.3F)};
 
-std::map<std::int64_t, double> shares(const SamplingOptions& options,
-                                      std::vector<std::int64_t> history = {}) {
+std::map<std::int64_t, double> frequencies(const SamplingOptions& options,
+                                           std::vector<std::int64_t> history = {}) {
   Sampler sampler(options);
   std::map<std::int64_t, double> count;
   for (int i = 0; i < 4000; ++i) count[sampler.choose(kLogits, history)] += 1.0 / 4000;
   return count;
 }
 
-// Fails if tokens are not drawn by their probability (three standard deviations of 4000 draws are
-// 0.024).
+// Fails if tokens are not drawn according to their probabilities. Three standard deviations of 4000
+// draws are 0.024.
 TEST(Sampler, FollowsTheDistribution) {
-  auto share = shares({});
+  auto share = frequencies({});
   EXPECT_NEAR(share[0], 0.1, 0.03);
   EXPECT_NEAR(share[1], 0.4, 0.03);
   EXPECT_NEAR(share[2], 0.2, 0.03);
-  EXPECT_NEAR(shares({.temperature = 0.5})[1], 0.16 / 0.30, 0.03);
+  EXPECT_NEAR(frequencies({.temperature = 0.5})[1], 0.16 / 0.30, 0.03);
 }
 
-// Fails if one of the filters keeps too many or too few tokens.
-TEST(Sampler, Cuts) {
-  EXPECT_EQ(shares({.top_k = 2}).size(), 2U);
-  EXPECT_EQ(shares({.top_k = 99}).size(), 4U);
-  EXPECT_EQ(shares({.top_p = 0.6}).size(), 2U);   // 0.4 + 0.3
-  EXPECT_EQ(shares({.top_p = 0.01}).size(), 1U);  // always at least one
-  EXPECT_EQ(shares({.min_p = 0.6}).size(), 2U);   // at least 0.24
-  EXPECT_EQ(shares({.temperature = 0}).begin()->first, 1);
+// Fails if a filter keeps too many or too few tokens.
+TEST(Sampler, Filters) {
+  EXPECT_EQ(frequencies({.top_k = 2}).size(), 2U);
+  EXPECT_EQ(frequencies({.top_k = 99}).size(), 4U);
+  EXPECT_EQ(frequencies({.top_p = 0.6}).size(), 2U);   // 0.4 + 0.3
+  EXPECT_EQ(frequencies({.top_p = 0.01}).size(), 1U);  // always at least one
+  EXPECT_EQ(frequencies({.min_p = 0.6}).size(), 2U);   // probability of at least 0.24
+  EXPECT_EQ(frequencies({.temperature = 0}).begin()->first, 1);
 }
 
-// Fails if the fast search for the greatest logit misses one at an edge, returns the last of equal
-// ones, or mishandles NaN.
-TEST(Sampler, GreatestOfMany) {
+// Fails if the vectorized search for the largest logit misses one at an edge, does not return the
+// first of equal logits, or mishandles NaN.
+TEST(Sampler, LargestOfMany) {
   for (const std::size_t size : {1, 15, 16, 17, 50, 1000}) {
     for (std::size_t at = 0; at < size; at += 1 + size / 20) {
       std::vector<float> logits(size, -3.0F);
@@ -56,13 +56,14 @@ TEST(Sampler, GreatestOfMany) {
   }
 }
 
-// Fails if a penalty favors the tokens that it should discourage: logits here are negative.
+// Fails if the penalty makes repeated tokens more likely. Division by the penalty would do so for
+// negative logits like these.
 TEST(Sampler, RepetitionPenalty) {
-  EXPECT_LT(shares({.repetition_penalty = 2}, {1})[1], 0.3);
-  EXPECT_EQ(shares({.temperature = 0, .repetition_penalty = 2}, {1, 1, 1}).begin()->first, 3);
+  EXPECT_LT(frequencies({.repetition_penalty = 2}, {1})[1], 0.3);
+  EXPECT_EQ(frequencies({.temperature = 0, .repetition_penalty = 2}, {1, 1, 1}).begin()->first, 3);
 }
 
-// Fails if anything but the seed affects the draws.
+// Fails if the same seed gives different draws, or different seeds give the same draws.
 TEST(Sampler, Seed) {
   const auto draw = [](std::uint64_t seed) {
     Sampler sampler({.seed = seed});
@@ -74,7 +75,7 @@ TEST(Sampler, Seed) {
   EXPECT_NE(draw(1), draw(2));
 }
 
-// Fails if invalid options or NaN logits give a token.
+// Fails if invalid options are accepted, or a token is chosen from NaN logits.
 TEST(Sampler, Errors) {
   EXPECT_ERROR(Sampler({.temperature = -1}), invalid_argument, "temperature");
   EXPECT_ERROR(Sampler({.top_k = -1}), invalid_argument, "top-k");

@@ -12,8 +12,8 @@ SamplingOptions read(const TemporaryFolder& folder, const std::string& text) {
   return sampling_defaults(folder.path());
 }
 
-// Fails if a value of the file is not used, or a missing one differs from transformers.
-TEST(SamplingDefaults, AsTransformersReadsThem) {
+// Fails if a value in the file is ignored, or a default differs from transformers.
+TEST(SamplingDefaults, MatchTransformers) {
   const TemporaryFolder folder;
   EXPECT_EQ(sampling_defaults(folder.path()).temperature, 1.0);
   EXPECT_EQ(sampling_defaults(folder.path()).top_k, 0);
@@ -32,18 +32,18 @@ TEST(SamplingDefaults, AsTransformersReadsThem) {
   EXPECT_EQ(few.repetition_penalty, 1.0);
 }
 
-// Fails if a checkpoint without do_sample is sampled, or loses its repetition penalty, which
-// applies to greedy decoding too.
-TEST(SamplingDefaults, WithoutDoSampleTheLikeliest) {
+// Fails if a file without do_sample enables sampling, or its repetition penalty is ignored. The
+// penalty also applies to greedy decoding.
+TEST(SamplingDefaults, GreedyWithoutDoSample) {
   const TemporaryFolder folder;
   const auto options = read(folder, R"({"temperature":0.6,"repetition_penalty":1.3})");
   EXPECT_EQ(options.temperature, 0.0);
   EXPECT_EQ(options.repetition_penalty, 1.3);
 }
 
-// Fails if settings that older checkpoints store in config.json are ignored, or used in addition to
-// generation_config.json. Also fails if a config.json without any of them means greedy decoding.
-TEST(SamplingDefaults, OlderFolders) {
+// Fails if settings in config.json, where older checkpoints store them, are ignored, or are merged
+// with generation_config.json. A config.json without such settings must not select greedy decoding.
+TEST(SamplingDefaults, OlderCheckpoints) {
   const TemporaryFolder folder;
   folder.write("config.json", R"({"model_type":"gpt2","eos_token_id":3})");
   EXPECT_EQ(sampling_defaults(folder.path()).temperature, 1.0);
@@ -59,8 +59,8 @@ TEST(SamplingDefaults, OlderFolders) {
   EXPECT_EQ(own.top_p, 1.0);
 }
 
-// Fails if an invalid value is used, or the message does not name the file.
-TEST(SamplingDefaults, WrongValues) {
+// Fails if an invalid value is accepted, or the error does not name the file or the key.
+TEST(SamplingDefaults, InvalidValues) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, R"({"do_sample":1})"), corrupt, "do_sample");
   EXPECT_ERROR(read(folder, R"({"top_k":-1})"), corrupt, "top_k");
@@ -68,9 +68,8 @@ TEST(SamplingDefaults, WrongValues) {
   EXPECT_ERROR(read(folder, R"({"repetition_penalty":0})"), corrupt, "repetition-penalty");
 }
 
-// Fails if an unsupported decoding method is ignored silently, or one without effect causes a
-// warning.
-TEST(SamplingDefaults, WhatIsNotThereIsNamed) {
+// Fails if an unsupported option is ignored silently, or one without effect causes a warning.
+TEST(SamplingDefaults, UnsupportedOptionsAreReported) {
   const TemporaryFolder folder;
   testing::internal::CaptureStderr();
   read(folder,

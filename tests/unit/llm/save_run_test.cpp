@@ -1,4 +1,4 @@
-// Saving checkpoints when the disk fills up or the process is killed.
+// Saving checkpoints when the disk is full or the process is killed.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -15,17 +15,18 @@
 #include "unit/support/expect_error.h"
 
 namespace {
-std::atomic<int> flushes_until_full{-1};  // negative: never
+std::atomic<int> flushes_until_full{-1};  // the disk never fills up if negative
 std::atomic<int> renames_until_killed{-1};
 }  // namespace
 
-// Overrides libc's rename(), so that the process can be killed between two renames.
+// Replaces libc's rename(), so that the process can be killed between two renames.
 extern "C" int rename(const char* from, const char* to) noexcept {
   if (renames_until_killed >= 0 && renames_until_killed-- == 0) ::_exit(9);
   return static_cast<int>(::syscall(SYS_rename, from, to));
 }
 
-// Overrides libc's fsync(): a disk with delayed allocation reports that it is full only here.
+// Replaces libc's fsync(). A file system with delayed allocation may report only here that the disk
+// is full.
 extern "C" int fsync(int descriptor) {
   if (flushes_until_full >= 0 && flushes_until_full-- == 0) {
     errno = ENOSPC;
@@ -57,9 +58,9 @@ std::string all_files(const std::filesystem::path& folder) {
   return all;
 }
 
-// Fails if a file of the new checkpoint is renamed before all others are on disk: a mixture of two
+// Fails if a file of the new checkpoint is renamed before all files are on disk. A mixture of two
 // checkpoints cannot be resumed.
-TEST(SaveRun, ADiskThatIsFullAtTheLastFileLeavesTheOldCheckpoint) {
+TEST(SaveRun, FullDiskKeepsTheOldCheckpoint) {
   const TemporaryFolder folder;
   folder.write("text", std::string(1000, 'x'));
   Trainer(tiny(folder, 1)).run();
@@ -75,9 +76,9 @@ TEST(SaveRun, ADiskThatIsFullAtTheLastFileLeavesTheOldCheckpoint) {
   EXPECT_EQ(std::distance(begin(files), end(files)), 6);
 }
 
-// Fails if a resumed run lacks weights, moments, random numbers or the schedule of the original
-// run.
-TEST(SaveRun, AResumedRunIsTheSameRun) {
+// Fails if a resumed run does not continue with the weights, moments, random numbers and schedule
+// of the original run.
+TEST(SaveRun, ResumedRunEqualsAnUninterruptedRun) {
   const TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 100; ++i) text += "line " + std::to_string(i * i) + "\n";
@@ -100,25 +101,25 @@ TEST(SaveRun, AResumedRunIsTheSameRun) {
   EXPECT_EQ(saved(), files);
 }
 
-// Fails if a folder without a run is an error about one of its files.
+// Fails if the error about a folder without a run does not say that there is nothing to resume.
 TEST(SaveRun, NothingToResume) {
   const TemporaryFolder folder;
   folder.write("text", "a text to train on");
   TrainOptions options = tiny(folder, 8);
   options.resume = true;
-  EXPECT_ERROR(Trainer(options).run(), not_found, "there is no run to resume in the folder");
+  EXPECT_ERROR(Trainer(options).run(), not_found, "no run to resume in the folder");
 }
 
-// Fails if a process killed between the renames leaves a mixture that cannot be resumed, or
-// temporary files that are never removed.
-TEST(SaveRun, AKillBetweenRenamesLeavesOneCheckpoint) {
+// Fails if a process killed between renames leaves a mixture of two checkpoints, or temporary files
+// that are never removed.
+TEST(SaveRun, KillBetweenRenamesLeavesOneCheckpoint) {
   const TemporaryFolder folder;
   folder.write("text", std::string(1000, 'x'));
   for (const int renames : {0, 1, 4, 6}) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      at::set_num_threads(1);  // the threads of other tests do not exist in this child
+      at::set_num_threads(1);  // threads that other tests started do not exist in this child
       Trainer(tiny(folder, 1)).run();
       renames_until_killed = renames;
       Trainer(tiny(folder, 2)).run();
@@ -130,7 +131,8 @@ TEST(SaveRun, AKillBetweenRenamesLeavesOneCheckpoint) {
   }
   TrainOptions options = tiny(folder, 4);
   options.resume = true;
-  // The last child was killed after the note was written, so its two steps count.
+  // The last child was killed after it had written the note that lists the renames, so its two
+  // steps count.
   EXPECT_EQ(Trainer(options).info().first_step, 2);
   Trainer(options).run();
   const auto files = std::filesystem::directory_iterator(folder.path() / "out");

@@ -12,7 +12,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if a passage has a wrong location, text is lost, or hidden or binary files are read.
+// Fails if a passage has the wrong file or line, text is lost, or hidden or binary files are read.
 TEST(Search, Passages) {
   const TemporaryFolder folder;
   folder.write("b.txt", "\n\none\r\ntwo\n \t\nthree");
@@ -37,8 +37,8 @@ TEST(Search, Passages) {
   EXPECT_ERROR(read_passages(folder.path(), 0), invalid_argument, "max_bytes");
 }
 
-// Fails if the length of a vector matters, the order is wrong, NaN ranks first, or a wrong shape is
-// accepted.
+// Fails if rows are not ranked by cosine similarity, or NaN ranks first. Also fails if a wrong
+// shape is accepted.
 TEST(Search, Nearest) {
   const at::Tensor rows =
       at::tensor({0.0F, 1.0F, 100.0F, 100.0F, 0.0F, 0.0F, 1.0F, 0.0F, 2.0F, 0.0F}).view({5, 2});

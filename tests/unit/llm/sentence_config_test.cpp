@@ -13,8 +13,8 @@ constexpr const char* kModules =
     R"([{"idx":0,"path":"","type":"sentence_transformers.models.Transformer"},
     {"idx":1,"path":"1_Pooling","type":"sentence_transformers.models.Pooling"}])";
 
-// Fails if a folder without sentence-transformers' files is not read as sentence-transformers reads
-// it.
+// Fails if a folder without the files of sentence-transformers is read differently than by
+// sentence-transformers.
 TEST(SentenceConfig, PlainFolder) {
   const TemporaryFolder folder;
   const SentenceConfig config = read_sentence_config(folder.path());
@@ -23,7 +23,7 @@ TEST(SentenceConfig, PlainFolder) {
   EXPECT_EQ(config.encoder, folder.path());
 }
 
-// Fails if the encoder's folder, or an old or new notation of a pooling, is not understood.
+// Fails if the encoder's folder, or the pooling in the old or new notation, is not read correctly.
 TEST(SentenceConfig, Modules) {
   const TemporaryFolder folder;
   folder.write(
@@ -56,8 +56,8 @@ TEST(SentenceConfig, Modules) {
   EXPECT_ERROR(pooling("["), corrupt, "1_Pooling/config.json");
 }
 
-// Fails if an unsupported module is ignored silently, or a path leaves the folder.
-TEST(SentenceConfig, WrongModules) {
+// Fails if an unsupported module is ignored silently, or a path may lead outside the folder.
+TEST(SentenceConfig, InvalidModules) {
   const TemporaryFolder folder;
   folder.write("1_Pooling/config.json", R"({"pooling_mode":"max"})");
   const auto read = [&](const char* text) {
@@ -81,8 +81,8 @@ TEST(SentenceConfig, WrongModules) {
   EXPECT_ERROR(read_sentence_config(folder.path()), not_found, "1_Pooling/config.json");
 }
 
-// Fails if a default prompt is lost, or a prompt's tokens are pooled although the file excludes
-// them.
+// Fails if a default prompt is ignored, or is accepted although the file excludes it from pooling,
+// which is unsupported.
 TEST(SentenceConfig, Prompt) {
   const TemporaryFolder folder;
   folder.write("modules.json", kModules);
@@ -98,7 +98,8 @@ TEST(SentenceConfig, Prompt) {
   EXPECT_ERROR(read_sentence_config(folder.path()), corrupt, "\"query\"");
 }
 
-// Fails if another model's config.json is accepted, or a key's default differs from transformers.
+// Fails if the config.json of another model is accepted, or the default of a key differs from
+// transformers.
 TEST(BertConfig, Keys) {
   const TemporaryFolder folder;
   const auto read = [&](const char* text) {

@@ -17,8 +17,8 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if the ranks' parts of a fused matrix do not add up to the whole.
-TEST(Shards, PartsPutTogetherAreTheWhole) {
+// Fails if the ranks' parts of a fused matrix do not make up the full matrix.
+TEST(Shards, PartsMakeUpTheWhole) {
   ModelConfig config;
   config.num_heads = 6;
   config.num_kv_heads = 3;
@@ -35,7 +35,7 @@ TEST(Shards, PartsPutTogetherAreTheWhole) {
     query.push_back(heads[0]);
     for (auto* const list : {&key, &value}) {
       const at::Tensor& own = heads[list == &key ? 1 : 2];
-      // The second of three key heads is on both ranks.
+      // Both ranks have the second of the three key heads.
       if (rank == 1) {
         EXPECT_TRUE(own.narrow(0, 0, 2).equal(list->back().narrow(0, 2, 2)));
       }
@@ -45,7 +45,7 @@ TEST(Shards, PartsPutTogetherAreTheWhole) {
   EXPECT_TRUE(at::cat({at::cat(query), at::cat(key), at::cat(value)}).equal(whole));
 }
 
-// Crashes if loading a rank's part reads rows, columns or tokens that only other ranks have.
+// Crashes if loading a rank's part reads rows, columns or tokens that belong only to other ranks.
 TEST(Shards, OtherRanksPartsAreNotRead) {
   ModelConfig config = small_config();
   config.vocab_size = 512;

@@ -1,11 +1,11 @@
-// Models of a few thousand weights.
+// Configurations of models with a few thousand weights.
 #pragma once
 
 #include "anyaccel/llm/config.h"
 
 namespace anyaccel::llm {
 
-/// With weights this large, the two largest logits are seldom nearly equal.
+/// The weights are so large that the two largest logits are seldom nearly equal.
 inline ModelConfig small_config() {
   ModelConfig config;
   config.vocab_size = 20;

@@ -10,12 +10,12 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Exits with 0 if the flag is set, for use in a child.
+/// Exits with 0 if the flag is set. Runs in a child process.
 void end_with_flag(const StopSignal& stop) { ::_exit(*stop.flag() ? 0 : 1); }
 
-// Fails if a second copy of a signal, sent to the group and then forwarded by a launcher, kills a
-// process that is shutting down gracefully.
-TEST(StopSignal, TakesASignalThatComesTwoWaysAsOne) {
+// Fails if a duplicate signal kills a process that is shutting down gracefully. A signal may be
+// sent to the process group and also be forwarded by a launcher.
+TEST(StopSignal, DuplicateSignalCountsOnce) {
   const auto twice = [] {
     const StopSignal stop;
     for (const int signal : {SIGINT, SIGINT, SIGTERM, SIGTERM}) ::raise(signal);
@@ -25,7 +25,7 @@ TEST(StopSignal, TakesASignalThatComesTwoWaysAsOne) {
 }
 
 // Fails if a program that never checks the flag cannot be interrupted.
-TEST(StopSignal, EndsTheProcessWhenItComesAgain) {
+TEST(StopSignal, SecondSignalEndsTheProcess) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto again = [signal] {
       const StopSignal stop;
@@ -38,7 +38,7 @@ TEST(StopSignal, EndsTheProcessWhenItComesAgain) {
   }
 }
 
-// Fails if a process that is blocked and does not check the flag outlives the patience.
+// Fails if a blocked process, which cannot check the flag, keeps running after the time limit.
 TEST(StopSignal, EndsABlockedProcess) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto blocked = [signal] {
@@ -56,8 +56,8 @@ TEST(StopSignal, EndsABlockedProcess) {
   }
 }
 
-// Fails if the patience ends a process that handled the signal in time.
-TEST(StopSignal, PatienceEndsWithTheObject) {
+// Fails if the time limit ends a process that handled the signal in time.
+TEST(StopSignal, TimeLimitEndsWithTheObject) {
   const auto in_time = [] {
     {
       StopSignal stop(StopSignal::Watch::all, StopSignal::Patience(50));
@@ -74,8 +74,8 @@ TEST(StopSignal, PatienceEndsWithTheObject) {
   EXPECT_EXIT(in_time(), testing::ExitedWithCode(0), "");
 }
 
-// Fails if interrupting a second answer in a chat ends the chat.
-TEST(StopSignal, BeginsAnew) {
+// Fails if interrupting the second answer in a chat ends the chat.
+TEST(StopSignal, CanBeReset) {
   const auto renewed = [] {
     StopSignal stop;
     ::raise(SIGINT);
@@ -90,8 +90,9 @@ TEST(StopSignal, BeginsAnew) {
   EXPECT_EXIT(renewed(), testing::ExitedWithCode(0), "");
 }
 
-// Fails if a signal that nohup ignores is handled, or SIGTERM is handled without being requested.
-TEST(StopSignal, LeavesWhatIsNotItsOwn) {
+// Fails if a signal that is already ignored, as under nohup, is handled. Also fails if SIGTERM is
+// handled without being requested.
+TEST(StopSignal, IgnoresOtherSignals) {
   const auto ignored = [] {
     ::signal(SIGINT, SIG_IGN);
     const StopSignal stop;

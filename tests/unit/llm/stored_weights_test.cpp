@@ -37,7 +37,7 @@ at::Tensor words(std::int64_t rows, std::int64_t columns) {
                      at::TensorOptions().dtype(c10::kInt));
 }
 
-/// Adds a stored matrix of random integers as `name` with each of the format's suffixes.
+/// Adds a matrix of random integers as `name` plus the suffixes of the format.
 void add_matrix(NamedTensors& out, Kind kind, const std::string& name, std::int64_t outputs,
                 std::int64_t inputs, std::int64_t group) {
   const auto ints = at::TensorOptions().dtype(c10::kInt);
@@ -95,7 +95,8 @@ void write(const TemporaryFolder& folder, Kind kind, const NamedTensors& tensors
   file.commit();
 }
 
-/// A file's tensors in the process's own mapping of the file, which must be unique.
+/// Tensors that view the file's existing mapping in this process. The file must be mapped exactly
+/// once.
 std::map<std::string, at::Tensor> mapped_tensors(const std::filesystem::path& path) {
   const std::map<std::string, TensorEntry> entries = SafetensorsFile(path).entries();
   std::uintptr_t base = 0;
@@ -116,7 +117,7 @@ std::map<std::string, at::Tensor> mapped_tensors(const std::filesystem::path& pa
   return out;
 }
 
-/// A folder with one matrix. With rows8, a group spans all inputs.
+/// A folder with one matrix. With rows8, a group contains all inputs.
 class StoredParts : public testing::TestWithParam<Kind> {
  protected:
   void make(std::int64_t outputs, std::int64_t inputs) {
@@ -138,9 +139,9 @@ class StoredParts : public testing::TestWithParam<Kind> {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Fails if a rank's rows or inputs, or their scales or zeros, come from a different place, or
-// become floats unnecessarily.
-TEST_P(StoredParts, AreThoseOfTheWhole) {
+// Fails if a rank's rows or inputs, or their scales or zero points, are read from the wrong place.
+// Also fails if integers are converted to floats unnecessarily.
+TEST_P(StoredParts, EqualPartsOfTheWhole) {
   make(2048, 4096);
   const StoredWeights stored(folder_.path());
   const at::Tensor whole = stored.floats("m.weight", {outputs_, inputs_});
@@ -149,13 +150,13 @@ TEST_P(StoredParts, AreThoseOfTheWhole) {
   const int bits = GetParam() == Kind::gptq8 || GetParam() == Kind::rows8 ? 8 : 4;
   struct Case {
     TensorPlan part;
-    std::int64_t group;  // 0: there are no integers
+    std::int64_t group;  // 0 if the part cannot stay integer
   };
   for (const auto& [wanted, group] :
        {Case{part(0, {}), group_}, Case{part(0, {{0, 1024}}), group_},
         Case{part(0, {{1019, 3}}), group_}, Case{part(0, {{8, 100}, {1200, 7}, {2047, 1}}), group_},
         Case{part(1, {{1024, 2048}}), one ? 2048 : 128},
-        // A part that begins or ends within a group: the groups are divided.
+        // A part may begin or end within a group. The groups are then divided into smaller ones.
         Case{part(1, {{1024 + 32, 64}}), 64}, Case{part(1, {{64, 512}}), one ? 512 : 64},
         Case{part(1, {{96, 4000}}), one ? 4000 : 32}, Case{part(1, {{16, 512}}), one ? 512 : 0},
         Case{part(1, {{1, 1000}}), 0}}) {
@@ -179,11 +180,11 @@ TEST_P(StoredParts, AreThoseOfTheWhole) {
   }
 }
 
-// Crashes if a rank reads integers, scales or zeros that only other ranks have.
-TEST_P(StoredParts, OthersAreNotRead) {
+// Crashes if a rank reads integers, scales or zero points that belong only to other ranks.
+TEST_P(StoredParts, OtherRanksPartsAreNotRead) {
   for (const std::size_t dim : {0, 1}) {
     make(dim == 0 ? 16384 : 1024,
-         dim == 0 ? 1024 : 16384);  // a row of the file spans more than a page
+         dim == 0 ? 1024 : 16384);  // a row of the file is longer than a page
     const Slice own{4096, 2048};
     const at::Tensor want = StoredWeights(folder_.path())
                                 .floats("m.weight", {outputs_, inputs_})
@@ -218,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StoredParts,
                                          Kind::rows8),
                          name_of);
 
-/// A model of integers with some float matrices.
+/// A model with integer weights in which some matrices are float.
 class StoredModel : public testing::Test {
  protected:
   StoredModel() {
@@ -229,8 +230,8 @@ class StoredModel : public testing::Test {
     config_.head_dim = 32;
     NamedTensors tensors;
     for (const auto& [name, shape] : tensor_shapes(config_)) {
-      // In the second layer, a part of a fused matrix is float. In the third layer, one has other
-      // groups.
+      // In the second layer, one part of a fused matrix is float. In the third layer, one has a
+      // different group size.
       const bool floats = shape.size() == 1 || name.find("embed") != std::string::npos ||
                           name == "model.layers.1.self_attn.k_proj.weight";
       const std::int64_t group = name == "model.layers.2.mlp.up_proj.weight" ? 64 : 32;
@@ -248,9 +249,9 @@ class StoredModel : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Fails if a rank's fused matrices contain different rows than the plan says, combine integers
-// without a common format, or differ from what the plan reports.
-TEST_F(StoredModel, RanksHaveIntegers) {
+// Fails if a rank's fused matrices do not contain the planned rows, or combine integers with
+// different formats. Also fails if the formats differ from those that the plan reports.
+TEST_F(StoredModel, RanksKeepIntegers) {
   const StoredWeights stored(folder_.path());
   const auto shapes = tensor_shapes(config_);
   const std::int64_t group = inner_group(config_, shapes, stored, {});
@@ -283,8 +284,8 @@ TEST_F(StoredModel, RanksHaveIntegers) {
   }
 }
 
-// Fails if a head tied to the embedding takes its integers, and the embedding is not filled.
-TEST_F(StoredModel, TiedEmbeddingsOfIntegersAreRead) {
+// Fails if the integers of a tied embedding are given to the head while the embedding stays empty.
+TEST_F(StoredModel, TiedIntegerEmbeddingIsRead) {
   config_.tie_word_embeddings = true;
   NamedTensors tensors;
   for (const auto& [name, shape] : tensor_shapes(config_)) {

@@ -1,4 +1,4 @@
-// A folder for one test, removed at its end.
+// A temporary folder for a test. The destructor removes it.
 #pragma once
 
 #include <unistd.h>

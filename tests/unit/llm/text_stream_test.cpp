@@ -5,7 +5,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if a character is passed on in pieces, or held back although it is complete.
+// Fails if a character is emitted in pieces, or a complete character is held back.
 TEST(TextStream, WholeCharacters) {
   std::vector<std::string> pieces;
   TextStream stream({}, [&](std::string_view piece) { pieces.emplace_back(piece); });
@@ -43,8 +43,8 @@ TEST(TextStream, StopAcrossPieces) {
   EXPECT_EQ(stream.text(), out);
 }
 
-// Fails if text that only resembled a stop text is lost at the end.
-TEST(TextStream, FinishGivesWhatWasHeld) {
+// Fails if text that could have been the beginning of a stop text is lost at the end.
+TEST(TextStream, FinishEmitsHeldText) {
   std::string out;
   TextStream stream({"END"}, [&](std::string_view piece) { out += piece; });
   stream.push("xEN");

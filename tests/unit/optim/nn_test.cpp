@@ -1,4 +1,4 @@
-// Layers as torch::nn::Module.
+// Tests layers as torch::nn::Module.
 #include "anyaccel/nn.h"
 
 #include <ATen/ops/allclose.h>
@@ -24,9 +24,9 @@ struct Net : torch::nn::Module {
   TransformerLayer layer = register_module("layer", TransformerLayer(small));
 };
 
-// Fails if the module and the layer do not share parameters. Training, moving and loading would
-// then have no effect.
-TEST(TransformerLayerModule, ParametersAreTheLayers) {
+// Fails if the module does not share its parameters with the layer. Training, moving and loading
+// the module would then have no effect.
+TEST(TransformerLayerModule, SharesParametersWithTheLayer) {
   Net net;
   EXPECT_EQ(net.parameters().size(), 12U);
   EXPECT_TRUE(net.named_parameters().contains("layer.attn_qkvw"));
@@ -41,8 +41,8 @@ TEST(TransformerLayerModule, ParametersAreTheLayers) {
   EXPECT_EQ(net.layer->forward(x.to(at::kDouble)).scalar_type(), at::kDouble);
 }
 
-// Fails if train() and eval() of the parent module do not switch dropout.
-TEST(TransformerLayerModule, TrainingModeIsTheModules) {
+// Fails if train() and eval() of the parent module do not switch dropout on and off.
+TEST(TransformerLayerModule, FollowsTheTrainingModeOfItsParent) {
   Net net;
   const at::Tensor x = at::randn({2, 5, 32});
   net.eval();
@@ -75,8 +75,8 @@ TEST(TransformerLayerModule, CloneSaveLoad) {
 }
 
 // Fails if the module's arguments do not reach the attention, or a parent cannot register, clone or
-// move it.
-TEST(SparseSelfAttentionModule, IsTheOps) {
+// move the module.
+TEST(SparseSelfAttentionModule, MatchesTheOp) {
   struct Block : torch::nn::Module {
     SparseSelfAttention attention = register_module(
         "attention", SparseSelfAttention(std::make_shared<ops::LocalSlidingWindowSparsityConfig>(2),

@@ -1,4 +1,4 @@
-// Optimizers as torch::optim::Optimizer, mostly compared with LibTorch's own optimizers.
+// Tests optimizers as torch::optim::Optimizer, mostly against LibTorch's own optimizers.
 #include "anyaccel/optim.h"
 
 #include <ATen/ops/allclose.h>
@@ -32,7 +32,7 @@ void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) 
 }
 
 // Fails if options are passed to the op in the wrong order, or a step is counted twice.
-TEST(Optimizers, AdamIsLibTorchs) {
+TEST(Optimizers, AdamMatchesLibTorch) {
   const Params ours = make_params(), fused = make_params(), theirs = make_params();
   CPUAdam cpu(ours, AdamOptions(1e-2).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.05));
   FusedAdam on_device(fused, AdamOptions(1e-2).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.05));
@@ -45,7 +45,7 @@ TEST(Optimizers, AdamIsLibTorchs) {
   expect_close(fused, theirs);
 }
 
-// Fails if L2 decay is confused with decoupled weight decay.
+// Fails if L2 decay is treated as decoupled weight decay.
 TEST(Optimizers, AdamWithL2Decay) {
   const Params ours = make_params(), theirs = make_params();
   CPUAdam cpu(ours, AdamOptions(1e-2).weight_decay(0.1).adamw_mode(false));
@@ -55,7 +55,7 @@ TEST(Optimizers, AdamWithL2Decay) {
   expect_close(ours, theirs);
 }
 
-TEST(Optimizers, AdagradIsLibTorchs) {
+TEST(Optimizers, AdagradMatchesLibTorch) {
   const Params ours = make_params(), theirs = make_params();
   CPUAdagrad cpu(ours, AdagradOptions(0.05).weight_decay(0.01));
   torch::optim::Adagrad reference(theirs, torch::optim::AdagradOptions(0.05).weight_decay(0.01));
@@ -65,7 +65,7 @@ TEST(Optimizers, AdagradIsLibTorchs) {
 }
 
 // Fails if CPULion and FusedLion differ, or the first step is not -lr * sign(gradient) plus weight
-// decay. LibTorch has no Lion.
+// decay. LibTorch has no Lion to compare with.
 TEST(Optimizers, Lion) {
   const Params ours = make_params(), fused = make_params(), begin = make_params();
   CPULion cpu(ours, LionOptions(1e-2).weight_decay(0.1));
@@ -79,8 +79,8 @@ TEST(Optimizers, Lion) {
   expect_close(fused, ours);
 }
 
-// Fails if the trust ratio is not clamped. With a trust ratio of 1 and without weight decay, LAMB
-// is Adam.
+// Fails if the trust ratio is not clamped. LAMB equals Adam if the trust ratio is 1 and there is no
+// weight decay.
 TEST(Optimizers, LambWithTrustRatioOne) {
   const Params ours = make_params(), theirs = make_params();
   FusedLamb lamb(ours, LambOptions(1e-2).max_coeff(1).min_coeff(1));
@@ -90,8 +90,8 @@ TEST(Optimizers, LambWithTrustRatioOne) {
   expect_close(ours, theirs);
 }
 
-// Fails if a group loses its own options, which LibTorch merges only for its own optimizers, or a
-// scheduler does not change them.
+// Fails if a group loses its own options, or a scheduler does not change them. LibTorch merges
+// options only for its own optimizers.
 TEST(Optimizers, GroupsAndSchedulers) {
   const Params ours = make_params(), theirs = make_params();
   ParamGroups groups, their_groups;

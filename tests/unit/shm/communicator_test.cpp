@@ -1,4 +1,4 @@
-// Collectives over shared memory, between threads and between processes.
+// Shared-memory collectives between threads and between processes.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -12,10 +12,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Calls each kind of collective with sizes around the chunk size. Every rank knows the numbers of
-/// all ranks.
+/// Calls every kind of collective with random sizes around the chunk size. Each rank can compute
+/// the data of all ranks.
 void work(Communicator& group, unsigned seed, int calls) {
-  std::mt19937 random(seed);  // the same on every rank
+  std::mt19937 random(seed);  // same on every rank
   const int size = group.size();
   for (int call = 0; call < calls; ++call) {
     const std::size_t count = random() % 4 == 0 ? random() % 8000 : random() % 300;
@@ -60,9 +60,9 @@ Options options(int rank, int size, milliseconds timeout = milliseconds(20000)) 
   return {.rank = rank, .size = size, .timeout = timeout, .chunk_bytes = 4096};
 }
 
-// Fails if a slot is written while another rank reads it. The thread sanitizer detects it here,
-// wrong numbers elsewhere.
-TEST(ShmComm, ThreadsGetTheRightNumbers) {
+// Fails if a slot is written while another rank reads it. The thread sanitizer detects this as a
+// race; otherwise, the results are wrong.
+TEST(ShmComm, ThreadsGetCorrectResults) {
   for (const int size : {1, 2, 3}) {
     const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, size))));
     prepare(memory->data(), options(0, size), random_token());
@@ -90,20 +90,20 @@ void run_processes(int size) {
 }
 
 // Fails if another process cannot open the memory, or waiting ranks are not woken.
-TEST(ShmComm, ProcessesGetTheRightNumbers) {
+TEST(ShmComm, ProcessesGetCorrectResults) {
   run_processes(2);
-  run_processes(4);  // more ranks than many machines have CPUs, so they sleep
+  run_processes(4);  // more ranks than some machines have CPUs, so that waiting ranks sleep
 }
 
-// Fails if the comparison of round numbers ignores that they wrap at 2^32.
-TEST(ShmComm, RoundsWrap) {
+// Fails if the comparison of round numbers does not handle wraparound at 2^32.
+TEST(ShmComm, RoundNumbersWrap) {
   EXPECT_TRUE(after(1, 0xffffffffU));
   EXPECT_FALSE(after(0xffffffffU, 1));
   EXPECT_FALSE(after(5, 5));
 }
 
-// Fails if a sum and a minimum of the same size count as the same operation.
-TEST(ShmComm, DifferentCallsAreTold) {
+// Fails if ranks that call different reductions on the same number of elements do not get an error.
+TEST(ShmComm, DifferentCallsAreErrors) {
   Meeting meeting(2);
   for (const auto child : start_ranks(2, [&](int rank) {
          auto group = connect(options(rank, 2), meeting.exchange(rank)).communicator;
@@ -115,11 +115,11 @@ TEST(ShmComm, DifferentCallsAreTold) {
     EXPECT_EQ(end_of(child), code_of(ErrorCode::invalid_argument));
 }
 
-/// Returns each rank's error message after `call(group, rank)`, or "" if it succeeds.
-std::vector<std::string> words_of(int size, const std::function<void(Communicator&, int)>& call) {
+/// Returns each rank's error message from `call(group, rank)`, or "" if it succeeded.
+std::vector<std::string> errors_of(int size, const std::function<void(Communicator&, int)>& call) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, size))));
   prepare(memory->data(), options(0, size), random_token());
-  std::vector<std::string> words(static_cast<std::size_t>(size));
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
   std::vector<std::unique_ptr<Communicator>> groups;
   for (int rank = 0; rank < size; ++rank)
     groups.push_back(std::make_unique<Communicator>(memory, options(rank, size)));
@@ -130,25 +130,25 @@ std::vector<std::string> words_of(int size, const std::function<void(Communicato
       try {
         call(*groups[place], rank);
       } catch (const Error& error) {
-        words[place] = error.code() == ErrorCode::invalid_argument ? error.what() : "another code";
+        errors[place] = error.code() == ErrorCode::invalid_argument ? error.what() : "another code";
       }
     });
   for (auto& thread : threads) thread.join();
-  return words;
+  return errors;
 }
 
-// Fails if a waiting rank does not call its idle function, calls it afterwards, or gets wrong
-// numbers.
-TEST(ShmComm, WhileOthersAreWaitedFor) {
+// Fails if a rank does not call its idle function while it waits, or calls it after it is removed.
+TEST(ShmComm, CallsTheIdleFunctionWhileWaiting) {
   std::atomic<int> calls{0};
-  const auto words = words_of(2, [&](Communicator& group, int rank) {
+  const auto errors = errors_of(2, [&](Communicator& group, int rank) {
     float value = 1;
     if (rank == 0) {
       group.set_idle({[](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &calls});
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
       group.set_idle({});
     } else {
-      while (calls == 0) std::this_thread::yield();  // only one call: a rank that waits long sleeps
+      // Wait for one call only, because a rank that waits for a long time goes to sleep.
+      while (calls == 0) std::this_thread::yield();
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
     }
     const int before = calls;
@@ -156,40 +156,40 @@ TEST(ShmComm, WhileOthersAreWaitedFor) {
     EXPECT_EQ(value, 16);
     EXPECT_EQ(calls, before);
   });
-  EXPECT_EQ(words, std::vector<std::string>(2));
+  EXPECT_EQ(errors, std::vector<std::string>(2));
 }
 
-// Fails if ranks that name different sources for a broadcast succeed.
-TEST(ShmComm, BroadcastsFromDifferentSourcesAreToldOnEveryRank) {
+// Fails if a broadcast succeeds although ranks name different sources.
+TEST(ShmComm, DifferentBroadcastSourcesAreErrors) {
   for (const int size : {2, 3}) {
-    const auto words = words_of(size, [](Communicator& group, int rank) {
+    const auto errors = errors_of(size, [](Communicator& group, int rank) {
       char data[8] = {};
       group.broadcast(data, sizeof(data), rank == 0 ? 0 : 1);
     });
-    for (const auto& text : words) {
+    for (const auto& text : errors) {
       EXPECT_NE(text.find("broadcast of 8 bytes from rank 0"), std::string::npos) << text;
       EXPECT_NE(text.find("broadcast of 8 bytes from rank 1"), std::string::npos) << text;
     }
   }
 }
 
-// Fails if the message says only that the calls differ: it must name each part of both.
-TEST(ShmComm, TheErrorNamesBothCalls) {
-  const auto words = words_of(2, [](Communicator& group, int rank) {
+// Fails if the error about different calls does not describe both of them completely.
+TEST(ShmComm, ErrorNamesBothCalls) {
+  const auto errors = errors_of(2, [](Communicator& group, int rank) {
     float data[8] = {};
     if (rank == 0)
       group.all_reduce(data, data, 8, Kind::bf16, Reduce::max);
     else
       group.all_gather(data, std::vector<char>(8).data(), 4);
   });
-  for (const auto& text : words) {
+  for (const auto& text : errors) {
     EXPECT_NE(text.find("all_reduce of 16 bytes as bfloat16 by max"), std::string::npos) << text;
     EXPECT_NE(text.find("all_gather of 4 bytes"), std::string::npos) << text;
   }
 }
 
-// Fails if an average of integers is truncated silently.
-TEST(ShmComm, AveragesOfIntegersAreRefused) {
+// Fails if an average of integers is truncated instead of rejected.
+TEST(ShmComm, AveragesOfIntegersAreRejected) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
   Communicator group(memory, options(0, 1));
   int data[2] = {1, 2};
@@ -198,10 +198,10 @@ TEST(ShmComm, AveragesOfIntegersAreRefused) {
   EXPECT_EQ(code_of([&] { group.broadcast(data, 8, 1); }), code_of(ErrorCode::invalid_argument));
 }
 
-/// Each rank reduces until an error occurs, while `harm` ends or stops rank `victim`. Returns the
+/// Every rank reduces until an error occurs, while `harm` kills or stops rank `victim`. Returns the
 /// statuses of the other ranks.
-std::vector<int> ends(int size, int victim, milliseconds timeout,
-                      const std::function<void(pid_t)>& harm) {
+std::vector<int> statuses_of_others(int size, int victim, milliseconds timeout,
+                                    const std::function<void(pid_t)>& harm) {
   Meeting meeting(size);
   const auto children = start_ranks(size, [&](int rank) {
     auto group = connect(options(rank, size, timeout), meeting.exchange(rank)).communicator;
@@ -224,44 +224,44 @@ std::vector<int> ends(int size, int victim, milliseconds timeout,
   return statuses;
 }
 
-// Fails if ranks wait for a dead one until the timeout, or forever.
-TEST(ShmComm, ADeadPeerIsAnErrorOnAllOthersLongBeforeTheTimeout) {
+// Fails if ranks wait for a dead peer until the timeout.
+TEST(ShmComm, DeadPeerIsAnErrorBeforeTheTimeout) {
   const auto start = std::chrono::steady_clock::now();
-  const auto statuses =
-      ends(3, 1, std::chrono::minutes(10), [](pid_t child) { ::kill(child, SIGKILL); });
+  const auto statuses = statuses_of_others(3, 1, std::chrono::minutes(10),
+                                           [](pid_t child) { ::kill(child, SIGKILL); });
   for (const int status : statuses) EXPECT_EQ(status, code_of(ErrorCode::unavailable));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
-// Fails if a live peer that does not respond is waited for forever.
-TEST(ShmComm, AStuckPeerIsATimeoutOnAllOthers) {
+// Fails if ranks wait forever for a live peer that does not respond.
+TEST(ShmComm, StuckPeerIsATimeout) {
   for (const int status :
-       ends(3, 0, milliseconds(500), [](pid_t child) { ::kill(child, SIGSTOP); }))
+       statuses_of_others(3, 0, milliseconds(500), [](pid_t child) { ::kill(child, SIGSTOP); }))
     EXPECT_EQ(status, code_of(ErrorCode::timeout));
 }
 
 // Fails if a rank that leaves its group normally does not wake the others.
-TEST(ShmComm, APeerThatLeftIsAnError) {
+TEST(ShmComm, PeerThatLeftIsAnError) {
   Meeting meeting(2);
   const auto children = start_ranks(2, [&](int rank) {
     auto group = connect(options(rank, 2), meeting.exchange(rank)).communicator;
     group->barrier();
     if (rank == 1) return 0;
     const auto first = code_of([&] { group->barrier(); });
-    // The group is unusable from then on, and says so immediately.
+    // The group stays unusable, and later calls fail immediately.
     return code_of([&] { group->barrier(); }) == first ? first : 1;
   });
   EXPECT_EQ(end_of(children[0]), code_of(ErrorCode::unavailable));
   EXPECT_EQ(end_of(children[1]), 0);
 }
 
-// Fails if a rank that did its part and exited before the others checked counts as dead.
-TEST(ShmComm, APeerThatEndedAfterItsPartIsNotDead) {
+// Fails if a rank that exited after it had contributed to an operation counts as dead.
+TEST(ShmComm, PeerThatExitsAfterContributingIsNotDead) {
   Meeting meeting(2);
   const auto children = start_ranks(2, [&](int rank) {
     auto mine = options(rank, 2);
     auto& counter = meeting.counter();
-    // Rank 0 checks for dead peers after it last saw no post; in between, rank 1 posts and exits.
+    // Rank 1 contributes to the barrier and exits just before rank 0 checks for dead peers.
     if (rank == 0)
       mine.before_look = [&] {
         counter.store(1);
@@ -271,7 +271,7 @@ TEST(ShmComm, APeerThatEndedAfterItsPartIsNotDead) {
     if (rank == 1)
       while (counter.load() == 0) std::this_thread::sleep_for(milliseconds(1));
     const auto code = code_of([&] { group->barrier(); });
-    if (rank == 1) ::_exit(code);  // without leaving the group, as a program that exits
+    if (rank == 1) ::_exit(code);  // without leaving the group, like a program that exits
     return code;
   });
   EXPECT_EQ(end_of(children[1]), 0);
@@ -279,7 +279,7 @@ TEST(ShmComm, APeerThatEndedAfterItsPartIsNotDead) {
 }
 
 // Fails if a forked child can act as its parent's rank.
-TEST(ShmComm, AForkedChildIsRefused) {
+TEST(ShmComm, ForkedChildIsRejected) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
   Communicator group(memory, options(0, 1));
   const auto child = start_ranks(1, [&](int) { return code_of([&] { group.barrier(); }); });

@@ -1,4 +1,4 @@
-// Shared memory: access rights, cleanup, and ranks that cannot share memory.
+// Shared memory: permissions, cleanup, and ranks that cannot share memory.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -30,9 +30,8 @@ class Folder {
   fs::path path_;
 };
 
-// Fails if other users can read the shared memory, a name is predictable, or the file outlives its
-// use.
-TEST(ShmMemory, FilesAreForThisUserAloneAndVanish) {
+// Fails if other users can access the shared memory, or its file is not removed.
+TEST(ShmMemory, FilesArePrivateAndTemporary) {
   const Folder folder;
   std::string path;
   {
@@ -46,13 +45,13 @@ TEST(ShmMemory, FilesAreForThisUserAloneAndVanish) {
     made.remove_name();
     EXPECT_FALSE(fs::exists(path));
     static_cast<char*>(made.data())[6] = 'y';
-    EXPECT_EQ(static_cast<char*>(second.data())[6], 'y');  // the memory outlives its name
+    EXPECT_EQ(static_cast<char*>(second.data())[6], 'y');  // the memory outlives its file name
   }
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Fails if a rank trusts a file that another user could have created.
-TEST(ShmMemory, WhatIsNotOursIsRefused) {
+// Fails if a rank opens a file that another user could have created.
+TEST(ShmMemory, UntrustedFilesAreRejected) {
   const Folder folder;
   const auto made = Memory::file(folder.path(), 4096);
   EXPECT_EQ(code_of([&] { Memory::open(made.path(), 8192); }), code_of(ErrorCode::unavailable));
@@ -66,12 +65,12 @@ TEST(ShmMemory, WhatIsNotOursIsRefused) {
   EXPECT_FALSE(has_token(made.data(), std::string(32, 'b')));
 }
 
-// Fails if a lack of memory causes SIGBUS during an operation.
-TEST(ShmMemory, AMountThatIsTooSmallIsToldBeforeTheFirstWrite) {
+// Fails if a lack of memory is detected only by a SIGBUS during an operation.
+TEST(ShmMemory, SmallMountIsReportedBeforeTheFirstWrite) {
   const Folder folder;
   try {
     Memory::file(folder.path(), std::size_t{1} << 50);
-    FAIL() << "a petabyte";
+    FAIL() << "a petabyte was allocated";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unavailable);
     EXPECT_NE(std::string(error.what()).find("--shm-size"), std::string::npos) << error.what();
@@ -79,8 +78,8 @@ TEST(ShmMemory, AMountThatIsTooSmallIsToldBeforeTheFirstWrite) {
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Fails if files of killed processes accumulate, or one in use is removed.
-TEST(ShmMemory, LeftoversGoAndFilesInUseStay) {
+// Fails if files of killed processes accumulate, or a file in use is removed.
+TEST(ShmMemory, OnlyUnusedFilesAreRemoved) {
   const Folder folder;
   Meeting meeting(2);
   auto& ready = meeting.counter();
@@ -105,9 +104,8 @@ TEST(ShmMemory, LeftoversGoAndFilesInUseStay) {
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Fails if a file that a rank has created but not yet shared counts as a leftover, however late the
-// others arrive.
-TEST(ShmMemory, AFileIsInUseFromItsFirstMoment) {
+// Fails if a file that a rank has created but not yet shared is removed as a leftover.
+TEST(ShmMemory, NewFileIsInUse) {
   const Folder folder;
   const auto made = Memory::file(folder.path(), 4096);
   const timespec old[2] = {{1, 0}, {1, 0}};
@@ -116,9 +114,9 @@ TEST(ShmMemory, AFileIsInUseFromItsFirstMoment) {
   EXPECT_TRUE(fs::exists(made.path()));
 }
 
-// Fails if a rank loses its place because another part of its process opened and closed the same
-// file.
-TEST(ShmMemory, APlaceSurvivesOtherDescriptorsOfTheFile) {
+// Fails if a rank loses its lock on a file when its process opens and closes the same file
+// elsewhere.
+TEST(ShmMemory, LockSurvivesOtherDescriptorsOfTheFile) {
   const Folder folder;
   const auto made = Memory::file(folder.path(), 4096);
   made.hold(3);
@@ -131,8 +129,9 @@ TEST(ShmMemory, APlaceSurvivesOtherDescriptorsOfTheFile) {
   EXPECT_EQ(end_of(child[0]), 1);
 }
 
-// Fails if a forked child keeps the place of its dead parent, so that the others wait for it.
-TEST(ShmMemory, AForkedChildDoesNotHoldItsParentsPlace) {
+// Fails if a forked child keeps the lock of its dead parent, so that other ranks wait for the
+// parent.
+TEST(ShmMemory, ForkedChildDoesNotHoldItsParentsLock) {
   const auto seen = Memory::anonymous(4096);
   Meeting meeting(1);
   const auto parent = start_ranks(1, [&](int) {
@@ -152,8 +151,9 @@ TEST(ShmMemory, AForkedChildDoesNotHoldItsParentsPlace) {
   ::kill(meeting.counter().load(), SIGKILL);
 }
 
-// Fails if pages that another machine may also cache count as shared memory.
-TEST(ShmMemory, FoldersOfANetworkAreRefused) {
+// Fails if files on a network file system, which other machines may cache, are accepted as shared
+// memory.
+TEST(ShmMemory, NetworkFoldersAreRejected) {
   for (const unsigned long type :
        {0x6969UL, 0xff534d42UL, 0xfe534d42UL, 0x517bUL, 0x01021997UL, 0x00c36400UL, 0x65735546UL,
         0x0bd00bd0UL, 0x47504653UL, 0x19830326UL, 0x7461636fUL, 0x5346414fUL, 0x1234UL})
@@ -164,7 +164,7 @@ TEST(ShmMemory, FoldersOfANetworkAreRefused) {
     EXPECT_TRUE(is_local(type)) << std::hex << type;
   for (const auto make : {&Memory::file, &Memory::in_folder}) try {
       make("/proc", 4096);
-      FAIL() << "/proc";
+      FAIL() << "/proc was accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
       EXPECT_NE(std::string(error.what()).find("ANYACCEL_SHM_DIR"), std::string::npos)
@@ -174,14 +174,14 @@ TEST(ShmMemory, FoldersOfANetworkAreRefused) {
 
 class ShmFolder : public ::testing::Test {
  protected:
-  /// Applies to all ranks, which are forked later.
+  /// Sets the folder for all ranks, which are forked later.
   static void choose(const std::string& folder) { ::setenv("ANYACCEL_SHM_DIR", folder.c_str(), 1); }
   void TearDown() override { ::unsetenv("ANYACCEL_SHM_DIR"); }
 };
 
-// Fails if only rank 0 gets the error about its network folder, or ranks continue without the
-// memory that was requested.
-TEST_F(ShmFolder, OfANetworkIsAnErrorOnEveryRank) {
+// Fails if only rank 0 gets the error about a network folder, or ranks continue without shared
+// memory.
+TEST_F(ShmFolder, NetworkFolderIsAnErrorOnEveryRank) {
   choose("/proc");
   Meeting meeting(2);
   for (const auto child : start_ranks(2, [&](int rank) {
@@ -190,8 +190,8 @@ TEST_F(ShmFolder, OfANetworkIsAnErrorOnEveryRank) {
     EXPECT_EQ(end_of(child), code_of(ErrorCode::invalid_argument));
 }
 
-// Fails if memory in a chosen folder has a file name although the ranks do not need one.
-TEST_F(ShmFolder, HasNoFileOfOurs) {
+// Fails if the memory in a chosen folder has a file name although the ranks do not need one.
+TEST_F(ShmFolder, HasNoNamedFile) {
   const Folder folder;
   choose(folder.path());
   Meeting meeting(2);
@@ -210,8 +210,8 @@ TEST_F(ShmFolder, HasNoFileOfOurs) {
     EXPECT_EQ(end_of(child), 0);
 }
 
-/// Simulates ranks in containers that share a folder but not their processes: paths below /proc
-/// lead nowhere.
+/// Simulates ranks in containers that share a folder but cannot see each other's processes, so that
+/// paths in /proc are invalid.
 Exchange without_proc(Exchange next) {
   return [next](const std::string& mine) {
     auto all = next(mine);
@@ -221,9 +221,9 @@ Exchange without_proc(Exchange next) {
   };
 }
 
-// Fails if a long path is truncated on its way to the other ranks, or the file name outlives the
-// exchange.
-TEST_F(ShmFolder, WithALongNameIsFoundByRanksThatCannotSeeEachOther) {
+// Fails if a long path is truncated when it is sent to other ranks, or the file is not removed
+// after the exchange.
+TEST_F(ShmFolder, LongPathWorksAcrossContainers) {
   const Folder folder;
   const auto deep = folder.path() + "/" + std::string(200, 'a') + "/" + std::string(200, 'b');
   fs::create_directories(deep);
@@ -240,8 +240,8 @@ TEST_F(ShmFolder, WithALongNameIsFoundByRanksThatCannotSeeEachOther) {
   EXPECT_TRUE(fs::is_empty(deep));
 }
 
-// Fails if the file name stays when the rank that created the file dies: the others must remove it.
-TEST_F(ShmFolder, TheMakersDeathLeavesNoName) {
+// Fails if the other ranks do not remove the file when the rank that created it dies.
+TEST_F(ShmFolder, FileOfADeadCreatorIsRemoved) {
   const Folder folder;
   choose(folder.path());
   Meeting meeting(2);
@@ -250,7 +250,7 @@ TEST_F(ShmFolder, TheMakersDeathLeavesNoName) {
     const auto next = without_proc(meeting.exchange(rank, 500));
     return code_of([&] {
       connect({.rank = rank, .size = 2}, [&](const std::string& mine) {
-        // The file is offered in the third exchange, after the two for memory without a name.
+        // The file is offered in the third exchange, after two exchanges for memory without a name.
         if (++calls == 4 && rank == 0) ::raise(SIGKILL);
         return next(mine);
       });
@@ -261,9 +261,9 @@ TEST_F(ShmFolder, TheMakersDeathLeavesNoName) {
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Fails if only some ranks get a group, or they do not get the reason. Rank 1 is shown memory that
-// it cannot open.
-TEST(ShmConnect, RanksThatShareNothingAllGetTheReason) {
+// Fails if only some ranks get a group, or ranks do not get the reason. Here, rank 1 gets the path
+// of memory that it cannot open.
+TEST(ShmConnect, AllRanksGetTheReasonForAFailure) {
   Meeting meeting(3);
   for (const auto child : start_ranks(3, [&](int rank) {
          const auto honest = meeting.exchange(rank);
@@ -271,7 +271,8 @@ TEST(ShmConnect, RanksThatShareNothingAllGetTheReason) {
              connect({.rank = rank, .size = 3, .timeout = std::chrono::seconds(20)},
                      [&](const std::string& mine) {
                        auto all = honest(mine);
-                       // As on another node, where that path does not exist or is something else.
+                       // On another node, this path might not exist, or might refer to something
+                       // else.
                        if (const auto at = all[0].find(" /"); rank == 1 && at != std::string::npos)
                          all[0].replace(at + 1, std::string::npos, "/no/such/memory");
                        return all;
@@ -282,7 +283,7 @@ TEST(ShmConnect, RanksThatShareNothingAllGetTheReason) {
     EXPECT_EQ(end_of(child), 0);
 }
 
-/// Connects two ranks and kills one at a random time. Returns whether the other one ended with an
+/// Connects two ranks and kills one at a random time. Returns whether the other one exited with an
 /// error.
 bool survives_kill(std::mt19937& random) {
   Meeting meeting(2);
@@ -304,7 +305,7 @@ bool survives_kill(std::mt19937& random) {
   return killed == -SIGKILL && end_of(children[1 - victim]) == 7;
 }
 
-std::size_t files_of_ours(const std::string& folder) {
+std::size_t count_shm_files(const std::string& folder) {
   std::size_t found = 0;
   for (const auto& entry : fs::directory_iterator(folder))
     found += entry.path().filename().string().rfind("anyaccel-shm-", 0) == 0;
@@ -313,16 +314,16 @@ std::size_t files_of_ours(const std::string& folder) {
 
 int kills() { return std::getenv("ANYACCEL_SLOW_TESTS") != nullptr ? 50 : 5; }
 
-// Fails if a killed rank leaves memory behind, or hangs the other one.
+// Fails if a killed rank leaves shared memory behind, or blocks the other rank.
 TEST(ShmConnect, NothingIsLeftAfterAKill) {
-  if (!fs::exists("/dev/shm")) GTEST_SKIP() << "no shared-memory mount here";
-  const auto before = files_of_ours("/dev/shm");
+  if (!fs::exists("/dev/shm")) GTEST_SKIP() << "/dev/shm does not exist";
+  const auto before = count_shm_files("/dev/shm");
   std::mt19937 random(std::random_device{}());
   for (int i = 0; i < kills(); ++i) EXPECT_TRUE(survives_kill(random));
-  EXPECT_LE(files_of_ours("/dev/shm"), before);
+  EXPECT_LE(count_shm_files("/dev/shm"), before);
 }
 
-// Fails if a killed rank leaves memory behind in a user's folder, or hangs the other one.
+// Fails if a killed rank leaves files behind in a chosen folder, or blocks the other rank.
 TEST_F(ShmFolder, NothingIsLeftThereAfterAKill) {
   const Folder folder;
   choose(folder.path());

@@ -1,4 +1,4 @@
-// Reductions: each instruction set compared with double precision, and with each other.
+// Reductions on each instruction set, compared with a wide reference and with each other.
 #include "comm/shm/reduce.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ void check(Kind kind) {
           const auto before = data;
           std::vector<const void*> sources;
           for (const auto& rank : data) sources.push_back(rank.data());
-          // In place in the last rank's numbers, as a group does it.
+          // The result overwrites the last rank's data, as in a group.
           set->reduce(kind, reduce, data.back().data(), sources.data(), ranks, count);
           for (std::size_t i = 0; i < count; ++i) {
             const T want = reference(reduce, before, i);
@@ -74,9 +74,8 @@ void check(Kind kind) {
         }
 }
 
-// Fails if a loop skips its last elements, wraps wrongly, or writes output before it has read all
-// inputs.
-TEST(ShmReduce, EveryKindAgreesWithTheReference) {
+// Fails if a loop skips its last elements, or writes output before it has read all inputs.
+TEST(ShmReduce, EveryTypeMatchesTheReference) {
   check<float>(Kind::f32);
   check<double>(Kind::f64);
   check<std::int8_t>(Kind::i8);
@@ -98,8 +97,9 @@ std::vector<std::uint16_t> reduced(const Kernels& set, Kind kind, Reduce reduce,
   return out;
 }
 
-// Fails if a 16-bit number is widened or rounded wrongly: subnormals, infinities, ties, NaN.
-TEST(ShmReduce, EveryHalfWidthNumberSurvives) {
+// Fails if adding -0 to any 16-bit value changes it, even if it is subnormal or infinite. NaNs must
+// stay NaNs.
+TEST(ShmReduce, EveryHalfPrecisionValueRoundTrips) {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
   const std::vector<std::uint16_t> minus_zero(all.size(), 0x8000);
@@ -116,13 +116,13 @@ TEST(ShmReduce, EveryHalfWidthNumberSurvives) {
     }
 }
 
-// Fails if instruction sets round differently: ranks on different CPUs would diverge.
-TEST(ShmReduce, AllSetsGiveTheSameBits) {
+// Fails if instruction sets round differently. Ranks on different CPUs would then diverge.
+TEST(ShmReduce, AllInstructionSetsAgreeBitwise) {
   std::mt19937 random(2);
   std::vector<std::vector<std::uint16_t>> ranks(3, std::vector<std::uint16_t>(20000));
   for (auto& rank : ranks)
     for (auto& value : rank)
-      value = static_cast<std::uint16_t>(random() & 0xbfff);  // no NaN: payloads may differ
+      value = static_cast<std::uint16_t>(random() & 0xbfff);  // no NaN, whose payload may differ
   for (const auto kind : {Kind::f16, Kind::bf16})
     for (const auto reduce :
          {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min, Reduce::max}) {
@@ -132,15 +132,15 @@ TEST(ShmReduce, AllSetsGiveTheSameBits) {
     }
 }
 
-// Fails if bfloat16 sums are rounded after each rank: 256 + 1 + 1 would stay 256.
-TEST(ShmReduce, HalfWidthSumsAreRoundedOnce) {
+// Fails if bfloat16 sums are rounded after each rank, so that 256 + 1 + 1 gives 256.
+TEST(ShmReduce, HalfPrecisionSumsAreRoundedOnce) {
   const std::vector<std::vector<std::uint16_t>> ranks{{0x4380}, {0x3f80}, {0x3f80}};  // 256, 1, 1
   for (const auto* set : sets())
     EXPECT_EQ(reduced(*set, Kind::bf16, Reduce::sum, ranks)[0], 0x4381) << set->name;
 }
 
-// Fails if a minimum loses a NaN that only one rank has.
-TEST(ShmReduce, NanWinsOnEveryRank) {
+// Fails if a reduction drops a NaN that only one rank has.
+TEST(ShmReduce, NanIsPropagated) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const auto* set : sets())
     for (const auto reduce : {Reduce::min, Reduce::max, Reduce::sum}) {
@@ -155,8 +155,8 @@ TEST(ShmReduce, NanWinsOnEveryRank) {
     }
 }
 
-// Fails if the sum of two bools is 2, which is not a bool.
-TEST(ShmReduce, TruthsStayTruths) {
+// Fails if the sum of two bools is 2 instead of true.
+TEST(ShmReduce, BoolsStayBools) {
   const std::uint8_t a[] = {0, 0, 1, 1};
   const std::uint8_t b[] = {0, 1, 0, 1};
   const void* sources[] = {a, b};

@@ -1,5 +1,5 @@
-// Ranks for tests of collectives: forked processes that exchange data in memory created before the
-// fork.
+// Ranks for tests of collectives: forked processes that exchange data in memory allocated before
+// the fork.
 #pragma once
 
 #include <sys/mman.h>
@@ -19,7 +19,7 @@
 
 namespace anyaccel::ops::shm {
 
-/// Exchanges texts between ranks that do not share anything else yet. Create it before fork().
+/// Exchanges texts between ranks that share nothing else yet. Create it before fork().
 class Meeting {
  public:
   explicit Meeting(int size) : size_(size) {
@@ -30,7 +30,7 @@ class Meeting {
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
 
-  /// Throws after `most` milliseconds, because a rank was killed.
+  /// Throws after `most` milliseconds, for example because a rank was killed.
   Exchange exchange(int rank, int most = 20000) {
     return [this, rank, most, step = 0](const std::string& mine) mutable {
       auto& row = table_->rows[step++];
@@ -88,7 +88,7 @@ inline int end_of(pid_t child) {
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// Returns 100 plus the code of the error that `body` throws, or 0.
+/// Returns 100 plus the code of the error that `body` throws, or 0 if it does not throw.
 inline int code_of(const std::function<void()>& body) {
   try {
     body();

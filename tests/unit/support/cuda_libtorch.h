@@ -1,4 +1,4 @@
-// In a CUDA build of LibTorch, its own devices occupy the device types that tests use.
+// A CUDA build of LibTorch registers device types that tests would otherwise replace.
 #pragma once
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -8,8 +8,8 @@
 
 namespace anyaccel::test {
 
-/// Returns whether torch's type `name` ("cuda", "hpu", "xpu", "mps", "mtia") is taken, or cannot
-/// coexist with CUDA's.
+/// Returns whether a CUDA build of LibTorch prevents tests from replacing the device type `name`.
+/// If a test uses autograd, this also applies to "hpu", "xpu", "mps" and "mtia".
 inline bool place_is_taken(const std::string& name, bool autograd = false) {
   const bool cuda = c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA);
   return cuda && (name == "cuda" || (autograd && (name == "hpu" || name == "xpu" || name == "mps" ||

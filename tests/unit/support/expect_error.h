@@ -1,5 +1,5 @@
-// EXPECT_ERROR(statement, code, "part of the message"): the statement throws an anyaccel::Error
-// with that code and text.
+// EXPECT_ERROR(statement, code, "part of the message"): expects the statement to throw an
+// anyaccel::Error with this code and text.
 #pragma once
 
 #include <gmock/gmock.h>

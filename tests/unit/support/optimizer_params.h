@@ -13,7 +13,7 @@ namespace anyaccel::tests {
 
 using Params = std::vector<at::Tensor>;
 
-/// Creates two parameters with the same values at each call.
+/// Creates two parameters. Every call returns the same values.
 inline Params make_params() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(3);

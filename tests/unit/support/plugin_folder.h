@@ -1,4 +1,4 @@
-// A folder of plugins as a plugin author's build creates it.
+// A folder of plugins, as a plugin author's build creates it.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,8 +12,8 @@
 
 namespace anyaccel::test {
 
-/// The text file that this AnyAccel's build would write. Lines in `changed` replace those with the
-/// same key.
+/// Returns the text file that a build against this AnyAccel would write. Lines in `changed` replace
+/// lines with the same key.
 inline std::string plugin_text(const std::string& name, const std::string& library,
                                const std::string& changed = {}) {
   const auto& own = own_identity();
@@ -33,8 +33,8 @@ inline std::string plugin_text(const std::string& name, const std::string& libra
 
 class PluginFolder : public llm::TemporaryFolder {
  public:
-  /// Writes NAME.plugin, and the library as a copy of `library`, readable by everyone and writable
-  /// only by this user.
+  /// Writes NAME.plugin and a copy of `library`. Both are readable by everyone and writable only by
+  /// this user.
   std::filesystem::path add(const std::string& name, const std::filesystem::path& library,
                             const std::string& changed = {}) const {
     const auto copy = path() / ("lib" + name + ".so");

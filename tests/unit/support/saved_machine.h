@@ -1,4 +1,4 @@
-// Base class for tests on saved machines, which need hwloc. Builds without hwloc skip them here.
+// Base class for tests with saved machines, which require hwloc. Builds without hwloc skip them.
 #pragma once
 
 #include <gtest/gtest.h>

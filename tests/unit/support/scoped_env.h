@@ -1,4 +1,4 @@
-// Sets a variable for a scope.
+// Sets an environment variable for a scope.
 #pragma once
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
-// A small synchronous device over host memory that replaces a torch device type, so that the
-// generic backend and each vendor backend really run in a test. It has streams, events, allocator
-// statistics, generators and (from LibTorch 2.12) graphs. Install it at the start of a test: torch
-// keeps hooks from their first use, and a process can have only one such device.
+// A small synchronous device in host memory that replaces a torch device type, so that tests run
+// the real generic and vendor backends. It has streams, events, allocator statistics, generators
+// and, from LibTorch 2.12, graphs. Install it at the start of a test, because torch caches hooks at
+// their first use. A process can have only one such device.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -38,14 +38,14 @@ namespace anyaccel::test {
 
 constexpr std::size_t kDeviceMemory = 64U << 20U;
 
-/// State that tests read and set. One per process.
+/// State that tests read and set. There is one per process.
 struct TestDevice {
   c10::DeviceType type = c10::DeviceType::PrivateUse1;
   int count = 2;
-  bool initialized = false;  ///< init() of the hooks ran
+  bool initialized = false;  ///< the hooks' init() was called
   int cache_emptied = 0;     ///< number of emptyCache() calls
   int graph_replays = 0;
-  bool macos14 = true;  ///< result of the MPS hooks
+  bool macos14 = true;  ///< returned by the MPS hooks
   bool graphs =
       true;  ///< register graphs with torch (from LibTorch 2.12); set it before installation
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
@@ -240,7 +240,7 @@ inline HostAllocator& host_allocator() {
   return *instance;
 }
 
-/// Base of all kinds of hooks.
+/// Base class of all hooks.
 template <typename Base>
 class Hooks : public Base {
  public:
@@ -328,8 +328,8 @@ inline void register_hooks(c10::DeviceType type) {
   }
 }
 
-/// Registers kernels to create, copy and fill tensors on the device. All other ops run on the CPU
-/// over the same memory.
+/// Registers kernels that create, copy and fill tensors on the device. All other ops run on the
+/// CPU, in the same memory.
 inline void register_kernels(c10::DeviceType type) {
   const auto key = c10::computeDispatchKey({}, {}, c10::Device(type));
   static torch::Library kernels(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
@@ -348,7 +348,7 @@ inline void register_kernels(c10::DeviceType type) {
 }  // namespace test_device
 
 /// Installs a test device as torch's type `name` ("hpu", "xpu", "cuda", "mps"), or as PrivateUse1
-/// under that name.
+/// under this name.
 inline TestDevice& install_test_device(const std::string& name, int count = 2) {
   static const std::map<std::string, c10::DeviceType> kTypes{{"cuda", c10::DeviceType::CUDA},
                                                              {"hpu", c10::DeviceType::HPU},

@@ -8,7 +8,7 @@
 namespace anyaccel::llm {
 namespace {
 
-/// Renders a template with variables; `messages` is always set.
+/// Renders a template with the given variables. `messages` is always set.
 std::string render(const std::string& text, const std::string& more = "") {
   const std::string messages =
       R"("messages":[{"role":"user","content":" Hi "},{"role":"assistant","content":"Yo"},{"role":"user","content":"Ü?"}])";
@@ -16,9 +16,9 @@ std::string render(const std::string& text, const std::string& more = "") {
       .apply_json("{" + messages + (more.empty() ? "" : ",") + more + "}");
 }
 
-// Fails if trim_blocks, lstrip_blocks or a minus sign in a tag strip different white space than in
+// Fails if trim_blocks, lstrip_blocks or a minus sign in a tag strip whitespace differently from
 // Jinja.
-TEST(Chat, WhiteSpace) {
+TEST(Chat, Whitespace) {
   EXPECT_EQ(render("a\n  {% if true %}\n b\n  {% endif %}  \nc\n"), "a\n b\n  \nc");
   EXPECT_EQ(render("a \n {%- if true -%} \n b {%+ endif +%}\nc"), "ab \nc");
   EXPECT_EQ(render("  {{ 1 }}\n{{- 2 -}} \n 3{# x #}\n\n{#- y -#} \n4"), "  1234");
@@ -26,7 +26,7 @@ TEST(Chat, WhiteSpace) {
   EXPECT_EQ(render("x {% set y = '}}%}' %}{{ y }} {{ {'a': {'b': 1}}['a']['b'] }}"), "x }}%} 1");
 }
 
-// Fails if a loop's variables, condition, else branch or scope differ from Jinja's.
+// Fails if loop variables, conditions, else branches or scopes differ from Jinja.
 TEST(Chat, Loops) {
   EXPECT_EQ(render("{% for m in messages %}{{ loop.index0 }}{{ loop.index }}{{ loop.first }}{{ "
                    "loop.last }}{{ loop.length }}"
@@ -56,7 +56,7 @@ TEST(Chat, Loops) {
             "a1b23a1b22a1b21");
 }
 
-// Fails if an operator's precedence or result differs from Python's.
+// Fails if an operator's precedence or result differs from Python.
 TEST(Chat, Expressions) {
   EXPECT_EQ(render("{{ 1 + 2 * 3 - 4 // -3 }} {{ -7 % 3 }} {{ -7 // 2 }} {{ 7 / 2 }} {{ 2 ** 10 }} "
                    "{{ 1e20 }} {{ 1.0 }}"),
@@ -80,7 +80,7 @@ TEST(Chat, Expressions) {
             "b");
 }
 
-// Fails if a filter, a test or a method differs from Python's or Jinja's.
+// Fails if a filter, test or method differs from Jinja or Python.
 TEST(Chat, Filters) {
   EXPECT_EQ(render("{{ ' a '|trim }}|{{ 'xax'|trim('x') }}|{{ 'aB'|upper }}{{ 'aB'|lower }}{{ 'ab "
                    "cd'|title }}{{ "
@@ -117,7 +117,7 @@ TEST(Chat, Filters) {
             "FalseTrueTrueTrueTrueTrueFalseTrueTrueTrueTrue");
 }
 
-// Fails if a macro sees other names, or a set block is printed.
+// Fails if a macro sees names outside its scope, or a set block is printed.
 TEST(Chat, MacrosAndBlocks) {
   EXPECT_EQ(render("{% macro f(a, b='x') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{% set c = 1 %}{{ "
                    "f(1) }}{{ f(b=2, a=3) }}"),
@@ -130,8 +130,8 @@ TEST(Chat, MacrosAndBlocks) {
             "< a1 >g<s>");
 }
 
-// Fails if an unsupported construct is ignored silently, or its line is not reported.
-TEST(Chat, OutsideTheSubset) {
+// Fails if an unsupported construct is ignored, or the error lacks its line.
+TEST(Chat, UnsupportedConstructs) {
   for (const auto& [text, named] : std::initializer_list<std::pair<const char*, const char*>>{
            {"a\n{% include 'x' %}", "line 2: the tag \"include\""},
            {"\n\n{{ 1|batch(2) }}", "line 3: the filter \"batch\""},
@@ -158,7 +158,7 @@ TEST(Chat, OutsideTheSubset) {
   EXPECT_ERROR(render("{{ messages[0]._x }}"), invalid_argument, "unsafe");
 }
 
-// Fails if a hostile template exhausts the stack or memory, or runs forever.
+// Fails if a malicious template can exhaust stack or memory, or run forever.
 TEST(Chat, Limits) {
   const auto many = [](const std::string& text, int times) {
     std::string out;
@@ -188,7 +188,7 @@ TEST(Chat, Limits) {
                unsupported, "exceeds the limit");
 }
 
-// Fails if the template or a token is looked up elsewhere than in transformers.
+// Fails if the template or a special token is not found where transformers looks for it.
 TEST(Chat, Folder) {
   const TemporaryFolder folder;
   const std::vector<Message> hello{{.role = "user", .content = "a\xff"}};

@@ -7,7 +7,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if untrusted input can exhaust the stack, or hide a second value after the first.
+// Fails if untrusted input can exhaust stack or memory, or malformed JSON is accepted.
 TEST(Json, Bounds) {
   EXPECT_ERROR(parse_json(std::string(100000, '['), "f"), corrupt, "f is nested too deep");
   EXPECT_ERROR(parse_json("[1,2]", "f", {.max_bytes = 4}), corrupt, "too large");
@@ -16,7 +16,7 @@ TEST(Json, Bounds) {
   EXPECT_EQ(parse_json(R"([{"a":1},{"a":2}])", "f").size(), 2U);
 }
 
-// Fails if a wrong type is converted, or null does not count as absent.
+// Fails if a value of the wrong type is converted, or null does not count as missing.
 TEST(Json, Types) {
   const Json json = parse_json(
       R"({"n":null,"i":3,"u":18446744073709551615,"d":1.5,"s":"x","b":true,"o":{}})", "f");

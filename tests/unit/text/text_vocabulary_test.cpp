@@ -42,7 +42,7 @@ std::vector<std::string> by_expression(const std::string& text) {
   return out;
 }
 
-/// Valid UTF-8 text with every kind of character that affects piece boundaries.
+/// Returns valid UTF-8 text with all kinds of characters that affect where pieces are split.
 std::string random_text(std::mt19937& random, std::size_t length) {
   const std::vector<std::string> symbols = {
       "a",  "Z",  "\u00e4", "\u4e2d", "\u00a0", "\u2028", "0",    "9",    " ",    " ", "\t", "\n",
@@ -57,9 +57,9 @@ const char* const kCode =
     "}\n\n"
     "\t// \u00dcber 12345 words\r\n#define AT_CHECK(x)  \\\n  check_it(x, __FILE__)\n";
 
-// Fails if the scanner and the expression in tokenizer.json split a text differently: generation
-// would then not use the tokens that the model was trained on.
-TEST(TextPieces, ScannerIsTheExpression) {
+// Fails if the scanner and the regular expression in tokenizer.json split a text differently.
+// Generation would then use other tokens than training.
+TEST(TextPieces, ScannerMatchesTheExpression) {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
     const std::string text = random_text(random, 1 + random() % 40);
@@ -71,22 +71,21 @@ TEST(TextPieces, ScannerIsTheExpression) {
                                       " f", "();"}));
 }
 
-// Fails if a pair other than the most frequent is merged, ties depend on the order of pieces, or a
-// merge leaves wrong counts.
+// Fails if a pair other than the most frequent one is merged, or ties depend on the order of the
+// pieces.
 TEST(LearnMerges, MostFrequentPairFirst) {
   const std::vector<PieceCount> pieces = {
       {"abab", 3}, {"abc", 2}, {"xy", 7}, {"pq", 7}, {"once", 1}};
   const Merges merges = learn_merges(pieces, 10, 257);
   const Merges expected = {{'a', 'b'}, {'p', 'q'}, {'x', 'y'}, {257, 257}, {257, 'c'}};
-  EXPECT_EQ(
-      merges,
-      expected);  // ab 8 times, then pq and xy 7 times, abab 3, abc 2; all other pairs occur once
+  // ab occurs 8 times, pq and xy 7 times, abab 3 times, abc twice, and all other pairs once.
+  EXPECT_EQ(merges, expected);
   EXPECT_EQ(learn_merges({pieces.rbegin(), pieces.rend()}, 10, 257), expected);
   EXPECT_EQ(learn_merges(pieces, 2, 257).size(), 2U);
 }
 
-// Fails if two merges produce the same text, because tokenizer.json could name only one of them.
-TEST(LearnMerges, NoTextTwice) {
+// Fails if two merges produce the same text. tokenizer.json can represent only one of them.
+TEST(LearnMerges, MergesProduceUniqueTexts) {
   std::vector<PieceCount> pieces;
   std::mt19937 random(2);
   for (int i = 0; i < 400; ++i) {
@@ -113,9 +112,8 @@ Stream code_stream() {
   return stream;
 }
 
-// Fails if training and tokenizer.json produce different ids for a text, or ids do not decode to
-// the text.
-TEST(TextVocabulary, IdsAreTheTokenizers) {
+// Fails if training and tokenizer.json produce different ids, or the ids do not decode to the text.
+TEST(TextVocabulary, IdsMatchTheTokenizer) {
   const TextVocabulary vocabulary = TextVocabulary::learn(code_stream(), 4096);
   const TemporaryFolder folder;
   folder.write("tokenizer.json", vocabulary.json());
@@ -136,8 +134,7 @@ TEST(TextVocabulary, IdsAreTheTokenizers) {
   EXPECT_LT(vocabulary.encode(stream_of(kCode)).size(), std::string(kCode).size() * 2 / 3);
 }
 
-// Fails if a short text gets tokens that hardly occur, or the byte vocabulary differs from that of
-// older runs.
+// Fails if a short text produces rarely used tokens, or the byte vocabulary has changed.
 TEST(TextVocabulary, ShortTextsStayBytes) {
   EXPECT_EQ(TextVocabulary::learn(stream_of(std::string(60'000, 'a')), 4096).size(),
             kByteVocabulary);
@@ -148,8 +145,8 @@ TEST(TextVocabulary, ShortTextsStayBytes) {
             kByteVocabulary + static_cast<std::int64_t>((code_stream().size() - 65536) / 1024));
 }
 
-// Fails if a resumed run has different ids, or accepts a file that would produce different ids.
-TEST(TextVocabulary, ReadsWhatWasWritten) {
+// Fails if a resumed run uses different ids, or accepts an incompatible file.
+TEST(TextVocabulary, RoundTripsThroughJson) {
   const TextVocabulary vocabulary = TextVocabulary::learn(code_stream(), 4096);
   const TextVocabulary again = TextVocabulary::read(vocabulary.json(), "again");
   EXPECT_EQ(again.json(), vocabulary.json());

@@ -13,8 +13,7 @@ namespace {
 using Ids = std::vector<std::int64_t>;
 using testing::HasSubstr;
 
-// Fails if a written tokenizer does not give byte ids when read back, or the special token counts
-// as text.
+// Fails if a saved byte tokenizer does not give the same ids after loading.
 TEST(Tokenizer, BytesRoundTrip) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", Tokenizer::bytes_json());
@@ -27,15 +26,16 @@ TEST(Tokenizer, BytesRoundTrip) {
     EXPECT_EQ(ids, Ids({104, 0xc3, 0xa9, 256, 120}));
     EXPECT_EQ(tokenizer.decode(ids), "h\xc3\xa9x");
     EXPECT_EQ(tokenizer.decode(ids, false), "h\xc3\xa9<|endoftext|>x");
-    // Invalid UTF-8 is replaced in both directions, as in Python and the `tokenizers` library.
+    // Invalid UTF-8 is replaced when encoding and decoding, as in Python and the `tokenizers`
+    // library.
     EXPECT_EQ(tokenizer.encode("a\xff\xe2\x82 b"),
               Ids({97, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 32, 98}));
     EXPECT_EQ(tokenizer.decode({0xc3, 97}),
               "\xef\xbf\xbd"
               "a");
     EXPECT_EQ(tokenizer.size(), 257);
-    // Ids that the tokenizer does not define decode to an empty string, as in transformers, because
-    // models may have rows for them.
+    // As in transformers, undefined ids decode to an empty string, because models may have rows for
+    // them.
     EXPECT_EQ(tokenizer.token_bytes(257), "");
     EXPECT_EQ(tokenizer.decode({9999, 104, 257, 4294967295, 105}), "hi");
     EXPECT_EQ(tokenizer.decode({9999, 104, 257, 105}, false), "hi");
@@ -52,7 +52,7 @@ std::string bpe(const std::string& merges, const std::string& level = R"("use_re
          merges + "}}";
 }
 
-// Fails if merges are not applied by rank, leftmost first.
+// Fails if merges are not applied in order of rank, leftmost first.
 TEST(Tokenizer, Merges) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", bpe(R"(["b c","a b","a bc","a a"])"));
@@ -64,11 +64,11 @@ TEST(Tokenizer, Merges) {
   folder.write("tokenizer.json", bpe(R"([["a","b"],["b","c"],["a","a"]])"));
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("abcaaa"), Ids({3, 2, 7, 0}));
   EXPECT_EQ(old_style.encode("adb"),
-            Ids({3}));  // as in the library, which drops unknown characters
+            Ids({3}));  // unknown characters are dropped, as in the `tokenizers` library
 }
 
-// Fails if an unknown step is ignored silently.
-TEST(Tokenizer, UnsupportedIsNamed) {
+// Fails if an unknown step is ignored instead of rejected.
+TEST(Tokenizer, UnsupportedStepsAreErrors) {
   const TemporaryFolder folder;
   const auto expect = [&](const std::string& json, const char* text) {
     folder.write("tokenizer.json", json);
@@ -90,8 +90,8 @@ TEST(Tokenizer, UnsupportedIsNamed) {
   EXPECT_ERROR(Tokenizer::load(folder.path()), corrupt, "a x");
 }
 
-// Fails if a malformed file is read past its end, or trusted.
-TEST(Tokenizer, CorruptIsNamed) {
+// Fails if a malformed file is accepted, or read past its end.
+TEST(Tokenizer, CorruptFilesAreErrors) {
   const TemporaryFolder folder;
   const auto expect = [&](const std::string& json, const char* text) {
     folder.write("tokenizer.json", json);
@@ -117,7 +117,7 @@ TEST(Tokenizer, CorruptIsNamed) {
       "missing \"x\"");
 }
 
-// Fails if an error about a file's text prints all of it, or its control characters.
+// Fails if an error prints long text from a file in full, or its control characters.
 TEST(Tokenizer, UntrustedTextIsQuoted) {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& json) -> std::string {
@@ -148,8 +148,8 @@ TEST(Tokenizer, UntrustedTextIsQuoted) {
               HasSubstr(R"("\x1b")"));
 }
 
-// Fails if a NUL character truncates the word in an id lookup.
-TEST(Tokenizer, WordsMayHoldZero) {
+// Fails if a NUL character truncates a word when its id is looked up.
+TEST(Tokenizer, WordsMayContainNul) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json",
                R"({"model":{"type":"WordLevel","vocab":{"a":0,"a\u0000b":1},"unk_token":"a"}})");
@@ -157,8 +157,8 @@ TEST(Tokenizer, WordsMayHoldZero) {
   EXPECT_EQ(tokenizer.encode(std::string_view("a\0b", 3)), Ids{1});
 }
 
-// Fails if the error about a backtracking expression lacks the file or the cause.
-TEST(Tokenizer, BacktrackingIsNamed) {
+// Fails if the error about excessive backtracking lacks the file or the cause.
+TEST(Tokenizer, BacktrackingIsAnError) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"},
     "pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?:a|aa)+[bc]"},"behavior":"Isolated"}})");
@@ -168,7 +168,7 @@ TEST(Tokenizer, BacktrackingIsNamed) {
   EXPECT_ERROR(tokenizer.encode(text), invalid_argument, "backtracks too much");
 }
 
-// Fails if a precompiled character map is misread. This one has one entry, which maps "A" to "a".
+// Fails if a precompiled character map is misread. This map has one entry, from "A" to "a".
 TEST(Tokenizer, Charsmap) {
   const TemporaryFolder folder;
   folder.write(
@@ -178,8 +178,9 @@ TEST(Tokenizer, Charsmap) {
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("AbaB"), Ids({0, 1, 0}));
 }
 
-// Fails if token_bytes(), which produces generated text, treats each token as the first of a text.
-TEST(Tokenizer, TokenBytesAreInsideAText) {
+// Fails if token_bytes(), which is used for generated text, treats each token as the start of a
+// text.
+TEST(Tokenizer, TokenBytesAreForTheMiddleOfAText) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"model":{"type":"BPE","byte_fallback":true,"merges":[],
     "vocab":{"\u2581a":0,"b":1,"<0xC3>":2,"<0xA9>":3}},"decoder":{"type":"Sequence","decoders":[
@@ -198,7 +199,7 @@ TEST(Tokenizer, TokenBytesAreInsideAText) {
   EXPECT_EQ(bert.token_bytes(0), " a");
 }
 
-// Fails if truncation drops special tokens, or changes a short text.
+// Fails if truncation drops special tokens, or changes a text that fits.
 TEST(Tokenizer, EncodeUpTo) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json",
@@ -234,10 +235,10 @@ std::string replacement(const std::string& from, const std::string& to) {
   return R"({"type":"Replace","pattern":{"String":")" + from + R"("},"content":")" + to + "\"}";
 }
 
-// Fails if the prefix mark ignores the library's alignment of a piece's first byte: a character may
-// leave a part behind (U+0E33 becomes U+0E4D and U+0E32) or nothing, and several pieces may come
-// from the first character.
-TEST(Tokenizer, FirstMarkGoesByAlignment) {
+// Fails if the prefix mark does not follow the `tokenizers` library's alignment of a piece's first
+// byte. Normalization may turn one character into several (U+0E33 becomes U+0E4D and U+0E32) or
+// remove it, and several pieces may come from the first character.
+TEST(Tokenizer, PrefixMarkFollowsTheAlignment) {
   const TemporaryFolder folder;
   const std::string metaspace =
       R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})";
@@ -264,9 +265,8 @@ TEST(Tokenizer, FirstMarkGoesByAlignment) {
   EXPECT_EQ(encode(replacement("y", ""), "ya"), Ids({4}));
 }
 
-// Fails if steps that multiply a text are executed, whichever step it is, or an ordinary text
-// exceeds the limit.
-TEST(Tokenizer, TextThatGrowsIsRefused) {
+// Fails if a tokenizer can expand a text without limit, or an ordinary expansion is rejected.
+TEST(Tokenizer, ExcessiveExpansionIsRejected) {
   const TemporaryFolder folder;
   const std::string words = R"({"?":0,"a":1})", twice = replacement("a", "aa");
   const auto refused = [&](const std::string& steps, const std::string& text) {
@@ -300,8 +300,7 @@ TEST(Tokenizer, TextThatGrowsIsRefused) {
       Ids({0}));
 }
 
-// Fails if a file can make encode() process a text any number of times, or add any number of
-// tokens.
+// Fails if the number of steps or special tokens in a file is not limited.
 TEST(Tokenizer, StepsAreLimited) {
   const TemporaryFolder folder;
   const std::string words = R"({"?":0,"a":1})", lower = R"({"type":"Lowercase"})";
@@ -331,8 +330,8 @@ TEST(Tokenizer, StepsAreLimited) {
   EXPECT_ERROR(framed(5), unsupported, "too many tokens");
 }
 
-// Fails if the search for added tokens is not linear in the text, because of their length, common
-// parts, or repeated scans of adjacent white space. The test's timeout detects this.
+// Fails if the search for added tokens takes more than linear time, for example because of long
+// tokens, common prefixes or adjacent whitespace. The test's timeout detects this.
 TEST(Tokenizer, ManyAddedTokens) {
   const TemporaryFolder folder;
   const auto with_tokens = [&](const auto& content, int count, const std::string& more) {
@@ -360,8 +359,8 @@ TEST(Tokenizer, ManyAddedTokens) {
             Ids({2, 1}));
 }
 
-// Fails if WordPiece does not prefer the longest word, accepts a word at a wrong position, or takes
-// quadratic time in the length of a piece. The test's timeout detects this.
+// Fails if WordPiece does not prefer the longest word, or takes quadratic time for a long piece.
+// The test's timeout detects slow searches.
 TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   const TemporaryFolder folder;
   const auto load = [&](const std::string& vocabulary) {
@@ -377,7 +376,7 @@ TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   EXPECT_EQ(small.encode("abab"), Ids({2, 4}));  // not a, ##bab: the longest word wins
   EXPECT_EQ(small.encode("abbabab"), Ids({7, 4, 4}));
   EXPECT_EQ(small.encode("aab"), Ids({1, 4}));
-  EXPECT_EQ(small.encode("b"), Ids({0}));         // only a continuation
+  EXPECT_EQ(small.encode("b"), Ids({0}));         // exists only as a continuation
   EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));  // one unknown part makes the whole word unknown
   const std::string a(200'000, 'a');
   const Tokenizer greedy =
@@ -386,8 +385,8 @@ TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   EXPECT_EQ(greedy.encode("a" + a + "b"), Ids({1, 3}));
 }
 
-// Fails if sorting consecutive marks takes quadratic time, or the order is wrong.
-TEST(Tokenizer, MarksInARow) {
+// Fails if sorting consecutive combining marks gives the wrong order or takes quadratic time.
+TEST(Tokenizer, ConsecutiveCombiningMarks) {
   const TemporaryFolder folder;
   std::string marks, low, high;
   for (int i = 0; i < 300'000; ++i) {
@@ -402,7 +401,7 @@ TEST(Tokenizer, MarksInARow) {
   }
 }
 
-// Fails if a long piece takes more than n log n time. The test's timeout detects this.
+// Fails if a long piece takes more than O(n log n) time. The test's timeout detects this.
 TEST(Tokenizer, LongPieces) {
   const TemporaryFolder folder;
   folder.write(
@@ -416,9 +415,9 @@ TEST(Tokenizer, LongPieces) {
   EXPECT_EQ(Tokenizer::load(folder.path()).encode(text).size(), 250'000U);
 }
 
-// Fails if scores are read with more precision than the `tokenizers` library uses. The library
-// chooses "a" and "b" here, whose exact sum is not greater than the score of "ab".
-TEST(Tokenizer, UnigramScoresAreThoseOfTheLibrary) {
+// Fails if scores are parsed more precisely than in the `tokenizers` library. The library chooses
+// "a" and "b" here, although the exact sum of their scores does not exceed the score of "ab".
+TEST(Tokenizer, UnigramScoresMatchTheLibrary) {
   const TemporaryFolder folder;
   for (const char* scores : {"-10.061084568662261 -11.9637369406482 -22.024821509310463",
                              "-8.254257034681185 -7.229255894975742 -15.483512929656927",

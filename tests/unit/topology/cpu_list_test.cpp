@@ -7,7 +7,7 @@
 namespace anyaccel::topology {
 namespace {
 
-// Fails if ranges, single numbers, order or repetition are misread.
+// Fails if ranges, single numbers, order or duplicates are misread.
 TEST(CpuList, Reads) {
   EXPECT_EQ(parse_cpu_list("0-3,8"), (CpuList{0, 1, 2, 3, 8}));
   EXPECT_EQ(parse_cpu_list("8,2-2,1,8\n"), (CpuList{1, 2, 8}));
@@ -15,7 +15,7 @@ TEST(CpuList, Reads) {
 }
 
 // Fails if malformed text is accepted, or a huge range exhausts memory.
-TEST(CpuList, RefusesNonsense) {
+TEST(CpuList, RejectsMalformedText) {
   for (const char* text : {"a", "1-", "-1", "3-1", "1,,2", "1,", "1 2", "0-4000000000", "0x3"})
     EXPECT_THROW(parse_cpu_list(text), Error) << text;
 }

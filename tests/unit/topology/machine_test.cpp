@@ -25,7 +25,7 @@ std::vector<int> device_nodes(const Machine& machine) {
   return numbers;
 }
 
-// Fails if hardware threads count as cores, however siblings are numbered.
+// Fails if hardware threads count as cores, however the siblings are numbered.
 TEST_F(SavedMachine, CoresAndSiblings) {
   const auto adjacent = saved("two_nodes_siblings_adjacent");
   ASSERT_EQ(adjacent.cores.size(), 8u);
@@ -41,7 +41,7 @@ TEST_F(SavedMachine, CoresAndSiblings) {
   EXPECT_EQ(cores_of_node(apart, 1).size(), 4u);
 }
 
-// Fails if node numbers are mistaken for indices: node 8 would be lost.
+// Fails if node numbers are used as indices, so that node 8 is lost.
 TEST_F(SavedMachine, NodeNumbersWithGaps) {
   const auto machine = saved("nodes_0_and_8");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 8));
@@ -49,7 +49,7 @@ TEST_F(SavedMachine, NodeNumbersWithGaps) {
   EXPECT_EQ(format_cpu_list(machine.nodes[1].cpus), "2-3");
 }
 
-// Fails if every node of a sub-NUMA cluster gets all CPUs of its package.
+// Fails if every node of a package with sub-NUMA clustering gets all CPUs of the package.
 TEST_F(SavedMachine, SubNumaClusters) {
   const auto machine = saved("clusters_snc2");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1, 2, 3));
@@ -61,8 +61,8 @@ TEST_F(SavedMachine, SubNumaClusters) {
   EXPECT_EQ(flat.nodes[9].near_cpus, flat.nodes[1].cpus);
 }
 
-// Fails if cores whose node's memory is forbidden (cpuset.mems) belong to no node, or the node
-// appears to have memory.
+// Fails if cores belong to no node when cpuset.mems forbids their node's memory, or this memory is
+// counted.
 TEST_F(SavedMachine, NodeWithForbiddenMemory) {
   const auto machine = saved("memory_of_node_0_only");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1));
@@ -70,8 +70,8 @@ TEST_F(SavedMachine, NodeWithForbiddenMemory) {
   EXPECT_EQ(format_cpu_list(machine.nodes[1].cpus), "4-7");
 }
 
-// Fails if HBM in flat mode counts as a device or takes over the cores, whatever its number.
-TEST_F(SavedMachine, HbmIsMemoryAndNoDevice) {
+// Fails if HBM in flat mode counts as a device, or its node gets the cores.
+TEST_F(SavedMachine, HbmIsNotADevice) {
   const auto machine = saved("hbm_flat");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 3));
   EXPECT_EQ(machine.nodes[2].kind, MemoryKind::hbm);
@@ -79,37 +79,37 @@ TEST_F(SavedMachine, HbmIsMemoryAndNoDevice) {
   EXPECT_EQ(format_cpu_list(machine.nodes[2].near_cpus), "2-3");
 }
 
-// Fails if unnamed HBM is not recognized by the bandwidth that the firmware reports.
-TEST_F(SavedMachine, HbmKnownByItsBandwidth) {
+// Fails if HBM without a name is not recognized by the bandwidth that the firmware reports.
+TEST_F(SavedMachine, HbmIsRecognizedByItsBandwidth) {
   const auto machine = saved("hbm_by_bandwidth");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
   EXPECT_EQ(machine.nodes[1].kind, MemoryKind::hbm);
   EXPECT_EQ(machine.nodes[3].kind, MemoryKind::hbm);
 }
 
-// Fails if a node without CPUs counts as HBM because the number of nodes matches.
-TEST_F(SavedMachine, MemoryOfUnknownMakeIsNotHbm) {
+// Fails if a node without CPUs counts as HBM only because the number of nodes matches.
+TEST_F(SavedMachine, UnknownMemoryIsNotHbm) {
   const auto machine = saved("unknown_memory");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
   EXPECT_EQ(machine.nodes[1].kind, MemoryKind::other);
 }
 
-// Fails if CXL memory, which is near all cores, takes over the cores of the packages' nodes.
-TEST_F(SavedMachine, CxlIsMemoryAndNoDevice) {
+// Fails if CXL memory, which is close to all cores, gets the cores of other nodes.
+TEST_F(SavedMachine, CxlIsNotADevice) {
   const auto machine = saved("cxl");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1));
   EXPECT_EQ(machine.nodes[2].kind, MemoryKind::cxl);
   EXPECT_EQ(machine.nodes[2].memory, 256'000'000'000);
 }
 
-// Fails if the allowed set saved with the machine is ignored.
-TEST_F(SavedMachine, HonoursASavedCpuset) {
+// Fails if the allowed CPUs saved with the machine are ignored.
+TEST_F(SavedMachine, HonorsASavedCpuset) {
   const auto machine = saved("container_cpuset");
   EXPECT_EQ(format_cpu_list(machine.cpus()), "8-11");
   EXPECT_THAT(device_nodes(machine), ElementsAre(1));
 }
 
-// Fails if a restricted process counts nodes and cores that it may not use.
+// Fails if nodes and cores that a restricted process may not use are counted.
 TEST_F(SavedMachine, RestrictedDropsCoresAndDevices) {
   const auto whole = saved("two_nodes_siblings_apart");
   const auto part = restrict_to(whole, parse_cpu_list("1,5-7,13,99"));
@@ -122,7 +122,7 @@ TEST_F(SavedMachine, RestrictedDropsCoresAndDevices) {
   EXPECT_TRUE(numa_nodes_with_cores(restrict_to(whole, {99})).empty());
 }
 
-// Fails if the nodes of a fake NUMA layout, which share their cores, count as devices.
+// Fails if the nodes of a fake NUMA layout, which share their cores, all count as devices.
 TEST(AssignCores, SharedCoresBelongToOneNode) {
   Machine machine;
   machine.cores = {{.package = 0, .cpus = {0}}, {.package = 0, .cpus = {1}}};
@@ -149,8 +149,8 @@ TEST(AssignCores, HbmAloneIsADevice) {
   EXPECT_EQ(device_nodes(machine).size(), 1u);
 }
 
-// Fails if a missing or invalid file gives an empty machine.
-TEST_F(SavedMachine, NamesABadFile) {
+// Fails if a missing or invalid file is read as an empty machine.
+TEST_F(SavedMachine, RejectsInvalidFiles) {
   const auto path = std::filesystem::temp_directory_path() / "anyaccel_not_a_machine.xml";
   std::ofstream(path) << "<html></html>";
   try {
@@ -164,7 +164,7 @@ TEST_F(SavedMachine, NamesABadFile) {
   EXPECT_THROW(saved("there_is_none"), Error);
 }
 
-// Fails if read_machine() and the kernel disagree about the CPUs of this process, or cores have no
+// Fails if read_machine() disagrees with the kernel about this process's CPUs, or a core has no
 // node.
 TEST(LiveMachine, HasTheAllowedCpus) {
   const auto machine = read_machine();
@@ -176,11 +176,11 @@ TEST(LiveMachine, HasTheAllowedCpus) {
   for (const auto& core : machine.cores) EXPECT_GE(core.node, 0);
 }
 
-// Fails if the affinity of the thread is ignored.
+// Fails if the thread's affinity is ignored.
 TEST(LiveMachine, FollowsAffinity) {
   const int cpu = allowed_cpus().back();
   CpuList seen;
-  // In a separate thread, because affinity is a property of threads and would persist.
+  // This runs in a separate thread, because a thread's affinity would persist.
   std::thread([&] {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -191,14 +191,13 @@ TEST(LiveMachine, FollowsAffinity) {
   EXPECT_THAT(seen, ElementsAre(cpu));
 }
 
-// Fails if reading the machine changes the environment that children inherit.
-TEST(LiveMachine, LeavesTheEnvironmentAlone) {
+// Fails if reading the machine changes the environment, which child processes inherit.
+TEST(LiveMachine, DoesNotChangeTheEnvironment) {
   read_machine();
   EXPECT_EQ(::getenv("HWLOC_PLUGINS_PATH"), nullptr);
 }
 
-// Fails if hwloc loads plugins or scans I/O devices: the front program has a budget of 20 ms for
-// everything.
+// Fails if hwloc loads plugins or scans I/O devices. The front program must finish within 20 ms.
 TEST(LiveMachine, IsReadFast) {
   double best = 1e9;
   for (int i = 0; i < 5; ++i) {

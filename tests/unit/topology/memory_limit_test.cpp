@@ -22,7 +22,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 class FakeSystem : public testing::Test {
  protected:
   void SetUp() override {
-    // A separate root for each test, because a root's groups are cached.
+    // Each test has its own root, because the control groups of a root are cached.
     static int count = 0;
     root = fs::temp_directory_path() /
            ("anyaccel_memory_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
@@ -66,7 +66,7 @@ TEST_F(FakeSystem, Host) {
   EXPECT_EQ(control_group_memory(root).total, MemoryAmount::unlimited);
 }
 
-// Fails if the group's limit is ignored, or droppable page cache counts as used.
+// Fails if the control group's limit is ignored, or reclaimable page cache counts as used.
 TEST_F(FakeSystem, GroupV2) {
   put_v2("/job");
   group_v2("sys/fs/cgroup/job", "4194304", 3 * kMiB, kMiB);
@@ -76,7 +76,7 @@ TEST_F(FakeSystem, GroupV2) {
   EXPECT_THAT(amount.total_from, EndsWith("sys/fs/cgroup/job/memory.max"));
 }
 
-// Fails if only the innermost group is read: Kubernetes and systemd set the limit on an ancestor.
+// Fails if only the innermost group is read. Kubernetes and systemd set the limit on an ancestor.
 TEST_F(FakeSystem, AncestorOfAGroupV2) {
   put_v2("/slice/job/inner");
   group_v2("sys/fs/cgroup/slice", "6291456", 5 * kMiB);
@@ -87,8 +87,7 @@ TEST_F(FakeSystem, AncestorOfAGroupV2) {
   EXPECT_EQ(amount.available, kMiB);
 }
 
-// Fails if the cache keeps the old group of a process that has moved, or a changed limit is not
-// read.
+// Fails if the group or limit is outdated because a cached one is used.
 TEST_F(FakeSystem, MovedToAnotherGroup) {
   put_v2("/job");
   group_v2("sys/fs/cgroup/job", "4194304", 0);
@@ -101,9 +100,9 @@ TEST_F(FakeSystem, MovedToAnotherGroup) {
   EXPECT_EQ(usable_memory({}, root).total, 3 * kMiB);
 }
 
-// Fails if the host's path, visible in a container without a cgroup namespace, is looked up inside
-// its mount.
-TEST_F(FakeSystem, ContainerThatSeesTheHostsPath) {
+// Fails if the host's path, which a container without a cgroup namespace sees, is looked up below
+// the container's mount.
+TEST_F(FakeSystem, ContainerWithTheHostsPath) {
   put_v2("/docker/abc", "/docker/abc");
   group_v2("sys/fs/cgroup", "2097152", 0);
   EXPECT_EQ(usable_memory({}, root).total, 2 * kMiB);
@@ -111,7 +110,7 @@ TEST_F(FakeSystem, ContainerThatSeesTheHostsPath) {
   EXPECT_EQ(usable_memory({}, root).total, 2 * kMiB);
 }
 
-// Fails if version 1 is not read, or its value for "no limit" counts as a limit.
+// Fails if version 1 control groups are not read, or their value for "no limit" counts as a limit.
 TEST_F(FakeSystem, GroupV1) {
   put("proc/self/cgroup", "9:cpu,cpuacct:/x\n4:memory:/job/inner\n0::/\n");
   put("proc/self/mountinfo",
@@ -124,14 +123,14 @@ TEST_F(FakeSystem, GroupV1) {
   auto amount = usable_memory({}, root);
   EXPECT_EQ(amount.total, 5 * kMiB);
   EXPECT_EQ(amount.available, 2 * kMiB);
-  // Fails if a parent that does not limit its children does.
+  // Without hierarchical accounting, a parent's limit does not apply to its children.
   group_v1("sys/fs/cgroup/memory/job", "5242880", 4 * kMiB, 0);
   EXPECT_EQ(usable_memory({}, root).total, 16 * kMiB);
 }
 
-// Fails if a container's CPU quota (v2: its own or an ancestor's; v1: two files) is not read, or
-// "no limit" counts as a quota.
-TEST_F(FakeSystem, ProcessorQuota) {
+// Fails if a CPU quota of the group or an ancestor is ignored, for version 1 or 2 of control
+// groups.
+TEST_F(FakeSystem, CpuQuota) {
   EXPECT_EQ(control_group_processors(root), std::numeric_limits<double>::infinity());
   put_v2("/slice/job");
   put("sys/fs/cgroup/slice/cpu.max", "max 100000\n");
@@ -148,7 +147,7 @@ TEST_F(FakeSystem, ProcessorQuota) {
   EXPECT_EQ(control_group_processors(root), 0.5);
 }
 
-// Fails if a mount point with a space is not found.
+// Fails if a mount point with a space in its path is not found.
 TEST_F(FakeSystem, EscapedMountPoint) {
   put("proc/self/cgroup", "0::/\n");
   put("proc/self/mountinfo", "31 22 0:28 / /my\\040groups rw - cgroup2 cgroup2 rw\n");
@@ -156,14 +155,14 @@ TEST_F(FakeSystem, EscapedMountPoint) {
   EXPECT_EQ(usable_memory({}, root).total, 3 * kMiB);
 }
 
-// Fails if a group over its limit gives a negative number.
+// Fails if the available memory of a group above its limit is negative.
 TEST_F(FakeSystem, NeverNegative) {
   put_v2("/");
   group_v2("sys/fs/cgroup", "1048576", 9 * kMiB);
   EXPECT_EQ(usable_memory({}, root).available, 0);
 }
 
-// Fails if a node's memory is the host's.
+// Fails if the memory of the host is reported as that of a node.
 TEST_F(FakeSystem, Nodes) {
   put("sys/devices/system/node/node0/meminfo",
       "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 1024 kB\nNode 0 Active(file): 512 kB\n"
@@ -174,13 +173,13 @@ TEST_F(FakeSystem, Nodes) {
   EXPECT_EQ(usable_memory({0}, root).available, 3 * kMiB);
   EXPECT_EQ(usable_memory({0, 8}, root).total, 6 * kMiB);
   EXPECT_EQ(usable_memory({0, 8}, root).available, 4 * kMiB);
-  // Fails if the result is 0 for a node that the system does not show.
+  // For a node that the system does not list, the memory of the host is returned.
   EXPECT_EQ(usable_memory({5}, root).total, 16 * kMiB);
 }
 
 using MemoryNodes = test::SavedMachineTest;
 
-// Fails if HBM does not serve the adjacent cores, or CXL memory does.
+// Fails if HBM is not assigned to its nearest node, or CXL memory is.
 TEST_F(MemoryNodes, HbmServesItsNode) {
   EXPECT_THAT(memory_nodes(saved("hbm_flat"), 0), ElementsAre(0, 1));
   EXPECT_THAT(memory_nodes(saved("hbm_flat"), 3), ElementsAre(2, 3));

@@ -1,4 +1,4 @@
-// Features that follow from CUDA compute capabilities.
+// Features that depend on the CUDA compute capability.
 #include "backends/cuda/capability.h"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ TEST(Capability, Gates) {
   EXPECT_FALSE(fp8({-1, -1}));
 }
 
-// Fails if Triton's grouped matrix product is preferred where torch has a fused one, or where it
-// cannot run.
+// Fails if Triton's grouped matrix product is preferred on GPUs for which torch has a fused one, or
+// on which Triton cannot run.
 TEST(Capability, GroupedProduct) {
   EXPECT_FALSE(prefers_triton_grouped_mm({6, 1}));
   EXPECT_TRUE(prefers_triton_grouped_mm({7, 0}));

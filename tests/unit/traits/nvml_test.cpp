@@ -33,8 +33,8 @@ constexpr const char* kMig =
     "mig MIG-2222 2 0 50 60\n"
     "gpu GPU-bbbb H200 9 0 200 400\n";
 
-/// The fake reads its configuration when it starts. Each test runs in its own process and sets it
-/// first.
+/// The fake library reads its configuration when it is initialized. Each test runs in its own
+/// process and sets the configuration first.
 class NvmlTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -46,7 +46,7 @@ class NvmlTest : public testing::Test {
   static void visible(const char* text) { setenv("CUDA_VISIBLE_DEVICES", text, 1); }
 };
 
-// Fails if NVML's numbering is used although the process sees other devices or a different order.
+// Fails if NVML's numbering is used although CUDA_VISIBLE_DEVICES selects or reorders devices.
 TEST_F(NvmlTest, FollowsCudaVisibleDevices) {
   machine(kTwo);
   visible("1");
@@ -57,16 +57,18 @@ TEST_F(NvmlTest, FollowsCudaVisibleDevices) {
   EXPECT_EQ(probe_devices().device_count, 1);
 }
 
-// Fails if a UUID in the variable is not understood. DeepSpeed's int() crashed on it.
-TEST_F(NvmlTest, UnderstandsUuids) {
+// Fails if a UUID in CUDA_VISIBLE_DEVICES is rejected. DeepSpeed parses entries with int(), which
+// fails on UUIDs.
+TEST_F(NvmlTest, AcceptsUuids) {
   machine(kTwo);
   visible("GPU-bb,GPU-aa");
   EXPECT_EQ(Nvml::instance().visible_uuids(), (Texts{"GPU-bbbb", "GPU-aaaa"}));
   EXPECT_TRUE(Nvml::instance().order_is_certain());
 }
 
-// Fails if the physical device is queried for a MIG instance's memory, which containers deny.
-TEST_F(NvmlTest, AsksTheMigInstanceItself) {
+// Fails if a MIG instance's memory is queried from the physical device. Containers deny access to
+// it.
+TEST_F(NvmlTest, QueriesTheMigInstance) {
   machine(kMig);
   visible("MIG-2222");
   const auto& nvml = Nvml::instance();
@@ -83,7 +85,7 @@ TEST_F(NvmlTest, MigModeShowsOneInstance) {
   EXPECT_EQ(probe_devices().device_count, 1);
 }
 
-// Fails if the name, capability or driver version is lost.
+// Fails if the name, compute capability or driver version is wrong.
 TEST_F(NvmlTest, Properties) {
   machine(kDifferent);
   const auto properties = Nvml::instance().properties("GPU-aaaa");
@@ -101,21 +103,21 @@ TEST_F(NvmlTest, KnowsWhenTheOrderIsUncertain) {
   EXPECT_TRUE(Nvml::instance().order_is_certain());
 }
 
-// Fails if a device that the container may not open shifts the indices of the others.
-TEST_F(NvmlTest, UnopenedDevicesKeepTheirIndex) {
+// Fails if a device that the container cannot open shifts the indices of the others.
+TEST_F(NvmlTest, InaccessibleDevicesKeepTheirIndex) {
   machine("gpu -\ngpu GPU-bbbb H200 9 0 200 400\n");
   visible("1");
   EXPECT_EQ(Nvml::instance().visible_uuids(), Texts{"GPU-bbbb"});
 }
 
-// Fails if drivers that predate MIG, and lack its functions, are rejected.
-TEST_F(NvmlTest, WorksWithoutTheFunctionsOfMig) {
+// Fails if old drivers without the MIG functions are rejected.
+TEST_F(NvmlTest, WorksWithoutMigFunctions) {
   machine(kTwo);
   setenv("ANYACCEL_NVML_LIBRARY", fake("fake_nvml_old").c_str(), 1);
   EXPECT_EQ(probe_devices().device_count, 2);
 }
 
-// Fails if a library that lacks required functions is used, or the reason does not name them.
+// Fails if a library without a required function is used, or the reason does not name the function.
 TEST_F(NvmlTest, NamesTheMissingFunction) {
   machine(kTwo);
   setenv("ANYACCEL_NVML_LIBRARY", fake("fake_nvml_broken").c_str(), 1);
@@ -125,8 +127,8 @@ TEST_F(NvmlTest, NamesTheMissingFunction) {
   EXPECT_ERROR(Nvml::instance().memory("GPU-aaaa"), unavailable, "nvmlDeviceGetHandleByIndex_v2");
 }
 
-// Fails if a missing or invalid library is fatal.
-TEST_F(NvmlTest, BrokenLibraryIsAReason) {
+// Fails if a missing or invalid library causes an error instead of a reason.
+TEST_F(NvmlTest, BrokenLibraryGivesAReason) {
   const auto path =
       std::filesystem::temp_directory_path() / ("broken_nvml_" + std::to_string(getpid()));
   std::ofstream(path) << "not a library";
@@ -137,15 +139,16 @@ TEST_F(NvmlTest, BrokenLibraryIsAReason) {
   std::filesystem::remove(path);
 }
 
-// Fails if a driver that cannot start (versions differ after an update) counts as having devices.
-TEST_F(NvmlTest, StartFailureIsAReason) {
+// Fails if devices are reported although the driver cannot be initialized, for example after an
+// update.
+TEST_F(NvmlTest, StartFailureGivesAReason) {
   machine("fail 18\n");
   const auto probe = probe_devices();
   EXPECT_EQ(probe.device_count, 0);
   EXPECT_THAT(probe.reason, HasSubstr("different versions"));
 }
 
-// Fails if the reason for "no devices" does not name the variable that caused it.
+// Fails if the reason for "no devices" does not name the variable that hides them.
 TEST_F(NvmlTest, ReasonNamesTheVariable) {
   machine(kTwo);
   visible("-1");
@@ -154,7 +157,7 @@ TEST_F(NvmlTest, ReasonNamesTheVariable) {
   EXPECT_THAT(probe.reason, HasSubstr("CUDA_VISIBLE_DEVICES=-1"));
 }
 
-// Fails if queries stop working in a forked child.
+// Fails if queries do not work in a forked child.
 TEST_F(NvmlTest, SurvivesFork) {
   machine(kTwo);
   ASSERT_EQ(probe_devices().device_count, 2);

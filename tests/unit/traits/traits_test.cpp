@@ -31,9 +31,9 @@ struct Row {
 
 class TraitsTable : public testing::TestWithParam<Row> {};
 
-// Fails if a name, variable or library that DeepSpeed users rely on differs from DeepSpeed's, or
-// from the vendor's where DeepSpeed is known to be wrong.
-TEST_P(TraitsTable, SaysWhatUsersKnow) {
+// Fails if a name, variable or library that users rely on differs from DeepSpeed's, or from the
+// vendor's where DeepSpeed is wrong.
+TEST_P(TraitsTable, MatchesDeepSpeed) {
   const auto& row = GetParam();
   const auto* traits = find(row.name);
   if (traits == nullptr) GTEST_SKIP() << row.name << " is not in this build";
@@ -97,8 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"mps", "MPS_Accelerator", "mps", "staged", "inductor", {}, {}}),
     [](const auto& row) { return std::string(row.param.name); });
 
-// Fails if a stack that imitates another one is probed after it, and so is never found.
-TEST(TraitsOrder, ImitatorsAreAskedBeforeWhatTheyImitate) {
+// Fails if a backend that imitates another one is probed after it, and so is never detected.
+TEST(TraitsOrder, ImitatorsAreProbedFirst) {
   const auto* cuda = find("cuda");
   ASSERT_NE(cuda, nullptr);
   for (const char* name : {"supa", "klxpu"}) {
@@ -106,13 +106,13 @@ TEST(TraitsOrder, ImitatorsAreAskedBeforeWhatTheyImitate) {
       EXPECT_GT(imitator->priority, cuda->priority) << name;
     }
   }
-  // Intel graphics in the host of a real accelerator must not take precedence.
+  // Intel graphics in a host with another accelerator must not take precedence.
   if (const auto* xpu = find("xpu")) {
     EXPECT_LT(xpu->priority, cuda->priority);
   }
 }
 
-// Fails if two backends share a name, or equal priorities leave the order undefined.
+// Fails if two backends have the same name or the same priority.
 TEST(TraitsOrder, NamesAndPrioritiesAreUnique) {
   std::set<std::string> names;
   std::set<int> priorities;
@@ -122,7 +122,8 @@ TEST(TraitsOrder, NamesAndPrioritiesAreUnique) {
   }
 }
 
-// Fails if Gaudi loses a flag that its programs rely on, or a variable is set without a reason.
+// Fails if a flag that Gaudi programs rely on changes, or a variable in start_environment has no
+// reason.
 TEST(TraitsHpu, FlagsAndEnvironment) {
   const auto* hpu = find("hpu");
   if (hpu == nullptr) GTEST_SKIP();
@@ -140,15 +141,15 @@ TEST(TraitsHpu, FlagsAndEnvironment) {
                                                  "PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"));
 }
 
-// Fails if Apple's GPUs claim double precision.
-TEST(TraitsMps, HasNoDouble) {
+// Fails if Apple GPUs report fp64 support.
+TEST(TraitsMps, LacksFp64) {
   const auto* mps = find("mps");
   if (mps == nullptr) GTEST_SKIP();
   EXPECT_FALSE(mps->fp64);
 }
 
 // Fails if a probe finds devices on a machine without any, or gives no reason.
-TEST(TraitsProbe, SaysWhyThereIsNone) {
+TEST(TraitsProbe, ReasonWithoutDevices) {
   setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
   setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
   for (const auto* traits : built_traits()) {

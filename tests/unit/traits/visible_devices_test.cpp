@@ -21,22 +21,22 @@ const std::vector<PhysicalDevice> kMixed{
 
 Devices plain(const char* value) { return visible_devices(value, kPlain); }
 
-// Fails if an unset variable hides devices, or an empty one shows any.
+// Fails if an unset variable hides devices, or an empty one does not hide all of them.
 TEST(VisibleDevices, UnsetIsAllEmptyIsNone) {
   EXPECT_EQ(visible_devices(std::nullopt, kPlain), (Devices{{0}, {1}, {2}}));
   EXPECT_EQ(plain(""), Devices{});
 }
 
-// Fails if indices are not used in the order of the list: memory would be read from another device.
+// Fails if the order of indices is ignored. Memory would then be read from the wrong device.
 TEST(VisibleDevices, IndicesInOrder) {
   EXPECT_EQ(plain("2,0"), (Devices{{2}, {0}}));
   EXPECT_EQ(plain(" 1 , 2 "), (Devices{{1}, {2}}));
-  EXPECT_EQ(plain("1gpu2,2"), (Devices{{1}, {2}}));  // CUDA parses numbers like strtoul
+  EXPECT_EQ(plain("1gpu2,2"), (Devices{{1}, {2}}));  // CUDA parses numbers like strtoul()
   EXPECT_EQ(plain("+1"), (Devices{{1}}));
 }
 
-// Fails if the list continues after an invalid entry; CUDA stops there.
-TEST(VisibleDevices, EndsAtTheFirstBadEntry) {
+// Fails if parsing continues after an invalid entry. CUDA stops there.
+TEST(VisibleDevices, EndsAtTheFirstInvalidEntry) {
   EXPECT_EQ(plain("0,-1,1"), (Devices{{0}}));
   EXPECT_EQ(plain("-1"), Devices{});
   EXPECT_EQ(plain("0,7,1"), (Devices{{0}}));
@@ -45,13 +45,13 @@ TEST(VisibleDevices, EndsAtTheFirstBadEntry) {
   EXPECT_EQ(plain("99999999999999999999"), Devices{});
 }
 
-// Fails if a repeated device counts; CUDA then shows no devices.
-TEST(VisibleDevices, RepeatedEntriesLeaveNone) {
+// Fails if a list with a repeated device shows any device. CUDA shows none.
+TEST(VisibleDevices, RepeatedEntriesHideAll) {
   EXPECT_EQ(plain("0,1,0"), Devices{});
   EXPECT_EQ(plain("GPU-aaaa,0"), Devices{});
 }
 
-// Fails if a complete or abbreviated UUID is not understood, or an ambiguous one selects a device.
+// Fails if a full or abbreviated UUID is not accepted, or an ambiguous one selects a device.
 TEST(VisibleDevices, Uuids) {
   EXPECT_EQ(plain("GPU-bbbb1111-3333,GPU-aaaa"), (Devices{{2}, {0}}));
   EXPECT_EQ(plain("gpu-AAAA0000"), (Devices{{0}}));
@@ -59,7 +59,7 @@ TEST(VisibleDevices, Uuids) {
   EXPECT_EQ(plain("GPU-aaaa,GPU-bbbb,GPU-bbbb1111"), (Devices{{0}}));
 }
 
-// Fails if a device in MIG mode counts as itself, or more than one MIG instance is enumerated.
+// Fails if a device in MIG mode counts as a whole device, or as more than one MIG instance.
 TEST(VisibleDevices, Mig) {
   EXPECT_EQ(visible_devices("MIG-1111-bb", kMixed), (Devices{{0, 1}}));
   EXPECT_EQ(visible_devices("MIG-GPU-aaaa0000-1111/2/0", kMixed), (Devices{{0, 1}}));
@@ -73,8 +73,7 @@ TEST(VisibleDevices, Mig) {
   EXPECT_EQ(visible_devices("1", kMixed), (Devices{{1}}));
 }
 
-// Fails if any text, however malformed or long, crashes the parser or yields a device that does not
-// exist.
+// Fails if malformed or long text crashes the parser, or yields a device that does not exist.
 TEST(VisibleDevices, AnyTextIsSafe) {
   std::mt19937 random(1);
   const std::string alphabet = "0123456789,-+ /GPUMIGabcf\t\n\xff";

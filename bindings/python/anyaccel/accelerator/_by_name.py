@@ -5,13 +5,14 @@ from .accelerator import Accelerator
 
 
 class _OfOneBackend(type(Accelerator)):
-    """Makes get_accelerator()'s result an instance of its backend's class for isinstance(), as
-    in DeepSpeed."""
+    """Metaclass that makes get_accelerator()'s result an instance of its backend's class for
+    isinstance(), as in DeepSpeed.
+    """
 
     def __instancecheck__(cls, value):
         own = cls.__dict__.get("_backend")
         if own is None:
-            return super().__instancecheck__(value)  # a user's class derived from one of these
+            return super().__instancecheck__(value)  # for users' derived classes
         return isinstance(value, Accelerator) and value.name() == own
 
 

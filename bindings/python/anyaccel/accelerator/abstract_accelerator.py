@@ -9,9 +9,9 @@
 
     set_accelerator(MyCustomAccelerator())
 
-No method is abstract. Methods that a class does not define are those of AnyAccel's backend for its
-device, so methods that a later version adds do not break existing classes. C++ code of this process
-also uses the class's methods.
+No method is abstract. Methods that a class does not define come from AnyAccel's backend for its
+device, so existing classes keep working when a later version adds methods. C++ code of this process
+also calls the class's methods.
 """
 
 from .. import _native
@@ -53,7 +53,7 @@ class DeepSpeedAccelerator:
         return self._name
 
     def device_name(self, device_index=None):
-        """Return `_name`. With `device_index`, add the index if the device's names contain one."""
+        """Return `_name`, with `device_index` appended if the device's names have an index."""
         if device_index is None:
             return self._name
         return self._all().device_name(device_index)
@@ -77,7 +77,7 @@ class DeepSpeedAccelerator:
             import torch
             known = torch._dynamo.list_backends(exclude_tags=())
             if backend not in known:
-                raise make_error("invalid_argument", "set_compile_backend", f"the accelerator {self._name!r} does not know this compile backend",
+                raise make_error("invalid_argument", "set_compile_backend", f"the accelerator {self._name!r} does not support this compile backend",
                                  got=repr(backend), want="one of " + ", ".join(known))
         self._compile_backend = backend
 
@@ -102,7 +102,7 @@ class DeepSpeedAccelerator:
             made = self.__dict__["_anyaccel_below"] = Accelerator(_device_below(self))
         return made
 
-    # Only for names that no base class has: methods of a later version, and fields of the
+    # Called only for names that no base class has: methods of a later version, and fields of the
     # accelerator.
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -163,7 +163,7 @@ def _require_known(device, where):
     try:
         torch.device(device)
     except RuntimeError:
-        raise make_error("unavailable", where, "this process's LibTorch does not know the device type", got=repr(device[:100]),
+        raise make_error("unavailable", where, "this process's LibTorch does not support the device type", got=repr(device[:100]),
                          hint="do one of these: import the vendor's package for torch, which adds the type; if your library uses torch's PrivateUse1, call "
                          f"torch.utils.rename_privateuse1_backend({device[:100]!r}) before set_accelerator(); return the devices' type in torch, such as "
                          f"'cpu', from device_name() (the accelerator's `_name` can stay as it is); or test without a device by setting "

@@ -1,5 +1,5 @@
 # Members of accelerators in Python, in addition to those of Accelerator. Methods that a class does
-# not define are AnyAccel's. At run time the class does not derive from Accelerator, but
+# not define come from AnyAccel. At run time the class does not derive from Accelerator, but
 # isinstance() treats its objects as instances.
 from .accelerator import Accelerator
 

@@ -1,7 +1,7 @@
 """The class Accelerator. Most of its methods are in the C++ library.
 
-This module caches answers that never change, because a call into C++ takes five times as long, and
-defines methods whose interface differs in Python.
+This module caches constant results, because a call into C++ takes five times as long, and defines
+methods whose interface differs in Python.
 """
 
 import functools
@@ -29,8 +29,9 @@ def _tensor_maker(dtype):
 
 
 class _Kind(type(_Native)):
-    """Makes users' accelerators (abstract_accelerator.py) instances of Accelerator for
-    isinstance()."""
+    """Metaclass that makes users' accelerators (abstract_accelerator.py) instances of Accelerator
+    for isinstance().
+    """
 
     def __instancecheck__(cls, value):
         if super().__instancecheck__(value):
@@ -46,8 +47,8 @@ class Accelerator(_Native, metaclass=_Kind):
     Unsupported operations raise `anyaccel.Error` with code `unsupported` and never fail silently.
     """
 
-    # Constants are in slots, because reading them from the dictionary of an object that C++ created
-    # takes twice as long.
+    # Constants are stored in slots, because reading them from the dictionary of an object that C++
+    # created takes twice as long.
     __slots__ = ("__dict__", "_name", "_device_type", "_device_name", "_device_names", "_communication_backend_name", "_compile_backend",
                  "_is_synchronized", "_use_host_timers", "_resolves_data_dependency", "_handles_memory_backpressure",
                  "_supports_nvtx_domain", "_is_fp64_supported", "_pin_memory_alignment", "_op_builder_dir", "_export_envs",
@@ -55,11 +56,12 @@ class Accelerator(_Native, metaclass=_Kind):
                  "_is_triton_supported", "_supported_dtypes")
 
     def __init__(self, backend=None):
-        """Create the accelerator of this process, or of `backend` (an object or a registered
-        name), which the process need not use."""
+        """Create the accelerator of this process, or of `backend` (an object or a registered name),
+        which need not be the backend of this process.
+        """
         super().__init__(*([] if backend is None else [backend]))
-        # A starting backend sets variables for its vendor's libraries. Children that get a copy of
-        # os.environ need them, too.
+        # A backend sets environment variables for its vendor's libraries when it starts. Child
+        # processes that get a copy of os.environ need them, too.
         for variable, value in _native.environment():
             os.environ.setdefault(variable, value)
         self._name = super().name()
@@ -78,8 +80,8 @@ class Accelerator(_Native, metaclass=_Kind):
         self._op_builder_dir = super().op_builder_dir()
         self._export_envs = super().export_envs()
         self._visible_devices_envs = super().visible_devices_envs()
-        # These are also constant for the host, whose devices are parts of one. Elsewhere they
-        # depend on the current device or on a user's class.
+        # On the host, whose devices are parts of one machine, these are also constant. On other
+        # backends, they depend on the current device or on a user's class.
         host = self._name == "cpu" and (backend is None or isinstance(backend, str))
         self._current_device_name = super().current_device_name() if host else None
         self._is_available = super().is_available() if host else None
@@ -90,8 +92,8 @@ class Accelerator(_Native, metaclass=_Kind):
         self._op_builders = {}
         self._python_builders = None  # determined on first use
         device_module.register(self)
-        # The host's backend is "ccl" or "staged". "staged" is always registered, so only "ccl" is
-        # named, without determining which one is used.
+        # The host's communication backend is "ccl" or "staged". "staged" is always registered.
+        # Passing only "ccl" avoids determining which of the two is used.
         comm.register(self, [comm.CCL] if self._device_type == "cpu" else None)
 
     def __repr__(self):
@@ -220,7 +222,9 @@ class Accelerator(_Native, metaclass=_Kind):
     LongTensor = _tensor_maker(torch.int64)
 
     def amp(self):
-        """Autocast and loss scaling for this accelerator, as older DeepSpeed releases have it."""
+        """Autocast and loss scaling for this accelerator, with the interface of older DeepSpeed
+        releases.
+        """
         return Amp(self)
 
     def pin_empty(self, *size, dtype, device="cpu"):
@@ -239,8 +243,7 @@ class Accelerator(_Native, metaclass=_Kind):
         return super().pin_empty(tensor.dtype if dtype is None else dtype, list(tensor.shape))
 
     def set_visible_devices_envs(self, current_env, local_accelerator_ids):
-        """Select a local rank's devices in an environment, which is any mapping and is changed in
-        place."""
+        """Select a local rank's devices in `current_env`, a mapping that is changed in place."""
         current_env.update(super().set_visible_devices_envs([str(i) for i in local_accelerator_ids]))
 
     def get_op_builder(self, class_name):

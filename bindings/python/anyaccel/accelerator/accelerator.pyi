@@ -30,15 +30,15 @@ class Accelerator:
         """Return whether at least one device can be used. Does not start a device."""
     def device_name(self, device_index: int | None = None) -> str:
         """Return torch's name for the accelerator's devices, for example "cuda", valid as a torch.device. With an index, return
-        for example "cuda:1", or the plain name if names carry no index (cpu, hpu). Without an index, the call does not touch
-        the device. An index out of range is handled as in set_device()."""
+        for example "cuda:1", or the plain name if device names have no index (cpu, hpu). Without an index, the call does not
+        touch the device. An index out of range is handled as in set_device()."""
     def device(self, device_index: int | None = None) -> Scope:
         """Make a device (default: the current one) current for a `with` block."""
     def torch_device(self, device_index: int | None = None) -> torch.device:
         """Return a device as a torch.device, for factory functions and `tensor.to()`."""
     def set_device(self, device_index: int) -> None:
-        """Make a device current on this thread. An index out of range raises `invalid_argument`, or selects device 0 if names
-        carry no index (cpu, hpu)."""
+        """Make a device current on this thread. An index out of range raises `invalid_argument`, or selects device 0 if device
+        names have no index (cpu, hpu)."""
     def current_device(self) -> int:
         """Index of this thread's current device. Never empty."""
     def current_device_name(self) -> str:
@@ -104,7 +104,7 @@ class Accelerator:
     def reset_peak_memory_stats(self, device_index: int | None = None) -> None:
         """Reset all peaks to the current values."""
     def memory_reserved(self, device_index: int | None = None) -> int:
-        """Bytes that the allocator holds from the driver, in use or cached."""
+        """Bytes that the allocator has reserved from the driver, in use or cached."""
     def max_memory_reserved(self, device_index: int | None = None) -> int:
         """Peak of memory_reserved() since the last reset."""
     def total_memory(self, device_index: int | None = None) -> int:
@@ -139,7 +139,7 @@ class Accelerator:
     def unregister_host_memory(self, address: int) -> None:
         """Unregister memory registered with register_host_memory()."""
     def host_memory_stats(self) -> HostMemoryStats:
-        """Return the pinned bytes in use and held. All values are 0 if the accelerator does not pin memory."""
+        """Return the bytes of pinned memory in use and reserved. All values are 0 if the accelerator does not pin memory."""
     def is_bf16_supported(self) -> bool:
         """Return whether the current device can train in bfloat16."""
     def is_fp16_supported(self) -> bool:
@@ -164,8 +164,8 @@ class Accelerator:
     def supports_nvtx_domain(self) -> bool:
         """Return whether range_push() uses domains and categories."""
     def lazy_call(self, callback: Callable[[], object]) -> None:
-        """Call `callback` when the device runs: at once if it is initialized, otherwise when it is first used. Runs all queued
-        callbacks, then rethrows the first error."""
+        """Call `callback` once the device is initialized: at once if it already is, otherwise when the device is first used. If
+        callbacks raise, the remaining ones still run, and the first error is rethrown."""
     def communication_backend_name(self) -> str:
         """Return the default backend for torch.distributed, for example "nccl". On cpu, the first call may start a process to test
         oneCCL."""
@@ -210,7 +210,7 @@ class Accelerator:
     def op_builder_dir(self) -> str:
         """Name of the Python package that contains the op builders."""
     def get_op_builder(self, class_name: str) -> type[OpBuilder]:
-        """Return the builder's class. Never None: if this backend lacks the op, load() raises `unsupported` and names op and
+        """Return the builder's class. Never None: if this backend lacks the op, load() raises `unsupported`, naming the op and the
         backend."""
     def create_op_builder(self, class_name: str) -> OpBuilder:
         """Create a builder. Never None, like get_op_builder()."""
@@ -222,4 +222,4 @@ class Accelerator:
     def visible_devices_envs(self) -> list[str]:
         """Environment variables that select devices. Empty if there are none (cpu)."""
     def set_visible_devices_envs(self, current_env: MutableMapping[str, str], local_accelerator_ids: Iterable[int | str]) -> None:
-        """Select a local rank's devices in an environment: set each of visible_devices_envs() to the ids, joined by commas."""
+        """Select a local rank's devices in an environment: set each variable in visible_devices_envs() to the comma-separated ids."""

@@ -1,13 +1,13 @@
-"""Counterpart of `deepspeed.comm` (`import anyaccel.comm as dist`), and torch.distributed
-backends for devices without a vendor's own.
+"""Counterpart of `deepspeed.comm` (`import anyaccel.comm as dist`), and torch.distributed backends
+for devices whose vendor does not provide one.
 
     torch.distributed.init_process_group(get_accelerator().communication_backend_name())
 
-works on every accelerator: choosing the accelerator registers its backend name with torch, unless
-torch or a vendor's package already has a backend of that name. "staged" is always registered, and
-on the host also "ccl": oneCCL, or an error that says why it is unavailable. torch itself rejects
-"nccl" and "xccl" if it was built without them; then its default for the device,
-init_process_group() without a name, is "staged".
+works on every accelerator: selecting an accelerator registers its backend name with torch, unless
+torch or a vendor's package already has a backend of that name. "staged" is always registered. On
+the host, "ccl" is registered too; if oneCCL is unavailable, using it raises an error with the
+reason. torch itself rejects "nccl" and "xccl" if it was built without them; init_process_group()
+without a name then uses "staged".
 """
 
 from typing import Any
@@ -27,9 +27,10 @@ def register(accelerator, names=None):
     for name in (STAGED, *(names or [accelerator.communication_backend_name()])):
         taken = distributed.Backend._plugins.get(name.upper())
         if taken is not None and not hasattr(taken.creator_fn, "anyaccel_name"):
-            continue  # a vendor's
+            continue  # registered by a vendor's package
         if name in _built_in():
-            # Reserved by torch. If this torch lacks it, ours becomes the device's default.
+            # A name reserved by torch. If this torch lacks that backend, ours becomes the device's
+            # default.
             if not getattr(distributed, f"is_{name}_available", lambda: True)():
                 distributed.Backend.default_device_backend_map[accelerator.device_type()] = STAGED
             continue

@@ -1,8 +1,8 @@
-"""The functions of `deepspeed.comm`, implemented with torch.distributed; `anyaccel.comm`
-re-exports them.
+"""The functions of `deepspeed.comm`, implemented with torch.distributed; `anyaccel.comm` re-exports
+them.
 
-They have DeepSpeed's arguments. `prof`, `log_name` and `debug`, which DeepSpeed uses for its log of
-calls, are ignored.
+They take DeepSpeed's arguments. `prof`, `log_name` and `debug`, which DeepSpeed uses to log calls,
+are ignored.
 """
 
 import functools
@@ -36,8 +36,9 @@ def _like(function, **renamed):
 
 
 def _newer(name, before):
-    """Return a torch function by its new name, or by the name in older versions, which newer
-    ones deprecate."""
+    """Return a torch function by its new name, or by its old name, which newer versions deprecate,
+    if torch lacks the new one.
+    """
     return getattr(distributed, name, None) or getattr(distributed, before)
 
 
@@ -124,8 +125,9 @@ def get_all_ranks_from_group(group=None):
 
 
 def inference_all_reduce(tensor, op=ReduceOp.SUM, group=None):
-    """all_reduce(), through shared memory if its op is available and the tensor is in host
-    memory."""
+    """Do an all_reduce(). It uses shared memory if the op for it is available and the tensor is in
+    host memory.
+    """
     builder = get_accelerator().create_op_builder("ShareMemCommBuilder")
     if tensor.device.type == "cpu" and builder.is_compatible():
         builder.load().inference_all_reduce(tensor, str(op).rsplit(".", 1)[-1].lower(), group)

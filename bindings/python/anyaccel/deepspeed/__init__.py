@@ -19,11 +19,11 @@ from ..errors import make_error
 
 
 def accelerator() -> Any:
-    """Return the object for DeepSpeed's `set_accelerator`, one per process, of a class derived
-    from DeepSpeedAccelerator.
+    """Return this process's object for DeepSpeed's `set_accelerator`, whose class derives from
+    DeepSpeedAccelerator.
 
-    It represents the accelerator that AnyAccel uses at the first call. Imports DeepSpeed, which
-    then already uses this object unless another one was chosen.
+    The object represents the accelerator that AnyAccel uses at the first call. The call imports
+    DeepSpeed, which then already uses this object unless a different one was set.
     """
     from . import adapter
     return adapter.accelerator()
@@ -34,8 +34,8 @@ def _install():
     if _hook.installed():
         return
     real = sys.modules.get(_hook.MODULE)
-    # During its import, DeepSpeed binds builders and methods of its accelerator, always through
-    # this module, which holds the object.
+    # While it is imported, DeepSpeed binds builders and methods of the accelerator that `real`
+    # stores. Once `real` stores one, it is too late to replace it.
     if real is not None and (real.__dict__.get("ds_accelerator") is not None or not hasattr(real, "set_accelerator")):
         raise make_error("invalid_state", "anyaccel.deepspeed", "DeepSpeed has already chosen its own accelerator and bound its functions",
                          hint="do one of these: import anyaccel.deepspeed before deepspeed; set ANYACCEL_DEEPSPEED=1 for the whole program; import "

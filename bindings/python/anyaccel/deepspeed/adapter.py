@@ -1,4 +1,4 @@
-"""The accelerator object for DeepSpeed: AnyAccel's accelerator behind DeepSpeed's base class.
+"""The accelerator object for DeepSpeed: AnyAccel's accelerator, adapted to DeepSpeed's base class.
 
 Most members are those of our accelerator. The others do what DeepSpeed's Python code expects of its
 own accelerators. A synchronous device (cpu) has no streams, and its device indices are local ranks,
@@ -13,15 +13,15 @@ import torch
 from .. import _native
 from .builders import builder_class
 
-# Inherited from DeepSpeed's base class, which counts pinned memory and has its own backend. It
-# calls the _torch_* methods below.
+# Inherited from DeepSpeed's base class, which counts pinned memory and has a pinning backend of its
+# own. It calls the _torch_* methods below.
 _THEIRS = {"pin_memory", "pin_empty", "pin_empty_like", "is_pinned", "unpin_memory"}
 _PROPERTIES = ("BFloat16Tensor", "ByteTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "Stream")
 # Methods with a device index as their only argument.
 _OF_A_DEVICE = ("available_memory", "device", "device_name", "max_memory_allocated", "max_memory_cached", "max_memory_reserved",
                 "memory_allocated", "memory_cached", "memory_reserved", "memory_stats", "reset_max_memory_allocated",
                 "reset_max_memory_cached", "reset_peak_memory_stats", "synchronize", "total_memory", "get_rng_state")
-# Methods that return constants: on every device, and only on the host.
+# Methods that return constants on every device, and methods that do so only on the host.
 _CONSTANTS = ("handles_memory_backpressure", "is_synchronized_device", "resolves_data_dependency", "use_host_timers")
 _CONSTANTS_OF_THE_HOST = ("current_device_name", "is_available", "is_bf16_supported", "is_fp16_supported", "is_triton_supported")
 
@@ -111,8 +111,9 @@ def _ignoring_index(function):
 
 
 def _taking_any_index(function):
-    """Return the function with an index of any type: ZeRO-3 passes LOCAL_RANK as a str, and
-    ZeRO-3 and quantized weights pass a torch.device."""
+    """Return a wrapper of the function that accepts an index of any type: ZeRO-3 passes LOCAL_RANK
+    as a str, and ZeRO-3 and quantized weights pass a torch.device.
+    """
 
     def taking_any_index(device_index=None):
         if isinstance(device_index, str):
@@ -175,8 +176,8 @@ class _Members:
         self._builders = {}
         self._synchronous = own.is_synchronized_device()
         self.supports_nvtx_domain = own.supports_nvtx_domain()
-        # Pinning has no meaning if the device is the host, and DeepSpeed then counts host memory as
-        # not pinned.
+        # If the device is the host, pinning has no effect, and DeepSpeed treats host memory as not
+        # pinned.
         self._torch_pins_host_memory = own.device_type() != "cpu"
         self._known_communication_backend = None  # determined on first use, because it may take a second
 
@@ -223,8 +224,9 @@ class _Members:
         return __package__ + ".op_builder"
 
     def export_envs(self):
-        """Return the device's prefixes, and those of variables that ranks on other hosts must
-        share with this process."""
+        """Return the prefixes of the device's environment variables, and of other variables that
+        must have the same value in ranks on other hosts.
+        """
         return [*self._own.export_envs(), "ANYACCEL", "DS_ACCELERATOR"]
 
     def _torch_pin_memory(self, tensor):

@@ -5,8 +5,8 @@ They derive from its OpBuilder, and load() returns AnyAccel's ops.
 
 from ..errors import Error
 
-# Builders that DeepSpeed's Python code imports, and all that `deepspeed.ops.__compatible_ops__` and
-# ds_report list.
+# Builders that DeepSpeed's Python code imports, and all builders listed by
+# `deepspeed.ops.__compatible_ops__` and ds_report.
 NAMES = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "DeepCompileBuilder",
          "EvoformerAttnBuilder", "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder", "GDSBuilder",
          "InferenceBuilder", "InferenceCoreBuilder", "InferenceCutlassBuilder", "NotImplementedBuilder", "PinMemoryBuilder",

@@ -37,9 +37,9 @@ def _with_six_bits(module, theirs):
 
 
 def _query_block(head_size):
-    """Return the number of queries that read a head's keys together.
+    """Return the number of queries in a block, which read a head's keys together.
 
-    A thread computes them one by one, so a small block gives more threads work.
+    A thread computes a block's queries one by one, so smaller blocks keep more threads busy.
     """
     return 32
 
@@ -60,7 +60,7 @@ class _WithoutPinning(types.ModuleType):
 
 
 class _ByName:
-    """The accelerator with a current_device() that returns torch's name for the device."""
+    """The accelerator, except that current_device() returns torch's name for the device."""
 
     def __init__(self, accelerator):
         self._accelerator = accelerator

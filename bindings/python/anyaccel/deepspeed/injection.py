@@ -1,10 +1,9 @@
-"""Fixes that let DeepSpeed's injected inference layers (0.19.8) work in models of transformers
-5.
+"""Fixes that let DeepSpeed's injected inference layers (0.19.8) work in models of transformers 5.
 
 transformers 5 passes a cache to each layer, and most models expect a single tensor as the result.
-DeepSpeed's layers support neither. They treat the cache as a mask and keep keys and values in their
-own workspace, which the model does not know, so the model counts positions and masks from 0 for
-each token.
+DeepSpeed's layers support neither. They treat the cache as a mask, and keep keys and values in
+their own workspace. The model does not know about the workspace, so it counts positions and masks
+from 0 for each token.
 """
 
 import functools
@@ -28,7 +27,8 @@ def mend_containers(base):
         config = create(self)
         if _gives_one_tensor(type(layer)):
             config.return_tuple = config.return_single_tuple = False
-        # DistilBERT's policy stores that its norms follow the residuals, but does not pass it on.
+        # DistilBERT's policy records that its norms follow the residuals, but does not pass this
+        # on.
         config.pre_layer_norm = getattr(self.policy, "preln", config.pre_layer_norm)
         return config
 
@@ -49,7 +49,8 @@ def mend(ds_transformer):
         tokens = (args[0] if args else kwargs.get("hidden_states", kwargs.get("input"))).shape[1]
         past = cache.get_seq_length()
         if layer == 0 and past == 0:
-            self.workspace.reset_cache()  # the op would treat a prompt of one token as a further token
+            # Otherwise, a one-token prompt would continue the previous sequence.
+            self.workspace.reset_cache()
         if layer == 0 and past > 0 and tokens > 1:
             raise make_error("unsupported", "anyaccel.deepspeed", "DeepSpeed's injected layers cannot append several tokens at once",
                              f"{tokens} tokens after {past}", "one token, or a new prompt")
@@ -75,8 +76,9 @@ def _give_sizes(attention):
 
 
 def _refuse_shared_keys(layer):
-    """Raise `unsupported` if heads share keys: DeepSpeed fuses the three matrices as equal parts
-    and fails later."""
+    """Raise `unsupported` if heads share keys, because DeepSpeed treats the query, key and value
+    matrices as equal in size and would fail later.
+    """
     attention = getattr(layer, "self_attn", None)
     sizes = [len(part.weight) for part in (getattr(attention, name, None) for name in ("q_proj", "k_proj")) if hasattr(part, "weight")]
     if len(set(sizes)) > 1:

@@ -1,7 +1,4 @@
-"""Ops, each as the module-like object that its builder's load() returns.
-
-The modules define the functions; the builders load them.
-"""
+"""Op modules. Each defines the functions of one op, and is the result of its builder's load()."""
 
 
 def __getattr__(name):

@@ -39,7 +39,7 @@ def bind(module, builder, names):
 
     The first use of a name loads the op and sets the name.
 
-    The name is set to a quick call of the op if there is one (native/ops.cpp), else to the
+    The name is set to a fast call of the op if there is one (native/ops.cpp), else to the
     dispatcher's function. DeepSpeed's functions that create, change and destroy an optimizer return
     0, so ours do too.
     """

@@ -10,12 +10,13 @@ import torch
 from .._native import get_accelerator
 from ..errors import make_error
 
-# The ops identify optimizers by number. DeepSpeed's own classes count from 0.
+# The ops identify optimizers by number. DeepSpeed's own classes count from 0, so these start at a
+# large number.
 _numbers = itertools.count(1 << 30)
 
 
 class Optimizer(torch.optim.Optimizer):
-    """Base of all these optimizers."""
+    """Base class of the optimizers with DeepSpeed's names."""
 
     def _refuse_amsgrad(self, amsgrad):
         if amsgrad:
@@ -73,7 +74,7 @@ class HostOptimizer(Optimizer):
         for parameter in parameters:
             if parameter.device.type != "cpu":
                 raise make_error("invalid_argument", type(self).__name__, "the parameters must be in host memory", got=f"device {parameter.device}",
-                                 want="cpu", hint="use the Fused optimizer of the same rule for parameters on a device")
+                                 want="cpu", hint="use the corresponding Fused optimizer for parameters on a device")
             state = self._state_of(parameter, self._NAMES, torch.float32 if self.fp32_optimizer_states else None)
             state["step"] += 1
             self._update(group, state, parameter)
@@ -99,7 +100,7 @@ class FusedOptimizer(Optimizer):
                 raise make_error("unsupported", type(self).__name__, "sparse gradients are not supported", want="dense gradients",
                                  hint="use torch.optim.SparseAdam")
             if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-                raise make_error("unsupported", type(self).__name__, "the parameters' dtype is not supported", got=str(parameter.dtype),
+                raise make_error("unsupported", type(self).__name__, "unsupported parameter dtype", got=str(parameter.dtype),
                                  want="float32, float16 or bfloat16")
             state = self._state_of(parameter, self._NAMES)
             state["step"] += 1

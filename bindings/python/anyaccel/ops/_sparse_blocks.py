@@ -1,4 +1,4 @@
-"""The single steps of sparse attention, composed of torch's ops: products with block-sparse
+"""The individual steps of sparse attention, composed of torch's ops: products with block-sparse
 matrices, and their softmax.
 
 A sparse matrix is [batch, nonzero blocks, block, block], with the blocks in the order of

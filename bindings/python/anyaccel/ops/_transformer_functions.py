@@ -8,8 +8,9 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, 
 
 
 class Seeds:
-    """Generates a seed per call, from an own generator if `seed` is not negative, or else from
-    torch's default generator."""
+    """Generates a seed per call, from its own generator if `seed` is not negative, or else from
+    torch's default generator.
+    """
 
     def __init__(self, seed):
         self._generator = torch.Generator().manual_seed(seed) if seed >= 0 else None
@@ -60,7 +61,7 @@ class Functions:
                              f"{[number for number, kind in self._layers if kind == dtype]}; call "
                              "create_transformer_layer first")
         if tensor.dtype != dtype:
-            raise ValueError(f"[transformer] wrong dtype of the tensors; got {tensor.dtype}, want {dtype}")
+            raise ValueError(f"[transformer] wrong tensor dtype; got {tensor.dtype}, want {dtype}")
         return self._layers[layer_id, dtype]
 
     def _forward(self, dtype, layer_id, input, input_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b,
@@ -69,7 +70,7 @@ class Functions:
         """Return the 17 tensors that DeepSpeed's function passes to backward.
 
         Their contents differ from DeepSpeed's: `attn_prob_dropout_mask` holds the seed, and the
-        norms' `var` holds mean and deviation.
+        norms' `var` holds (mean, 1 / deviation) per token.
         """
         parameters = (attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b, output_w, output_b, norm_w, norm_b)
         options, seeds = self._layer(dtype, layer_id, input)

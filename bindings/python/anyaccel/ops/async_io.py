@@ -28,7 +28,8 @@ class AsyncIORequest:
 
     def __del__(self, _ends=sys.is_finalizing):
         if not _ends():  # at exit, torch's classes cannot be called, and the threads have ended
-            self._request.release()  # without the GIL; destroying the last owner of the threads would hold it
+            # release() waits without the GIL. The destructor of the last owner would hold it.
+            self._request.release()
 
     @_telling
     def wait(self):

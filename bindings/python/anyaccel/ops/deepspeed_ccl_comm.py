@@ -17,10 +17,10 @@ from ..errors import Error
 from ._bind import Ops
 from ._errors import telling
 
-_TIMEOUT = 1800.0  # seconds, as torch.distributed's
+_TIMEOUT = 1800.0  # seconds, the default of torch.distributed
 _ops = Ops("CCLCommBuilder")
 _telling = telling(lambda message: _ops.ccl_comm_error_code(message))
-_world = []  # all ranks, after initialize()
+_world = []  # the ranks of the group of all ranks, set by initialize()
 
 
 def _name(ranks=None):
@@ -41,7 +41,7 @@ def _address(first):
 def get_kvs_addr(rank):
     """Return the address that rank 0 sends to the others, as bytes.
 
-    On other ranks, return as many zeros.
+    On other ranks, return zeros of the same length.
     """
     return _address(rank == 0)
 
@@ -123,7 +123,7 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
 @_telling
 def all_gather(tensor_list, tensor, group=None, async_op=False):
     if len(tensor_list) != get_world_size(group):
-        raise Error(f"[ccl_comm] wrong number of tensors, one per rank is required; got {len(tensor_list)}, want {get_world_size(group)}", "invalid_argument")
+        raise Error(f"[ccl_comm] tensor_list must contain one tensor per rank; got {len(tensor_list)}, want {get_world_size(group)}", "invalid_argument")
     parts = _ops.ccl_all_gather(tensor.reshape(-1), _name(group))
     for target, part in zip(tensor_list, parts.chunk(len(tensor_list)), strict=True):
         target.copy_(part.view(target.shape))
@@ -149,7 +149,9 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def _exchange(outputs, inputs, group):
-    """Send `inputs[i]` to rank i and receive `outputs[i]` from it. None means nothing."""
+    """Send `inputs[i]` to rank i and receive `outputs[i]` from it. With None, nothing is sent or
+    received.
+    """
     some = next(tensor for tensor in (*inputs, *outputs) if tensor is not None)
     flat = torch.cat([some.new_empty(0)] + [tensor.reshape(-1) for tensor in inputs if tensor is not None])
     counts = [[0 if tensor is None else tensor.numel() for tensor in tensors] for tensors in (outputs, inputs)]

@@ -19,7 +19,7 @@ _RANGES = {(8, 3): 480.0, (8, 2): 114688.0, (12, 7): 510.0, (6, 2): 28.0, (4, 1)
 
 
 def quantize(out, val, group_size, stochastic_rounding, q_bits, q_mantisa_bits):
-    """Fill and return `out`, uint8 [groups, group_size * q_bits / 8 + 4].
+    """Quantize `val` into `out`, uint8 [groups, group_size * q_bits / 8 + 4], and return `out`.
 
     Stochastic rounding draws a seed from torch's host generator, so the same manual_seed() gives
     the same codes.
@@ -60,7 +60,7 @@ def get_scales(out, num_groups):
 
 
 def get_default_quant_dtype():
-    """Return the dtype of rows."""
+    """Return the dtype of quantized rows."""
     return torch.uint8
 
 
@@ -111,7 +111,7 @@ class FP_Quantize(Quantizer):
         return codes.contiguous().reshape(input.shape), self.scale
 
     def to(self, *args, **kwargs):
-        """Move the stored rows and scales."""
+        """Move the stored rows and scales with torch's `Tensor.to()`."""
         for name in ("input_q", "scale"):
             if getattr(self, name) is not None:
                 setattr(self, name, getattr(self, name).to(*args, **kwargs))
@@ -129,7 +129,7 @@ class FP_Quantize(Quantizer):
         if scale is None:
             return input_q
         if input_q.numel() != self.orig_shape.numel():
-            raise ValueError(f"[FP_Quantize] codes and values differ in number; got {input_q.numel()}, want {self.orig_shape.numel()}")
+            raise ValueError(f"[FP_Quantize] wrong number of codes; got {input_q.numel()}, want {self.orig_shape.numel()}")
         return torch.cat([input_q.reshape(-1, self.group_size), scale], dim=-1).contiguous()
 
     def dequantize(self, input_q, fp_out=None, q_bits=8, q_mantisa_bits=3, scale=None):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 def quantize(out: Tensor, val: Tensor, group_size: int, stochastic_rounding: bool | int, q_bits: int, q_mantisa_bits: int) -> Tensor:
-    """Fill and return `out`, uint8 [groups, group_size * q_bits / 8 + 4].
+    """Quantize `val` into `out`, uint8 [groups, group_size * q_bits / 8 + 4], and return `out`.
 
     Stochastic rounding draws a seed from torch's host generator, so the same manual_seed() gives
     the same codes.
@@ -25,7 +25,7 @@ def get_scales(out: Tensor, num_groups: int) -> Tensor:
     """
 
 def get_default_quant_dtype() -> torch.dtype:
-    """Return the dtype of rows."""
+    """Return the dtype of quantized rows."""
 
 def get_quant_range(q_bits: int | None = None) -> float:
     """Return the largest value of the format with 8 (e4m3), 12, 6 or 4 bits, to which a group's
@@ -45,7 +45,7 @@ class FP_Quantize(Quantizer):
         """Return rows of codes and scales, uint8 [groups, bytes]; with `return_meta_tensor`,
         8-bit codes in the input's shape, and the scales."""
     def to(self, *args: Any, **kwargs: Any) -> None:
-        """Move the stored rows and scales."""
+        """Move the stored rows and scales with torch's `Tensor.to()`."""
     def get_scales(self) -> Tensor:
         """Return the scales as float32 [groups, 1]."""
     def dequantize(self, input_q: Tensor, fp_out: Tensor | None = None, q_bits: int = 8, q_mantisa_bits: int = 3,

@@ -10,7 +10,7 @@ def multi_tensor_adam(chunk_size, noop_flag, tensor_lists, lr, beta1, beta2, eps
     """Do a step of Adam (mode 0: L2 decay) or AdamW (mode 1) on lists of gradients, parameters,
     exp_avg and exp_avg_sq.
 
-    As in DeepSpeed, the flag is ignored, so infinities and NaNs propagate to the parameters.
+    As in DeepSpeed, `noop_flag` is ignored, so infinities and NaNs propagate to the parameters.
     """
     _ops.multi_tensor_adam(chunk_size, noop_flag, *tensor_lists, lr, beta1, beta2, eps, step, mode,
                                          bias_correction, weight_decay)

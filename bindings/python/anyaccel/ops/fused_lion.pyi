@@ -6,5 +6,5 @@ def multi_tensor_lion(chunk_size: int, noop_flag: Tensor, tensor_lists: Sequence
                       step: int, weight_decay: float) -> None:
     """Do a step of Lion on lists of gradients, parameters and exp_avg.
 
-    As in DeepSpeed, the flag is ignored.
+    As in DeepSpeed, `noop_flag` is ignored.
     """

@@ -12,8 +12,7 @@ from ._errors import telling
 _ops = Ops("PinMemoryBuilder")
 _telling = telling(lambda message: _ops.pin_memory_error_code(message))
 
-# Blocks from the accelerator's allocator by address, while their tensors live: size, and whether
-# the caller has freed them.
+# Blocks from the accelerator's allocator, by address. A block is removed when its tensor is gone.
 _given = {}
 
 
@@ -77,8 +76,8 @@ class pin_handle:
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
         """Return an uninitialized pinned tensor of `num_elem` elements with the example's dtype.
 
-        It comes from the accelerator's allocator, whose memory its copies recognize, or is locked
-        by the system if the accelerator needs no pinning.
+        The memory comes from the accelerator's allocator, so the accelerator's copies recognize it
+        as pinned. If the accelerator needs no pinning, the system locks the memory.
         """
         memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):

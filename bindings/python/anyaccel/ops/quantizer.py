@@ -47,14 +47,15 @@ def dequantize_fp32(quantized_data, params, groups, num_bits, quant_type):
 
 
 def dequantize_int4_to_half_experimental(data_in, scale_buffer, min_val_buffer, num_group, group_size):
-    """Return float16 [num_group, group_size] of 4-bit codes from 0 to 15: code / scale + minimum
-    of the group, both float16."""
+    """Dequantize 4-bit codes from 0 to 15 to float16 [num_group, group_size]: code / scale +
+    minimum. Each group has a float16 scale and minimum.
+    """
     return _ops.quantizer_dequantize_half(data_in, scale_buffer, min_val_buffer, num_group, group_size, 4)
 
 
 def dequantize_int8_to_half_experimental(data_in, scale_buffer, min_val_buffer, num_group, group_size):
-    """Return the float16 numbers of 8-bit codes from 0 to 255; see
-    dequantize_int4_to_half_experimental()."""
+    """Dequantize 8-bit codes from 0 to 255 to float16; see dequantize_int4_to_half_experimental().
+    """
     return _ops.quantizer_dequantize_half(data_in, scale_buffer, min_val_buffer, num_group, group_size, 8)
 
 
@@ -66,8 +67,9 @@ def swizzle_quant(input_vals, groups, num_bits, quant_type, pipeline_size, nodes
 
 
 def quantized_reduction(input_vals, input_scales, in_groups, out_groups, num_bits, quant_type, devices_per_node):
-    """Return [codes, parameters] of the sum of the values that `devices_per_node` devices
-    quantized, which are concatenated. `in_groups` is the total number of input groups,
-    `out_groups` that of the sum."""
+    """Return [codes, parameters] of the sum over `devices_per_node` devices, whose quantized values
+    are concatenated in the inputs. `in_groups` is the total number of input groups, `out_groups`
+    the number of groups of the sum.
+    """
     return list(_ops.quantizer_reduce(input_vals, input_scales, in_groups, out_groups, num_bits, _asymmetric(quant_type),
                                                     devices_per_node))

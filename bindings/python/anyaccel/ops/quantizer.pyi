@@ -23,12 +23,13 @@ def dequantize(quantized_data: Tensor, params: Tensor, groups: int, num_bits: in
 def dequantize_fp32(quantized_data: Tensor, params: Tensor, groups: int, num_bits: int, quant_type: int) -> Tensor: ...
 
 def dequantize_int4_to_half_experimental(data_in: Tensor, scale_buffer: Tensor, min_val_buffer: Tensor, num_group: int, group_size: int) -> Tensor:
-    """Return float16 [num_group, group_size] of 4-bit codes from 0 to 15: code / scale + minimum
-    of the group, both float16."""
+    """Dequantize 4-bit codes from 0 to 15 to float16 [num_group, group_size]: code / scale +
+    minimum. Each group has a float16 scale and minimum.
+    """
 
 def dequantize_int8_to_half_experimental(data_in: Tensor, scale_buffer: Tensor, min_val_buffer: Tensor, num_group: int, group_size: int) -> Tensor:
-    """Return the float16 numbers of 8-bit codes from 0 to 255; see
-    dequantize_int4_to_half_experimental()."""
+    """Dequantize 8-bit codes from 0 to 255 to float16; see dequantize_int4_to_half_experimental().
+    """
 
 def swizzle_quant(input_vals: Tensor, groups: int, num_bits: int, quant_type: int, pipeline_size: int, nodes: int,
                   devices_per_node: int) -> list[Tensor]:
@@ -37,6 +38,7 @@ def swizzle_quant(input_vals: Tensor, groups: int, num_bits: int, quant_type: in
 
 def quantized_reduction(input_vals: Tensor, input_scales: Tensor, in_groups: int, out_groups: int, num_bits: int, quant_type: int,
                         devices_per_node: int) -> list[Tensor]:
-    """Return [codes, parameters] of the sum of the values that `devices_per_node` devices
-    quantized, which are concatenated. `in_groups` is the total number of input groups,
-    `out_groups` that of the sum."""
+    """Return [codes, parameters] of the sum over `devices_per_node` devices, whose quantized values
+    are concatenated in the inputs. `in_groups` is the total number of input groups, `out_groups`
+    the number of groups of the sum.
+    """

@@ -25,13 +25,14 @@ def flash_attn_by_atoms(out, q, k, v, attention_atoms, softmax_scale, is_causal)
 
 
 def kv_rotary_embeddings(kv_cache, q, k, v, rotary_dim, theta_base, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs):
-    """Rotate queries in place, and write rotated keys, and values, to the cache [blocks, block
-    size, 2, key heads, head dim]."""
+    """Rotate queries in place, and write the rotated keys and the values to the cache [blocks,
+    block size, 2, key heads, head dim].
+    """
     _op("kv_rotary_embeddings")(kv_cache, q, k, v, rotary_dim, theta_base, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs)
 
 
 def kv_trained_rotary_embeddings(kv_cache, q, k, v, inv_freq, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs):
-    """Do the work of kv_rotary_embeddings() with given frequencies [rotated dimensions / 2]."""
+    """Like kv_rotary_embeddings(), but with given frequencies [rotated dimensions / 2]."""
     _op("kv_trained_rotary_embeddings")(kv_cache, q, k, v, inv_freq, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs)
 
 

@@ -6,10 +6,11 @@ def flash_attn_by_atoms(out: Tensor, q: Tensor, k: Tensor, v: Tensor, attention_
     """Compute attention of queries [tokens, heads * head dim] over caches [blocks, block size,
     key heads, head dim]."""
 def kv_rotary_embeddings(kv_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, rotary_dim: int, theta_base: float, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:
-    """Rotate queries in place, and write rotated keys, and values, to the cache [blocks, block
-    size, 2, key heads, head dim]."""
+    """Rotate queries in place, and write the rotated keys and the values to the cache [blocks,
+    block size, 2, key heads, head dim].
+    """
 def kv_trained_rotary_embeddings(kv_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, inv_freq: Tensor, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:
-    """Do the work of kv_rotary_embeddings() with given frequencies [rotated dimensions / 2]."""
+    """Like kv_rotary_embeddings(), but with given frequencies [rotated dimensions / 2]."""
 def linear_kv_copy(kv_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:
     """Write keys and values to the cache without rotation."""
 def ragged_embed(embedded_tokens: Tensor, input_ids: Tensor, embedding_weight: Tensor, position_embedding_weight: Tensor | None, pos_embed_offset: int, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:

@@ -1,7 +1,7 @@
 """The functions of DeepSpeed's RandomLTDBuilder().load(), with the same names and arguments.
 
-`token_scatter` is an addition and differentiable. The module also has the functions and classes of
-the package `deepspeed.ops.random_ltd`. Invalid arguments raise ValueError.
+`token_scatter` does not exist in DeepSpeed; it is differentiable. The module also has the functions
+and classes of the package `deepspeed.ops.random_ltd`. Invalid arguments raise ValueError.
 """
 
 import torch
@@ -87,7 +87,7 @@ class GatherTokens:
 
     @staticmethod
     def apply(activations, sorted_indices, batch_first):
-        """Return all activations and those of the layer."""
+        """Return the activations unchanged, and the tokens at `sorted_indices`."""
         return activations, token_gather(activations, sorted_indices, batch_first)
 
 

@@ -2,8 +2,8 @@
 `deepspeed.ops.sparse_attention`.
 
 include/anyaccel/ops/sparse_attention.h describes the options and errors. Invalid arguments raise
-ValueError. The argument `seed` is an addition: it selects the random blocks, which are the same as
-in C++.
+ValueError. The argument `seed` does not exist in DeepSpeed: it selects the random blocks, which are
+the same as in C++.
 """
 
 import torch
@@ -174,7 +174,7 @@ class SparseAttentionUtils:
                           pad_token_id, model_embeddings):
         """Return the number of appended positions, followed by the padded inputs.
 
-        None stays None. The padding is masked.
+        Inputs that are None stay None. The padding is masked.
         """
         length = (input_ids if input_ids is not None else inputs_embeds).shape[1]
         pad_len = -length % block_size

@@ -91,8 +91,8 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
         DeepSpeedTransformerLayer.layer_id += 1
         hidden, inter = config.hidden_size, config.intermediate_size
         if hidden < 1 or config.heads < 1 or hidden % config.heads:
-            raise ValueError(f"[DeepSpeedTransformerLayer] hidden_size is not a multiple of heads; got {hidden} and "
-                             f"{config.heads}, want positive sizes and a multiple of heads")
+            raise ValueError(f"[DeepSpeedTransformerLayer] hidden_size must be a positive multiple of heads; got {hidden} with "
+                             f"{config.heads} heads")
         shapes = {"attn_qkvw": (3 * hidden, hidden), "attn_qkvb": (3 * hidden,), "attn_ow": (hidden, hidden),
                   "inter_w": (inter, hidden), "inter_b": (inter,), "output_w": (hidden, inter)}
         for name in PARAMETERS:
@@ -138,7 +138,8 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
     def from_hugging_face(cls, layer, config, **options):
         """Return a layer with the weights of a BertLayer.
 
-        `config` is that of its model; `options` override options of the new layer's configuration.
+        `config` is the model's configuration; `options` override options of the new layer's
+        configuration.
         """
         kinds = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
         if config.hidden_act not in kinds:

@@ -48,7 +48,8 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
     def from_hugging_face(cls, layer: torch.nn.Module, config: Any, **options: Any) -> DeepSpeedTransformerLayer:
         """Return a layer with the weights of a BertLayer.
 
-        `config` is that of its model; `options` override options of the new layer's configuration.
+        `config` is the model's configuration; `options` override options of the new layer's
+        configuration.
         """
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, head_mask: None = None, layer_head_mask: None = None,
                 encoder_hidden_states: None = None, encoder_attention_mask: Tensor | None = None, past_key_value: None = None,

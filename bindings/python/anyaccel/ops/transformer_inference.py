@@ -63,8 +63,10 @@ def _vector_add(a, b, gamma):
 
 
 def apply_rotary_pos_emb(mixed_query, key_layer, rotary_dim, offset, num_heads, rotate_half, rope_theta):
-    """Rotate query and key [batch, tokens, heads * head dim] as tokens from position `offset`,
-    by halves if `rotate_half`, or else in pairs."""
+    """Apply rotary position embeddings to query and key [batch, tokens, heads * head dim]. `offset`
+    is the position of the first token. Rotates the two halves of a head if `rotate_half`, or else
+    adjacent pairs.
+    """
     return list(_op("apply_rotary_pos_emb")(mixed_query, key_layer, rotary_dim, offset, num_heads, rotate_half, rope_theta))
 
 
@@ -106,7 +108,7 @@ def _softmax_context(dtype, query_key_value, attn_mask, rotary_dim, rotate_half,
                      local_attention, window_size, no_masking, layer_id, num_layers, alibi, rope_theta, is_prompt, token_idx=None, position_ids=None):
     """Append to a layer's keys and values in the workspace, and attend to them.
 
-    Return the result, the keys and the values. More than one token is a new prompt.
+    Return the result, the keys and the values. An input of several tokens starts a new prompt.
     """
     return list(_op("softmax_context")(query_key_value, _there(attn_mask), rotary_dim, rotate_half, rotate_every_two, heads, num_kv, norm_factor,
                                        triangular, local_attention, window_size, no_masking, layer_id, num_layers, _there(alibi), rope_theta))
@@ -133,28 +135,30 @@ def _bias_residual(dtype, input, residual, bias):
 
 
 def _qkv_gemm(dtype, input, weight, q_scale, bias, gamma, beta, epsilon, add_bias, q_int8, transposed_mode):
-    """Return the product of the input's layer norm and weight, and that norm."""
+    """Return the input's layer norm times weight, and the layer norm."""
     return list(_op("qkv_gemm")(input, weight, q_scale, bias if add_bias else None, gamma, beta, epsilon, q_int8, transposed_mode))
 
 
 def _rms_qkv_gemm(dtype, input, weight, q_scale, gamma, epsilon, q_int8, transposed_mode):
-    """Return the product of the input's RMS norm and weight, and that norm."""
+    """Return the input's RMS norm times weight, and the RMS norm."""
     return list(_op("qkv_gemm")(input, weight, q_scale, None, gamma, None, epsilon, q_int8, transposed_mode))
 
 
 def _mlp_gemm(dtype, input, residual, input_bias, weight_interm, weight_out, bias, gamma, beta, epsilon, preLayerNorm, mlp_after_attn, q_scale,
               q_scale1, q_int8, activation_type, transposed_mode):
-    """Return the layer norm followed by both products with the activation in between, and that
-    norm."""
+    """Return the result of the feed-forward part (layer norm, product, activation, product), and
+    the layer norm.
+    """
     return list(_op("mlp_gemm")(input, residual, input_bias, weight_interm, weight_out, bias, gamma, beta, epsilon, mlp_after_attn, q_scale, q_scale1,
                                 q_int8, int(activation_type), transposed_mode))
 
 
 def _rms_mlp_gemm(dtype, input, residual, weight_interm, weight_out, gamma, epsilon, q_scale, q_scale1, q_int8, activation_type, transposed_mode):
-    """Return the RMS norm of input + residual followed by both products with the activation in
-    between, and that sum.
+    """Return the result of the feed-forward part (RMS norm of input + residual, product,
+    activation, product), and input + residual.
 
-    residual is unchanged, because DeepSpeed's Python code adds to it again."""
+    `residual` is unchanged, because DeepSpeed's Python code adds to it again.
+    """
     return list(_op("rms_mlp_gemm")(input, residual, weight_interm, weight_out, gamma, epsilon, q_scale, q_scale1, q_int8, int(activation_type),
                                     transposed_mode))
 
@@ -179,7 +183,7 @@ def _fused_gemm_gelu(dtype, input, weight, weight_scale, bias, weight_out, weigh
 
 
 def _residual_add_bias(dtype, hidden_state, residual, attention_output, attention_bias, final_bias, mp_size, mlp_after_attn, add_bias, preln):
-    """Compute the end of a layer in place in residual, and return it."""
+    """Add the biases and residuals at the end of a layer to `residual` in place, and return it."""
     _op("residual_add_bias_")(hidden_state, residual, attention_output, attention_bias, final_bias, mp_size, mlp_after_attn, add_bias, preln)
     return residual
 
@@ -204,14 +208,16 @@ def _pad_transform(dtype, query, key, value, heads, add_padding):
 
 def _allocate_workspace(dtype, hidden_dim, num_heads, prompt_length, batch_size, num_layers, mp_size=1, external_cache=False, rank=0,
                         max_out_tokens=1024, min_out_tokens=1):
-    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
+    """Set the workspace's capacity in tokens per layer. The memory is allocated when a prompt is
+    processed.
+    """
     _op("allocate_workspace")(num_layers, batch_size, max_out_tokens)
 
 
 def _repeat_kv_cache(dtype, source_batch_size, repeats):
-    """Repeat each entry of the prompt `repeats` times in all layers.
+    """Repeat each batch entry of the cache `repeats` times in all layers.
 
-    Return their keys and values alternately.
+    Return a list that alternates between each layer's keys and values.
     """
     return _op("repeat_kv_cache")(source_batch_size, repeats, dtype)
 

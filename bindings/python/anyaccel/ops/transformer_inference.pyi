@@ -16,8 +16,10 @@ def gated_activation(activation: Tensor, bias: Tensor | None, actFun: int) -> Te
 def _vector_add(a: Tensor, b: Tensor, gamma: float) -> Tensor:
     """Compute a = gamma * a + b in place, and return a."""
 def apply_rotary_pos_emb(mixed_query: Tensor, key_layer: Tensor, rotary_dim: int, offset: int, num_heads: int, rotate_half: bool, rope_theta: float) -> list[Tensor]:
-    """Rotate query and key [batch, tokens, heads * head dim] as tokens from position `offset`,
-    by halves if `rotate_half`, or else in pairs."""
+    """Apply rotary position embeddings to query and key [batch, tokens, heads * head dim]. `offset`
+    is the position of the first token. Rotates the two halves of a head if `rotate_half`, or else
+    adjacent pairs.
+    """
 def moe_res_matmul(moe_res: Tensor, coef: Tensor, output: Tensor) -> Tensor:
     """Compute output = moe_res * coef1 + output * coef2 in place, and return output.
 
@@ -41,17 +43,17 @@ def softmax_fp16(attn_scores: Tensor, attn_mask: Tensor | None, alibi: Tensor | 
 def softmax_context_fp32(query_key_value: Tensor, attn_mask: Tensor | None, rotary_dim: int, rotate_half: bool, rotate_every_two: bool, heads: int, num_kv: int, norm_factor: float, triangular: bool, local_attention: bool, window_size: int, no_masking: bool, layer_id: int, num_layers: int, alibi: Tensor | None, rope_theta: float, is_prompt: bool, token_idx: Tensor | None = None, position_ids: Tensor | None = None) -> list[Tensor]:
     """Append to a layer's keys and values in the workspace, and attend to them.
 
-    Return the result, the keys and the values. More than one token is a new prompt.
+    Return the result, the keys and the values. An input of several tokens starts a new prompt.
     """
 def softmax_context_bf16(query_key_value: Tensor, attn_mask: Tensor | None, rotary_dim: int, rotate_half: bool, rotate_every_two: bool, heads: int, num_kv: int, norm_factor: float, triangular: bool, local_attention: bool, window_size: int, no_masking: bool, layer_id: int, num_layers: int, alibi: Tensor | None, rope_theta: float, is_prompt: bool, token_idx: Tensor | None = None, position_ids: Tensor | None = None) -> list[Tensor]:
     """Append to a layer's keys and values in the workspace, and attend to them.
 
-    Return the result, the keys and the values. More than one token is a new prompt.
+    Return the result, the keys and the values. An input of several tokens starts a new prompt.
     """
 def softmax_context_fp16(query_key_value: Tensor, attn_mask: Tensor | None, rotary_dim: int, rotate_half: bool, rotate_every_two: bool, heads: int, num_kv: int, norm_factor: float, triangular: bool, local_attention: bool, window_size: int, no_masking: bool, layer_id: int, num_layers: int, alibi: Tensor | None, rope_theta: float, is_prompt: bool, token_idx: Tensor | None = None, position_ids: Tensor | None = None) -> list[Tensor]:
     """Append to a layer's keys and values in the workspace, and attend to them.
 
-    Return the result, the keys and the values. More than one token is a new prompt.
+    Return the result, the keys and the values. An input of several tokens starts a new prompt.
     """
 def bias_gelu_fp32(input: Tensor, bias: Tensor | None) -> Tensor:
     """Return gelu(input + bias), with the tanh approximation."""
@@ -78,41 +80,47 @@ def bias_residual_bf16(input: Tensor, residual: Tensor, bias: Tensor | None) -> 
 def bias_residual_fp16(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
     """Return input + residual, plus bias if that has more than one element."""
 def qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the product of the input's layer norm and weight, and that norm."""
+    """Return the input's layer norm times weight, and the layer norm."""
 def qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the product of the input's layer norm and weight, and that norm."""
+    """Return the input's layer norm times weight, and the layer norm."""
 def qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the product of the input's layer norm and weight, and that norm."""
+    """Return the input's layer norm times weight, and the layer norm."""
 def rms_qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the product of the input's RMS norm and weight, and that norm."""
+    """Return the input's RMS norm times weight, and the RMS norm."""
 def rms_qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the product of the input's RMS norm and weight, and that norm."""
+    """Return the input's RMS norm times weight, and the RMS norm."""
 def rms_qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the product of the input's RMS norm and weight, and that norm."""
+    """Return the input's RMS norm times weight, and the RMS norm."""
 def mlp_gemm_fp32(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the layer norm followed by both products with the activation in between, and that
-    norm."""
+    """Return the result of the feed-forward part (layer norm, product, activation, product), and
+    the layer norm.
+    """
 def mlp_gemm_bf16(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the layer norm followed by both products with the activation in between, and that
-    norm."""
+    """Return the result of the feed-forward part (layer norm, product, activation, product), and
+    the layer norm.
+    """
 def mlp_gemm_fp16(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the layer norm followed by both products with the activation in between, and that
-    norm."""
+    """Return the result of the feed-forward part (layer norm, product, activation, product), and
+    the layer norm.
+    """
 def rms_mlp_gemm_fp32(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the RMS norm of input + residual followed by both products with the activation in
-    between, and that sum.
+    """Return the result of the feed-forward part (RMS norm of input + residual, product,
+    activation, product), and input + residual.
 
-    residual is unchanged, because DeepSpeed's Python code adds to it again."""
+    `residual` is unchanged, because DeepSpeed's Python code adds to it again.
+    """
 def rms_mlp_gemm_bf16(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the RMS norm of input + residual followed by both products with the activation in
-    between, and that sum.
+    """Return the result of the feed-forward part (RMS norm of input + residual, product,
+    activation, product), and input + residual.
 
-    residual is unchanged, because DeepSpeed's Python code adds to it again."""
+    `residual` is unchanged, because DeepSpeed's Python code adds to it again.
+    """
 def rms_mlp_gemm_fp16(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the RMS norm of input + residual followed by both products with the activation in
-    between, and that sum.
+    """Return the result of the feed-forward part (RMS norm of input + residual, product,
+    activation, product), and input + residual.
 
-    residual is unchanged, because DeepSpeed's Python code adds to it again."""
+    `residual` is unchanged, because DeepSpeed's Python code adds to it again.
+    """
 def vector_matmul_fp32(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
     """Return input times weight."""
 def vector_matmul_bf16(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
@@ -144,11 +152,11 @@ def fused_gemm_gelu_bf16(input: Tensor, weight: Tensor, weight_scale: Tensor, bi
 def fused_gemm_gelu_fp16(input: Tensor, weight: Tensor, weight_scale: Tensor, bias: Tensor | None, weight_out: Tensor, weight_out_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
     """Return gelu(input times weight + bias) times weight_out."""
 def residual_add_bias_fp32(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
-    """Compute the end of a layer in place in residual, and return it."""
+    """Add the biases and residuals at the end of a layer to `residual` in place, and return it."""
 def residual_add_bias_bf16(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
-    """Compute the end of a layer in place in residual, and return it."""
+    """Add the biases and residuals at the end of a layer to `residual` in place, and return it."""
 def residual_add_bias_fp16(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
-    """Compute the end of a layer in place in residual, and return it."""
+    """Add the biases and residuals at the end of a layer to `residual` in place, and return it."""
 def einsum_sec_sm_ecm_fp32(Q: Tensor, W: Tensor) -> Tensor:
     """Contract [tokens, experts, capacity] and [tokens, channels] to [experts, capacity,
     channels]."""
@@ -177,25 +185,31 @@ def pad_transform_fp16(query: Tensor, key: Tensor, value: Tensor, heads: int, ad
     """Return tensors [batch, tokens, heads * head dim] as [batch, heads, tokens, head dim],
     padded if `add_padding` is set."""
 def allocate_workspace_fp32(hidden_dim: int, num_heads: int, prompt_length: int, batch_size: int, num_layers: int, mp_size: int = 1, external_cache: bool = False, rank: int = 0, max_out_tokens: int = 1024, min_out_tokens: int = 1) -> None:
-    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
+    """Set the workspace's capacity in tokens per layer. The memory is allocated when a prompt is
+    processed.
+    """
 def allocate_workspace_bf16(hidden_dim: int, num_heads: int, prompt_length: int, batch_size: int, num_layers: int, mp_size: int = 1, external_cache: bool = False, rank: int = 0, max_out_tokens: int = 1024, min_out_tokens: int = 1) -> None:
-    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
+    """Set the workspace's capacity in tokens per layer. The memory is allocated when a prompt is
+    processed.
+    """
 def allocate_workspace_fp16(hidden_dim: int, num_heads: int, prompt_length: int, batch_size: int, num_layers: int, mp_size: int = 1, external_cache: bool = False, rank: int = 0, max_out_tokens: int = 1024, min_out_tokens: int = 1) -> None:
-    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
+    """Set the workspace's capacity in tokens per layer. The memory is allocated when a prompt is
+    processed.
+    """
 def repeat_kv_cache_fp32(source_batch_size: int, repeats: int) -> list[Tensor]:
-    """Repeat each entry of the prompt `repeats` times in all layers.
+    """Repeat each batch entry of the cache `repeats` times in all layers.
 
-    Return their keys and values alternately.
+    Return a list that alternates between each layer's keys and values.
     """
 def repeat_kv_cache_bf16(source_batch_size: int, repeats: int) -> list[Tensor]:
-    """Repeat each entry of the prompt `repeats` times in all layers.
+    """Repeat each batch entry of the cache `repeats` times in all layers.
 
-    Return their keys and values alternately.
+    Return a list that alternates between each layer's keys and values.
     """
 def repeat_kv_cache_fp16(source_batch_size: int, repeats: int) -> list[Tensor]:
-    """Repeat each entry of the prompt `repeats` times in all layers.
+    """Repeat each batch entry of the cache `repeats` times in all layers.
 
-    Return their keys and values alternately.
+    Return a list that alternates between each layer's keys and values.
     """
 def dequantize_fp32(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
     """Dequantize int8 [outputs, inputs] with a scale per group of rows to the dtype."""

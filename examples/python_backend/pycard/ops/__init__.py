@@ -1,3 +1,3 @@
-"""Op builders: AnyAccel finds the classes whose names end in Builder here."""
+"""Op builders. AnyAccel searches this package for classes whose names end in Builder."""
 
 from .axpy import AxpyBuilder  # noqa: F401

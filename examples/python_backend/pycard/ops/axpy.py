@@ -1,8 +1,8 @@
-"""An op of the card's own, from a source in this package."""
+"""An op of the card, with its source in this package."""
 
 from anyaccel.op_builder import OpBuilder
 
-pycard_kernel_path = "csrc"  # where the sources lie, below this folder
+pycard_kernel_path = "csrc"  # folder of the sources, relative to this one
 
 
 class AxpyBuilder(OpBuilder):

@@ -34,14 +34,14 @@ class BoxedStep final : public Step {
   [[noreturn]] void throw_changed() const {
     throw Error(ErrorCode::unsupported, "replay_graph",
                 {.what = "the op " + toString(op_.operator_name()) +
-                         " returned results of another shape than in the capture",
+                         " returned results whose shape differs from that in the capture",
                  .hint = "keep ops whose shapes depend on values out of the graph"});
   }
 
   c10::OperatorHandle op_;
   torch::jit::Stack args_;
   std::vector<at::Tensor> outputs_;
-  torch::jit::Stack stack_;  // kept for its capacity
+  torch::jit::Stack stack_;  // a member, so that its capacity is reused
 };
 
 void collect(const c10::IValue& value, std::vector<at::Tensor>& found) {

@@ -1,4 +1,4 @@
-// Replay routines for frequent ops that skip dispatch, boxing and shape checks.
+// Replay routines for frequent ops. They skip dispatch, boxing and shape checks.
 #pragma once
 
 #include <string>
@@ -19,11 +19,11 @@ struct FastOp {
   FastMaker make;
 };
 
-/// The maker for op `name` ("aten::add.Tensor"), or null. The caller must run the step once to
-/// check that it gives the same bits as the op.
+/// The maker for op `name` ("aten::add.Tensor"), or null. The caller must run the step once and
+/// check that its results are bitwise equal to the op's.
 FastMaker find_fast_maker(const std::string& name);
 
-/// @name The tables
+/// @name Tables of fast ops
 /// @{
 c10::ArrayRef<FastOp> unary_ops();
 c10::ArrayRef<FastOp> binary_ops();

@@ -63,7 +63,8 @@ class CpuGraph final : public sdk::GraphImpl {
   GraphPool pool() const override { return pool_; }
 
  private:
-  // Memory that the steps use. The steps keep it alive, and its address must not change.
+  // A storage that the steps use, with its address, which must not change. The steps keep the
+  // storage alive.
   struct Pin {
     const c10::StorageImpl* storage;
     const void* data;

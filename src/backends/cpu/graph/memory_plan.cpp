@@ -20,7 +20,7 @@ struct Interval {
   std::size_t first;
   std::size_t last;
   bool movable;
-  std::size_t holders;  // number of the graph's tensors on it
+  std::size_t holders;  // number of the graph's tensors that use it
   std::size_t offset = 0;
   std::size_t bytes() const {
     return (storage->nbytes() + kAlignment - 1) / kAlignment * kAlignment;
@@ -51,7 +51,7 @@ std::vector<Interval> find_intervals(const std::vector<Recorded>& calls) {
 // First fit: assigns each `offset` such that intervals that overlap in time do not overlap in
 // memory. Returns the total size.
 std::size_t place(std::vector<Interval*>& movable) {
-  // Placing the largest first leaves the fewest holes.
+  // Placing the largest intervals first leaves fewer holes.
   std::stable_sort(movable.begin(), movable.end(),
                    [](auto* a, auto* b) { return a->bytes() > b->bytes(); });
   std::size_t total = 0;

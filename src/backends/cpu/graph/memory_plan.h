@@ -1,4 +1,4 @@
-// Lets intermediates of a graph that are never needed at the same time share memory.
+// Lets intermediate tensors of a graph share memory if their lifetimes are disjoint.
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -13,8 +13,8 @@ namespace anyaccel::backends::cpu {
 /// One recorded call.
 struct Recorded {
   std::unique_ptr<Step> step;
-  FastMaker maker = nullptr;  ///< makes a fast step again when memory has moved, because fast steps
-                              ///< store addresses
+  /// Recreates a fast step after its memory has moved, because fast steps store addresses.
+  FastMaker maker = nullptr;
   torch::jit::Stack args;
   std::vector<at::Tensor> inputs;   ///< tensors that it reads
   std::vector<at::Tensor> outputs;  ///< tensors that it writes
@@ -25,8 +25,8 @@ struct Recorded {
 bool covers_storage(const at::Tensor& tensor);
 
 /// Moves intermediates into one block. An intermediate is a storage that only the recorded calls
-/// hold and that its first use overwrites. Its values are undefined until the next replay. Returns
-/// the number of bytes saved.
+/// hold and that its first use overwrites. Its contents are undefined until the next replay.
+/// Returns the number of bytes saved.
 std::size_t share_memory(std::vector<Recorded>& calls);
 
 }  // namespace anyaccel::backends::cpu

@@ -16,8 +16,8 @@ namespace {
 using c10::DispatchKey;
 using c10::OperatorHandle;
 
-// Composite ops without a CPU kernel whose body is known to consist only of dispatched ops.
-// Recording the inner ops is faster than calling the composite op. All other composite ops are
+// Composite ops without a CPU kernel whose implementation is known to consist only of dispatched
+// ops. Recording the inner ops is faster than calling the composite op. All other composite ops are
 // recorded as a whole, which is always correct.
 bool body_is_dispatched(std::string_view name) {
   static const std::unordered_set<std::string_view> names = {"aten::add",
@@ -62,7 +62,7 @@ bool has_composite_kernel(const OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
-// The overloads of an op name. The dispatcher does not have such an index.
+// The overloads of an op name. The dispatcher has no such index.
 const std::vector<OperatorHandle>& overloads(const std::string& name) {
   static const auto index = [] {
     std::unordered_map<std::string, std::vector<OperatorHandle>> made;
@@ -148,7 +148,8 @@ OpKind classify(const OperatorHandle& op) {
              starts_with(name, "aten::empty") || starts_with(name, "aten::new_empty")) {
     kind.action = Action::pass;
   } else if (!returns_only_tensors(schema)) {
-    // torch's own ops of this kind query shapes and types. Ops of other libraries may do anything.
+    // torch's own ops without tensor results only query shapes and types. Ops of other libraries
+    // may do anything.
     kind.action =
         starts_with(name, "aten::") || starts_with(name, "prim") || starts_with(name, "profiler::")
             ? Action::pass

@@ -19,7 +19,7 @@ struct OpKind {
     fail,       ///< it cannot be part of a graph
   };
   Action action = Action::record;
-  bool dynamic_by_mask = false;  ///< its shape depends on values if an index is a mask
+  bool dynamic_by_mask = false;  ///< its result's shape depends on data if an index is a mask
   std::string reason;            ///< why it cannot be captured
   bool writes = false;           ///< it has arguments that it writes to (in-place and out=)
   bool overwrites = false;       ///< it writes without reading the previous values

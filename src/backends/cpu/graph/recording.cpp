@@ -17,8 +17,8 @@ using c10::DispatchKeySet;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// A functionality key for which torch has no kernels. It is below autograd, so that the copies that
-// autograd makes (of an in-place op's saved input) are recorded too.
+// A functionality key for which torch has no kernels. It is below autograd, so that autograd's own
+// copies (of an in-place op's saved input) are recorded too.
 constexpr DispatchKey kKey = DispatchKey::Fake;
 
 std::mutex slot_mutex;
@@ -61,7 +61,7 @@ std::shared_ptr<Recording> Recording::begin() {
     throw Error(
         ErrorCode::unsupported, "capture_to_graph",
         {.what =
-             "the dispatch key that CPU graphs need is used by this LibTorch or another library",
+             "the dispatch key that CPU graphs need is already used by LibTorch or another library",
          .got = c10::toString(kKey)});
   }
   const std::lock_guard<std::mutex> lock(slot_mutex);
@@ -142,10 +142,10 @@ Stack Recording::take(c10::ArrayRef<c10::IValue> values) {
 void Recording::check_places(const OperatorHandle& op, c10::ArrayRef<c10::IValue> values) {
   for (const auto& tensor : tensors_in(values)) {
     if (tensor.layout() != c10::kStrided || tensor.is_quantized() || tensor.is_nested()) {
-      fail(op, "it works on a tensor that is not dense");
+      fail(op, "it uses a tensor that is not dense");
     }
     if (!tensor.device().is_cpu() && !tensor.device().is_meta())
-      fail(op, "it works on another device, " + tensor.device().str());
+      fail(op, "it uses a tensor on another device, " + tensor.device().str());
   }
 }
 
@@ -217,7 +217,7 @@ void Recording::record_functional(const OperatorHandle& op, const OpKind& kind,
     return std::any_of(inputs.begin(), inputs.end(),
                        [&](const auto& input) { return input.is_alias_of(result); });
   };
-  // Some functional ops return their input or a view of it, so there is nothing to replay.
+  // Some functional ops return their input or a view of it. Then there is nothing to replay.
   if (!results.empty() && std::all_of(results.begin(), results.end(), is_view)) return;
   Recorded call{.args = std::move(args), .inputs = inputs, .overwrites = true};
   for (const auto& output : take(Stack(results.begin(), results.end())))

@@ -9,10 +9,10 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Makes aliases of tensors with their current sizes and strides, and without autograd state. Later
-/// changes of the program's own tensor objects (t_(), set_(), detach_()) do not affect the graph,
-/// and the graph does not keep autograd nodes alive. Equal tensors get the same alias. Not
-/// thread-safe.
+/// Makes aliases of tensors with their current sizes and strides, and without autograd state. If
+/// the program later changes its own tensor objects (t_(), set_(), detach_()), the graph is not
+/// affected, and the graph does not keep autograd nodes alive. Identical tensors get the same
+/// alias. Not thread-safe.
 class Snapshots {
  public:
   at::Tensor take(const at::Tensor& tensor);

@@ -23,8 +23,8 @@ class Step {
 };
 
 /// Sets the thread's state for running steps: below autograd, without gradients, and without
-/// torch's warnings, which the capture has already shown (some out= kernels warn about outputs that
-/// they resize themselves).
+/// torch's warnings. The capture has already shown them, and some out= kernels warn about outputs
+/// that they resize themselves.
 class StepScope {
  private:
   at::AutoDispatchBelowADInplaceOrView below_autograd_;

@@ -38,8 +38,9 @@ const T& handed(const T& value) {
   return value;
 }
 
-// A structured kernel with given outputs. The member's signature is a parameter because torch 2.11
-// has another argument (dimension names), which later releases dropped.
+// A structured kernel with given outputs. The member function's signature is a template parameter,
+// because it has an additional parameter (dimension names) in torch 2.11, which later releases
+// dropped.
 template <class Kernel, std::size_t kOutputs, class Signature>
 class Prepared;
 
@@ -55,8 +56,8 @@ class Prepared<Kernel, kOutputs,
   void set_output_strided(std::int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
                           at::TensorOptions options, Rest... rest) override {
     const auto& output = outputs[static_cast<std::size_t>(index)];
-    // Torch would resize the output or compute into another tensor; a fast step does not support
-    // that.
+    // Torch would resize the output or compute into another tensor, which a fast step does not
+    // support.
     fits = fits && output.sizes() == sizes && (strides.empty() || output.strides() == strides) &&
            output.dtype() == options.dtype();
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Kernel>) {
@@ -99,8 +100,8 @@ class StructuredStep final : public Step {
         args_);
   }
 
-  // Some loops drop an operand when they run (scalars of reduced-precision types), so they can run
-  // only once.
+  // Some loops drop an operand when they run (scalars of reduced-precision types). Such loops can
+  // run only once.
   bool repeatable() const override { return operand_count() == operands_; }
 
  private:
@@ -114,9 +115,9 @@ class StructuredStep final : public Step {
     return 0;
   }
 
-  // True if the loop works on the given memory. Type promotion makes copies, which would keep the
-  // values of the capture. Only a number that was wrapped in a tensor may be copied, because it
-  // never changes.
+  // True if the loop reads the given memory itself. Type promotion makes copies, and a replay would
+  // then read the values from the capture. Only a number that was wrapped in a tensor may be
+  // copied, because it never changes.
   bool reads_in_place(c10::ArrayRef<c10::IValue> args) const {
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Kernel>) {
       std::vector<const void*> given;
@@ -142,7 +143,7 @@ class StructuredStep final : public Step {
   Prepared<Kernel, kOutputs, decltype(&at::impl::MetaBase::set_output_strided)> kernel_;
 };
 
-/// The maker of a structured kernel with one output.
+/// The maker for a structured kernel with one output.
 template <class Kernel, class... Args>
 constexpr FastMaker structured = &StructuredStep<Kernel, 1, Args...>::make;
 

@@ -7,7 +7,7 @@
 namespace anyaccel::backends::cpu {
 namespace {
 
-// Not equal(), because it treats NaN as unequal to itself, and the two zeros as equal.
+// Does not use equal(), which treats NaN as unequal to itself and the two zeros as equal.
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes() || a.dtype() != b.dtype()) return false;
   const auto first = a.contiguous(), second = b.contiguous();

@@ -24,16 +24,16 @@ class CudaGraph final : public anyaccel::sdk::GraphImpl {
   void replay() override { graph_.replay(); }
   void reset() override {
     try {
-      // An abandoned capture has to end first, or its stream stays in capture mode.
+      // An abandoned capture must be ended first, or its stream stays in capture mode.
       if (capturing_) capture_end();
-    } catch (const std::exception&) {  // it was invalid; the graph is discarded anyway
+    } catch (const std::exception&) {  // the capture was invalid; the graph is discarded anyway
     }
     graph_.reset();
   }
   anyaccel::GraphPool pool() const override { return graph_.pool(); }
 
  private:
-  mutable at::cuda::CUDAGraph graph_;  // pool() of torch's class is not const
+  mutable at::cuda::CUDAGraph graph_;  // torch's pool() is not const
   bool capturing_ = false;
 };
 

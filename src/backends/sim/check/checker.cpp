@@ -34,7 +34,7 @@ std::string stream_text(StreamId id) {
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-/// Returns the memory of an operand; nullopt if it has no bytes.
+/// Returns the memory range of an operand; nullopt if the range is empty.
 std::optional<Touch> touch_of(const Operand& operand) {
   if (operand.address == nullptr || operand.bytes == 0) return std::nullopt;
   Touch touch{.storage = number(operand.address),
@@ -91,8 +91,9 @@ void Checker::report(const Conflict& conflict) {
       problem.kind = Kind::freed_in_use;
       problem.what = "a tensor was freed while " + problem.before.op + " on " +
                      problem.before.stream + " may still use it; its memory was returned to " +
-                     problem.now.stream + ", whose next work, " + problem.now.op + ", may get it";
-      // The tensor in question is the freed one.
+                     problem.now.stream + ", where the next work, " + problem.now.op +
+                     ", may reuse it";
+      // The report is about the freed tensor, so show its shape.
       problem.now.shape = problem.before.shape;
       break;
     case Conflict::freed_capture:
@@ -198,8 +199,8 @@ void Checker::on_out_of_memory(int device, std::size_t bytes) {
 }
 
 void Checker::on_program_end(bool failed, Uncaught uncaught) {
-  // A main() that catches everything leaves no uncaught exception. But if the program failed
-  // without doing any work after the error, it did not handle the error.
+  // A program whose main() catches all exceptions has no uncaught exception. If it fails without
+  // launching or allocating anything after the error, it did not handle the error.
   const bool ended_by_it =
       uncaught == Uncaught::out_of_memory || (uncaught == Uncaught::unknown && stopped_.load());
   if (failed && ended_by_it) {
@@ -240,7 +241,7 @@ void Checker::on_device_synchronize(int device) {
 }
 
 void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
-  // Captured copies run at a replay. Memory of other allocators has only one view.
+  // Captured copies run at a replay. Memory of other allocators has no second view to protect.
   if (stream.capture() != nullptr || device_view(const_cast<void*>(host.address)) == host.address)
     return;
   const auto touch = touch_of(host);
@@ -297,7 +298,7 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     report(std::move(problem));
     return false;
   }
-  // If there is no copy, another thread has opened the pages in the meantime.
+  // If there is no copy, another thread has made the pages accessible in the meantime.
   if (const auto copy = views_.touched(address, writes)) {
     problem.kind = Kind::not_synchronized;
     problem.before = part(*copy);

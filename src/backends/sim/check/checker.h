@@ -1,4 +1,4 @@
-// The observer of SIM_CHECK. Translates the simulator's events for the detector, and the detector's
+// The observer of SIM_CHECK. Passes the simulator's events to the detector and turns the detector's
 // conflicts into reports.
 #pragma once
 
@@ -19,8 +19,8 @@ namespace anyaccel::backends::sim::checking {
 /// Thread-safe.
 class Checker final : public Observer {
  public:
-  /// `keep_stacks`: stores the call stack of each launch, so that a report has the stacks of both
-  /// sides. This is slow.
+  /// `keep_stacks`: stores the call stack of each launch, so that a report shows the stacks of both
+  /// operations. This is slow.
   Checker(bool aborts, const std::string& json_file, bool keep_stacks);
 
   void on_launch(SimStream& stream, const LaunchInfo& info) override;
@@ -39,11 +39,12 @@ class Checker final : public Observer {
 
   /// Returns true if the access can be retried.
   bool on_fault(std::uintptr_t address, bool writes);
-  /// Reports the last out-of-memory error if it ended the program, then prints the summary.
+  /// Reports the last out-of-memory error if that error ended the program, then prints the summary.
   void on_program_end(bool failed, Uncaught uncaught);
   void on_refused(const Refusal& refusal);
 
-  /// Makes the locks free in forked children. Only for a checker that is never destroyed.
+  /// Makes fork() leave the checker's locks unlocked in the child. Only for a checker that is never
+  /// destroyed.
   void keep_locks_free_in_forks();
 
   Reporter& reporter() noexcept { return reporter_; }
@@ -52,8 +53,8 @@ class Checker final : public Observer {
  private:
   void check_devices(SimStream& stream, const LaunchInfo& info);
   void report(const Conflict& conflict);
-  /// Reports a problem with the calling thread's stack. `before`: the stack of the other side, if
-  /// it was stored.
+  /// Reports a problem with the calling thread's stack. `before`: the stack of the earlier
+  /// operation, if it was stored.
   void report(Problem problem, const Frames* before = nullptr);
   Part part(const Use& use) const;
 
@@ -69,8 +70,8 @@ class Checker final : public Observer {
   Reporter reporter_;
 };
 
-/// Starts the checks that the options request, if any. Call it once per process, before the first
-/// use of the device.
+/// Starts the checks that the options request, if any. Must be called once per process, before the
+/// first use of the device.
 void start_checks();
 
 /// The checker, or null if checks are off.

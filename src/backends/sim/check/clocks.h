@@ -1,5 +1,5 @@
-// Vector clocks that track which work is complete: one per stream, one for the host, and one per
-// recorded event. No torch.
+// Vector clocks that track which work is complete. There is one per stream, one for the host, and
+// one per recorded event. No torch.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// A stream's number, from 0. Need not be dense.
+/// Index of a stream, from 0. Indices need not be dense.
 using StreamId = int;
-/// The number of a piece of work in its stream, from 1; 0 is before the first.
+/// Sequence number of a task in its stream, from 1; 0 is before the first.
 using Time = std::uint64_t;
 
 class Clock {
@@ -27,12 +27,12 @@ class Clock {
   std::vector<Time> times_;
 };
 
-/// Not thread-safe. All host threads share one clock, because waits between them (locks, joins) are
-/// not observed. A wait of one thread therefore counts for all.
+/// Not thread-safe. All host threads share one clock, because synchronization between them (locks,
+/// joins) is not observed. A wait by one thread therefore counts for all.
 class Clocks {
  public:
-  /// Adds a piece of work to the stream, ordered after everything that the host has waited for.
-  /// Returns its time.
+  /// Adds a task to the stream, ordered after everything that the host has waited for. Returns its
+  /// time.
   Time tick(StreamId stream);
   Time now(StreamId stream) const noexcept;
   /// True if new work of `after` starts only after `time` of `stream` is complete.
@@ -40,8 +40,8 @@ class Clocks {
   bool known_by_host(StreamId stream, Time time) const noexcept { return host_.at(stream) >= time; }
 
   void record(std::uint64_t event, StreamId stream);
-  /// Orders later work of `stream` after the event. If the event is too old and no longer stored,
-  /// orders it after all earlier work.
+  /// Orders later work of `stream` after the event. If the event is so old that it is no longer
+  /// stored, orders the work after all earlier work.
   void wait(std::uint64_t event, StreamId stream);
   void host_waits_for_event(std::uint64_t event);
   void host_waits_for_stream(StreamId stream);
@@ -57,10 +57,10 @@ class Clocks {
 
   std::vector<Clock> streams_;
   std::vector<std::uint64_t>
-      host_seen_;  ///< the version of the host's clock that each stream has joined
+      host_seen_;  ///< the version of the host's clock that each stream has merged
   Clock host_;
   std::uint64_t host_version_ = 0;
-  std::vector<Record> records_;  ///< a ring buffer; events have consecutive numbers
+  std::vector<Record> records_;  ///< a ring buffer; events are numbered consecutively
 };
 
 }  // namespace anyaccel::backends::sim::checking

@@ -31,7 +31,7 @@ Detector::Blocks::const_iterator Detector::find(std::uintptr_t address) const {
 
 Detector::Block& Detector::block_of(const Touch& touch) {
   if (const auto found = find(touch.storage); found != blocks_.end()) return found->second;
-  // Host memory of other allocators, such as registered memory.
+  // Host memory of other allocators, such as registered memory, is not known here yet.
   auto& block = blocks_[touch.storage];
   block = {.bytes = touch.bytes, .number = ++number_, .live = true};
   return block;
@@ -65,7 +65,7 @@ void Detector::check_freed(const Use& use, const Block& block, Conflicts& found)
   if (list == freed_.end() || list->second.empty()) return;
   std::erase_if(list->second, [&](const Freed& freed) {
     if (clocks_.ordered(freed.use.stream, freed.use.time, use.stream)) return true;
-    // Only memory that was allocated since then may be the freed memory.
+    // Only a block that was allocated after the free may reuse the freed memory.
     if (!use.written || block.owner != use.stream || block.number < freed.number) return false;
     found.push_back(
         {.kind = Conflict::freed_in_use, .now = use, .before = freed.use, .bytes = freed.bytes});
@@ -130,8 +130,8 @@ Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
     const bool same =
         at != blocks_.end() && at->second.live && at->second.number == captured.number;
     if (!same) {
-      // A graph may reuse its own memory, and no other work gets that memory while a graph of the
-      // pool exists.
+      // A graph may reuse its own memory. While a graph of the pool exists, no other work gets that
+      // memory.
       if (captured.pool != 0 && (captured.pool == graph_pool || in_use(captured.pool))) continue;
       if (captured.uses.empty()) continue;
       Use now{.op = "graph.replay",

@@ -1,5 +1,5 @@
-// Finds unordered work on several streams that touches the same memory, and memory that is freed
-// while work may still use it. Identifies streams by number and memory by address. No torch.
+// Finds unordered work on several streams that accesses the same memory, and memory that is freed
+// while work may still use it. Streams are identified by number and memory by address. No torch.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ using Frames = std::vector<void*>;
 /// A memory pool that graphs allocate from; 0 is the default pool.
 using Pool = std::uint64_t;
 
-/// One tensor of a piece of work.
+/// One tensor that a kernel accesses.
 struct Touch {
   std::uintptr_t storage = 0;  ///< address of the memory that contains the tensor
   std::size_t bytes = 0;       ///< size of that memory
@@ -28,7 +28,7 @@ struct Touch {
   bool written = false;
 };
 
-/// A touch that happened, with its op, stream and time.
+/// An access that happened, with its op, stream and time.
 struct Use {
   const char* op = "";
   StreamId stream = 0;
@@ -36,28 +36,30 @@ struct Use {
   bool written = false;
   bool replayed = false;  ///< as part of a graph
   Region region;
-  std::shared_ptr<const Frames> frames;  ///< where it was launched, if stacks are stored
+  std::shared_ptr<const Frames> frames;  ///< the stack of the launch, if stacks are stored
 };
 
 struct Conflict {
   enum Kind {
-    unordered,     ///< `now` and `before` touch the same bytes, one writes, and nothing orders them
-    freed_in_use,  ///< the memory of `before` was freed and belongs to its stream again, which
-                   ///< continues with `now` while `before` may still use it
-    freed_capture,  ///< the replayed graph uses memory that was freed after the capture; `before`
-                    ///< is that use
+    /// `now` and `before` access the same bytes in no defined order, and at least one writes.
+    unordered,
+    /// The memory of `before` was freed and returned to its stream. The stream's next work, `now`,
+    /// may reuse the memory while `before` may still use it.
+    freed_in_use,
+    /// The replayed graph uses memory that was freed after the capture. `before` is that use.
+    freed_capture,
   };
   Kind kind = unordered;
   Use now, before;
   std::size_t bytes = 0;  ///< size of the memory
 };
 
-/// Memory of one address.
+/// A block of memory that the detector knows.
 struct Memory {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
   bool live = false;
-  std::optional<Use> last;  ///< the last write, or the last use if there was none
+  std::optional<Use> last;  ///< the last write, or the last access if there was no write
 };
 
 /// Thread-safe.
@@ -67,7 +69,7 @@ class Detector {
 
   Conflicts launch(StreamId stream, const char* op, const std::vector<Touch>& touches,
                    std::shared_ptr<const Frames> frames = nullptr);
-  /// Like launch(), for work that `graph` captures. Its touches take effect at each replay(). The
+  /// Like launch(), for work that `graph` captures. The accesses take effect at each replay(). The
   /// graph allocates from `pool`.
   Conflicts capture(const void* graph, Pool pool, StreamId stream, const char* op,
                     const std::vector<Touch>& touches);
@@ -75,8 +77,8 @@ class Detector {
   void end_graph(const void* graph);
 
   /// `owner`: the stream whose work may use the memory from now on, and also after it is freed; -1
-  /// for host memory. Memory of a graph's pool still belongs to the graph after its tensors are
-  /// freed.
+  /// for host memory. Memory of a graph's pool still belongs to the graph after the tensors in it
+  /// are freed.
   void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0);
   void free(std::uintptr_t address);
   void record_stream(std::uintptr_t address, StreamId stream);
@@ -89,7 +91,7 @@ class Detector {
   bool known_by_host(StreamId stream, Time time) const;
 
   std::optional<Memory> memory_at(std::uintptr_t address) const;
-  /// Live memory in [low, high), largest first, and the sum.
+  /// At most `most` live blocks in [low, high), largest first, and the total size of all of them.
   std::pair<std::size_t, std::vector<Memory>> live_in(std::uintptr_t low, std::uintptr_t high,
                                                       std::size_t most) const;
 
@@ -112,14 +114,14 @@ class Detector {
   };
   struct Captured {
     Touch touch;
-    std::uint64_t number = 0;  ///< of the block at capture
+    std::uint64_t number = 0;  ///< the block's number at capture
     Pool pool =
-        0;  ///< of the block at capture, because later tensors may be split from it or span it
+        0;  ///< the block's pool at capture, because later tensors may be split from it or span it
     std::vector<Use> uses;
   };
   struct Graph {
     Pool pool = 0;
-    std::map<std::uintptr_t, Captured> blocks;  ///< by address at capture
+    std::map<std::uintptr_t, Captured> blocks;  ///< by address at the time of the capture
   };
   using Blocks = std::map<std::uintptr_t, Block>;
 
@@ -136,7 +138,7 @@ class Detector {
   Blocks blocks_;
   std::uint64_t number_ = 0;
   std::unordered_map<StreamId, std::vector<Freed>>
-      freed_;  ///< by the stream that the memory went back to
+      freed_;  ///< by the stream that owns the freed memory
   std::unordered_map<const void*, Graph> graphs_;
 };
 

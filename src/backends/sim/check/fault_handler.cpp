@@ -27,8 +27,8 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   } else if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
     former.sa_handler(signal);
   } else {
-    // The access is retried, and its fault then has the default effect. A signal that was sent does
-    // not repeat, so raise it.
+    // After a fault, the access is retried and faults again, now with the previous action. A signal
+    // that a process sent does not recur, so raise it.
     ::sigaction(signal, &former, nullptr);
     if (info->si_code <= 0) ::raise(signal);
   }
@@ -51,8 +51,8 @@ void handle_faults(FaultFunction function) {
   struct sigaction action = {};
   action.sa_sigaction = handle;
   // A report takes locks and allocates memory. That is safe here, because the fault comes from the
-  // program's own access to memory that neither malloc nor the checker uses, and never from within
-  // them.
+  // program's own access to memory that neither malloc nor the checker uses. Malloc and the checker
+  // never fault themselves.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGSEGV, &action, &former);

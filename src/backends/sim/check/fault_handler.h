@@ -1,4 +1,4 @@
-// Distinguishes faults in memory that the simulator protects from a program's other crashes. No
+// Distinguishes faults in memory that the simulator protects from other crashes of the program. No
 // torch.
 #pragma once
 
@@ -7,10 +7,11 @@
 namespace anyaccel::backends::sim::checking {
 
 /// Called on the thread that faulted. Returns true if the memory is accessible now, so that the
-/// access is retried. Returns false to call the previous handler of SIGSEGV.
+/// access is retried, or false to call the previous SIGSEGV handler.
 using FaultFunction = bool (*)(std::uintptr_t address, bool writes);
 
-/// Installs the handler. Call it once per process. Handlers that are installed later run first.
+/// Installs the handler. Must be called once per process. Handlers that are installed later run
+/// first.
 void handle_faults(FaultFunction function);
 
 }  // namespace anyaccel::backends::sim::checking

@@ -1,5 +1,5 @@
-// Protects the program's view of pinned memory while a copy is in flight, so that an access is a
-// fault. No torch.
+// Protects the program's view of pinned memory while a copy is in flight, so that an access causes
+// a fault. No torch.
 #pragma once
 
 #include <mutex>
@@ -11,8 +11,8 @@
 namespace anyaccel::backends::sim::checking {
 
 /// Thread-safe. Protects ("closes") whole pages: against writes, and also against reads if the copy
-/// writes to them. If a tensor covers only a part of its memory, the pages that it shares with
-/// other parts stay open.
+/// writes to them. If a tensor covers only a part of its memory, pages that it shares with other
+/// data stay open.
 class HostViews {
  public:
   /// Closes the pages of a copy. `copy.region` has addresses of the program's view. `whole`: the
@@ -20,7 +20,7 @@ class HostViews {
   void close(const Use& copy, bool whole);
   /// Opens the pages of copies for which the host has waited.
   void open_known(const Detector& detector);
-  /// Opens all pages in [address, address + bytes), for a new user of the memory.
+  /// Opens all pages in [address, address + bytes), because the memory is allocated again.
   void open(std::uintptr_t address, std::size_t bytes);
   /// Opens the pages at `address` and returns the copy with which the access conflicts; nullopt if
   /// there is none.

@@ -1,5 +1,5 @@
-// LibTorch is built without assertions. With them, RecordFunction would have one more member here
-// than in LibTorch.
+// LibTorch is built without assertions. With assertions enabled here, RecordFunction would have one
+// more member than in LibTorch.
 #ifndef NDEBUG
 #define NDEBUG
 #endif
@@ -33,7 +33,7 @@ struct OpFrame {
   std::string* device;
 };
 
-/// Nested ops. Ops beyond the array's size are only counted.
+/// The nested ops of a thread. Ops beyond the array's size are only counted.
 struct OpStack {
   std::array<OpFrame, 32> frames;
   std::size_t depth;
@@ -51,7 +51,7 @@ std::function<void(const Refusal&)>& on_refused() {
   return *function;
 }
 
-/// True for ops that accept tensors of several devices, or index tensors of the host.
+/// True for ops that accept tensors of several devices, or index tensors on the host.
 bool may_mix(const char* op, bool on_host_and_one_device) {
   static constexpr const char* kCopies[] = {
       "aten::copy_", "aten::_copy_from", "aten::_copy_from_and_resize", "aten::_to_copy",
@@ -117,7 +117,8 @@ void describe(const c10::IValue& value, std::string& out) {
   }
 }
 
-/// True until Python's names are watched, which is possible once Python has imported torch.
+/// True while the Python watcher must still be started, which is possible once Python has imported
+/// torch.
 std::atomic<bool> python_waits{false};
 
 void refused_by_python(const char* device_type) {
@@ -166,7 +167,7 @@ void end_op(const at::RecordFunction& /*function*/, at::ObserverContext* /*conte
   frame.tensors = frame.device = nullptr;
 }
 
-/// Called for each error that torch creates, because torch fetches a stack trace for it.
+/// Called for each error that torch creates, because torch then collects a stack trace.
 void error_was_made() {
   auto& stack = ops();
   if (std::exchange(stack.expect_error, false) || stack.in_report) return;

@@ -11,15 +11,15 @@ std::string current_op();
 
 /// An op that torch or the simulator rejected.
 struct Refusal {
-  bool other_accelerator =
-      false;  ///< it names a device of another type; otherwise its tensors are on several devices
+  /// True if it names a device of another type. Otherwise, its tensors are on several devices.
+  bool other_accelerator = false;
   std::string op;
-  std::string tensors;  ///< "float32 [2, 3] on sim:0, int64 [4] on cpu"
-  std::string device;   ///< "xpu:0", for other_accelerator
+  std::string tensors;  ///< such as "float32 [2, 3] on sim:0, int64 [4] on cpu"
+  std::string device;   ///< such as "xpu:0"; only for other_accelerator
 };
 
-/// Starts to watch ops. Calls `refused` when torch creates an error in such an op, before it is
-/// thrown.
+/// Starts to watch ops. `refused` is called when torch creates an error in such an op, before the
+/// error is thrown.
 void watch_ops(std::function<void(const Refusal&)> refused);
 
 /// Ignores the next error of this thread, because it was already reported.

@@ -22,7 +22,7 @@ constexpr std::array<Words, 7> kWords{{
      "move the tensors to one device first (tensor.to(device))"},
     {"not_synchronized", "host uses pinned memory before the copy has ended",
      "wait first: synchronize the stream or the device, or an event recorded after the copy"},
-    {"unordered_streams", "use on two streams that nothing orders",
+    {"unordered_streams", "unordered use on two streams",
      "record an event on the first stream and let the second wait for it (stream.wait_stream, "
      "event.wait)"},
     {"freed_in_use", "memory freed while it is in use",

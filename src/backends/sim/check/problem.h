@@ -10,21 +10,21 @@ namespace anyaccel::backends::sim::checking {
 enum class Kind {
   host_access,        ///< host access to device memory
   wrong_device,       ///< use of a tensor on the wrong device
-  not_synchronized,   ///< the host uses pinned memory before a copy has ended
-  unordered_streams,  ///< use on two streams that nothing orders
+  not_synchronized,   ///< the host accesses pinned memory before a copy has ended
+  unordered_streams,  ///< unordered use on two streams
   freed_in_use,       ///< memory freed while work may still use it
   memory_limit,       ///< more memory than the device has
-  other_accelerator,  ///< the program names another accelerator's device
+  other_accelerator,  ///< the program uses another accelerator's device
 };
 
 /// A stable name for programs, such as "unordered_streams".
 const char* name(Kind kind) noexcept;
-/// A title for people, such as "use on two streams that nothing orders".
+/// A title for people, such as "unordered use on two streams".
 const char* title(Kind kind) noexcept;
 /// How to fix it, in one sentence.
 const char* remedy(Kind kind) noexcept;
 
-/// One side of a problem: the op, its stream and its tensor.
+/// One of the two operations of a problem: the op, its stream and its tensor.
 struct Part {
   std::string op;      ///< "aten::mm"; "host code" outside of ops
   std::string stream;  ///< "stream 3 of sim:0"; empty if there is none
@@ -36,14 +36,14 @@ struct Problem {
   Kind kind = Kind::host_access;
   std::string what;  ///< one sentence
   Part now;
-  Part before = {};  ///< the other side; its op is empty if there is none
-  std::size_t place =
-      0;  ///< place in the program; the same place, ops and streams mean the same problem
+  Part before = {};  ///< the earlier operation; its op is empty if there is none
+  /// Place in the program. Problems with the same place, ops and streams are the same problem.
+  std::size_t place = 0;
   std::uint64_t seen = 1;  ///< number of occurrences
 };
 
 std::string text(const Problem& problem);
-/// {"tool": ..., "problems": [...], "notes": [...]}, one problem per line.
+/// Returns {"tool": ..., "problems": [...], "notes": [...]}, one problem per line.
 std::string json(const std::vector<Problem>& problems, const std::vector<Problem>& notes);
 
 }  // namespace anyaccel::backends::sim::checking

@@ -9,8 +9,8 @@ namespace anyaccel::backends::sim::checking {
 
 namespace {
 
-// Each device type's module initializes the device in _lazy_init(), which raises an error if the
-// type is not available.
+// Each device type's Python module initializes the device in _lazy_init(), which raises an error if
+// the type is not available.
 constexpr const char* kProgram = R"(
 def _anyaccel_watch_names(own, address):
     import ctypes, sys
@@ -81,7 +81,7 @@ bool watch_python(const char* own, NameFunction refused, UncaughtFunction uncaug
   if (thread_state() == nullptr) return false;
   const int state = lock();
   void* torch = get_item(module_dict(), "torch");
-  // torch defines these names last. Before that, it is still being imported.
+  // torch defines these names last. While they are missing, torch is still being imported.
   const bool ready = torch != nullptr && has_attribute(torch, "_register_device_module") != 0 &&
                      has_attribute(torch, "compile") != 0;
   if (ready) {

@@ -5,16 +5,17 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Called with a device type's name, such as that of a module of torch, on the thread that asked
-/// for it.
+/// Called with a device type's name, such as that of a module of torch, on the thread that used the
+/// type.
 using NameFunction = void (*)(const char* device_type);
 
 /// Called if an uncaught exception ended the interpreter's main thread, with 1 if an out-of-memory
 /// error caused it, else 0.
 using UncaughtFunction = void (*)(int out_of_memory);
 
-/// Watches torch's modules for device types other than `own`, and uncaught exceptions. Returns
-/// false if torch is not imported yet; call it again later. Returns true without Python.
+/// Watches uncaught exceptions, and torch's modules for device types other than `own`. Returns
+/// false if torch is not imported yet; call it again later. Returns true in programs without
+/// Python.
 bool watch_python(const char* own, NameFunction refused, UncaughtFunction uncaught);
 
 }  // namespace anyaccel::backends::sim::checking

@@ -10,13 +10,13 @@ namespace {
 using Run = std::pair<std::uintptr_t, std::uintptr_t>;
 constexpr std::int64_t kMaxRuns = 1 << 18;
 
-/// Finds the contiguous pieces, sorted by address. Returns false if there are too many.
+/// Finds the contiguous runs of bytes, sorted by address. Returns false if there are too many.
 bool runs_of(const Region& region, std::vector<Run>& runs) {
   if (region.dense) {
     runs.emplace_back(region.low, region.high);
     return true;
   }
-  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size: widest first
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride and size; largest stride first
   for (int i = 0; i < region.dims; ++i)
     if (region.sizes[i] > 1 && region.strides[i] != 0)
       dims.emplace_back(region.strides[i], region.sizes[i]);

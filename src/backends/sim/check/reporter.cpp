@@ -71,7 +71,7 @@ bool Reporter::count_note(const Problem& problem) {
 void Reporter::note(Problem problem) {
   const std::lock_guard lock(mutex_);
   if (count_note_locked(problem)) return;
-  // The last note matters most, because that error may be the one that ends the program.
+  // Keep the newest note, because its error may be the one that ends the program.
   if (notes_.size() == kMaxProblems) notes_.pop_back();
   last_note_ = notes_.size();
   notes_.push_back(std::move(problem));

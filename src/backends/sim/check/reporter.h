@@ -11,19 +11,19 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Thread-safe. Only the process that made it writes the file.
+/// Thread-safe. Only the process that created the reporter writes the file.
 class Reporter {
  public:
-  /// `json_file`: empty for none; "%p" becomes the process id. `aborts`: a problem ends the program
-  /// (SIGABRT).
+  /// `json_file`: empty for none; "%p" becomes the process id. `aborts`: a problem aborts the
+  /// program (SIGABRT).
   Reporter(bool aborts, const std::string& json_file);
 
-  /// Counts a repeated problem and returns true, or returns false for a new one. The problem's
-  /// stack may be missing.
+  /// Counts a repeated problem and returns true, or returns false for a new one. Does not need the
+  /// problem's stack.
   bool count(const Problem& problem);
   /// Like count(), for a note.
   bool count_note(const Problem& problem);
-  /// Records an error that the program may still handle. Never prints and never ends the program.
+  /// Records an error that the program may still handle. Neither prints it nor ends the program.
   void note(Problem problem);
   /// Reports the last note as a problem, because the program did not handle that error.
   void report_last_note();

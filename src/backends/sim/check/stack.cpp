@@ -28,7 +28,7 @@ std::string demangled(const char* name) {
   char* text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
   std::string result = status == 0 && text != nullptr ? text : name;
   std::free(text);
-  // Names of templates can be very long.
+  // Names of template instances can be very long.
   if (result.size() > kLongestName) result = result.substr(0, kLongestName) + "...";
   return result;
 }
@@ -44,7 +44,7 @@ std::string in_hex(std::uintptr_t value) {
   return text;
 }
 
-/// Libraries without symbols for their internal functions, so that their frames are not
+/// True for libraries without symbols for their internal functions. Their frames are not
 /// informative.
 bool is_torch(const char* file) {
   return std::strncmp(file, "libtorch", 8) == 0 || std::strncmp(file, "libc10", 6) == 0;
@@ -64,7 +64,7 @@ std::string frame_text(void* address, const Dl_info& info, bool of_program) {
   return demangled(symbol.name.c_str()) + " + " + in_hex(at - base - symbol.start) + place;
 }
 
-/// The program's load address. Its path is not suitable, because it may be relative to an earlier
+/// The program's load address. The path is not suitable, because it may be relative to an earlier
 /// working directory.
 void* program_base() {
   static void* const base = [] {
@@ -75,7 +75,7 @@ void* program_base() {
   return base;
 }
 
-/// Returns the text that Python's faulthandler prints, from the same function, which takes no lock
+/// Returns the text that Python's faulthandler prints. Calls the same function, which takes no lock
 /// and allocates no memory.
 std::vector<std::string> python_stack() {
   using Dump = void (*)(int, void*);

@@ -9,22 +9,22 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// The calling thread's stack, without this function.
+/// The calling thread's stack, without this function's frame.
 Frames capture_frames();
 
 struct Stack {
   Frames frames;
-  std::vector<std::string> interpreter;  ///< in Python programs: Python's stack, as text
+  std::vector<std::string> interpreter;  ///< Python's stack as text, in Python programs
 };
 
 Stack capture_stack();
 
-/// A hash that is the same for the same place in a program. Takes microseconds, whereas names take
-/// milliseconds.
+/// A hash that is equal for the same place in a program. Takes microseconds, whereas looking up
+/// names takes milliseconds.
 std::size_t place(const Stack& stack);
 
 /// One line per frame: "#0 function + 0x1f (library)". The interpreter's frames come first, then at
-/// most 40 frames, from the first one outside of the simulator on.
+/// most 40 native frames, starting with the first one outside the simulator.
 std::vector<std::string> stack_text(const Stack& stack);
 
 }  // namespace anyaccel::backends::sim::checking

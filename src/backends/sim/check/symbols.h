@@ -1,5 +1,5 @@
-// Finds names of functions that are not exported: the file's symbol table has them, the dynamic
-// linker does not. No torch.
+// Finds names of functions that are not exported. They are in the file's symbol table, but the
+// dynamic linker does not know them. No torch.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// libanyaccel_sim.so: opening it starts the simulator with the SIM_* variables. It is for programs
-// that do not call AnyAccel: `torch.ops.load_library(path)` or `ctypes.CDLL(path)`. Open it before
-// `import torch` if torch inspects the device type during the import.
+// libanyaccel_sim.so: opening the library starts the simulator with the SIM_* variables. It is for
+// programs that do not call AnyAccel: `torch.ops.load_library(path)` or `ctypes.CDLL(path)`. Open
+// it before `import torch` if torch inspects the device type during the import.
 #include <cstdlib>
 #include <string>
 

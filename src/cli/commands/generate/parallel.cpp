@@ -14,7 +14,8 @@ namespace anyaccel::cli {
 
 namespace {
 
-/// Returns the number of ranks of --tensor-parallel; "auto": those that the launcher started.
+/// Returns the number of ranks in --tensor-parallel. "auto" means all ranks that the launcher
+/// started.
 int parallel_ranks(const ParallelOptions& options) {
   const std::string started = std::to_string(started_ranks());
   const std::string& text = options.ranks;
@@ -24,13 +25,13 @@ int parallel_ranks(const ParallelOptions& options) {
   const int ranks = digits ? std::stoi(number) : 0;
   if (ranks < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--tensor-parallel is not a number of ranks",
+                {.what = "--tensor-parallel requires a number of ranks",
                  .got = quoted_text(number),
                  .want = "auto, or 1 to 9999"});
   }
   if (!options.plan && std::to_string(ranks) != started) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--tensor-parallel is not the number of ranks that were started",
+                {.what = "--tensor-parallel differs from the number of started ranks",
                  .got = number,
                  .want = started,
                  .hint = "start them with anyaccel launch --num_accelerators " + number});
@@ -44,7 +45,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return out.empty() ? "-" : out;
 }
 
-/// Returns how many weights are quantized in other groups on some rank than on a single rank.
+/// Returns the number of weights whose quantization groups on some rank differ from those on a
+/// single rank.
 std::ptrdiff_t otherwise_quantized(const std::string& folder, const llm::LoadOptions& load,
                                    const ParallelOptions& options, int ranks) {
   const auto together = llm::parallel_plan(folder, ranks, options.plan_file, load);
@@ -71,7 +73,7 @@ void add_parallel_options(CLI::App& command, ParallelOptions& options) {
       ->type_name("FILE");
   command.add_flag(
       "--plan", options.plan,
-      "Print each rank's part of every weight, with --quantize also its format, and exit");
+      "Print each rank's shard of every weight and, with --quantize, its format, then exit");
   command.add_flag("--self-check", options.self_check,
                    "First compare the logits of all ranks with those of a single rank");
 }
@@ -128,21 +130,21 @@ void self_check(const std::string& folder, const llm::LoadOptions& load,
   double share =
       model.quantized() ? 1e-3 : 1e-4;  // inputs of quantized weights are rounded to 16 bits
   if (model.dtype() != c10::kFloat) share = 5e-2;
-  std::cerr << "anyaccel: logits of " << model.ranks()
-            << " ranks differ from those of one by at most " << difference << ", the largest is "
-            << largest;
+  std::cerr << "anyaccel: the logits of " << model.ranks()
+            << " ranks differ from those of a single rank by at most " << difference
+            << " (largest logit: " << largest << ")";
   if (const auto others =
           load.bits ? otherwise_quantized(folder, load, options, model.ranks()) : 0) {
     share = load.bits == 8 ? 5e-2 : 0.5;
     std::cerr << "; " << others
-              << " weights are quantized in other groups than on one rank (--plan)";
+              << " weights have different quantization groups than on a single rank (see --plan)";
   }
   std::cerr << "\n";
   if (!(difference <= share * std::max(1.0, largest))) {
     throw Error(ErrorCode::device_error, "generate",
-                {.what = "the ranks' logits differ from those of one rank",
+                {.what = "the ranks' logits differ from those of a single rank",
                  .got = "a difference of " + std::to_string(difference),
-                 .want = "at most " + std::to_string(share) + " of the largest logit"});
+                 .want = "at most " + std::to_string(share) + " times the largest logit"});
   }
 }
 

@@ -30,9 +30,9 @@ void print_plan(const std::string& folder, const llm::LoadOptions& load,
 llm::Model load_model(const std::string& folder, const llm::LoadOptions& load,
                       const ParallelOptions& options);
 
-/// Compares the ranks' logits with those of a single rank with all weights, on rank 0. Throws
-/// `device_error` if they differ by more than the order of summation explains. The tolerance is
-/// larger if some weights are quantized in other groups than on a single rank.
+/// Compares the ranks' logits with those of a single rank that holds all weights, on rank 0. Throws
+/// `device_error` if the difference is too large to come from the order of summation. The tolerance
+/// is larger if some weights are quantized in different groups than on a single rank.
 void self_check(const std::string& folder, const llm::LoadOptions& load,
                 const ParallelOptions& options, const llm::Model& model,
                 const std::vector<std::int64_t>& prompt);

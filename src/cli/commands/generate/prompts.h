@@ -8,20 +8,20 @@
 
 namespace anyaccel::cli {
 
-/// Parses the ids of --prompt-ids. Throws `invalid_argument`, naming the invalid word.
+/// Parses the ids of --prompt-ids. Throws `invalid_argument` that quotes the invalid text.
 std::vector<std::int64_t> parse_ids(const std::string& text);
 
 /// A line of --prompts.
 struct Prompt {
-  std::size_t line = 0;  ///< from 1
+  std::size_t line = 0;  ///< line number, from 1
   std::string text;
-  std::optional<std::vector<std::int64_t>> ids;  ///< if the line has ids instead of a text
-  std::string error;                             ///< why the line is invalid; empty: it is valid
+  std::optional<std::vector<std::int64_t>> ids;  ///< set if the line has ids instead of a text
+  std::string error;                             ///< why the line is invalid; empty if it is valid
 };
 
-/// Reads the lines of a file ("-": standard input, which works only for a single rank), without
-/// blank ones. A line that begins with '{' is a JSON object with "prompt" or "prompt_ids"; every
-/// other line is a text.
+/// Reads the non-blank lines of a file ("-": standard input, which works only for a single rank). A
+/// line that begins with '{' is a JSON object with "prompt" or "prompt_ids"; every other line is a
+/// text.
 std::vector<Prompt> read_prompts(const std::string& file, int ranks);
 
 }  // namespace anyaccel::cli

@@ -127,7 +127,7 @@ bool starts_with_one_of(const std::string& name, const std::vector<std::string>&
   return false;
 }
 
-/// Set variables that change the behavior of AnyAccel or LibTorch.
+/// Environment variables that are set and change the behavior of AnyAccel or LibTorch.
 Json environment(const Accelerator* accelerator) {
   std::vector<std::string> prefixes{
       "ANYACCEL_",       "DS_",        "OMP_",       "KMP_",

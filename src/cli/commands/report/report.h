@@ -10,10 +10,10 @@ namespace anyaccel::cli {
 using Json = nlohmann::ordered_json;
 
 /// Queries the accelerator, its devices and the operating system. If a query fails, its value is
-/// null and the reason is added to "problems". Sizes are in bytes; a limit that is not set is null.
+/// null and the reason is added to "problems". Sizes are in bytes. An unset limit is null.
 Json collect_report();
 
-/// Formats the document in lines of at most `width` columns. Longer words are not split.
+/// Formats the document as lines of at most `width` columns. Longer words are not split.
 std::string report_text(const Json& report, std::size_t width);
 
 }  // namespace anyaccel::cli

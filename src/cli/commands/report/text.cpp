@@ -29,7 +29,7 @@ class Page {
 
   void title(const std::string& text) { out_ += "\n" + text + "\n"; }
 
-  /// Rows in aligned columns; the last column is wrapped.
+  /// Prints rows in aligned columns; the last column is wrapped.
   void table(const std::vector<Row>& rows, const std::string& indent = "  ") {
     std::vector<std::size_t> widths;
     for (const Row& row : rows)
@@ -69,7 +69,7 @@ std::string bytes(const Json& value, const char* otherwise = "unknown") {
   return text.data();
 }
 
-/// Returns a count with its noun: "1 core", "2 cores".
+/// Returns a count with its noun, such as "1 core" or "2 cores".
 std::string counted(const Json& number, const char* noun) {
   return number.dump() + " " + noun + (number == 1 ? "" : "s");
 }
@@ -103,8 +103,8 @@ void devices(Page& page, const Json& report) {
   page.table(rows);
 }
 
-/// Prints one table for all devices with the data types of the first one, and one for each device
-/// that differs.
+/// Prints the data types of the first device, and a separate table for each device with different
+/// ones.
 void dtypes(Page& page, const Json& report) {
   const Json& list = report["devices"];
   for (std::size_t i = 0; i < list.size(); ++i) {

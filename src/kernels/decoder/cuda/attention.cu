@@ -1,4 +1,5 @@
-// Attention of few rows over their caches on CUDA. attention.h has the code of the thread blocks.
+// CUDA kernels of attention for few rows over their KV caches. The thread-block code is in
+// attention.h.
 #include "kernels/decoder/cuda/attention.h"
 
 #include "kernels/cuda/kernels.h"

@@ -1,11 +1,12 @@
-// Attention over a cache on CUDA, by thread blocks. Each block processes one chunk of the positions
-// that a row sees, for the heads that share a key. The code also runs on the host, where the tests
-// run it.
+// Attention over a KV cache for CUDA thread blocks. Each block processes one chunk of the positions
+// visible to a row, for query heads that share a key head. The code is also compiled for the host,
+// where the tests run it.
 //
-// The keys of a tile are copied to shared memory with padded rows, so that threads read them
-// without bank conflicts, one score per thread. Values are read in place, with adjacent threads
-// along a position. The softmax's maximum and sum are carried from tile to tile. Chunk boundaries
-// depend only on the row's position, so a row's results are bitwise independent of other rows.
+// The keys of a tile are copied to shared memory with padded rows, so that threads, each of which
+// computes one score, read them without bank conflicts. Values are read in place; adjacent threads
+// read adjacent elements of a position. The softmax's maximum and sum are carried from tile to
+// tile. Chunk boundaries depend only on the row's position, so a row's results are bitwise
+// independent of other rows.
 #pragma once
 
 #include <cmath>
@@ -18,12 +19,12 @@
 namespace anyaccel::ops {
 
 constexpr int attend_lanes = 128;
-constexpr int max_queries = 8;  // queries per block, from heads that share a key
-constexpr int value_step = 8;   // values of a head per thread
+constexpr int max_queries = 8;  // queries per block, from heads that share a key head
+constexpr int value_step = 8;   // elements of a head's values per thread
 constexpr int max_chunks = 64;
 constexpr std::int64_t min_chunk = 256;
 
-/// The positions [begin, end) that a row sees.
+/// The positions [begin, end) that are visible to a row.
 struct Seen {
   std::int64_t begin, end;
 };
@@ -32,7 +33,8 @@ ANYACCEL_ON_BOTH Seen seen_by(const AttendCache& c, std::int64_t row) {
   return {c.window > 0 && c.window < end ? end - c.window : 0, end};
 }
 
-/// Positions per chunk, for a row at position end - 1. The row has at most max_chunks chunks.
+/// Positions per chunk, for a row at position end - 1. The result is large enough for max_chunks
+/// chunks to cover the row.
 ANYACCEL_ON_BOTH std::int64_t attend_chunk(std::int64_t end) {
   constexpr std::int64_t all = min_chunk * max_chunks;
   return min_chunk * ((end + all - 1) / all);
@@ -42,7 +44,8 @@ ANYACCEL_ON_BOTH std::int64_t chunks_of(const Seen& seen) {
   return (seen.end + chunk - 1) / chunk - seen.begin / chunk;
 }
 
-/// Blocks of a launch: chunks (of the row with the most), groups of queries of all keys, rows.
+/// Numbers of blocks in a launch: chunks of the row with the most chunks, groups of queries over
+/// all key heads, and rows.
 struct AttendGrid {
   std::int64_t chunks, groups, rows;
 };
@@ -62,7 +65,7 @@ template <int queries>
 struct Queries {
   static constexpr int count = queries;
 };
-/// Calls call(Queries<n>()) with the number of queries per block.
+/// Calls call(Queries<n>()), where n is the number of queries per block.
 template <typename Call>
 void with_queries(const AttendCache& c, const Call& call) {
   if (c.group <= 1) return call(Queries<1>());
@@ -70,8 +73,8 @@ void with_queries(const AttendCache& c, const Call& call) {
   call(Queries<max_queries>());
 }
 
-/// Floats per chunk and head in `partial`: the weighted sums of values, then the maximum score and
-/// the sum of the shares.
+/// Floats per chunk and head in `partial`: the weighted sums of values, followed by the maximum
+/// score and the sum of the exponentials.
 ANYACCEL_ON_BOTH std::int64_t partial_floats(const AttendCache& c) { return c.dim + 2; }
 ANYACCEL_ON_BOTH float* partial_of(const AttendCache& c, std::int64_t row, std::int64_t head,
                                    std::int64_t chunk, std::int64_t chunks) {
@@ -85,16 +88,17 @@ inline std::int64_t attend_floats(std::int64_t rows, std::int64_t heads, std::in
   return chunks < 2 ? 0 : rows * heads * (chunks < max_chunks ? chunks : max_chunks) * (dim + 2);
 }
 
-/// Offsets in a block's shared memory, in bytes, for heads of `dim` elements of `size` bytes.
+/// Byte offsets in a block's shared memory, for heads of `dim` elements of `size` bytes.
 struct AttendShared {
-  int row, tile, keys, scores, maxima, bytes;  ///< row: of a padded key; tile: positions
+  /// `row` is the size of a padded key in bytes, and `tile` the number of positions per tile.
+  int row, tile, keys, scores, maxima, bytes;
 
   ANYACCEL_ON_BOTH AttendShared(int dim, int size, int queries) {
     const int padded = (dim * size + 15) / 16 * 16;
-    row = padded + 16;  // padding, so that rows begin in different banks
+    row = padded + 16;  // padding, so that consecutive rows begin in different banks
     tile = padded <= 256 ? 64 : padded <= 512 ? 32 : padded <= 1024 ? 16 : 8;
     keys = queries * (padded / size) * 4;
-    const int sums = attend_lanes * value_step * 4;  // overlap the keys
+    const int sums = attend_lanes * value_step * 4;  // shares its memory with the keys
     scores = keys + (tile * row > sums ? tile * row : sums);
     maxima = scores + queries * tile * 4;
     bytes = maxima + 3 * queries * 4;
@@ -133,11 +137,11 @@ class AttendBlock {
     const bool whole = c.dim * static_cast<std::int64_t>(sizeof(T)) % 16 == 0;
     aligned = whole && reinterpret_cast<std::uintptr_t>(all_keys) % 16 == 0 &&
               reinterpret_cast<std::uintptr_t>(all_values) % 16 == 0;
-    // Values are loaded as value_step elements, up to 32 bytes.
+    // Values are loaded value_step elements at a time, up to 32 bytes.
     whole_values = aligned && c.dim % value_step == 0;
   }
 
-  /// Processes chunk `chunk` of the row; `chunks` is the largest number of chunks of any row.
+  /// Processes chunk `chunk` of the row. `chunks` is the largest number of chunks of any row.
   ANYACCEL_ON_BOTH void run(std::int64_t chunk, std::int64_t chunks) const {
     const Seen seen = seen_by(c, row);
     const std::int64_t own = chunks_of(seen), size = attend_chunk(seen.end);
@@ -207,7 +211,9 @@ class AttendBlock {
       if (p < there) {
         const T* const key = reinterpret_cast<const T*>(keys + p * shared.row);
         const float* const with = query + q * padded;
-        float part[4] = {};  // independent sums; a single chain would wait for each addition
+        // Use independent sums, because in a single chain each addition would wait for the previous
+        // one.
+        float part[4] = {};
         for (int d = 0; d < padded; d += step) {
           const Sixteen<T> some = load_sixteen<Reads::written>(key + d);
           ANYACCEL_UNROLL
@@ -226,7 +232,7 @@ class AttendBlock {
     }
   }
 
-  /// Replaces scores by e^(score - running maximum); each warp processes a query.
+  /// Replaces the scores by e^(score - running maximum). Each warp processes one query.
   ANYACCEL_ON_BOTH void soften() const {
     constexpr int warps = attend_lanes / warp_lanes;
     for (int begin = 0; begin < count; begin += warps) {
@@ -312,14 +318,14 @@ class AttendBlock {
   AttendShared shared;
   std::int64_t kv_head, head;
   int padded, vectors, parts;
-  int count;  ///< queries of this block
+  int count;  ///< number of queries of this block
   float *query, *scores, *maximum, *sum, *again;
   char* keys;
   const T *all_keys, *all_values;
   bool aligned, whole_values;
 };
 
-/// Combines the chunks of a row's head.
+/// Combines the partial results of all chunks of one head of a row.
 template <typename Each>
 ANYACCEL_ON_BOTH void combine_block(const AttendCache& c, std::int64_t row, std::int64_t head,
                                     std::int64_t chunks, const Each& each) {

@@ -1,5 +1,5 @@
-// Conversion of values whose type is known only at run time. `Types` provides the 16-bit types of
-// the compiling file: CUDA's, or a test's.
+// Conversion of elements whose type is known only at run time. `Types` provides the 16-bit types:
+// those of CUDA, or those of a test.
 #pragma once
 
 #include "kernels/common/host_device.h"
@@ -15,7 +15,7 @@ ANYACCEL_ON_BOTH float value_at(const Values& values, std::int64_t i) {
   return static_cast<float>(static_cast<const typename Types::Fp16*>(values.data)[i]);
 }
 
-/// Returns 0 if there is no bias.
+/// Returns element i of the bias, or 0 if there is no bias.
 template <typename Types>
 ANYACCEL_ON_BOTH float bias_at(const Values& values, std::int64_t i) {
   return values.data ? value_at<Types>(values, i) : 0.0F;

@@ -1,16 +1,17 @@
-// Layers with experts on CUDA, by thread blocks. The code also runs on the host, where the tests
-// run it.
+// Mixture-of-experts layers for CUDA thread blocks. The code is also compiled for the host, where
+// the tests run it.
 //
-// Each pair of a row and an expert has its own blocks: the choice of experts is known only on the
-// device, and launches do not synchronize with the host. Rows that use the same expert find its
-// weights in the L2 cache.
+// Each pair of a row and an expert gets separate blocks, because the selection of experts is known
+// only on the device, and launches do not synchronize with the host. If several rows use the same
+// expert, its weights are in the L2 cache after the first read.
 #pragma once
 
 #include "kernels/decoder/cuda/products.h"
 
 namespace anyaccel::ops {
 
-/// Chooses a row's experts and sorts them by index. One thread suffices for the few.
+/// Selects a row's experts and sorts them by index. There are so few experts that one thread
+/// suffices.
 ANYACCEL_ON_BOTH void choose_row(const ChooseExperts& c, std::int64_t row) {
   Chosen* const to = c.chosen + row * c.count;
   choose_experts(c.logits + row * c.experts, c.experts, c.count, c.normalize,
@@ -25,7 +26,7 @@ ANYACCEL_ON_BOTH void choose_row(const ChooseExperts& c, std::int64_t row) {
 
 constexpr int expert_outputs = block_outputs(1);
 
-/// Computes some outputs of a pair.
+/// Computes the outputs of one tile for a pair of a row and an expert.
 template <typename Weights, bool aligned, typename Each>
 ANYACCEL_ON_BOTH void expert_block(const ExpertProducts& c, std::int64_t pair, std::int64_t tile,
                                    const Each& each, float* shared) {
@@ -45,7 +46,7 @@ inline bool expert_aligned(const ExpertProducts& c, int align, std::int64_t row_
          row_bytes % align == 0;
 }
 
-/// Computes `lanes` columns of a row.
+/// Computes `lanes` columns of a row: the weighted sum of the results of its experts.
 template <typename Each>
 ANYACCEL_ON_BOTH void mix_block(const MixExperts& c, std::int64_t row, std::int64_t piece,
                                 int lanes, const Each& each) {

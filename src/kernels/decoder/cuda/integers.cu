@@ -1,5 +1,5 @@
-// Quantization and dequantization of matrices on CUDA: one warp per group to quantize, one thread
-// per element to dequantize.
+// CUDA kernels that quantize and dequantize matrices. Quantization uses one warp per group, and
+// dequantization one thread per element.
 #include "kernels/decoder/cuda/integers.h"
 
 #include "kernels/cuda/kernels.h"

@@ -1,5 +1,6 @@
-// Quantization and dequantization of matrices on CUDA, by thread blocks, with the same codes and
-// scales as quantize_row() on the CPU. The code also runs on the host, where the tests run it.
+// Quantization and dequantization of matrices for CUDA thread blocks, with the same codes and
+// scales as quantize_row() on the CPU. The code is also compiled for the host, where the tests run
+// it.
 #pragma once
 
 #include <cmath>
@@ -10,22 +11,22 @@
 
 namespace anyaccel::ops {
 
-constexpr int quantize_lanes = 32;  // a group is a multiple of this; one warp per group
+constexpr int quantize_lanes = 32;  // one warp per group; group sizes are multiples of this
 
 ANYACCEL_ON_BOTH float inverse_scale(float scale) { return scale == 0 ? 0 : 1 / scale; }
 
-/// Clamps a value; NaN becomes `low`.
+/// Clamps a value to [low, high]. NaN becomes `low`.
 ANYACCEL_ON_BOTH float between_levels(float value, float low, float high) {
   const float above = value > low ? value : low;
   return above < high ? above : high;
 }
 
-/// The code of a value, from 0 to 15.
+/// Returns the 4-bit code of a value, from 0 to 15.
 ANYACCEL_ON_BOTH float nearest_level4(float value, float factor) {
   return between_levels(rintf(value * factor) + 8, 0, 15);
 }
 
-/// Minimum and maximum of values other than NaN.
+/// Minimum that ignores a NaN in `b`.
 struct Least {
   ANYACCEL_ON_BOTH float operator()(float a, float b) const { return b < a ? b : a; }
 };
@@ -33,7 +34,7 @@ struct Most {
   ANYACCEL_ON_BOTH float operator()(float a, float b) const { return b > a ? b : a; }
 };
 
-/// Quantizes one group; `shared` has quantize_lanes floats.
+/// Quantizes one group. `shared` has room for quantize_lanes floats.
 template <typename Types, typename Each>
 class QuantizeGroup {
  public:
@@ -74,14 +75,14 @@ class QuantizeGroup {
     return value_at<Types>(from, group * c.group + i);
   }
 
-  /// Joins the values in the order of the lanes, as the CPU does.
+  /// Combines the values in the order of the lanes, as the CPU does.
   template <typename Join>
   ANYACCEL_ON_BOTH float in_order(const PerLane<float, quantize_lanes>& values,
                                   const Join& join) const {
     each([&](int lane) { shared[lane] = values[lane]; });
     float all = shared[0];
     for (int lane = 1; lane < quantize_lanes; ++lane) all = join(all, shared[lane]);
-    each([](int) {});  // before `shared` is written again
+    each([](int) {});  // barrier before `shared` is overwritten
     return all;
   }
 
@@ -111,7 +112,7 @@ class QuantizeGroup {
     return best;
   }
 
-  /// Writes 16-bit words in the format of `Matrix`.
+  /// Writes the codes as 16-bit words in the int4 format of `Matrix`.
   ANYACCEL_ON_BOTH void pack4(int lane, float factor) const {
     const std::int64_t block = c.group % 64 ? 32 : 64, words = block / 4;
     auto* const to = static_cast<std::uint16_t*>(c.weight) + group * c.group / 4;
@@ -139,7 +140,7 @@ ANYACCEL_ON_BOTH void widen_element(const WidenMatrix& c, std::int64_t i) {
   const Matrix& m = c.matrix;
   const std::int64_t row = c.begin + i / m.inputs, input = i % m.inputs,
                      at = row * m.inputs + input;
-  const std::int64_t group = at / m.group;  // groups do not span rows
+  const std::int64_t group = at / m.group;  // groups do not cross row boundaries
   std::int32_t q;
   if (m.format == Format::int8) {
     q = static_cast<std::int32_t>(static_cast<const std::int8_t*>(m.weight)[at]);

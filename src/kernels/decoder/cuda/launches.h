@@ -1,10 +1,10 @@
-// CUDA kernels of a decoder's pass over few rows, as plain functions. Pointers are device pointers,
-// and `stream` is a cudaStream_t. Each function returns when its work is queued on the stream:
-// null, or the CUDA error message. The functions neither allocate nor synchronize, so they can be
-// captured. Independent of torch.
+// Launch functions of the CUDA kernels in a decoder's pass over few rows. Pointers are device
+// pointers, and `stream` is a cudaStream_t. Each function returns as soon as its work is queued on
+// the stream, with null on success and the CUDA error message on failure. The functions neither
+// allocate nor synchronize, so they can be captured into a graph. Independent of torch.
 //
-// rows.h, products.h, attention.h, experts.h and integers.h have the code of the thread blocks,
-// which tests run on the host.
+// The thread-block code, which tests run on the host, is in rows.h, products.h, attention.h,
+// experts.h and integers.h.
 #pragma once
 
 #include "kernels/decoder/choose_experts.h"
@@ -13,47 +13,49 @@
 
 namespace anyaccel::ops {
 
-/// Maximum rows per launch. The data of all rows fits in a kernel's arguments.
+/// Maximum number of rows per launch. The descriptions of this many rows fit in a kernel's
+/// arguments.
 constexpr std::int64_t cuda_rows = 16;
 
-/// Cache of a row's segment in the current layer, [kv_heads][capacity][head_dim], and the row's
+/// KV cache of a row's segment in the current layer, [kv_heads][capacity][head_dim], and the row's
 /// position in it.
 struct RowPlace {
   Values keys, values;
   std::int64_t position, capacity;
 };
 
-/// x[rows][columns] += change, or its norm; then to = norm of x. This merges the end of a layer and
-/// the start of the next one into one pass over memory.
+/// Computes x[rows][columns] += change, or with `norms_change` x += norm(change), and then to =
+/// norm(x). This merges the end of a layer and the start of the next one into one pass over memory.
 struct NormRows {
   float* x;
-  const float* change;  ///< null: x does not change
+  const float* change;  ///< null if x does not change
   bool norms_change;
   Norm after;  ///< norm of the change
-  float* to;   ///< [rows][columns]; null: only the sum is computed
+  float* to;   ///< [rows][columns]; null if only x is updated
   bool normed;
-  Norm norm;  ///< norm of x; if not `normed`, `to` is a copy of x
+  Norm norm;  ///< norm of x; unless `normed` is set, `to` is a copy of x
   std::int64_t rows, columns;
-  std::int32_t from[cuda_rows];  ///< row i of `to` is row from[i] of x
+  std::int32_t from[cuda_rows];  ///< row i of `to` is computed from row from[i] of x
 };
 const char* cuda_norm_rows(const NormRows& launch, void* stream);
 
-/// Normalizes and rotates the queries and keys of qkv[rows][heads + 2 * kv_heads][dim] in place,
-/// and stores keys and values in the cache.
+/// Normalizes and rotates the queries and keys in qkv[rows][heads + 2 * kv_heads][dim], and stores
+/// keys and values in the KV cache. Only the queries are written back to `qkv`.
 struct PositionHeads {
   float* qkv;
   std::int64_t rows, heads, kv_heads, dim;
   bool head_norms;
   Norm query_norm, key_norm;
-  std::int64_t half;  ///< rotated pairs per head; 0: none
-  bool interleaved;   ///< pairs are (2 i, 2 i + 1), not (i, i + half)
+  std::int64_t half;  ///< rotated pairs per head; 0 disables rotation
+  bool interleaved;   ///< if set, pairs are (2 i, 2 i + 1), otherwise (i, i + half)
   const float* cos;   ///< [rows][half]
   const float* sin;
   RowPlace places[cuda_rows];
 };
 const char* cuda_position_heads(const PositionHeads& launch, void* stream);
 
-/// to[row][i] = gate(from[row][i] + bias); if `gated`, times from[row][columns + i] + up_bias.
+/// Computes to[row][i] = gate(from[row][i] + bias). If `gated` is set, multiplies it by
+/// from[row][columns + i] + up_bias.
 struct GateRows {
   const float* from;
   std::int64_t from_row;
@@ -65,30 +67,30 @@ struct GateRows {
 };
 const char* cuda_gate_rows(const GateRows& launch, void* stream);
 
-/// Attention of the rows' queries [heads][dim] over their caches, up to each row's own position. If
-/// a row sees more than one chunk (attend_chunk() in attention.h), the chunks are processed in
+/// Attention of the rows' queries [heads][dim] over their KV caches, up to each row's position. If
+/// a row has more than one chunk (attend_chunk() in attention.h), its chunks are processed in
 /// parallel into `partial`, and a second launch combines them.
 struct AttendCache {
   const float* queries;
   std::int64_t queries_row, rows, heads, kv_heads, dim;
-  /// Query heads that share a key head, and how many of the first key head's query heads are on
-  /// other ranks.
+  /// `group` is the number of query heads that share a key head. `first_head` is the number of
+  /// query heads of the first key head that are on other ranks.
   std::int64_t group, first_head;
-  float scale, softcap;  ///< softcap 0: none
-  std::int64_t window;   ///< visible positions; 0: all
-  /// Null, or [rows][positions], added to the scores of all heads. A row that sees no position
-  /// gives zeros.
+  float scale, softcap;  ///< a softcap of 0 disables it
+  std::int64_t window;   ///< number of visible positions; 0: all
+  /// [rows][positions], added to the scores of all heads. May be null. The result of a row whose
+  /// positions are all hidden is zero.
   const float* mask;
   std::int64_t mask_row;
   float* to;       ///< [rows][heads * dim]
-  float* partial;  ///< attend_floats() floats
-  Element type;    ///< rows whose caches have another type are skipped
+  float* partial;  ///< room for attend_floats() floats
+  Element type;    ///< rows whose caches have a different type are skipped
   RowPlace places[cuda_rows];
 };
 const char* cuda_attend_cache(const AttendCache& launch, void* stream);
 
-/// Matrices with the same format, group and number of inputs, and their biases. Their outputs are
-/// concatenated.
+/// Matrices with the same format, group size and number of inputs, and their biases. Their outputs
+/// are concatenated.
 struct Products {
   struct Linear {
     const void* weight;
@@ -110,7 +112,7 @@ struct Products {
 /// A row's results are bitwise independent of the other rows.
 const char* cuda_products(const Products& launch, void* stream);
 
-/// chosen[row][count] from logits[row][experts], see choose_experts(); sorted by expert.
+/// Selects chosen[row][count] from logits[row][experts] with choose_experts(), sorted by expert.
 struct ChooseExperts {
   const float* logits;
   std::int64_t rows, experts, count;
@@ -119,20 +121,20 @@ struct ChooseExperts {
 };
 const char* cuda_choose_experts(const ChooseExperts& launch, void* stream);
 
-/// to[pair][outputs] = the pair's row of x times its expert's matrix. The matrices are
-/// [experts][outputs][inputs], in a floating-point format.
+/// Computes to[pair][outputs], the product of the pair's row of x and its expert's matrix. The
+/// matrices are [experts][outputs][inputs] in a floating-point format.
 struct ExpertProducts {
   Format format;
   std::int64_t outputs, inputs;
   const void* weight;
   const Chosen* chosen;
-  std::int64_t pairs, per_row;  ///< pairs that share a row of x
+  std::int64_t pairs, per_row;  ///< per_row: number of consecutive pairs that share a row of x
   const float* x;
   float* to;
 };
 const char* cuda_expert_products(const ExpertProducts& launch, void* stream);
 
-/// to[row][columns] = sum of from[pair][columns], weighted by the shares of the row's pairs.
+/// Computes to[row][columns], the weighted sum of from[pair][columns] over the row's pairs.
 struct MixExperts {
   const float* from;
   const Chosen* chosen;
@@ -141,8 +143,8 @@ struct MixExperts {
 };
 const char* cuda_mix_experts(const MixExperts& launch, void* stream);
 
-/// Quantizes from[outputs][inputs] to weight[outputs][inputs] and scales[outputs][inputs / group],
-/// like quantize_row().
+/// Quantizes from[outputs][inputs] to weight[outputs][inputs] and scales[outputs][inputs / group]
+/// in the same way as quantize_row().
 struct QuantizeMatrix {
   const void* from;
   Element type;
@@ -153,7 +155,7 @@ struct QuantizeMatrix {
 };
 const char* cuda_quantize_matrix(const QuantizeMatrix& launch, void* stream);
 
-/// to[count][inputs] = the dequantized outputs from `begin` on.
+/// Dequantizes `count` outputs from `begin` on to to[count][inputs].
 struct WidenMatrix {
   Matrix matrix;
   std::int64_t begin, count;

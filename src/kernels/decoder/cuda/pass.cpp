@@ -7,7 +7,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Offsets of a pass's arrays, in bytes.
+/// Byte offsets of a pass's arrays.
 struct Plan {
   std::int64_t rows, pairs, qkv_columns, mixed_columns;
   std::int64_t normed, qkv, mixed, first, inner, change, routed, chosen, partial, bytes = 0;
@@ -30,8 +30,8 @@ struct Plan {
       max_routed = std::max(max_routed, rows * experts.router.matrix.outputs);
       max_first = std::max(max_first, pairs * 2 * experts.down.inputs);
       max_inner = std::max(max_inner, pairs * experts.down.inputs);
-      max_change = std::max(
-          max_change, rows * d.hidden + pairs * d.hidden);  // the pairs' results follow their sum
+      // The buffer holds the sums of the rows, followed by the results of the pairs.
+      max_change = std::max(max_change, rows * d.hidden + pairs * d.hidden);
     }
     normed = place(rows * d.hidden * 4);
     qkv = place(rows * qkv_columns * 4);
@@ -52,7 +52,7 @@ struct Plan {
   }
 };
 
-/// Processes at most cuda_rows rows, from `begin` on.
+/// A pass over at most cuda_rows rows from `begin` on.
 class Pass {
  public:
   Pass(const Decoder& d, const Plan& plan, std::int64_t begin, std::int64_t rows, float* x,
@@ -122,7 +122,8 @@ class Pass {
     launched(cuda_norm_rows(launch, stream_));
   }
 
-  /// to[rows][outputs of all parts], with one launch per run of parts of the same kind.
+  /// Computes to[rows][outputs of all parts], with one launch for each run of parts with the same
+  /// format and group size.
   void project(const Linear* parts, std::size_t count, const float* x, std::int64_t rows, float* to,
                bool biases) {
     std::int64_t columns = 0, column = 0;
@@ -259,7 +260,8 @@ class Pass {
   Half half_;
   void* stream_;
   const char* problem_ = nullptr;
-  const Norm* pending_ = nullptr;  ///< norm of the change that is in change_ but not yet in x_
+  /// Norm of the change in change_ that has not been added to x_ yet.
+  const Norm* pending_ = nullptr;
   float *normed_, *qkv_, *mixed_, *first_, *inner_, *change_, *pairs_, *routed_, *partial_;
   Chosen* chosen_;
   std::size_t segment_of_[cuda_rows] = {};

@@ -1,4 +1,4 @@
-// Products of few rows on CUDA. products.h and experts.h have the code of the thread blocks.
+// CUDA kernels of products of few rows. The thread-block code is in products.h and experts.h.
 #include "kernels/decoder/cuda/products.h"
 
 #include "kernels/cuda/kernels.h"

@@ -1,10 +1,11 @@
-// Products of few rows on CUDA, by thread blocks. Each block computes some outputs of all rows. The
-// code also runs on the host, where the tests run it.
+// Products of few rows with a matrix, for CUDA thread blocks. Each block computes some outputs of
+// all rows. The code is also compiled for the host, where the tests run it.
 //
-// All threads of a block work along the inputs of the same outputs, so even a matrix with few
-// outputs has loads in flight from many threads. Thread t sums the chunks t, t + product_lanes, ...
-// in order, then the threads' sums are combined. A sum therefore does not depend on the number of
-// rows or on the other outputs of its block. Products are float32; integers are scaled per group.
+// All threads of a block read different inputs of the same outputs, so even a matrix with few
+// outputs has loads in flight from many threads. Thread t adds up the chunks t, t + product_lanes,
+// ... in order; then the sums of all threads are combined. A result therefore does not depend on
+// the number of rows or on the other outputs of its block. Products are computed in float32, and
+// those of integer weights are scaled per group.
 #pragma once
 
 #include <cmath>
@@ -17,16 +18,17 @@
 namespace anyaccel::ops {
 
 constexpr int product_lanes = 128;
-/// Outputs per block for a number of rows, limited by the registers that hold the sums.
+/// Outputs per block for a number of rows. The registers that hold the sums limit it.
 ANYACCEL_ON_BOTH constexpr int block_outputs(int rows) { return rows <= 4 ? 4 : 2; }
 constexpr int max_block_sums = 32;
-/// Inputs are counted in 32 bits, because the inner loop divides by the group size.
+/// Inputs are counted in 32 bits, because the inner loop divides by the group size. This limit
+/// prevents overflow.
 constexpr std::int64_t max_inputs = 1 << 30;
 constexpr int product_shared = max_block_sums * product_lanes / warp_lanes;
 
 /// The rows of x and the outputs of one matrix that a block processes.
 struct ProductTile {
-  const void* weight;  ///< weights of output 0
+  const void* weight;  ///< weights of the matrix's first output
   const float* scales;
   const std::uint8_t* zeros;
   int inputs, group;
@@ -35,13 +37,13 @@ struct ProductTile {
   int rows;
 };
 
-/// Computes a thread's part of the sums; for each row, output by output.
+/// Computes one thread's part of all sums, stored as [rows][outputs].
 template <typename Weights, int rows, int outputs, bool aligned>
 ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane,
                                    Several<float, rows * outputs>& sums) {
   ANYACCEL_UNROLL
   for (int i = 0; i < rows * outputs; ++i) sums.at[i] = 0;
-  // Rows and outputs past the end read the last one again, and are not stored.
+  // Rows and outputs past the end are replaced by the last one, and their results are not stored.
   const auto output_of = [&](int o) {
     return t.first + o < t.outputs ? t.first + o : t.outputs - 1;
   };
@@ -90,8 +92,8 @@ ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane,
   }
 }
 
-/// Calls store(row, output, sum) for each row and output of a tile. `shared` has product_shared
-/// floats. `aligned`: rows are aligned for vector loads.
+/// Calls store(row, output, sum) for each row and output of a tile. `shared` has room for
+/// product_shared floats. `aligned` means that rows are aligned for vector loads.
 template <typename Weights, int rows, bool aligned, typename Each, typename Store>
 ANYACCEL_ON_BOTH void product_block(const ProductTile& t, const Each& each, float* shared,
                                     const Store& store) {
@@ -116,7 +118,7 @@ ANYACCEL_ON_BOTH void product_block(const ProductTile& t, const Each& each, floa
   });
 }
 
-/// Runs block `task` of a launch.
+/// Runs thread block `task` of a launch.
 template <typename Types, typename Weights, int rows, bool aligned, typename Each>
 ANYACCEL_ON_BOTH void products_block(const Products& c, std::int64_t task, const Each& each,
                                      float* shared) {
@@ -155,7 +157,7 @@ inline bool products_aligned(const Products& c, int align, std::int64_t row_byte
   return aligned;
 }
 
-/// Calls call(Weights()) with the weight type of a float format.
+/// Calls call(Weights()) with the weight type of a floating-point format.
 template <typename Types, typename Call>
 void with_float_weights(Format format, const Call& call) {
   if (format == Format::f32) return call(FloatWeights<float>());
@@ -174,8 +176,8 @@ struct ProductKind {
   static constexpr int count = rows;
   static constexpr bool aligned = is_aligned;
 };
-/// Calls call(ProductKind()) with the smallest number of rows that fits. Matrices with unaligned
-/// rows are rare, so they share one kernel.
+/// Calls call(ProductKind()) with the smallest supported number of rows that is sufficient.
+/// Matrices with unaligned rows are rare, so they share one kernel.
 template <typename Call>
 void with_product_kind(std::int64_t rows, bool aligned, const Call& call) {
   if (!aligned) return call(ProductKind<cuda_rows, false>());

@@ -1,5 +1,5 @@
-// Norms, positions, gates and choices of rows on CUDA. rows.h and experts.h have the code of the
-// thread blocks.
+// CUDA kernels of norms, positions, gates and the selection of experts. The thread-block code is in
+// rows.h and experts.h.
 #include "kernels/decoder/cuda/rows.h"
 
 #include "kernels/cuda/kernels.h"

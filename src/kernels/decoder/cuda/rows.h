@@ -1,8 +1,8 @@
-// The steps between products on CUDA, by thread blocks: norms, positions, gates. The code also runs
-// on the host, where the tests run it.
+// The steps between products for CUDA thread blocks: norms, positions and gates. The code is also
+// compiled for the host, where the tests run it.
 //
-// A block processes one row, or one head of it, so a row's sums are computed in the same order
-// whatever the other rows are.
+// A block processes one row or one head of a row, so the order in which a row's sums are computed
+// does not depend on other rows.
 #pragma once
 
 #include <cmath>
@@ -13,16 +13,17 @@
 
 namespace anyaccel::ops {
 
-constexpr int norm_lanes = 512;  // hides memory latency even with a single row
+constexpr int norm_lanes = 512;  // enough threads to hide memory latency even with a single row
 constexpr int head_lanes = 128;
 constexpr int gate_lanes = 256;
 
-/// A row's norm is (value - mean) * factor.
+/// A normalized value is (value - mean) * factor, before weight and bias.
 struct NormFactor {
   float mean, factor;
 };
 
-/// Computes the factors for the values load(i) of a row; `shared` has one float per warp.
+/// Computes the mean and the factor for a row whose values are load(i). `shared` has room for one
+/// float per warp.
 template <int lanes, typename Each, typename Load>
 ANYACCEL_ON_BOTH NormFactor norm_factor(const Each& each, const Norm& norm, std::int64_t columns,
                                         const Load& load, float* shared) {
@@ -56,7 +57,7 @@ ANYACCEL_ON_BOTH float normed_value(const Norm& norm, const NormFactor& by, floa
   return value + bias_at<Types>(norm.bias, i);
 }
 
-/// Processes one row of a launch; `shared` has norm_lanes / warp_lanes floats.
+/// Processes one row of a launch. `shared` has room for norm_lanes / warp_lanes floats.
 template <typename Types, typename Each>
 ANYACCEL_ON_BOTH void norm_row_block(const NormRows& c, std::int64_t row, const Each& each,
                                      float* shared) {
@@ -84,8 +85,8 @@ ANYACCEL_ON_BOTH void norm_row_block(const NormRows& c, std::int64_t row, const 
   });
 }
 
-/// Processes head `head` of a row: queries come first, then keys, then values. `shared` has dim +
-/// head_lanes / warp_lanes floats.
+/// Processes head `head` of a row. Query heads come first, then key heads, then value heads.
+/// `shared` has room for dim + head_lanes / warp_lanes floats.
 template <typename Types, typename Each>
 ANYACCEL_ON_BOTH void position_head_block(const PositionHeads& c, std::int64_t row,
                                           std::int64_t head, const Each& each, float* shared) {

@@ -1,9 +1,9 @@
-// Loads eight inputs of a matrix and converts them to floats, for each format. For CUDA and the
+// Loads eight inputs of a matrix in each format and converts them to floats. Also compiled for the
 // host.
 //
-// A thread loads 4 to 32 bytes of a matrix at a time, always eight inputs. The rows of x are
-// floats, so wider loads of integers would spread the loads of x over more L1 cache lines than the
-// cache delivers per cycle.
+// A thread always loads eight inputs at a time, which are 4 to 32 bytes of the matrix. The rows of
+// x are floats, so wider loads of integers would spread the loads of x over more L1 cache lines
+// than the cache delivers per cycle.
 #pragma once
 
 #include <cmath>
@@ -21,11 +21,12 @@ ANYACCEL_ON_BOTH float float_of_bits(std::uint32_t bits) {
   return out;
 }
 
-/// 2^23 + n has n in its lowest bits, which converts an integer without the slower instruction.
+/// The float 2^23 + n contains n in its lowest bits. This converts an integer faster than the
+/// conversion instruction does.
 constexpr std::uint32_t float_magic = 0x4b000000U;
 constexpr float float_magic_value = 8388608.0F;
 
-/// Loads `count` words from `from`, with vector loads if aligned.
+/// Loads `count` 32-bit words from `from`, with vector loads if aligned.
 template <int count>
 ANYACCEL_ON_BOTH void load_words(const void* from, bool aligned, std::uint32_t (&to)[count]) {
   if (aligned) expect_aligned(from, 4 * count);
@@ -54,8 +55,8 @@ template <typename T>
 struct FloatWeights {
   static constexpr bool has_scales = false;
   static constexpr int align = 16;
-  /// Stored as words until they are used: 16-bit values in separate registers would need twice as
-  /// many registers.
+  /// Weights remain packed in words until they are used, because 16-bit values in separate
+  /// registers would need twice as many registers.
   struct Raw {
     std::uint32_t words[chunk_inputs * sizeof(T) / 4];
   };
@@ -81,7 +82,7 @@ struct FloatWeights {
     ANYACCEL_UNROLL
     for (int i = 0; i < chunk_inputs; ++i) to[i] = static_cast<float>(values[i]);
   }
-  /// Loads the values of x that these weights are multiplied with.
+  /// Loads the values of x that are multiplied by these weights.
   static ANYACCEL_ON_BOTH void load_row(const float* x, int begin, int inputs, int /*group*/,
                                         bool aligned, float (&to)[chunk_inputs]) {
     load_floats<chunk_inputs>(x + begin, aligned ? chunk_inputs : inputs - begin, aligned, to);
@@ -116,7 +117,8 @@ struct Int8Weights {
   static ANYACCEL_ON_BOTH std::int64_t row_bytes(std::int64_t inputs) { return inputs; }
 };
 
-/// Two adjacent 16-bit words: each nibble position (plane) holds two adjacent inputs of a block.
+/// Two adjacent 16-bit words. Each nibble position (plane) of the words holds two adjacent inputs
+/// of a block.
 struct Int4Weights {
   static constexpr bool has_scales = true;
   static constexpr int align = 4;
@@ -127,7 +129,7 @@ struct Int4Weights {
                                     Raw& to) {
     load_words(static_cast<const std::uint8_t*>(row) + begin / 2, aligned, to.words);
   }
-  /// Converts one nibble position at a time. A nibble at bit n is 2^n times its value, which
+  /// Converts one nibble position at a time. A nibble at bit n counts 2^n times its value, which
   /// `factor` corrects without a shift.
   static ANYACCEL_ON_BOTH void widen(const Raw& from, float zero, float (&to)[chunk_inputs]) {
     const std::uint32_t low = from.words[0], high = from.words[0] >> 16;

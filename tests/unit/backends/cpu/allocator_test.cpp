@@ -15,7 +15,7 @@
 #include "anyaccel/export.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// By default, sanitizers end the program when malloc would return null.
+// By default, sanitizers abort the program when malloc would return null.
 extern "C" ANYACCEL_API const char* __asan_default_options() {
   return "allocator_may_return_null=1";
 }
@@ -35,13 +35,14 @@ at::Tensor bytes_tensor(std::int64_t bytes) { return at::empty({bytes}, at::kByt
 std::int64_t current() { return counted_memory().allocated_bytes.current; }
 std::int64_t peak() { return counted_memory().allocated_bytes.peak; }
 
-// Fails if tensors are counted only after a program requests an accelerator.
+// Fails if tensors that exist before the first request for an accelerator are not counted.
 TEST(CountingAllocator, IsInstalledAtLoad) {
   EXPECT_TRUE(counts_allocations());
   EXPECT_NE(c10::GetCPUAllocator(), c10::GetDefaultCPUAllocator());
 }
 
-// Fails if sizes are rounded, headers are counted, or a freed tensor still counts.
+// Fails if the count differs from the exact sizes of live tensors, for example because headers are
+// included.
 TEST(CountingAllocator, CountsExactBytes) {
   const auto before = counted_memory();
   {
@@ -57,8 +58,8 @@ TEST(CountingAllocator, CountsExactBytes) {
   EXPECT_EQ(counted_memory().allocation_count.current, before.allocation_count.current);
 }
 
-// Fails if a reset forgets live tensors, or the peak is updated only when it is read.
-TEST(CountingAllocator, PeakHoldsAndResets) {
+// Fails if resetting the peak ignores live tensors, or the peak is updated only when it is read.
+TEST(CountingAllocator, PeakPersistsUntilReset) {
   reset_counted_peaks();
   const auto base = current();
   const auto kept = bytes_tensor(kMiB);
@@ -70,7 +71,8 @@ TEST(CountingAllocator, PeakHoldsAndResets) {
   EXPECT_EQ(peak(), base + 2 * kMiB);
 }
 
-// Fails if resizing a storage in place, which allocates, copies and frees, is not counted.
+// Fails if an in-place resize of a storage, which allocates, copies and frees memory, is not
+// counted.
 TEST(CountingAllocator, FollowsResize) {
   const auto base = current();
   auto tensor = at::ones({1000}, at::kFloat);
@@ -79,15 +81,15 @@ TEST(CountingAllocator, FollowsResize) {
   EXPECT_EQ(tensor[999].item<float>(), 1.0f);
 }
 
-// Fails if memory owned by the caller counts as torch's.
-TEST(CountingAllocator, LeavesForeignMemoryOut) {
+// Fails if memory that the caller owns is counted.
+TEST(CountingAllocator, IgnoresMemoryOfTheCaller) {
   std::array<float, 256> memory{};
   const auto base = current();
   const auto tensor = at::from_blob(memory.data(), {256}, at::kFloat);
   EXPECT_EQ(current(), base);
 }
 
-// Fails if data is not aligned for AVX-512, or an empty tensor has an address.
+// Fails if data is not aligned to 64 bytes for AVX-512, or an empty tensor allocates memory.
 TEST(CountingAllocator, AlignsData) {
   for (const std::int64_t bytes : {1, 63, 64, 100, 4096, 3 << 20})
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes_tensor(bytes).data_ptr()) % 64, 0u) << bytes;
@@ -97,9 +99,9 @@ TEST(CountingAllocator, AlignsData) {
   EXPECT_EQ(counted_memory().allocation_count.current, base);
 }
 
-// Fails if data and context pointers differ: torch's C-style allocation and lazy clones require
-// equal ones.
-TEST(CountingAllocator, AllocatesRaw) {
+// Fails if the data and context pointers differ. Torch's raw allocation and lazy clones require
+// them to be equal.
+TEST(CountingAllocator, RawAllocation) {
   const auto base = current();
   auto* const allocator = c10::GetCPUAllocator();
   void* const memory = allocator->raw_allocate(100);
@@ -109,8 +111,8 @@ TEST(CountingAllocator, AllocatesRaw) {
   EXPECT_TRUE(allocator->is_simple_data_ptr(allocator->allocate(8)));
 }
 
-// Fails if this allocator frees tensors of the previous one.
-TEST(CountingAllocator, LeavesEarlierTensorsToTheirAllocator) {
+// Fails if memory from the default allocator is counted when it is freed.
+TEST(CountingAllocator, IgnoresMemoryOfTheDefaultAllocator) {
   const auto base = current();
   {
     c10::Storage storage(c10::Storage::use_byte_size_t{}, 64, c10::GetDefaultCPUAllocator(),
@@ -120,8 +122,8 @@ TEST(CountingAllocator, LeavesEarlierTensorsToTheirAllocator) {
   EXPECT_EQ(current(), base);
 }
 
-// Fails if the message lacks the requested size, or the failure is not counted.
-TEST(CountingAllocator, NamesWhatItCannotGet) {
+// Fails if the out-of-memory message lacks the requested size, or the failure is not counted.
+TEST(CountingAllocator, OutOfMemoryErrorHasTheSize) {
   const auto before = counted_memory();
   const std::int64_t huge = std::int64_t{1} << 60;
   try {
@@ -131,13 +133,13 @@ TEST(CountingAllocator, NamesWhatItCannotGet) {
     EXPECT_THAT(error.what(), HasSubstr("DefaultCPUAllocator: can't allocate memory"));
     EXPECT_THAT(error.what(), HasSubstr(std::to_string(huge)));
   }
-  // Also when the size plus the header overflows.
+  // A size that overflows when the header is added must also be reported as out of memory.
   EXPECT_THROW(c10::GetCPUAllocator()->allocate(~std::size_t{0}), c10::OutOfMemoryError);
   EXPECT_EQ(counted_memory().num_ooms, before.num_ooms + 2);
   EXPECT_EQ(current(), before.allocated_bytes.current);
 }
 
-// Fails if concurrent updates are lost, or a tensor freed on another thread is not found.
+// Fails if concurrent updates are lost, or a tensor freed on another thread is still counted.
 TEST(CountingAllocator, CountsAcrossThreads) {
   const auto base = counted_memory();
   reset_counted_peaks();

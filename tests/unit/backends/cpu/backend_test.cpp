@@ -36,12 +36,12 @@ class CpuAccelerator : public testing::Test {
   Accelerator accelerator{std::make_shared<CpuBackend>(two_nodes())};
 };
 
-// Fails if the backend is not registered, or is not the fallback when there is nothing else.
+// Fails if the backend is not registered, or is not the fallback.
 TEST(CpuRegistration, IsChosenByName) {
   ::setenv("DS_ACCELERATOR", "cpu", 1);
   ::setenv("ANYACCEL_CCL", "off", 1);
   auto names = registered_backends();
-  if (names.back() == "sim") names.pop_back();  // selected only by name
+  if (names.back() == "sim") names.pop_back();  // sim is selected only by name
   EXPECT_EQ(names.back(), "cpu");
   EXPECT_EQ(get_accelerator().name(), "cpu");
   EXPECT_EQ(get_accelerator().communication_backend_name(), "gloo");
@@ -50,9 +50,9 @@ TEST(CpuRegistration, IsChosenByName) {
   EXPECT_TRUE(get_accelerator().visible_devices_envs().empty());
 }
 
-// Fails if a rank that selected no device does not start on its own, or a rank without one gets an
-// invalid index.
-TEST(CpuLocalRank, IsTheFirstDevice) {
+// Fails if LOCAL_RANK does not select the initial device, or an invalid rank does not mean device
+// 0.
+TEST(CpuLocalRank, SelectsTheInitialDevice) {
   for (const auto& [rank, expected] :
        {std::pair{"1", 1}, {"0", 0}, {"2", 0}, {"-1", 0}, {"x", 0}}) {
     ::setenv("LOCAL_RANK", rank, 1);
@@ -64,9 +64,9 @@ TEST(CpuLocalRank, IsTheFirstDevice) {
   }
 }
 
-// Fails if the index is not kept, is shared by threads, or reaches torch, which has only one CPU
+// Fails if the current index is shared between threads or passed to torch, which has only one CPU
 // device.
-TEST_F(CpuAccelerator, KeepsTheDeviceOfEachThread) {
+TEST_F(CpuAccelerator, CurrentDeviceIsPerThread) {
   EXPECT_EQ(accelerator.device_count(), 2);
   accelerator.set_device(1);
   EXPECT_EQ(accelerator.current_device(), 1);
@@ -77,7 +77,7 @@ TEST_F(CpuAccelerator, KeepsTheDeviceOfEachThread) {
   DeviceIndex elsewhere = -1;
   std::thread([&] { elsewhere = accelerator.current_device(); }).join();
   EXPECT_EQ(elsewhere, 0);
-  accelerator.set_device(2);  // an out-of-range index means device 0 if names carry no index
+  accelerator.set_device(2);  // without indexed names, an out-of-range index means device 0
   EXPECT_EQ(accelerator.current_device(), 0);
   accelerator.set_device(1);
   {
@@ -88,8 +88,9 @@ TEST_F(CpuAccelerator, KeepsTheDeviceOfEachThread) {
   accelerator.set_device(0);
 }
 
-// Fails if a thread's index outlives the backend that has such a device.
-TEST(CpuBackendTest, AFormerBackendsIndexIsNotKept) {
+// Fails if a thread keeps a device index from an earlier backend that is out of range for the
+// current one.
+TEST(CpuBackendTest, StaleDeviceIndexIsDiscarded) {
   CpuBackend two(two_nodes());
   two.set_device(1);
   CpuBackend one({CpuDevice{}});
@@ -97,8 +98,8 @@ TEST(CpuBackendTest, AFormerBackendsIndexIsNotKept) {
   two.set_device(0);
 }
 
-// Fails if two streams are equal, or a guard does not restore the previous stream.
-TEST_F(CpuAccelerator, StreamsAreIdentities) {
+// Fails if two new streams are equal, or a guard does not restore the previous stream.
+TEST_F(CpuAccelerator, StreamsAreDistinct) {
   const auto first = accelerator.Stream();
   const auto second = accelerator.Stream(1);
   EXPECT_NE(first.id(), second.id());
@@ -114,19 +115,19 @@ TEST_F(CpuAccelerator, StreamsAreIdentities) {
     std::thread([&] {
       fresh = accelerator.current_stream(1) == accelerator.default_stream(1);
     }).join();
-    EXPECT_TRUE(fresh) << "streams belong to threads";
+    EXPECT_TRUE(fresh) << "the current stream is per thread";
   }
   EXPECT_EQ(accelerator.current_device(), 0);
   EXPECT_TRUE(accelerator.current_stream(1) == accelerator.default_stream(1));
   EXPECT_TRUE(first.query());
   first.synchronize();
   EXPECT_EQ(first.unwrap().device(), c10::Device(c10::kCPU));
-  // A stream of a device that does not exist is rejected.
+  // Streams of nonexistent devices are rejected.
   EXPECT_THROW(accelerator.set_stream(Stream(first.unwrap(), 7)), Error);
 }
 
-// Fails if devices with high indices lack their own current stream.
-TEST(CpuBackendTest, ManyDevicesHaveTheirStreams) {
+// Fails if devices with high indices do not have their own current stream.
+TEST(CpuBackendTest, EveryDeviceHasItsOwnStream) {
   CpuBackend backend(std::vector<CpuDevice>(40));
   const auto low = backend.new_stream(3, 0);
   const auto high = backend.new_stream(39, 0);
@@ -137,7 +138,7 @@ TEST(CpuBackendTest, ManyDevicesHaveTheirStreams) {
   EXPECT_TRUE(backend.current_stream(38) == backend.default_stream(38));
 }
 
-// Fails if events do not measure the time between them.
+// Fails if elapsed_time() does not measure the time between two events.
 TEST_F(CpuAccelerator, EventsMeasureTime) {
   auto begin = accelerator.Event(true);
   auto end = accelerator.Event(true);
@@ -154,14 +155,14 @@ TEST_F(CpuAccelerator, EventsMeasureTime) {
   end.record(accelerator.current_stream());
   const auto around = since(before);
   EXPECT_GE(begin.elapsed_time(end), slept);
-  EXPECT_LE(begin.elapsed_time(end), around + 0.001);  // the precision of float
+  EXPECT_LE(begin.elapsed_time(end), around + 0.001);  // tolerance for float precision
   EXPECT_LT(end.elapsed_time(begin), 0);
   EXPECT_TRUE(end.query());
   end.synchronize();
   end.wait(accelerator.Stream());
 }
 
-// Fails if memory_allocated() counts anything other than tensor bytes.
+// Fails if memory_allocated() counts anything but tensor bytes.
 TEST_F(CpuAccelerator, CountsTensorBytes) {
   const auto base = accelerator.memory_allocated();
   accelerator.reset_peak_memory_stats();
@@ -177,9 +178,9 @@ TEST_F(CpuAccelerator, CountsTensorBytes) {
   EXPECT_EQ(accelerator.max_memory_allocated(), base);
 }
 
-// Fails if a torchrun rank that has no device of its own cannot use the accelerator, as it can in
+// Fails if a torchrun rank beyond the last device cannot use the accelerator, as it can in
 // DeepSpeed.
-TEST(CpuLocalRank, MayExceedTheDevices) {
+TEST(CpuLocalRank, MayExceedTheDeviceCount) {
   Accelerator accelerator(std::make_shared<CpuBackend>(
       std::vector<CpuDevice>{{.numa_node = 0, .cores = 3, .memory_nodes = {}}}));
   accelerator.set_device(1);
@@ -189,9 +190,9 @@ TEST(CpuLocalRank, MayExceedTheDevices) {
   EXPECT_GE(accelerator.memory_allocated(1), 0);
 }
 
-// Fails if a memory query still counts tensors with ANYACCEL_CPU_MEMORY=rss, or a peak is below the
-// current value.
-TEST(CpuMemory, IsTheProcessOnRequest) {
+// Fails if ANYACCEL_CPU_MEMORY=rss does not switch memory queries from tensor bytes to the resident
+// set size.
+TEST(CpuMemory, ReportsProcessMemoryOnRequest) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "rss");
   Accelerator accelerator(std::make_shared<CpuBackend>(two_nodes()));
   const auto near_rss = [&](std::int64_t bytes) {
@@ -216,9 +217,8 @@ TEST(CpuMemory, IsTheProcessOnRequest) {
   EXPECT_GE(accelerator.max_memory_allocated(), accelerator.memory_allocated() - (1 << 20));
 }
 
-// Fails if a peak cannot be reset when the system forbids resetting its own peak, as in some
-// containers.
-TEST(CpuMemory, PeaksOfTheProcessRestartEverywhere) {
+// Fails if the peak cannot be reset in a container that forbids resetting the kernel's peak.
+TEST(CpuMemory, PeakResetsWithoutSystemSupport) {
   const auto large = [] { return at::zeros({64 << 20}, at::kByte).add_(1); };
   ProcessMemory memory([]() noexcept { return false; });
   large();
@@ -232,15 +232,15 @@ TEST(CpuMemory, PeaksOfTheProcessRestartEverywhere) {
   EXPECT_GT(memory.read().peak, before.current + (48 << 20));
 }
 
-// Fails if a misspelled value silently selects a different counting method.
-TEST(CpuMemory, TheWayIsChecked) {
+// Fails if a misspelled value is accepted.
+TEST(CpuMemory, RejectsUnknownSettings) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "RSS\n");
   EXPECT_ERROR(
       CpuBackend(two_nodes()), invalid_argument,
-      "[ANYACCEL_CPU_MEMORY] unknown way to count memory; got \"RSS\\n\", want tensors or rss");
+      "[ANYACCEL_CPU_MEMORY] unknown memory counting mode; got \"RSS\\n\", want tensors or rss");
 }
 
-// Fails if total or available memory is not this machine's, or available exceeds total.
+// Fails if free memory exceeds total memory, or total_memory() differs from memory_info().
 TEST_F(CpuAccelerator, MemoryIsPlausible) {
   const auto info = accelerator.memory_info(1);
   EXPECT_GT(info.free, 1 << 24);
@@ -248,7 +248,7 @@ TEST_F(CpuAccelerator, MemoryIsPlausible) {
   EXPECT_EQ(accelerator.total_memory(), info.total);
 }
 
-// Fails if a device has another device's properties.
+// Fails if a device reports the properties of another device.
 TEST_F(CpuAccelerator, DescribesItsDevices) {
   const auto properties = accelerator.device_properties(1);
   EXPECT_EQ(properties.numa_node, 8);
@@ -258,8 +258,8 @@ TEST_F(CpuAccelerator, DescribesItsDevices) {
   EXPECT_THROW(accelerator.compute_capability(), Error);
 }
 
-// Fails if a device has a separate generator: seeds would then differ from torch's.
-TEST_F(CpuAccelerator, HasTheHostsGenerator) {
+// Fails if a device has its own generator, which torch's seeds would not affect.
+TEST_F(CpuAccelerator, UsesTheHostGenerator) {
   EXPECT_EQ(accelerator.default_generator(1), at::detail::getDefaultCPUGenerator());
   accelerator.manual_seed(7);
   EXPECT_EQ(accelerator.initial_seed(), 7u);
@@ -269,7 +269,7 @@ TEST_F(CpuAccelerator, HasTheHostsGenerator) {
   EXPECT_TRUE(a.equal(at::empty({8}, at::kFloat).uniform_()));
 }
 
-// Fails if the accelerator's graphs are not the backend's: replay would then have no effect.
+// Fails if the accelerator does not use the backend's graphs. Replay would then have no effect.
 TEST_F(CpuAccelerator, CapturesAndReplays) {
   auto graph = accelerator.create_graph();
   auto total = at::empty({4}, at::kFloat).fill_(1);
@@ -286,16 +286,16 @@ TEST_F(CpuAccelerator, CapturesAndReplays) {
   EXPECT_EQ(total[0].item<float>(), 9.0f);
 }
 
-// Fails if the answers for bf16 or fp16 do not match this CPU.
-TEST_F(CpuAccelerator, AnswersForDtypes) {
+// Fails if the bf16 or fp16 flags do not match this CPU.
+TEST_F(CpuAccelerator, ReportsSupportedDtypes) {
   EXPECT_TRUE(accelerator.is_bf16_supported());
   EXPECT_TRUE(accelerator.is_fp64_supported());
   EXPECT_EQ(accelerator.is_fp16_supported(), accelerator.dtype_support(c10::ScalarType::Half).fast);
   EXPECT_THAT(accelerator.supported_dtypes(), Contains(c10::ScalarType::BFloat16));
 }
 
-// Fails if a query hangs or fails in a forked child, as used by data loaders.
-TEST_F(CpuAccelerator, AnswersAfterFork) {
+// Fails if a query hangs or fails in a forked child, such as a data loader worker.
+TEST_F(CpuAccelerator, WorksAfterFork) {
   const auto tensor = at::empty({1000}, at::kByte);
   const auto base = accelerator.memory_allocated();
   const pid_t child = ::fork();
@@ -312,8 +312,8 @@ TEST_F(CpuAccelerator, AnswersAfterFork) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// Fails if the names differ from DeepSpeed's.
-TEST(CpuTraits, AreDeepSpeeds) {
+// Fails if names or flags differ from those of DeepSpeed's CPU accelerator.
+TEST(CpuTraits, MatchDeepSpeed) {
   EXPECT_EQ(traits().class_name, "CPU_Accelerator");
   EXPECT_EQ(traits().op_builder_dir, "deepspeed.ops.op_builder.cpu");
   EXPECT_FALSE(traits().indexed_names);

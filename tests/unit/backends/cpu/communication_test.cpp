@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using test::ScopedEnv;
 using testing::HasSubstr;
 
-// Fails if the user's setting is ignored, or the report and the name disagree.
+// Fails if ANYACCEL_CCL=off is ignored, or the reason does not match the name.
 TEST(Communication, OffIsGloo) {
   const ScopedEnv off("ANYACCEL_CCL", "off");
   set_accelerator("cpu");
@@ -24,13 +24,13 @@ TEST(Communication, OffIsGloo) {
   EXPECT_EQ(communication_backend_reason(), "gloo, because ANYACCEL_CCL is off");
 }
 
-// Fails if a name has no reason, is neither of these two, or changes within a process.
+// Fails if the name lacks a matching reason, or the choice changes within a process.
 TEST(Communication, NameAndReason) {
   set_accelerator("cpu");
   const auto name = get_accelerator().communication_backend_name();
   const auto reason = communication_backend_reason();
   if (name == "ccl")
-    EXPECT_EQ(reason, "oneCCL starts here");
+    EXPECT_EQ(reason, "oneCCL starts on this machine");
   else
     EXPECT_THAT(reason, HasSubstr("gloo, because "));
   const ScopedEnv off("ANYACCEL_CCL", "off");
@@ -38,16 +38,16 @@ TEST(Communication, NameAndReason) {
   EXPECT_EQ(communication_backend_reason(), reason);
 }
 
-// Fails if an accelerator without a choice reports another one's reason.
-TEST(Communication, OthersHaveNoChoice) {
+// Fails if an accelerator with a fixed communication backend reports a reason for a choice.
+TEST(Communication, FixedBackendHasNoReason) {
   const auto choice = communication_choice({.name = "other", .communication_backend = "othercl"});
   EXPECT_EQ(choice.name, "othercl");
   EXPECT_EQ(choice.reason, "");
 }
 
-// Fails if the cached result of one trial is used for another library, another build of it, or
-// other settings. Also fails if ranks, whose own variables differ, each run a trial.
-TEST(Communication, WhatTellsOneCclFromAnother) {
+// Fails if different oneCCL builds or settings share a cached trial result. Also fails if variables
+// that differ between ranks make each rank run its own trial.
+TEST(Communication, IdentityCoversBuildAndSettings) {
   const llm::TemporaryFolder folder;
   const auto library = folder.write(
       "op.so", build::tiny_elf("op", {"libccl.so.2", "libc.so.6"}, (folder / "lib").string()));

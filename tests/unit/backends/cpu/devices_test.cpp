@@ -15,8 +15,8 @@ using testing::HasSubstr;
 
 using CpuDevices = test::SavedMachineTest;
 
-// Fails if hardware threads or memory-only nodes count as devices, or a node's HBM is not part of
-// its memory.
+// Fails if hardware threads or memory-only nodes count as devices, or a node's memory excludes its
+// HBM.
 TEST_F(CpuDevices, AreNodesWithCores) {
   const auto devices = cpu_devices(saved("hbm_flat"), std::nullopt);
   ASSERT_EQ(devices.size(), 2u);
@@ -26,16 +26,16 @@ TEST_F(CpuDevices, AreNodesWithCores) {
   EXPECT_EQ(cpu_devices(saved("nodes_0_and_8"), std::nullopt)[1].numa_node, 8);
 }
 
-// Fails if one device on a machine with two nodes counts only the memory of the first.
-TEST_F(CpuDevices, FewerThanNodesShareThemOut) {
+// Fails if a single device on a machine with two nodes has only the memory of the first node.
+TEST_F(CpuDevices, OneDeviceCoversAllNodes) {
   const auto one = cpu_devices(saved("two_nodes_siblings_apart"), 1);
   ASSERT_EQ(one.size(), 1u);
   EXPECT_EQ(one[0].cores, 8);
   EXPECT_TRUE(one[0].memory_nodes.empty());
 }
 
-// Fails if ranks that share a node get no cores, or all get the first ones.
-TEST_F(CpuDevices, MoreThanNodesShareANode) {
+// Fails if devices are not distributed evenly when there are more devices than nodes.
+TEST_F(CpuDevices, SeveralDevicesShareANode) {
   const auto four = cpu_devices(saved("two_nodes_siblings_apart"), 4);
   ASSERT_EQ(four.size(), 4u);
   EXPECT_EQ(four[1].numa_node, 0);
@@ -45,7 +45,7 @@ TEST_F(CpuDevices, MoreThanNodesShareANode) {
   EXPECT_EQ(three[2].numa_node, 1);
 }
 
-// Fails if a process bound to one node sees the cores of another.
+// Fails if a process that is bound to one node sees cores of another.
 TEST_F(CpuDevices, StayWithinTheAllowedCpus) {
   const auto devices =
       cpu_devices(topology::restrict_to(saved("two_nodes_siblings_apart"), {4, 5}), 2);
@@ -55,9 +55,9 @@ TEST_F(CpuDevices, StayWithinTheAllowedCpus) {
 }
 
 // Fails if there is no device when the topology reports no cores.
-TEST_F(CpuDevices, NeverNone) { EXPECT_EQ(cpu_devices({}, std::nullopt).size(), 1u); }
+TEST_F(CpuDevices, AtLeastOne) { EXPECT_EQ(cpu_devices({}, std::nullopt).size(), 1u); }
 
-// Fails if LOCAL_SIZE is not read, or an invalid value ends the program or is accepted.
+// Fails if LOCAL_SIZE is not read, or an invalid value is not ignored with a single warning.
 TEST(LocalSize, IsRead) {
   ::setenv("LOCAL_SIZE", "6", 1);
   EXPECT_EQ(local_size_from_environment(), 6);
@@ -72,7 +72,7 @@ TEST(LocalSize, IsRead) {
   }
   const auto log = testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("-2"));
-  EXPECT_EQ(log.find("four"), std::string::npos) << "it is to be said once";
+  EXPECT_EQ(log.find("four"), std::string::npos) << "the warning must be logged only once";
   ::unsetenv("LOCAL_SIZE");
   EXPECT_GE(probe().device_count, 1);
   EXPECT_THAT(probe().reason, HasSubstr("NUMA"));

@@ -41,9 +41,8 @@ bool computes(ScalarType type) {
          works([&] { at::mm(matrix(type), matrix(type)); });
 }
 
-// Fails if the table claims what torch cannot do, or denies what it can, for any type of this
-// torch.
-TEST(CpuDtypes, AreWhatTorchDoes) {
+// Fails if the table disagrees with torch about any dtype of this LibTorch.
+TEST(CpuDtypes, MatchTorch) {
   for (int i = 0; i < static_cast<int>(ScalarType::NumOptions); ++i) {
     const auto type = static_cast<ScalarType>(i);
     if (type == ScalarType::Undefined || c10::isQIntType(type)) continue;
@@ -52,7 +51,7 @@ TEST(CpuDtypes, AreWhatTorchDoes) {
   }
 }
 
-// Fails if a type is fast but not computable, or computable but not storable.
+// Fails if a dtype is fast but not computable, or computable but not storable.
 TEST(CpuDtypes, AreConsistent) {
   for (int i = 0; i < static_cast<int>(ScalarType::NumOptions); ++i) {
     const auto support = dtype_support(static_cast<ScalarType>(i));
@@ -63,9 +62,9 @@ TEST(CpuDtypes, AreConsistent) {
   EXPECT_FALSE(dtype_support(ScalarType::QInt8).storable);
 }
 
-// Fails if speed is claimed on a CPU without the instructions. /proc/cpuinfo is an independent
-// source.
-TEST(CpuDtypes, FastMeansInstructions) {
+// Fails if a dtype counts as fast on a CPU without the required instructions. /proc/cpuinfo serves
+// as an independent source.
+TEST(CpuDtypes, FastRequiresInstructions) {
   std::ifstream cpuinfo("/proc/cpuinfo");
   std::string line;
   while (std::getline(cpuinfo, line) && !line.starts_with("flags") &&

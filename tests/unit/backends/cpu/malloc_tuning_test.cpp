@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kBlock = 24 << 20;
 
-/// Simulates a step that frees its tensors at its end. It uses bare storages, because a small block
-/// above them would keep the heap from shrinking.
+/// Simulates a training step that frees all its tensors at the end. Bare storages are used, because
+/// a small block above them would prevent the heap from shrinking.
 void fill_and_free() {
   std::vector<c10::DataPtr> storages(4);
   for (auto& storage : storages) {
@@ -26,7 +26,8 @@ void fill_and_free() {
   }
 }
 
-/// Returns how much of the memory of four storages (96 MiB) the process keeps after freeing them.
+/// Returns how much memory the process keeps after allocating and freeing four storages (96 MiB)
+/// `times` times.
 std::int64_t kept_of_freed(int times) {
   const auto before = resident_bytes();
   for (int time = 0; time < times; ++time) fill_and_free();
@@ -34,30 +35,31 @@ std::int64_t kept_of_freed(int times) {
 }
 
 // Fails if each training step requests its memory from the system again.
-TEST(Heap, KeepsWhatIsFreed) {
+TEST(Heap, KeepsFreedMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-  GTEST_SKIP() << "malloc is not glibc's here";
+  GTEST_SKIP() << "malloc is not glibc's";
 #endif
   ASSERT_EQ(get_accelerator().name(), "cpu");
-  // Twice: malloc adapts its default threshold after the first time, and would then keep less than
-  // this.
+  // Run it twice, because malloc raises its default threshold after the first run. Without the
+  // setting, it would still keep less than this.
   EXPECT_GT(kept_of_freed(2), std::int64_t{3 * kBlock});
 }
 
-// Fails if a program cannot disable the setting, or the test above passes without it.
-TEST(Heap, IsLeftAloneWhenAsked) {
+// Fails if a program cannot disable the setting, or the test above passes without the setting.
+TEST(Heap, SettingCanBeDisabled) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-  GTEST_SKIP() << "malloc is not glibc's here";
+  GTEST_SKIP() << "malloc is not glibc's";
 #endif
   ::setenv("ANYACCEL_HOST_CACHE_MB", "0", 1);
   ASSERT_EQ(get_accelerator().name(), "cpu");
-  // Once: memory that malloc maps block by block by default is unmapped, whatever else is on the
-  // heap. The second time, a small block of another thread above it may prevent that.
+  // Run it only once. By default, malloc maps large blocks individually, so they are unmapped when
+  // freed, whatever else is on the heap. In a second run, a small block of another thread above
+  // them may prevent that.
   EXPECT_LT(kept_of_freed(1), std::int64_t{3 * kBlock});
 }
 
 // Fails if an invalid value is accepted.
-TEST(Heap, NamesAWrongValue) {
+TEST(Heap, RejectsInvalidValues) {
   for (const char* value : {"-1", "2048", "much"}) {
     ::setenv("ANYACCEL_HOST_CACHE_MB", value, 1);
     try {

@@ -1,4 +1,4 @@
-// Training steps on a simulated device with random faults, by seed.
+// Training on a simulated device with random faults that depend on the seed.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A small network with data, and a step that changes its weights only if everything succeeded.
+/// A small network with data. A step changes the weights only if all of it succeeded.
 class Training {
  public:
   Training() {
@@ -66,8 +66,8 @@ std::int64_t allocated() {
   return runtime().devices[0]->memory->stats().allocated_bytes[0].current;
 }
 
-/// Repeats failed steps until `steps` have succeeded. Returns the number of failures of type
-/// `Failure` and rethrows others.
+/// Repeats failed steps until `steps` of them have succeeded. Returns the number of failures of
+/// type `Failure`. Other exceptions propagate.
 template <typename Failure>
 int train(int steps, const char* message) {
   Training training;
@@ -83,37 +83,36 @@ int train(int steps, const char* message) {
       EXPECT_THAT(error.what(), HasSubstr(message));
     }
   }
-  EXPECT_LT(last, 1.45);  // the loss has fallen
+  EXPECT_LT(last, 1.45);  // the loss has decreased
   EXPECT_GT(last, 0);
   try {
     runtime().devices[0]->synchronize();
   } catch (const Failure&) {
   }
-  EXPECT_EQ(allocated(), before) << "what failed steps allocated was not freed";
+  EXPECT_EQ(allocated(), before) << "failed steps leaked memory";
   return failures;
 }
 
-// Fails if running out of memory in a forward or backward pass gives a different error, leaks the
-// step's tensors, or ends training.
-TEST(SimCallers, TrainOnAfterFailedAllocations) {
+// Fails if running out of memory in a training step leaks tensors or prevents later steps.
+TEST(SimCallers, TrainingSurvivesFailedAllocations) {
   anyaccel::sim::install({.seed = 5, .faults = "alloc%0.02"});
   int failures = 0;
   try {
     failures = train<c10::OutOfMemoryError>(60, "out of memory on device 0");
   } catch (const c10::OutOfMemoryError&) {
-    GTEST_FAIL() << "the seed makes an allocation of the setup fail; take another";
+    GTEST_FAIL() << "this seed makes an allocation in the setup fail; choose another seed";
   }
   EXPECT_GT(failures, 5);
 }
 
-// Fails if a kernel's failure is lost or reported twice, leaks, or leaves the device unusable.
-TEST(SimCallers, TrainOnAfterFailedKernels) {
+// Fails if a kernel failure in a training step leaks memory, or leaves the device unusable.
+TEST(SimCallers, TrainingSurvivesFailedKernels) {
   anyaccel::sim::install({.seed = 5, .faults = "kernel%0.01"});
   EXPECT_GT(train<c10::AcceleratorError>(60, "failed on device 0"), 5);
 }
 
-// Fails if a lost device hangs or crashes a step, an autograd thread or the end of the process.
-TEST(SimCallers, EndCleanlyWhenTheDeviceIsLost) {
+// Fails if a step on a lost device hangs, crashes, or succeeds.
+TEST(SimCallers, LostDeviceEndsTrainingCleanly) {
   anyaccel::sim::install({.faults = "lost@300"});
   Training training;
   EXPECT_THROW(
@@ -127,7 +126,7 @@ TEST(SimCallers, EndCleanlyWhenTheDeviceIsLost) {
 }
 
 // Fails if a slow device changes results.
-TEST(SimCallers, GiveTheSameResultsOnASlowDevice) {
+TEST(SimCallers, SlowDeviceGivesTheSameResults) {
   anyaccel::sim::install({.seed = 1, .faults = "slow=2ms%0.05/0,slow=1ms%0.05/1"});
   const auto run = [](int index) {
     auto x = at::ones({64}, at::TensorOptions().device(runtime().device(index)));
@@ -137,8 +136,8 @@ TEST(SimCallers, GiveTheSameResultsOnASlowDevice) {
   EXPECT_EQ(run(0), run(1));
 }
 
-// Fails if the same seed makes other calls fail, or the seed has no effect.
-TEST(SimCallers, TheSeedDecidesWhatFails) {
+// Fails if the pattern of failures is not determined by the seed.
+TEST(SimCallers, SeedDeterminesFailures) {
   anyaccel::sim::install({.devices = 1, .seed = 9, .faults = "alloc%0.3"});
   const auto drawn = [](std::uint64_t seed) {
     FaultCounter counter(parse_faults("alloc%0.3"), 0, seed);
@@ -160,7 +159,7 @@ TEST(SimCallers, TheSeedDecidesWhatFails) {
 }
 
 // Fails if SIM_LATENCY does not delay kernels.
-TEST(SimLatency, EachKernelTakesIt) {
+TEST(SimLatency, DelaysEachKernel) {
   anyaccel::sim::install({.latency_us = 3000});
   auto x = at::zeros({4}, at::TensorOptions().device(runtime().device(0)));
   runtime().devices[0]->synchronize();
@@ -170,7 +169,7 @@ TEST(SimLatency, EachKernelTakesIt) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(15));
 }
 
-// Fails if a fault in a graph occurs during capture instead of at replay, or breaks later replays.
+// Fails if a graph fault occurs during capture instead of replay, or breaks later replays.
 TEST(SimCallers, ReplayAfterAFailedReplay) {
   anyaccel::sim::install({.faults = "kernel=graph.replay@2"});
   const c10::StreamGuard guard(to_torch(*runtime().devices[0]->streams[1]));

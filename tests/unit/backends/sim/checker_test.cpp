@@ -1,4 +1,4 @@
-// The checker with tensors: cases that the programs in tests/sim_bugs do not cover.
+// The checker with tensors, for cases that the programs in tests/sim_bugs do not cover.
 #include "backends/sim/check/checker.h"
 
 #include <ATen/TensorOperators.h>
@@ -41,21 +41,20 @@ struct SimChecker : testing::Test {
   }
 };
 
-// Fails if an unknown value is accepted: the program would run unchecked.
-TEST(SimCheckOptions, AreChecked) {
+// Fails if an unknown mode is accepted. The program would then run unchecked.
+TEST(SimCheckOptions, RejectUnknownModes) {
   EXPECT_ERROR(anyaccel::sim::install({.check = "yes"}), invalid_argument, "SIM_CHECK");
 }
 
-// Fails if the environment cannot enable checks for a program that sets other options.
-TEST(SimCheckOptions, TheEnvironmentAsksForProgramsToo) {
+// Fails if SIM_CHECK cannot enable checks in a program that sets other options.
+TEST(SimCheckOptions, EnvironmentAppliesToProgramOptions) {
   const test::ScopedEnv variable("SIM_CHECK", "report");
   anyaccel::sim::install({.devices = 1});
   EXPECT_NE(observer(), nullptr);
 }
 
-// Fails if a kernel that uses a tensor's address as a host address is blamed on the program's host
-// code.
-TEST(SimCheckOptions, KernelsWithTheWrongAddressAreNamed) {
+// Fails if host code is blamed when a kernel dereferences a device address.
+TEST(SimCheckOptions, KernelsThatUseDeviceAddressesAreNamed) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
       {
@@ -68,17 +67,17 @@ TEST(SimCheckOptions, KernelsWithTheWrongAddressAreNamed) {
       "my_kernel on the default stream of sim:0 uses the tensor's address");
 }
 
-// Fails if anything is observed, which costs time, when checks are disabled.
-TEST(SimCheckOptions, NothingIsWatchedUnasked) {
+// Fails if ops are observed while checks are disabled. This would make every program slower.
+TEST(SimCheckOptions, NothingIsObservedByDefault) {
   anyaccel::sim::install({});
   EXPECT_EQ(observer(), nullptr);
   EXPECT_EQ(checker(), nullptr);
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails if the simulator's own wait, at the first call of an op, counts as a wait of the program: a
-// bug would then be reported only the second time.
-TEST_F(SimChecker, TheSimulatorsOwnWaitsOrderNothing) {
+// Fails if the simulator's internal wait at the first call of an op counts as a wait of the
+// program. A bug would then be reported only at the second call.
+TEST_F(SimChecker, InternalWaitsOrderNothing) {
   auto matrix = at::ones({16, 16}, on());
   {
     const c10::StreamGuard guard(to_torch(stream(1)));
@@ -88,9 +87,9 @@ TEST_F(SimChecker, TheSimulatorsOwnWaitsOrderNothing) {
   EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
 }
 
-// Fails if uses of two halves of one tensor on two streams are reported, or a use of their common
-// part is not.
-TEST_F(SimChecker, ViewsAreOnlyTheirOwnPart) {
+// Fails if accesses to two halves of a tensor on two streams are reported, or overlapping accesses
+// are not.
+TEST_F(SimChecker, DisjointViewsDoNotConflict) {
   auto tensor = at::zeros({8, 8}, on());
   stream(0).device().synchronize();
   const auto use = [&](int id, const at::Tensor& part) {
@@ -105,8 +104,8 @@ TEST_F(SimChecker, ViewsAreOnlyTheirOwnPart) {
   EXPECT_EQ(anyaccel::sim::problems()[0].shape, "float32 [8, 2]");
 }
 
-// Fails if a query that returns true does not count as a wait, on which polling programs rely.
-TEST_F(SimChecker, AQueryThatSaysDoneIsAWait) {
+// Fails if a query that returns true does not count as a wait. Polling programs rely on this.
+TEST_F(SimChecker, SuccessfulQueryCountsAsWait) {
   auto tensor = at::zeros({8}, on());
   while (!stream(0).idle()) {
   }
@@ -116,8 +115,8 @@ TEST_F(SimChecker, AQueryThatSaysDoneIsAWait) {
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails if a program's own kernel on the wrong device's stream is not reported.
-TEST_F(SimChecker, KernelsAreToldFromTheirMemory) {
+// Fails if a custom kernel launched on a stream of the wrong device is not reported.
+TEST_F(SimChecker, KernelOnTheWrongDeviceIsReported) {
   const auto tensor = at::ones({4}, on(1));
   const Operand operands[] = {operand(tensor, true)};
   launch_function(stream(0), "my_kernel", operands, [] {});
@@ -128,7 +127,7 @@ TEST_F(SimChecker, KernelsAreToldFromTheirMemory) {
   EXPECT_THAT(problems[0].message, HasSubstr("sim:1"));
 }
 
-/// Captures `work` on the current stream, after running it once, and replays it.
+/// Runs `work` once, captures it on the current stream, and replays the graph.
 template <typename Work>
 void capture_and_replay(const Work& work) {
   work();
@@ -141,8 +140,8 @@ void capture_and_replay(const Work& work) {
   synchronize(current_stream(0));
 }
 
-// Fails if the replay of a graph whose intermediate tensors share memory is reported.
-TEST_F(SimChecker, GraphsMaySplitAndMergeTheirMemory) {
+// Fails if replaying a graph whose intermediate tensors share memory is reported.
+TEST_F(SimChecker, GraphsMayReuseTheirMemory) {
   const auto x = at::ones({256}, on());
   auto out = at::zeros({256}, on());
   capture_and_replay([&] {
@@ -158,9 +157,8 @@ TEST_F(SimChecker, GraphsMaySplitAndMergeTheirMemory) {
   EXPECT_EQ(out.cpu()[0].item<float>(), 4);
 }
 
-// Fails if another sequence of sizes and lifetimes within a graph is reported, or a replay computes
-// wrong values.
-TEST_F(SimChecker, GraphsMayUseTheirMemoryInAnyWay) {
+// Fails if random tensor sizes and lifetimes within a graph cause reports or wrong results.
+TEST_F(SimChecker, GraphsMayReuseTheirMemoryAtRandom) {
   const auto x = at::ones({1024}, on());
   auto out = at::zeros({1024}, on());
   for (unsigned seed = 0; seed < 20; ++seed) {
@@ -183,9 +181,9 @@ TEST_F(SimChecker, GraphsMayUseTheirMemoryInAnyWay) {
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails if an input that was freed after the capture counts as the graph's memory because other
+// Fails if an input that was freed after the capture counts as the graph's own memory because other
 // tensors reuse it.
-TEST_F(SimChecker, FreedInputOfAGraphIsToldWhateverTookItsPlace) {
+TEST_F(SimChecker, FreedGraphInputIsReported) {
   auto out = at::zeros({256}, on());
   auto first = at::ones({256}, on()), second = at::ones({256}, on());
   SimGraph graph;
@@ -201,8 +199,9 @@ TEST_F(SimChecker, FreedInputOfAGraphIsToldWhateverTookItsPlace) {
   EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
 }
 
-// Fails if an out-of-memory error that the program handles counts as a problem, or leaves no note.
-TEST(SimCheckMemory, AHandledErrorIsANote) {
+// Fails if an out-of-memory error that the program handles is reported as a problem, or leaves no
+// note.
+TEST(SimCheckMemory, HandledErrorIsANote) {
   anyaccel::sim::install({.memory = 64 << 20, .check = "abort"});
   auto large = at::ones({8 << 20}, on());
   EXPECT_THROW(at::ones({16 << 20}, on()), c10::OutOfMemoryError);
@@ -213,9 +212,9 @@ TEST(SimCheckMemory, AHandledErrorIsANote) {
   EXPECT_EQ(anyaccel::sim::notes()[0].kind, "memory_limit");
 }
 
-// Fails if an out-of-memory error that ends the program, by its exit status or uncaught, is not
-// reported.
-TEST(SimCheckMemory, AnErrorThatEndsTheProgramIsReported) {
+// Fails if an out-of-memory error that ends the program, uncaught or through its exit status, is
+// not reported.
+TEST(SimCheckMemory, FatalErrorIsReported) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto run_out = [] {
     anyaccel::sim::install({.memory = 64 << 20, .check = "report"});
@@ -237,9 +236,9 @@ TEST(SimCheckMemory, AnErrorThatEndsTheProgramIsReported) {
               "\\(memory_limit\\)");
 }
 
-// Fails if another kind of error counts as a device error, or stops a real device error from being
-// reported.
-TEST_F(SimChecker, OtherErrorsAreNoProblems) {
+// Fails if an error other than a device error is reported, or prevents the report of a device
+// error.
+TEST_F(SimChecker, OtherErrorsAreNotReported) {
   const auto matrix = at::ones({2, 3}, on());
   EXPECT_ANY_THROW(at::mm(matrix, matrix));
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
@@ -249,8 +248,8 @@ TEST_F(SimChecker, OtherErrorsAreNoProblems) {
   EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
 }
 
-// Fails if a tensor's region does not follow its offset and strides.
-TEST(SimCheckTensors, HaveTheirBytes) {
+// Fails if a tensor's region ignores its offset or strides.
+TEST(SimCheckTensors, RegionFollowsOffsetAndStrides) {
   const auto tensor = at::zeros({4, 6});
   const auto base = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
   const auto part = tensor.narrow(0, 1, 2).narrow(1, 2, 3);

@@ -33,7 +33,7 @@ at::TensorOptions on(int index, c10::ScalarType dtype = c10::kFloat) {
   return at::TensorOptions().dtype(dtype).device(runtime().device(index));
 }
 
-/// Blocks a stream until it is opened.
+/// Blocks a stream until open() is called.
 class Gate {
  public:
   explicit Gate(SimStream& stream) {
@@ -51,7 +51,7 @@ class Gate {
 SimStream& stream(int device, int id) { return *runtime().devices[device]->streams[id]; }
 
 // Fails if the host can read device memory, or an address does not identify its device.
-TEST(SimMemory, TheHostCannotTouchIt) {
+TEST(SimMemory, HostCannotAccessIt) {
   anyaccel::sim::install({});
   const auto first = at::zeros({4}, on(0));
   const auto second = at::zeros({4}, on(1));
@@ -65,7 +65,8 @@ TEST(SimMemory, TheHostCannotTouchIt) {
         const auto tensor = at::zeros({4}, on(0));
         std::_Exit(static_cast<int>(*tensor.const_data_ptr<float>()));
       },
-      // The address sanitizer turns the signal into exit status 1; a successful read would give 0.
+      // The address sanitizer turns the signal into exit status 1. A successful read would give
+      // status 0.
       [](int status) {
         return (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) ||
                (WIFEXITED(status) && WEXITSTATUS(status) == 1);
@@ -73,9 +74,8 @@ TEST(SimMemory, TheHostCannotTouchIt) {
       "");
 }
 
-// Fails if a statistic differs from the allocations, a peak is not kept, or a reset forgets live
-// memory.
-TEST(SimMemory, StatisticsAreTrue) {
+// Fails if statistics do not match the allocations, or resetting a peak does not restart it.
+TEST(SimMemory, StatisticsMatchAllocations) {
   anyaccel::sim::install({.memory = 64 << 20});
   auto& memory = *runtime().devices[1]->memory;
   {
@@ -97,15 +97,15 @@ TEST(SimMemory, StatisticsAreTrue) {
   EXPECT_EQ(runtime().devices[0]->memory->stats().allocated_bytes[0].peak, 0);
 }
 
-// Fails if the limit is ignored, cached memory is not released for a new shape, or the device is
-// unusable afterwards.
-TEST(SimMemory, OutOfMemoryComesAfterTheCacheWasReleased) {
+// Fails if the memory limit is ignored, or cached memory is not released before an allocation
+// fails.
+TEST(SimMemory, CacheIsReleasedBeforeOutOfMemory) {
   anyaccel::sim::install({.memory = 64 << 20});
   { const auto cached = at::empty({40 << 20}, on(0, c10::kByte)); }
   const auto kept = at::empty({50 << 20}, on(0, c10::kByte));
   try {
     at::empty({30 << 20}, on(0, c10::kByte));
-    ADD_FAILURE() << "30 MiB more do not fit";
+    ADD_FAILURE() << "another 30 MiB must not fit";
   } catch (const c10::OutOfMemoryError& error) {
     EXPECT_THAT(error.what(), HasSubstr("tried to allocate 30.00 MiB"));
   }
@@ -115,8 +115,8 @@ TEST(SimMemory, OutOfMemoryComesAfterTheCacheWasReleased) {
   EXPECT_EQ(at::full({3}, 2.0, on(0)).sum().item<float>(), 6);
 }
 
-// Fails if freed memory is not reused at once on its stream, or is reused while record_stream()
-// holds it.
+// Fails if freed memory is not reused immediately on its stream, or is reused while record_stream()
+// protects it.
 TEST(SimMemory, IsReusedInStreamOrder) {
   anyaccel::sim::install({});
   void* address = nullptr;
@@ -133,9 +133,8 @@ TEST(SimMemory, IsReusedInStreamOrder) {
   EXPECT_EQ(at::empty({100}, on(0)).data_ptr(), address);
 }
 
-// Fails if a launch blocks, a stream is out of order, or two streams wait for each other without an
-// event.
-TEST(SimStreams, AreQueuesOfTheirOwn) {
+// Fails if a launch blocks the host, or a stream waits for another one without an event.
+TEST(SimStreams, AreIndependentQueues) {
   anyaccel::sim::install({});
   auto tensor = at::zeros({4}, on(0));
   synchronize(stream(0, 0));
@@ -150,8 +149,8 @@ TEST(SimStreams, AreQueuesOfTheirOwn) {
   EXPECT_EQ(tensor.sum().item<float>(), 4);
 }
 
-// Fails if a wait does not block the stream, a query is wrong, or times do not match the work
-// between events.
+// Fails if an event does not order two streams, or the elapsed time does not cover the work between
+// events.
 TEST(SimEvents, OrderStreamsAndMeasure) {
   anyaccel::sim::install({});
   const auto first = to_torch(stream(0, 1)), second = to_torch(stream(0, 2));
@@ -179,8 +178,8 @@ TEST(SimEvents, OrderStreamsAndMeasure) {
   EXPECT_LT(start.elapsedTime(end), 20000);
 }
 
-// Fails if kernels of a high-priority stream wait for those of a normal one.
-TEST(SimStreams, UrgentOnesGoFirst) {
+// Fails if kernels on a high-priority stream wait for those on a normal one.
+TEST(SimStreams, HighPriorityRunsFirst) {
   anyaccel::sim::install({});
   auto& normal = stream(0, 1);
   auto& urgent = stream(0, 1 + Device::kPooled);
@@ -200,9 +199,8 @@ TEST(SimStreams, UrgentOnesGoFirst) {
   EXPECT_EQ(normal_place, 2);
 }
 
-// Fails if numbers depend on anything but seed and count, devices share a state, or a state is not
-// restored.
-TEST(SimRandom, CountsOnTheHost) {
+// Fails if random numbers depend on anything but the seed and offset, or devices share a generator.
+TEST(SimRandom, DependsOnSeedAndOffset) {
   anyaccel::sim::install({});
   auto generator = default_generator(0);
   generator.set_current_seed(3);
@@ -221,9 +219,8 @@ TEST(SimRandom, CountsOnTheHost) {
   EXPECT_TRUE(at::rand({8}, on(1)).cpu().equal(a));
 }
 
-// Fails if copies from pinned memory block, are not recognized as pinned, or their memory is reused
-// while one is queued.
-TEST(SimPinned, CopiesDoNotWait) {
+// Fails if a copy from pinned memory blocks, or the memory is reused while the copy is queued.
+TEST(SimPinned, CopiesAreAsynchronous) {
   anyaccel::sim::install({});
   auto host = at::ones({1024}).pin_memory(runtime().device(0));
   EXPECT_TRUE(host.is_pinned(runtime().device(0)));
@@ -243,9 +240,8 @@ TEST(SimPinned, CopiesDoNotWait) {
   EXPECT_EQ(at::empty({1024}).pin_memory(runtime().device(0)).const_data_ptr(), address);
 }
 
-// Fails if a graph runs during capture, replays nothing or old inputs, or draws the same numbers at
-// each replay.
-TEST(SimGraphs, ReplayTheirWork) {
+// Fails if a graph runs during capture, or a replay uses old inputs or repeats random numbers.
+TEST(SimGraphs, ReplayUsesCurrentInputs) {
   anyaccel::sim::install({});
   const c10::StreamGuard guard(to_torch(stream(0, 1)));
   auto in = at::zeros({4}, on(0));
@@ -269,23 +265,21 @@ TEST(SimGraphs, ReplayTheirWork) {
   EXPECT_LT(runtime().devices[0]->memory->reserved(), reserved);
 }
 
-// Fails if the next wait does not report a failed kernel, reports it twice, or the device is
-// unusable afterwards.
+// Fails if the next wait does not report a failed kernel, or the device is unusable afterwards.
 TEST(SimFaults, KernelErrorSurfacesAtTheNextWait) {
   anyaccel::sim::install({.faults = "kernel=fill_@2"});
   auto tensor = at::empty({4}, on(0)).fill_(1);
   tensor.fill_(2);
   try {
     runtime().devices[0]->synchronize();
-    ADD_FAILURE() << "the second fill_ fails";
+    ADD_FAILURE() << "the second fill_ must fail";
   } catch (const c10::AcceleratorError& error) {
     EXPECT_THAT(error.what(), HasSubstr("aten::fill_"));
   }
   EXPECT_EQ(tensor.fill_(3).sum().item<float>(), 12);
 }
 
-// Fails if an injected allocation failure is not an OutOfMemoryError, leaks, or makes later
-// allocations fail.
+// Fails if an injected allocation failure leaks memory, or makes later allocations fail.
 TEST(SimFaults, AllocationFailsOnce) {
   anyaccel::sim::install({.faults = "alloc@2"});
   const auto first = at::empty({4}, on(0));
@@ -294,8 +288,8 @@ TEST(SimFaults, AllocationFailsOnce) {
   EXPECT_NO_THROW(at::empty({4}, on(0)));
 }
 
-// Fails if a lost device still works, hangs a waiting thread, or affects another device.
-TEST(SimFaults, ALostDeviceStaysLost) {
+// Fails if a lost device accepts work again, or affects another device.
+TEST(SimFaults, LostDeviceStaysLost) {
   anyaccel::sim::install({.faults = "lost@3/0"});
   auto tensor = at::ones({4}, on(0));
   auto other = at::ones({4}, on(1));
@@ -312,10 +306,10 @@ TEST(SimFaults, ALostDeviceStaysLost) {
   EXPECT_EQ(other.add_(1).sum().item<float>(), 8);
 }
 
-// Fails if a slow stream is not slow, or launches on it are slow.
-TEST(SimFaults, ASlowStreamIsSlowAndItsLaunchesAreNot) {
+// Fails if a slow stream is not delayed, or launching work on it blocks.
+TEST(SimFaults, SlowStreamDoesNotDelayLaunches) {
   anyaccel::sim::install({.faults = "slow=50ms@2"});
-  Gate gate(stream(0, 0));  // launches must return while the gate is closed
+  Gate gate(stream(0, 0));  // launches must not wait for the gate
   launch_function(stream(0, 0), "work", {}, [] {});
   const auto start = std::chrono::steady_clock::now();
   gate.open();
@@ -323,8 +317,8 @@ TEST(SimFaults, ASlowStreamIsSlowAndItsLaunchesAreNot) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(50));
 }
 
-// Fails if options can change while the simulator runs.
-TEST(SimInstall, HappensOnce) {
+// Fails if options can change after the simulator is installed.
+TEST(SimInstall, OptionsCannotChange) {
   anyaccel::sim::install({.devices = 3});
   EXPECT_TRUE(anyaccel::sim::installed());
   EXPECT_NO_THROW(anyaccel::sim::install({.devices = 3}));
@@ -332,9 +326,8 @@ TEST(SimInstall, HappensOnce) {
   EXPECT_EQ(runtime().devices.size(), 3u);
 }
 
-// Fails if the simulator can stand in for a device type that torch already has, or has no hooks
-// for.
-TEST(SimInstall, TakesNoPlaceThatIsTakenOrUnknown) {
+// Fails if the simulator can replace a device type that torch implements itself.
+TEST(SimInstall, RejectsTypesThatTorchImplements) {
   EXPECT_ERROR(anyaccel::sim::install({.stands_in_for = "cpu"}), unavailable, "already");
 }
 

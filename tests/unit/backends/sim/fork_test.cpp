@@ -1,4 +1,4 @@
-// Forked children have no device, and find no lock held by a thread of the parent.
+// A forked child has no device, and must not find locks held by threads of its parent.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -19,11 +19,11 @@
 namespace anyaccel::backends::sim {
 namespace {
 
-// Fails if a child finds a simulator lock held by a thread that it does not have, when it exits,
-// which stops the streams, or when it allocates or frees memory. Before fork() acquired these
-// locks, about 12 of 20 children hung on the device's memory, 7 on pinned memory, and 1 of 40 on a
-// stream's lock.
-TEST(SimFork, AChildFindsNoLockHeld) {
+// Fails if a forked child deadlocks on a lock of the simulator that a thread of its parent held. It
+// must be able to query memory, and to stop the streams when it exits. Without atfork handlers that
+// acquire these locks, about 12 of 20 children hung on the lock of the device's memory, 7 of 20 on
+// that of pinned memory, and 1 of 40 on that of a stream.
+TEST(SimFork, ChildFindsNoLockHeld) {
   ::anyaccel::sim::install({});
   auto& device = *runtime().devices[0];
   auto& stream = *device.streams[0];
@@ -47,7 +47,7 @@ TEST(SimFork, AChildFindsNoLockHeld) {
   for (int i = 0; i < 60; ++i) {
     const auto child = ::fork();
     if (child == 0) {
-      ::alarm(60);  // ends a child that hangs
+      ::alarm(60);  // kills a child that hangs
       kinds[static_cast<std::size_t>(i) % kinds.size()]();
       std::_Exit(0);
     }

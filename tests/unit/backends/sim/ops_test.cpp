@@ -1,5 +1,5 @@
-// Ops on the simulated device, compared bitwise with the CPU: forward and backward, queued and
-// synchronized.
+// Forward and backward ops on the simulated device, queued and synchronized, compared bit for bit
+// with the CPU.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -63,13 +63,13 @@ c10::Device device(int index = 0) {
 class SimOps : public testing::Test {
  protected:
   void SetUp() override {
-    at::set_num_threads(1);  // the device's streams use one thread
+    at::set_num_threads(1);  // streams of the simulated device use one thread
     sim::install({});
   }
 };
 
-/// Runs `work` on both devices, three times on the simulated one: synchronized, queued, and queued
-/// after other work.
+/// Runs `work` on both devices. On the simulated one, it runs three times: synchronized, queued,
+/// and queued after other work.
 template <typename Work>
 void expect_equal(const char* name, const Tensors& inputs, Work work) {
   const auto run = [&](c10::Device where) {
@@ -98,9 +98,9 @@ void expect_equal(const char* name, const Tensors& inputs, Work work) {
   }
 }
 
-// Fails if an op of one of these kinds (functional, in place, out=, view, decomposed, several
-// results) differs from the CPU in any bit, forward or backward.
-TEST_F(SimOps, GiveTheCpusBits) {
+// Fails if an op's result differs from the CPU's in any bit, forward or backward. The cases cover
+// functional, in-place, out=, view and decomposed ops, and ops with several results.
+TEST_F(SimOps, MatchTheCpuBitwise) {
   const auto x = at::randn({6, 8}), y = at::randn({8, 5}), z = at::randn({8});
   expect_equal("mm", {x, y}, [](const Tensors& t) { return t[0].mm(t[1]); });
   expect_equal("broadcast", {x, z}, [](const Tensors& t) { return t[0] * t[1] + 2.5; });
@@ -141,9 +141,9 @@ TEST_F(SimOps, GiveTheCpusBits) {
   expect_equal("bf16", {x.to(at::kBFloat16)}, [](const Tensors& t) { return (t[0] * 3).sum(1); });
 }
 
-// Fails if a loss, whose kernel uses its result as scratch memory of a different shape, warns about
-// a resize.
-TEST_F(SimOps, LossesAreSilent) {
+// Fails if a loss kernel that uses its output as scratch memory of a different shape causes a
+// resize warning.
+TEST_F(SimOps, LossesDoNotWarn) {
   const auto a = at::randn({4, 4}), b = at::randn({4, 4});
   testing::internal::CaptureStderr();
   for (int round = 0; round < 2; ++round)
@@ -158,7 +158,7 @@ TEST_F(SimOps, LossesAreSilent) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(testing::HasSubstr("resized")));
 }
 
-// Fails if a kernel's result is not written to out=, or an out= tensor of a different size is not
+// Fails if a result is not written to the out= tensor, or an out= tensor of the wrong size is not
 // resized.
 TEST_F(SimOps, OutTensorsAreWrittenAndResized) {
   const auto a = at::randn({4, 4}), b = at::randn({4, 4});
@@ -173,7 +173,7 @@ TEST_F(SimOps, OutTensorsAreWrittenAndResized) {
 }
 
 // Fails if a copy or item() ignores the conjugate or negative bit.
-TEST_F(SimOps, ConjugatesAndNegativesAreHonoured) {
+TEST_F(SimOps, ConjugateAndNegativeBits) {
   const auto host = at::complex(at::randn({5}), at::randn({5}));
   const auto tensor = host.to(device());
   EXPECT_TRUE(tensor.conj().cpu().equal(host.conj().resolve_conj()));
@@ -185,9 +185,9 @@ TEST_F(SimOps, ConjugatesAndNegativesAreHonoured) {
   EXPECT_TRUE(at::imag(tensor.conj()).clone().cpu().equal(at::imag(host.conj()).clone()));
 }
 
-// Fails if the result of a kernel that defers the conjugation of its output, like this one, is
-// wrong.
-TEST_F(SimOps, AConjugationThatAKernelLeavesIsDone) {
+// Fails if the result is wrong for a kernel that leaves conjugating its output to the caller.
+// linalg_lu_solve has such a kernel.
+TEST_F(SimOps, DeferredConjugationIsApplied) {
   const auto a = at::complex(at::randn({3, 3}), at::randn({3, 3})),
              b = at::complex(at::randn({4, 3}), at::randn({4, 3}));
   const auto [lu, pivots] = at::linalg_lu_factor(a);
@@ -199,9 +199,8 @@ TEST_F(SimOps, AConjugationThatAKernelLeavesIsDone) {
   }
 }
 
-// Fails if tensors of two devices mix, a copy between devices is wrong or unordered, or a host
-// tensor is accepted silently.
-TEST_F(SimOps, DevicesAreApart) {
+// Fails if one op accepts tensors of different devices, or a copy between devices is wrong.
+TEST_F(SimOps, DevicesDoNotMix) {
   const auto host = at::randn({1000});
   const auto first = host.to(device(0));
   const auto second = first.to(device(1));
@@ -214,17 +213,18 @@ TEST_F(SimOps, DevicesAreApart) {
   EXPECT_TRUE((first + at::ones({})).cpu().equal(host + 1));
 }
 
-// Fails if a wrong index crashes, or the next wait does not report it.
-TEST_F(SimOps, AnErrorInAKernelIsSeenByTheNextWait) {
+// Fails if an out-of-range index crashes the program, or the next wait does not report it.
+TEST_F(SimOps, KernelErrorSurfacesAtTheNextWait) {
   const auto table = at::randn({4, 2}).to(device());
   const auto good = at::arange(2).to(device()), bad = (at::arange(2) + 9).to(device());
   at::embedding(table, good);
-  const auto result = at::embedding(table, bad);  // queued, as on a GPU: only the shapes are known
+  // As on a GPU, the op is only queued. Its result has a shape, but no data yet.
+  const auto result = at::embedding(table, bad);
   EXPECT_THROW(result.cpu(), c10::Error);
   EXPECT_TRUE(at::embedding(table, good).cpu().equal(table.cpu().narrow(0, 0, 2)));
 }
 
-// Fails if dropout draws from the host's generator, or does not scale the values that it keeps.
+// Fails if dropout uses the host's generator, or does not scale the remaining values.
 TEST_F(SimOps, DropoutDrawsFromTheDevice) {
   const auto x = at::ones({1000}).to(device());
   at::manual_seed(5);
@@ -238,8 +238,8 @@ TEST_F(SimOps, DropoutDrawsFromTheDevice) {
       dropped.masked_select(kept).allclose(at::ones({kept.sum().item<std::int64_t>()}) / 0.75));
 }
 
-// Fails if the accelerator lacks a feature that torch has for the device, or reports different
-// numbers than torch.
+// Fails if the accelerator's properties do not match the simulator's options, or an unsupported
+// dtype or an allocation beyond the memory limit is accepted.
 TEST(SimBackend, IsAnAccelerator) {
   const test::ScopedEnv name("DS_ACCELERATOR", "sim"), memory("SIM_MEMORY", "64MiB"),
       devices("SIM_DEVICES", "3"), dtypes("SIM_DTYPES", "float32,int64,bool,uint8");
@@ -255,18 +255,18 @@ TEST(SimBackend, IsAnAccelerator) {
   EXPECT_THROW(at::empty({100 << 20}, tensor.options()), c10::OutOfMemoryError);
 }
 
-// Fails if detection chooses the simulator, or its name does not select it.
+// Fails if detection selects the simulator, or it cannot be selected by name.
 TEST(SimBackend, IsChosenByNameOnly) {
   EXPECT_NE(detect().accelerator, "sim");
   set_accelerator("sim");
   EXPECT_EQ(get_accelerator().name(), "sim");
 }
 
-// Fails if a forked child hangs or crashes instead of getting an error.
-TEST_F(SimOps, AForkIsToldThatItHasNoDevice) {
+// Fails if a forked child that uses the device hangs or crashes instead of getting an error.
+TEST_F(SimOps, ForkedChildGetsAnError) {
   const auto tensor = at::ones({4}).to(device());
   tensor.add_(1).cpu();
-  const auto told = [](const auto& work) {
+  const auto mentions_fork = [](const auto& work) {
     try {
       work();
     } catch (const c10::Error& error) {
@@ -274,7 +274,8 @@ TEST_F(SimOps, AForkIsToldThatItHasNoDevice) {
     }
     return false;
   };
-  // Queued work never runs in the child: neither a wait nor the process's exit may block on it.
+  // Queued work never runs in the child, so neither a wait nor the exit of the process may block on
+  // it.
   std::atomic<bool> open{false};
   backends::sim::launch_function(*backends::sim::runtime().devices[0]->streams[0], "gate", {},
                                  [&open] {
@@ -282,11 +283,13 @@ TEST_F(SimOps, AForkIsToldThatItHasNoDevice) {
                                  });
   const auto child = ::fork();
   if (child == 0) {
-    const bool all = told([&] { tensor.add_(1); }) &&
-                     told([&] { synchronize(*backends::sim::runtime().devices[0]->streams[0]); }) &&
-                     told([&] { backends::sim::runtime().devices[0]->synchronize(); });
-    backends::sim::stop_streams();  // as exit() does, but exit() would report leaks of threads that
-                                    // do not exist here
+    const bool all =
+        mentions_fork([&] { tensor.add_(1); }) &&
+        mentions_fork([&] { synchronize(*backends::sim::runtime().devices[0]->streams[0]); }) &&
+        mentions_fork([&] { backends::sim::runtime().devices[0]->synchronize(); });
+    // This is what exit() does, but exit() would also report leaks of threads that do not exist in
+    // the child.
+    backends::sim::stop_streams();
     std::_Exit(all ? 0 : 1);
   }
   open = true;

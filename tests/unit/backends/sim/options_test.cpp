@@ -13,7 +13,7 @@ namespace {
 using anyaccel::sim::options_from_environment;
 using test::ScopedEnv;
 
-// Fails if a variable is not read, or a unit is misread.
+// Fails if a variable is ignored, or its unit is misread.
 TEST(SimOptions, AreReadFromTheEnvironment) {
   const ScopedEnv devices("SIM_DEVICES", "3"), memory("SIM_MEMORY", "1.5GiB"),
       dtypes("SIM_DTYPES", "float32,int64"), latency("SIM_LATENCY", "2ms"), seed("SIM_SEED", "7"),
@@ -31,8 +31,8 @@ TEST(SimOptions, AreReadFromTheEnvironment) {
   EXPECT_FALSE((bits >> static_cast<int>(c10::kDouble)) & 1);
 }
 
-// Fails if an invalid value is accepted, or the message does not name the variable.
-TEST(SimOptions, WrongValuesAreErrorsThatNameTheVariable) {
+// Fails if an invalid value is accepted, or the error does not name the variable.
+TEST(SimOptions, InvalidValuesAreErrors) {
   const std::pair<const char*, const char*> wrong[] = {
       {"SIM_DEVICES", "0"},       {"SIM_DEVICES", "17"},       {"SIM_DEVICES", "two"},
       {"SIM_MEMORY", "8 pounds"}, {"SIM_MEMORY", "-1GiB"},     {"SIM_MEMORY", "3"},
@@ -46,9 +46,8 @@ TEST(SimOptions, WrongValuesAreErrorsThatNameTheVariable) {
   }
 }
 
-// Fails if a fault occurs at another call, on another device or for another op, or not with its
-// probability.
-TEST(SimFaults, ComeWhenTheyAreAskedFor) {
+// Fails if a fault ignores its call number, device, op or probability.
+TEST(SimFaults, OccurAsSpecified) {
   FaultCounter first(parse_faults("alloc@3,kernel=mm@2,slow=5us@1+,lost@9/1"), 0, 0);
   EXPECT_FALSE(first.allocation());
   EXPECT_FALSE(first.allocation());

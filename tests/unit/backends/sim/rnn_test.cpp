@@ -19,8 +19,8 @@ class SimRnn : public testing::Test {
     at::set_num_threads(1);
     anyaccel::sim::install({.memory = 64 << 20});
   }
-  /// Runs two bidirectional layers. Returns outputs and the gradients of the input, the initial
-  /// state and the first layer's weights.
+  /// Runs a bidirectional network of two layers. Returns the outputs and the gradients of the
+  /// input, the initial state and the weights of the first layer.
   static std::vector<at::Tensor> run(std::int64_t gates, bool bias, c10::Device where) {
     at::manual_seed(1);
     const auto leaf = [&](at::IntArrayRef sizes) {
@@ -58,12 +58,12 @@ class SimRnn : public testing::Test {
   }
 };
 
-// Fails if a cell's formula or gradient is wrong, or its gates are not in torch's order.
-TEST_F(SimRnn, LstmIsTheCpus) {
+// Fails if the outputs or gradients of a recurrent network differ from the CPU's.
+TEST_F(SimRnn, LstmMatchesTheCpu) {
   compare(4, true);
   compare(4, false);
 }
-TEST_F(SimRnn, GruIsTheCpus) {
+TEST_F(SimRnn, GruMatchesTheCpu) {
   compare(3, true);
   compare(3, false);
 }

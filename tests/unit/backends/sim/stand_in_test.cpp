@@ -1,5 +1,5 @@
-// The simulator as each device type that it can stand in for, through torch's own interfaces. Each
-// test runs in its own process, which can hold one such type.
+// The simulator in place of each device type that it can replace, used through torch's own
+// interfaces. A process can replace only one type, so each test runs in its own process.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -39,9 +39,8 @@ class SimStandsIn : public testing::TestWithParam<const char*> {
   static c10::Device device(int index) { return runtime().device(index); }
 };
 
-// Fails if the type's name is not available, or tensors, autograd, convolution or attention differ
-// from the CPU.
-TEST_P(SimStandsIn, ComputesAsTheCpu) {
+// Fails if torch does not know the type's name, or results and gradients differ from the CPU's.
+TEST_P(SimStandsIn, ComputesLikeTheCpu) {
   EXPECT_EQ(c10::Device(GetParam()).type(), runtime().type);
   EXPECT_TRUE(at::globalContext().getAcceleratorHooksInterface(runtime().type).isAvailable());
   const auto x = at::randn({2, 3, 8, 8}), w = at::randn({4, 3, 3, 3});
@@ -63,8 +62,8 @@ TEST_P(SimStandsIn, ComputesAsTheCpu) {
   }
 }
 
-// Fails if streams, events, memory statistics, random numbers or pinned memory are not available
-// through torch's generic functions.
+// Fails if torch's generic functions for streams, events, memory, random numbers or pinned memory
+// do not work.
 TEST_P(SimStandsIn, HasStreamsEventsMemoryAndRandomNumbers) {
   const c10::impl::VirtualGuardImpl guard(runtime().type);
   EXPECT_EQ(guard.deviceCount(), 2);
@@ -99,7 +98,7 @@ TEST_P(SimStandsIn, HasStreamsEventsMemoryAndRandomNumbers) {
   EXPECT_EQ(pinned.to(device(0), /*non_blocking=*/true).sum().item<float>(), 16);
 }
 
-// Fails if mixed precision casts nothing on this type, or casts what must stay float32.
+// Fails if autocast does not cast on this type, or casts an op that must stay in float32.
 TEST_P(SimStandsIn, HasAutocast) {
   const auto a = at::randn({4, 4}).to(device(0)).requires_grad_();
   at::autocast::set_autocast_enabled(runtime().type, true);
@@ -114,13 +113,13 @@ TEST_P(SimStandsIn, HasAutocast) {
   EXPECT_EQ(a.grad().scalar_type(), at::kFloat);
 }
 
-// The types with their own hooks in torch, and one of the names that PrivateUse1 can take.
+// The types that have their own hooks in torch, and one name for PrivateUse1.
 INSTANTIATE_TEST_SUITE_P(Types, SimStandsIn,
                          testing::Values("hpu", "xpu", "mtia", "cuda", "mps", "npu"),
                          [](const auto& test) { return std::string(test.param); });
 
-// Fails if a type that torch does not know is accepted silently.
-TEST(SimStandsIn, RefusesWhatTorchHasNoPlaceFor) {
+// Fails if a type that torch does not know is accepted.
+TEST(SimStandsIn, RejectsUnknownTypes) {
   EXPECT_ERROR(anyaccel::sim::install({.stands_in_for = "fpga"}), invalid_argument, "fpga");
 }
 

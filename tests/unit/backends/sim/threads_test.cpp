@@ -1,5 +1,5 @@
-// The simulated device used from several threads, without torch ops. The thread sanitizer runs
-// these tests too, and detects missing order.
+// The simulated device used by several threads, without torch ops. The thread sanitizer also runs
+// these tests to detect data races.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -26,12 +26,11 @@ void on_threads(int count, Work work) {
   for (auto& thread : threads) thread.join();
 }
 
-// Fails if a stream runs two functions concurrently, drops one, or the last one does not wake a
-// waiting thread.
+// Fails if a stream runs two functions concurrently or drops one, or a waiting thread is not woken.
 TEST(SimThreads, ShareAStream) {
   anyaccel::sim::install({});
   auto& shared = stream(0, 1);
-  long sum = 0;  // accessed only by the stream's worker
+  long sum = 0;  // accessed only by the stream's worker thread
   on_threads(4, [&](int /*thread*/) {
     for (int i = 0; i < 500; ++i) {
       launch_function(shared, "add", {}, [&sum] { ++sum; });
@@ -42,8 +41,7 @@ TEST(SimThreads, ShareAStream) {
   EXPECT_EQ(sum, 2000);
 }
 
-// Fails if an event lets a stream continue too early: the sanitizer sees an unordered access, and
-// the numbers are wrong.
+// Fails if an event lets a stream continue too early, which gives wrong sums or a data race.
 TEST(SimThreads, AreOrderedByEvents) {
   anyaccel::sim::install({});
   on_threads(3, [](int thread) {
@@ -66,8 +64,7 @@ TEST(SimThreads, AreOrderedByEvents) {
   });
 }
 
-// Fails if two threads get the same memory, memory in use by another stream is reused, or a
-// statistic is wrong.
+// Fails if concurrent allocations return the same memory, or memory that another stream still uses.
 TEST(SimThreads, AllocateAndFree) {
   anyaccel::sim::install({.memory = 256 << 20});
   on_threads(4, [](int thread) {
@@ -111,8 +108,7 @@ TEST(SimThreads, SharePinnedMemory) {
   });
 }
 
-// Fails if work on another thread's stream that joined a capture is lost, runs early, or is
-// reordered.
+// Fails if work on another thread's stream that joined a capture is lost or reordered.
 TEST(SimThreads, CaptureTogether) {
   anyaccel::sim::install({});
   std::vector<int> order;
@@ -136,8 +132,8 @@ TEST(SimThreads, CaptureTogether) {
   EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 1, 2, 3}));
 }
 
-// Fails if a failure that several threads wait for is thrown by none or by more than one of them.
-TEST(SimThreads, OneOfThemIsToldOfAFailure) {
+// Fails if a failure that several threads wait for is not thrown by exactly one of them.
+TEST(SimThreads, FailureIsThrownOnce) {
   anyaccel::sim::install({.faults = "kernel=bad@1"});
   for (int id = 1; id <= 4; ++id) launch_function(stream(0, id), "good", {}, [] {});
   launch_function(stream(0, 1), "bad", {}, [] {});

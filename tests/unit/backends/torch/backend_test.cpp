@@ -1,4 +1,4 @@
-// The generic backend over a test device that replaces PrivateUse1, without any vendor.
+// The generic backend on a test device that replaces PrivateUse1, without a vendor backend.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 
@@ -24,8 +24,8 @@ class TorchBackendTest : public testing::Test {
   Accelerator accelerator_{std::make_shared<sdk::TorchBackend>(plain_traits())};
 };
 
-// Fails if reading names, counts or the current device starts the device.
-TEST_F(TorchBackendTest, GettersStartNothing) {
+// Fails if reading names, counts or the current device initializes the device.
+TEST_F(TorchBackendTest, GettersDoNotInitializeTheDevice) {
   EXPECT_TRUE(accelerator_.is_available());
   EXPECT_EQ(accelerator_.device_count(), 2);
   EXPECT_EQ(accelerator_.device_name(1), "plaindev:1");
@@ -40,15 +40,15 @@ TEST_F(TorchBackendTest, GettersStartNothing) {
   EXPECT_EQ(device_.cache_emptied, 1);
 }
 
-// Fails if seeds set before the device starts are lost.
-TEST_F(TorchBackendTest, SeedWaitsForTheStart) {
+// Fails if a seed set before the device is initialized is lost.
+TEST_F(TorchBackendTest, EarlySeedIsApplied) {
   accelerator_.random().manual_seed(42);
   EXPECT_FALSE(device_.initialized);
   accelerator_.set_device(0);
   EXPECT_EQ(accelerator_.default_generator(1).current_seed(), 42U);
 }
 
-// Fails if a stream loses its device or priority, or devices share a current stream.
+// Fails if a stream belongs to the wrong device, or devices share a current stream.
 TEST_F(TorchBackendTest, StreamsBelongToDevices) {
   const auto zero = accelerator_.Stream(0);
   const auto one = accelerator_.Stream(1, -1);
@@ -70,7 +70,8 @@ TEST_F(TorchBackendTest, StreamsBelongToDevices) {
   EXPECT_ERROR(accelerator_.set_stream(host), invalid_argument, "another accelerator");
 }
 
-// Fails if the rules for unrecorded and untimed events are left to the vendor.
+// Fails if the generic backend measures the time of an event that is not recorded or was created
+// without timing.
 TEST_F(TorchBackendTest, EventRules) {
   auto timed = accelerator_.Event(true);
   auto end = accelerator_.Event(true);
@@ -87,8 +88,8 @@ TEST_F(TorchBackendTest, EventRules) {
   EXPECT_ERROR(timed.elapsed_time(plain), invalid_state, "without timing");
 }
 
-// Fails if pinned memory does not come from the device's host allocator, or views are not
-// recognized as pinned.
+// Fails if pinned memory does not come from the device's host allocator, or views do not count as
+// pinned.
 TEST_F(TorchBackendTest, PinsHostMemory) {
   const auto tensor = at::arange(6).reshape({2, 3});
   const auto pinned = accelerator_.pin_memory(tensor);
@@ -98,8 +99,7 @@ TEST_F(TorchBackendTest, PinsHostMemory) {
   EXPECT_TRUE(accelerator_.is_pinned(pinned[1]));
   EXPECT_FALSE(accelerator_.is_pinned(tensor));
   EXPECT_EQ(accelerator_.pin_memory(pinned).data_ptr(), pinned.data_ptr());
-  const auto turned =
-      accelerator_.pin_memory(pinned.t());  // copied in a different order, but still pinned
+  const auto turned = accelerator_.pin_memory(pinned.t());  // contiguous copy, also pinned
   EXPECT_TRUE(accelerator_.is_pinned(turned) && turned.is_contiguous());
   EXPECT_TRUE(turned.equal(tensor.t()));
   EXPECT_TRUE(accelerator_.is_pinned(accelerator_.pin_empty(tensor, {7})));
@@ -109,7 +109,7 @@ TEST_F(TorchBackendTest, PinsHostMemory) {
   EXPECT_FALSE(accelerator_.register_host_memory(tensor.data_ptr(), 8));
 }
 
-// Fails if torch's own exceptions reach the caller without a code.
+// Fails if a torch exception reaches the caller without an error code.
 TEST_F(TorchBackendTest, TorchErrorsAreTyped) {
   struct Failing : sdk::TorchBackend {
     using TorchBackend::TorchBackend;
@@ -125,7 +125,7 @@ TEST_F(TorchBackendTest, TorchErrorsAreTyped) {
   EXPECT_ERROR(failing.synchronize(0), device_error, "[synchronize] a kernel failed");
 }
 
-// Fails if the table does not follow the traits.
+// Fails if supported dtypes do not follow the traits.
 TEST_F(TorchBackendTest, DtypesFollowTraits) {
   EXPECT_TRUE(accelerator_.dtype_support(c10::kDouble).computable);
   auto traits = plain_traits();
@@ -136,7 +136,8 @@ TEST_F(TorchBackendTest, DtypesFollowTraits) {
 }
 
 #if ANYACCEL_TEST_GRAPHS
-// Fails if the graph is not torch's graph for this type, or capture uses the default stream.
+// Fails if the graph is not torch's graph for this device type, or the capture uses the default
+// stream.
 TEST_F(TorchBackendTest, GraphsReplay) {
   const auto graph = accelerator_.create_graph();
   const auto before = accelerator_.current_stream();
@@ -153,20 +154,21 @@ TEST_F(TorchBackendTest, GraphsReplay) {
 }
 #endif
 
-// Fails if a type that this LibTorch cannot drive gives a backend, or the error has no reason.
-TEST(TorchBackend, RefusesWhatTorchCannotDrive) {
+// Fails if a backend can be created for a type that this LibTorch does not support, or the error
+// lacks the reason.
+TEST(TorchBackend, RejectsUnsupportedDeviceTypes) {
   auto traits = plain_traits();
   traits.device_type = "nosuchtype";
   EXPECT_ERROR(sdk::TorchBackend(traits), unavailable, "nosuchtype");
   traits.device_type = "xla";
   EXPECT_ERROR(sdk::TorchBackend(traits), unavailable, "xla");
   EXPECT_EQ(sdk::probe_torch_device(traits).device_count, 0);
-  EXPECT_THAT(sdk::probe_torch_device(traits).reason, testing::HasSubstr("cannot drive"));
+  EXPECT_THAT(sdk::probe_torch_device(traits).reason, testing::HasSubstr("does not support"));
 }
 
-// Fails if a count of the hardware is ignored, or devices that torch cannot drive count as
+// Fails if the hardware count is ignored, or devices that torch does not support count as
 // available.
-TEST(TorchBackend, ProbeAsksHardwareFirst) {
+TEST(TorchBackend, ProbePrefersTheHardwareCount) {
   auto traits = plain_traits();
   traits.probe = []() noexcept { return sdk::Probe{7, "a count without torch"}; };
   EXPECT_EQ(sdk::probe_torch_device(traits).device_count, 0);

@@ -1,5 +1,5 @@
-// When MKL selects its vector functions. MKL calls this program's own mkl_serv_vml_cpu_detect for
-// that.
+// Tests when MKL selects its vector math kernels. MKL calls mkl_serv_vml_cpu_detect, which this
+// program overrides.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tanh.h>
@@ -23,9 +23,9 @@ extern "C" __attribute__((visibility("default"))) int mkl_serv_vml_cpu_detect() 
 
 namespace {
 
-// Fails if MKL selects its kernels only at the first vector function: another thread could then see
-// a partial selection.
-TEST(VectorMathTest, MklHasChosenItsKernelsBeforeTheProgramBegins) {
+// Fails if MKL selects its kernels only at the first vector function. Another thread could then see
+// an incomplete selection.
+TEST(VectorMathTest, MklSelectsItsKernelsAtLoad) {
   if (mkl_detect() == nullptr) GTEST_SKIP() << "this LibTorch has no MKL";
   const int at_load = calls;
   EXPECT_GT(at_load, 0);

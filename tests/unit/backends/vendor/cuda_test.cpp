@@ -1,4 +1,4 @@
-// Additions of the cuda backend to the generic one, with a fake NVML and a fake driver.
+// Features that the cuda backend adds to the generic one, with a fake NVML and a fake driver.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,12 +19,12 @@ std::string fake(const char* name) {
   return std::string(ANYACCEL_BUILD_DIR) + "/lib/lib" + name + ".so";
 }
 
-// NVML orders devices by PCI bus, CUDA puts the fastest first. The two fakes list the same devices
-// in opposite order.
+// NVML orders devices by PCI bus, but CUDA puts the fastest one first. The two fakes list the same
+// devices in opposite order.
 constexpr const char* kSlow = "GPU-00000000-0000-0000-0000-00000000000a";
 constexpr const char* kFast = "GPU-00000000-0000-0000-0000-00000000000b";
 
-/// Each test runs in its own process, in which a test device replaces torch's CUDA type.
+/// Replaces torch's CUDA type with a test device. Each test runs in its own process.
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -56,13 +56,14 @@ class CudaTest : public testing::Test {
   static int initializations() {
     return reinterpret_cast<int (*)()>(dlsym(driver_, "fake_cuda_initializations"))();
   }
-  /// Simulates torch's start of CUDA.
+  /// Initializes the driver, as torch does.
   static void start_driver() { reinterpret_cast<int (*)(unsigned)>(dlsym(driver_, "cuInit"))(0); }
 
   inline static void* driver_ = nullptr;
 };
 
-// Fails if probing, counting or naming devices starts the driver, which would not survive a fork.
+// Fails if probing, counting or naming devices initializes the driver. The driver would then not
+// work after a fork.
 TEST_F(CudaTest, ProbingDoesNotStartTheDriver) {
   machine(9, 0);
   setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
@@ -84,7 +85,7 @@ TEST_F(CudaTest, ProbingDoesNotStartTheDriver) {
   EXPECT_FALSE(device.initialized);
 }
 
-// Fails if CUDA is started to verify that NVML sees no devices, or hidden devices are found.
+// Fails if devices hidden by CUDA_VISIBLE_DEVICES are detected.
 TEST_F(CudaTest, HiddenDevicesStayHidden) {
   machine(9, 0);
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
@@ -96,7 +97,7 @@ TEST_F(CudaTest, HiddenDevicesStayHidden) {
   }
 }
 
-// Fails if memory is read from NVML's device of the same index instead of the same device.
+// Fails if memory is read from NVML's device of the same index instead of the same UUID.
 TEST_F(CudaTest, MatchesDevicesByUuidOnceCudaRuns) {
   machine(9, 0);
   load_driver();
@@ -113,7 +114,7 @@ TEST_F(CudaTest, MatchesDevicesByUuidOnceCudaRuns) {
 }
 
 // Fails if memory statistics are missing on a machine without NVML.
-TEST_F(CudaTest, WithoutNvmlTorchTells) {
+TEST_F(CudaTest, MemoryStatisticsWithoutNvml) {
   setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
   test::install_test_device("cuda", 1);
   auto& accelerator = get_accelerator();
@@ -126,7 +127,7 @@ struct Gate {
 };
 class CudaGates : public CudaTest, public testing::WithParamInterface<Gate> {};
 
-// Fails if a capability threshold differs from DeepSpeed and torch.
+// Fails if the compute capability that a feature requires differs from DeepSpeed and torch.
 TEST_P(CudaGates, FollowTheCapability) {
   const auto& gate = GetParam();
   machine(gate.major, gate.minor);
@@ -134,7 +135,7 @@ TEST_P(CudaGates, FollowTheCapability) {
   test::install_test_device("cuda");
   auto& accelerator = get_accelerator();
   EXPECT_EQ(accelerator.is_fp16_supported(), gate.fp16);
-  EXPECT_TRUE(accelerator.is_bf16_supported());  // torch includes emulation
+  EXPECT_TRUE(accelerator.is_bf16_supported());  // torch also counts emulated bf16
   EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::BFloat16).fast, gate.fast_bf16);
   EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::Float8_e4m3fn).computable, gate.fp8);
   EXPECT_EQ(accelerator.is_triton_supported(), gate.triton);
@@ -152,8 +153,8 @@ INSTANTIATE_TEST_SUITE_P(Capabilities, CudaGates,
                            return "sm" + std::to_string(row.param.major * 10 + row.param.minor);
                          });
 
-// Fails if the deprecated half precision of 6.x cannot be enabled.
-TEST_F(CudaTest, DeprecatedHalfOnRequest) {
+// Fails if fp16, which is deprecated on compute capability 6.x, cannot be enabled.
+TEST_F(CudaTest, DeprecatedFp16CanBeEnabled) {
   machine(6, 1);
   setenv("DS_ALLOW_DEPRECATED_FP16", "1", 1);
   setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
@@ -161,7 +162,8 @@ TEST_F(CudaTest, DeprecatedHalfOnRequest) {
   EXPECT_TRUE(get_accelerator().is_fp16_supported());
 }
 
-// Fails if host memory of the caller is not registered with the driver, or a refusal is swallowed.
+// Fails if the caller's host memory is not registered with the driver, or a driver error is
+// swallowed.
 TEST_F(CudaTest, RegistersHostMemory) {
   machine(9, 0);
   load_driver();
@@ -176,8 +178,8 @@ TEST_F(CudaTest, RegistersHostMemory) {
   EXPECT_TRUE(accelerator.register_host_memory(memory.data(), 4096));
 }
 
-// Fails if graphs on a LibTorch without CUDA do not give a clear error.
-TEST_F(CudaTest, GraphsWantACudaLibTorch) {
+// Fails if creating a graph on a LibTorch without CUDA does not give a clear error.
+TEST_F(CudaTest, GraphsRequireACudaLibTorch) {
   machine(9, 0);
   test::TestDevice::get().graphs = false;
   test::install_test_device("cuda");
@@ -186,9 +188,8 @@ TEST_F(CudaTest, GraphsWantACudaLibTorch) {
 }
 
 #if ANYACCEL_TEST_GRAPHS
-// Fails if graphs are rejected on a LibTorch without CUDA although the stand-in for CUDA's devices
-// has them.
-TEST_F(CudaTest, GraphsOfAStandIn) {
+// Fails if a test device that replaces CUDA cannot use its own graphs on a LibTorch without CUDA.
+TEST_F(CudaTest, GraphsOfATestDevice) {
   machine(9, 0);
   const auto& device = test::install_test_device("cuda");
   auto graph = get_accelerator().create_graph();
@@ -200,21 +201,22 @@ TEST_F(CudaTest, GraphsOfAStandIn) {
 
 #ifdef ANYACCEL_TEST_CUDA_GRAPH
 
-/// Loads a library with local symbols, as Python does when a CUDA LibTorch loads it.
+/// Loads a library with local symbols, as Python does with a CUDA LibTorch.
 void* load_torch_cuda(const char* name) {
   return dlopen(fake(name).c_str(), RTLD_LAZY | RTLD_LOCAL);
 }
 
-// Fails if a LibTorch that does not match the graph library crashes, or the reason is lost.
-TEST_F(CudaTest, GraphsSayWhatDoesNotFit) {
+// Fails if a LibTorch that does not match the graph library causes a crash, or the error lacks the
+// reason.
+TEST_F(CudaTest, GraphsReportAMismatchedLibTorch) {
   machine(9, 0);
   ASSERT_NE(load_torch_cuda("fake_torch_cuda_empty"), nullptr) << dlerror();
   test::install_test_device("cuda");
   EXPECT_ERROR(get_accelerator().create_graph(), unsupported, "CUDAGraph");
 }
 
-// Fails if graph calls do not reach torch's class in the right order, with their pool.
-TEST_F(CudaTest, GraphsDriveTorchsClass) {
+// Fails if calls to a graph do not reach torch's CUDAGraph in the right order, with the right pool.
+TEST_F(CudaTest, GraphsUseTorchsClass) {
   machine(9, 0);
   void* torch_cuda = load_torch_cuda("fake_torch_cuda");
   ASSERT_NE(torch_cuda, nullptr) << dlerror();

@@ -1,4 +1,4 @@
-// The accelerator that is detected on machines with various devices.
+// Detection of the accelerator on machines with various devices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 class DetectionTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (registered_backends().size() < 10) GTEST_SKIP() << "this build has not all backends";
+    if (registered_backends().size() < 10) GTEST_SKIP() << "this build lacks some backends";
     root_ = fs::temp_directory_path() / ("anyaccel_machine_" + std::to_string(getpid()));
     fs::create_directories(root_);
     setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
@@ -52,17 +52,17 @@ class DetectionTest : public testing::Test {
   fs::path root_;
 };
 
-// Fails if a package or LibTorch that could drive a device counts as the device.
-TEST_F(DetectionTest, NothingIsFoundWithoutDevices) {
+// Fails if an installed package or LibTorch without a device is detected as the device.
+TEST_F(DetectionTest, NothingIsDetectedWithoutDevices) {
   setenv("ANYACCEL_NPU_LIBRARY", vendor_library().c_str(), 1);
   setenv("FAKE_VENDOR", "npu", 1);
   EXPECT_FALSE(verdict("npu").available);
   EXPECT_THAT(verdict("npu").reason, HasSubstr("davinci"));
   EXPECT_EQ(std::getenv("FAKE_VENDOR_SAW"), nullptr)
-      << "a library was opened though no device was there";
+      << "a library was opened although there is no device";
 }
 
-// Fails if the vendor's library is not opened although its devices exist.
+// Fails if a vendor's library is not opened although the machine has this vendor's devices.
 TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
   add("dev/davinci0");
   add("dev/davinci1");
@@ -75,8 +75,9 @@ TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
   EXPECT_EQ(get_accelerator().communication_backend_name(), "hccl");
 }
 
-// Fails if devices without a library that drives them are chosen, or the reason names no remedy.
-TEST_F(DetectionTest, SaysWhichLibraryIsMissing) {
+// Fails if devices are selected without a library that supports them, or the reason does not
+// describe the problem with the library.
+TEST_F(DetectionTest, ReasonNamesTheMissingLibrary) {
   add("dev/cambricon_dev0");
   setenv("ANYACCEL_MLU_LIBRARY", "/nonexistent/libtorch_mlu.so", 1);
   EXPECT_FALSE(verdict("mlu").available);
@@ -85,7 +86,7 @@ TEST_F(DetectionTest, SaysWhichLibraryIsMissing) {
   EXPECT_THAT(verdict("mlu").reason, HasSubstr("did not add the device type 'mlu'"));
 }
 
-// Fails if Gaudi's bridge reads its variables before they are set.
+// Fails if Gaudi's environment variables are set only after its PyTorch bridge has read them.
 TEST_F(DetectionTest, SetsGaudisVariablesBeforeItsBridgeStarts) {
   add("sys/class/accel/accel0/device/vendor", "0x1da3\n");
   add("sys/class/accel/accel1/device/vendor", "0x1da3\n");
@@ -98,8 +99,8 @@ TEST_F(DetectionTest, SetsGaudisVariablesBeforeItsBridgeStarts) {
   EXPECT_STREQ(std::getenv("FAKE_VENDOR_SAW"), "0");
 }
 
-// Fails if a stack that imitates CUDA is detected as CUDA.
-TEST_F(DetectionTest, KunlunIsFoundBeforeTheCudaItPosesAs) {
+// Fails if an accelerator that imitates CUDA is detected as CUDA.
+TEST_F(DetectionTest, KunlunIsDetectedBeforeCuda) {
   add("dev/xpu0");
   add("dev/xpuctrl");
   ANYACCEL_SKIP_IF_TAKEN("cuda");
@@ -113,15 +114,15 @@ TEST_F(DetectionTest, KunlunIsFoundBeforeTheCudaItPosesAs) {
   EXPECT_EQ(accelerator.device_properties().vendor, "Kunlunxin");
 }
 
-// Fails if a real CUDA device is detected as one that imitates CUDA.
-TEST_F(DetectionTest, CudaStaysCudaWithoutTheOthersFiles) {
+// Fails if a CUDA device is detected as an accelerator that imitates CUDA.
+TEST_F(DetectionTest, CudaIsNotMistakenForKunlun) {
   ANYACCEL_SKIP_IF_TAKEN("cuda");
   test::install_test_device("cuda", 1);
   EXPECT_EQ(detect().accelerator, "cuda") << detect().reason;
 }
 
-// Fails if Kunlun's events are not used for timing although the user says that they measure time.
-TEST_F(DetectionTest, KunlunsThirdGenerationTimesWithEvents) {
+// Fails if XPU_EVENT_KL3_ENABLE does not enable timing with events on Kunlun.
+TEST_F(DetectionTest, KunlunTimesWithEventsOnRequest) {
   add("dev/xpu0");
   setenv("XPU_EVENT_KL3_ENABLE", "1", 1);
   ANYACCEL_SKIP_IF_TAKEN("cuda");
@@ -130,7 +131,7 @@ TEST_F(DetectionTest, KunlunsThirdGenerationTimesWithEvents) {
 }
 
 // Fails if Biren, which imitates torch.cuda, is probed after CUDA.
-TEST_F(DetectionTest, BirenIsAskedFirst) {
+TEST_F(DetectionTest, BirenIsProbedFirst) {
   add("dev/biren/card_0");
   setenv("ANYACCEL_SUPA_LIBRARY", vendor_library().c_str(), 1);
   setenv("FAKE_VENDOR", "supa", 1);
@@ -140,14 +141,14 @@ TEST_F(DetectionTest, BirenIsAskedFirst) {
   EXPECT_TRUE(get_accelerator().is_triton_supported());
 }
 
-// Fails if render nodes count as torch's devices: a mask may hide them, and one GPU may count as
-// several.
+// Fails if the device count is the number of render nodes. A mask may hide devices, and one GPU may
+// count as several devices.
 TEST_F(DetectionTest, TorchCountsIntelsDevices) {
   for (const char* node : {"renderD128", "renderD129"})
     add("sys/class/drm/" + std::string(node) + "/device/vendor", "0x8086\n");
   add("sys/class/drm/renderD130/device/vendor", "0x10de\n");
-  EXPECT_FALSE(verdict("xpu").available);  // this LibTorch does not support it
-  EXPECT_THAT(verdict("xpu").reason, HasSubstr("cannot drive it"));
+  EXPECT_FALSE(verdict("xpu").available);  // this LibTorch does not support xpu
+  EXPECT_THAT(verdict("xpu").reason, HasSubstr("does not support it"));
   auto& device = test::install_test_device("xpu", 3);
   EXPECT_EQ(verdict("xpu").device_count, 3);
   device.count = 0;

@@ -1,4 +1,4 @@
-// How individual vendor backends differ from the generic one.
+// Differences between vendor backends and the generic one.
 #include <ATen/Context.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using c10::ScalarType;
 class DifferencesTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (registered_backends().size() < 10) GTEST_SKIP() << "this build has not all backends";
+    if (registered_backends().size() < 10) GTEST_SKIP() << "this build lacks some backends";
   }
   /// Installs a test device as the given type and returns its accelerator.
   static Accelerator& start(const char* name) {
@@ -33,8 +33,8 @@ class DifferencesTest : public testing::Test {
   }
 };
 
-// Fails if Gaudi starts without deterministic algorithms, or its variables are not set or override
-// the user's.
+// Fails if Gaudi starts without deterministic algorithms, or default settings override the user's
+// environment variables.
 TEST_F(DifferencesTest, HpuStartsDeterministic) {
   setenv("PT_HPU_LAZY_ACC_PAR_MODE", "1", 1);
   unsetenv("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES");
@@ -44,15 +44,16 @@ TEST_F(DifferencesTest, HpuStartsDeterministic) {
   EXPECT_STREQ(std::getenv("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"), "0");
 }
 
-// Fails if fp16 is claimed without the vendor's answer: no Python runs in this process.
-TEST_F(DifferencesTest, HpuHalfNeedsTheVendorsWord) {
+// Fails if fp16 counts as supported without confirmation by the vendor's package. No Python runs in
+// this process.
+TEST_F(DifferencesTest, HpuFp16NeedsConfirmation) {
   auto& hpu = start("hpu");
   EXPECT_FALSE(hpu.is_fp16_supported());
   EXPECT_TRUE(hpu.is_bf16_supported());
   EXPECT_EQ(hpu.supported_dtypes(), (std::vector{ScalarType::Float, ScalarType::BFloat16}));
 }
 
-// Fails if Gaudi's names get an index, which its torch does not accept everywhere.
+// Fails if names of Gaudi devices contain an index, which its torch does not accept everywhere.
 TEST_F(DifferencesTest, HpuNamesHaveNoIndex) {
   auto& hpu = start("hpu");
   hpu.set_device(1);
@@ -77,7 +78,7 @@ TEST_F(DifferencesTest, HpuGraphsComeFromTorchsRegistry) {
 }
 #endif
 
-// Fails if Apple's GPUs claim a type that Metal lacks, or bf16 before macOS 14.
+// Fails if Apple GPUs report fp64, which Metal lacks, or bf16 before macOS 14.
 TEST_F(DifferencesTest, MpsTypes) {
   auto& mps = start("mps");
   EXPECT_FALSE(mps.is_fp64_supported());
@@ -90,26 +91,25 @@ TEST_F(DifferencesTest, MpsTypes) {
   EXPECT_TRUE(mps.visible_devices_envs().empty());
 }
 
-// Fails if Metal's cache is not released.
+// Fails if empty_cache() does not release Metal's cache.
 TEST_F(DifferencesTest, MpsEmptiesItsCache) {
   start("mps").empty_cache();
   EXPECT_EQ(test::TestDevice::get().cache_emptied, 1);
 }
 
-// Fails if Intel's GPUs name a communication library that this LibTorch lacks.
+// Fails if Intel GPUs report the wrong communication backend.
 TEST_F(DifferencesTest, XpuCommunication) {
   auto& xpu = start("xpu");
   EXPECT_EQ(xpu.communication_backend_name(), "xccl");
   EXPECT_EQ(xpu.visible_devices_envs(), std::vector<std::string>{"ZE_AFFINITY_MASK"});
 }
 
-// Fails if a vendor with a working Triton denies it, or another one claims it.
+// Fails if the mlu backend does not report Triton support, or the npu backend does.
 TEST_F(DifferencesTest, MluHasTriton) { EXPECT_TRUE(start("mlu").is_triton_supported()); }
 TEST_F(DifferencesTest, NpuHasNoTriton) { EXPECT_FALSE(start("npu").is_triton_supported()); }
 
 #ifdef ANYACCEL_TEST_NVTX
-// Fails if ranges do not reach NVIDIA's profiler with domain and category, or close in the wrong
-// domain.
+// Fails if profiler ranges lose their domain or category, or are closed in the wrong domain.
 TEST_F(DifferencesTest, CudaRangesReachTheProfiler) {
   const auto path = std::string(ANYACCEL_BUILD_DIR) + "/lib/libfake_nvtx.so";
   setenv("NVTX_INJECTION64_PATH", path.c_str(), 1);

@@ -14,7 +14,8 @@
 namespace anyaccel::sdk {
 namespace {
 
-/// Environment for a program that is not part of this build but opens its libraries.
+/// Returns environment settings for a program that opens this build's libraries but is not itself
+/// instrumented for the address sanitizer.
 std::string sanitizer() {
   Dl_info runtime{};
   void* start = dlsym(RTLD_DEFAULT, "__asan_init");
@@ -22,8 +23,8 @@ std::string sanitizer() {
   return "ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=" + std::string(runtime.dli_fname) + " ";
 }
 
-/// Runs Python with ask_python exposed as `ask(module, function) -> (answer, reason)`. Returns the
-/// output.
+/// Runs a Python program that can call ask_python as `ask(module, function) -> (answer, reason)`.
+/// Returns the output.
 std::string python(const std::string& body) {
   const std::string program =
       "import ctypes, types, sys\n"
@@ -46,15 +47,15 @@ std::string python(const std::string& body) {
 
 bool has_python() { return std::system("python3 -c '' >/dev/null 2>&1") == 0; }
 
-// Fails if a process without Python gets an answer, or no reason.
-TEST(PythonQuery, WithoutPythonThereIsNoAnswer) {
+// Fails if a process without Python gets an answer, or does not get a reason.
+TEST(PythonQuery, NoAnswerWithoutPython) {
   const auto answer = ask_python("sys", "is_finalizing");
   EXPECT_FALSE(answer.value.has_value());
   EXPECT_THAT(answer.reason, testing::HasSubstr("no Python interpreter"));
 }
 
-// Fails if the vendor's own answer is lost.
-TEST(PythonQuery, AsksTheModule) {
+// Fails if the return value of the vendor's function is lost.
+TEST(PythonQuery, ReturnsTheModulesAnswer) {
   if (!has_python()) GTEST_SKIP() << "no python3";
   EXPECT_EQ(python("vendor.yes = lambda: True\nvendor.no = lambda: False\nprint(ask('vendor', "
                    "'yes')[0], ask('vendor', "
@@ -62,8 +63,9 @@ TEST(PythonQuery, AsksTheModule) {
             "1 0\n");
 }
 
-// Fails if a missing or failing module or function does not give a reason, or leaves an error set.
-TEST(PythonQuery, FailuresAreReasons) {
+// Fails if a missing module or a failing function gives no reason, or leaves a Python exception
+// set.
+TEST(PythonQuery, FailuresGiveReasons) {
   if (!has_python()) GTEST_SKIP() << "no python3";
   const auto output = python(
       "def raises(): raise ValueError\nvendor.raises = raises\n"
@@ -74,8 +76,8 @@ TEST(PythonQuery, FailuresAreReasons) {
             "'vendor.raises() failed')\nend\n");
 }
 
-// Fails if a thread unknown to Python does not acquire the GIL, or does not release it.
-TEST(PythonQuery, AnyThreadMayAsk) {
+// Fails if a query from a native thread does not acquire and release the GIL.
+TEST(PythonQuery, WorksOnNativeThreads) {
   if (!has_python()) GTEST_SKIP() << "no python3";
   EXPECT_EQ(python("import threading\nvendor.yes = lambda: True\nseen = []\n"
                    "threads = [threading.Thread(target=lambda: seen.extend(ask('vendor', 'yes')[0] "

@@ -1,4 +1,4 @@
-// Each vendor backend over a test device that replaces its torch type.
+// Each vendor backend on a test device that replaces its torch type.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class VendorTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     const auto names = registered_backends();
     if (std::find(names.begin(), names.end(), GetParam()) == names.end())
-      GTEST_SKIP() << "not in this build";
+      GTEST_SKIP() << "this build lacks the backend";
     ANYACCEL_SKIP_IF_TAKEN(GetParam());
     setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
     setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
@@ -28,7 +28,7 @@ class VendorTest : public testing::TestWithParam<const char*> {
   }
 };
 
-// Fails if a vendor backend does not start on its device type, or hides features of the generic
+// Fails if a vendor backend does not start on its device type, or breaks features of the generic
 // backend.
 TEST_P(VendorTest, DrivesItsDevice) {
   auto& device = test::TestDevice::get();
@@ -64,7 +64,7 @@ TEST_P(VendorTest, DrivesItsDevice) {
   EXPECT_TRUE(end.query());
 }
 
-// Fails if memory statistics are not the device's, or the peak cannot be reset.
+// Fails if memory statistics do not come from the device, or the peak cannot be reset.
 TEST_P(VendorTest, CountsMemory) {
   auto& accelerator = get_accelerator();
   accelerator.set_device(0);
@@ -81,7 +81,7 @@ TEST_P(VendorTest, CountsMemory) {
   EXPECT_EQ(accelerator.max_memory_allocated(), before);
 }
 
-// Fails if seeds do not reach the device's generator.
+// Fails if seeds do not reach the device's generators.
 TEST_P(VendorTest, SeedsItsGenerator) {
   auto& accelerator = get_accelerator();
   accelerator.manual_seed_all(7);
@@ -89,7 +89,7 @@ TEST_P(VendorTest, SeedsItsGenerator) {
   EXPECT_EQ(accelerator.default_generator(1).current_seed(), 7U);
 }
 
-// Fails if a property that needs no vendor library is missing.
+// Fails if a property that does not require a vendor library is missing.
 TEST_P(VendorTest, HasProperties) {
   const auto properties = get_accelerator().device_properties(0);
   EXPECT_FALSE(properties.name.empty());

@@ -1,5 +1,5 @@
-// Failures that must not end or hang the process: broken queues, threads that cannot start, endless
-// refusals, and paths that are not files.
+// Failures that must not crash or hang the process: broken queues, threads that cannot start,
+// persistent errors, and paths that are not regular files.
 #include <grp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr auto kDo = FakeQueue::kDo;
 
 /// Runs `call` in a child for at most ten seconds and returns its status: 0 on success, 77 if the
-/// test is impossible here.
+/// test is impossible on this system.
 int in_child(const std::function<int()>& call) {
   const auto child = ::fork();
   if (child == 0) {
@@ -36,7 +36,7 @@ int in_child(const std::function<int()>& call) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// Waits for at most ten seconds, so that a hang is reported. Returns whether the request
+/// Waits for at most ten seconds, so that a hang becomes a failure. Returns whether the request
 /// completed.
 bool ends(Engine& engine, Request& request) {
   auto waiting = std::async(std::launch::async, [&] { engine.wait(request); });
@@ -45,15 +45,15 @@ bool ends(Engine& engine, Request& request) {
   return false;
 }
 
-class AioBreakdown : public testing::Test {
+class AioFailures : public testing::Test {
  protected:
-  AioBreakdown() : path(folder.file("data")), bytes(random_bytes(100003, 4)) { put(path, bytes); }
+  AioFailures() : path(folder.file("data")), bytes(random_bytes(100003, 4)) { put(path, bytes); }
   Folder folder;
   std::string path;
   Bytes bytes;
 };
 
-/// Throws in the submit or reap call with the given number.
+/// A queue that throws in the submit or reap call with the given number.
 class BrokenQueue final : public Queue {
  public:
   BrokenQueue(int bad_submit, int bad_reap)
@@ -82,9 +82,8 @@ Options with_broken(int bad_submit, int bad_reap, int workers = 1) {
   return out;
 }
 
-// Fails if an exception on a worker's thread ends the process, or leaves its own or later requests
-// incomplete.
-TEST_F(AioBreakdown, QueueThatBreaksFailsItsRequests) {
+// Fails if an exception on a worker thread ends the process, or leaves requests incomplete.
+TEST_F(AioFailures, BrokenQueueFailsItsRequests) {
   for (const int workers : {1, 3}) {
     const auto engine = Engine::make(with_broken(-1, 1, workers));
     auto keep = std::make_shared<Bytes>(bytes.size());
@@ -94,15 +93,15 @@ TEST_F(AioBreakdown, QueueThatBreaksFailsItsRequests) {
     const auto first = engine->start(std::move(what));
     ASSERT_TRUE(ends(*engine, *first));
     EXPECT_EQ(code_of([&] { first->check(); }), ErrorCode::io);
-    // The memory is kept: the system may still be reading into it, and nobody can tell when it is
-    // done.
+    // The memory is kept, because the system may still be reading into it, and the engine cannot
+    // know when it is done.
     EXPECT_FALSE(watched.expired());
     Bytes back(bytes.size());
     const auto second = engine->start(job(path, false, back.data(), 0, back.size()));
     ASSERT_TRUE(ends(*engine, *second));
     try {
       second->check();
-      FAIL() << "a broken queue reads";
+      FAIL() << "a broken queue completed a read";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("the ring is gone"), std::string::npos)
           << error.what();
@@ -111,7 +110,7 @@ TEST_F(AioBreakdown, QueueThatBreaksFailsItsRequests) {
 }
 
 // Fails if a temporary lack of memory breaks the worker, or is not reported as out of memory.
-TEST_F(AioBreakdown, MemoryThatIsShortIsPassing) {
+TEST_F(AioFailures, TemporaryLackOfMemory) {
   const auto engine = Engine::make(with_broken(1, 1 << 20));
   Bytes back(bytes.size());
   const auto first = engine->start(job(path, false, back.data(), 0, back.size()));
@@ -121,8 +120,8 @@ TEST_F(AioBreakdown, MemoryThatIsShortIsPassing) {
   EXPECT_TRUE(back == bytes);
 }
 
-// Fails if a persistent refusal is retried forever, or cancelling does not end the retries.
-TEST_F(AioBreakdown, RefusalsWithoutEnd) {
+// Fails if a persistent error is retried forever, or cancellation does not stop the retries.
+TEST_F(AioFailures, PersistentErrors) {
   for (const bool cancels : {true, false}) {
     auto options = with_hook([](Transfer&) -> std::int64_t { return -EAGAIN; });
     options.patience = cancels ? 1h : 50ms;
@@ -135,7 +134,7 @@ TEST_F(AioBreakdown, RefusalsWithoutEnd) {
   }
 }
 
-/// Accepts no transfers.
+/// A queue that accepts no transfers.
 class FullQueue final : public Queue {
  public:
   const char* name() const noexcept override { return "full"; }
@@ -143,8 +142,8 @@ class FullQueue final : public Queue {
   void reap(std::size_t, std::vector<Transfer*>&) override {}
 };
 
-// Fails if a full system blocks a cancelled request, or the engine's destructor.
-TEST_F(AioBreakdown, SystemWithoutRoom) {
+// Fails if a full queue blocks a cancelled request or the engine's destructor.
+TEST_F(AioFailures, FullQueueBlocksNobody) {
   auto options = with_hook([](Transfer&) { return kDo; });
   options.make_queue = [](unsigned) { return Choice{std::make_unique<FullQueue>(), "a test's"}; };
   options.patience = 200ms;
@@ -171,9 +170,9 @@ int with_few_threads(unsigned threads, const std::function<int()>& call) {
   });
 }
 
-// Fails if a thread that cannot start ends the process, or gives an untyped error. If some threads
-// start, the queue works with those.
-TEST_F(AioBreakdown, ThreadsThatCannotBeMade) {
+// Fails if a thread that cannot start ends the process. If only some threads start, the queue must
+// work with those.
+TEST_F(AioFailures, ThreadsThatCannotStart) {
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
   const int some = with_few_threads(3, [&] {
     const auto choice = choose_queue("threads", 8);
@@ -187,7 +186,7 @@ TEST_F(AioBreakdown, ThreadsThatCannotBeMade) {
     // The unprivileged user may lack access to the parent folders.
     return done.size() == 1 && (file < 0 || back == bytes) ? 0 : 1;
   });
-  if (some == 77) GTEST_SKIP() << "needs root, who can be someone else";
+  if (some == 77) GTEST_SKIP() << "only root can become another user";
   EXPECT_EQ(some, 0);
   EXPECT_EQ(with_few_threads(0,
                              [] {
@@ -211,8 +210,8 @@ TEST_F(AioBreakdown, ThreadsThatCannotBeMade) {
             0);
 }
 
-// Fails if opening a FIFO or a device blocks, or the error does not have the right code.
-TEST_F(AioBreakdown, FilesThatAreNone) {
+// Fails if opening a FIFO or a device blocks, or gives the wrong error code.
+TEST_F(AioFailures, SpecialFilesAreRejected) {
   const auto fifo = folder.file("fifo");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   for (const bool write : {false, true})
@@ -232,8 +231,8 @@ TEST_F(AioBreakdown, FilesThatAreNone) {
   EXPECT_EQ(::fcntl(file->descriptor(), F_GETFL) & O_NONBLOCK, 0);
 }
 
-// Fails if a request keeps its memory although nobody waits for it.
-TEST_F(AioBreakdown, MemoryOfWhatNobodyAwaitsIsReleased) {
+// Fails if a completed request keeps its memory until somebody waits for it.
+TEST_F(AioFailures, UnawaitedRequestReleasesItsMemory) {
   const auto engine = Engine::make(with_hook([](Transfer&) { return kDo; }));
   for (const bool held : {true, false}) {
     auto keep = std::make_shared<Bytes>(bytes.size());

@@ -1,4 +1,5 @@
-// async_io on real files: reads and writes are exact for any offset, length, memory and queue.
+// async_io with real files: reads and writes are exact for any offset, length, memory alignment and
+// queue.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -21,8 +22,8 @@ std::size_t open_files() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Fails if pieces leave a gap or overlap, or a direct piece is not aligned.
-TEST(AioPlan, PiecesAreTheRange) {
+// Fails if pieces do not cover the range exactly, or a direct piece is not aligned.
+TEST(AioPlan, PiecesCoverTheRange) {
   std::minstd_rand random(1);
   for (int i = 0; i < 2000; ++i) {
     const std::int64_t unit = random() % 2 != 0 ? 4096 : 1;
@@ -49,8 +50,7 @@ TEST(AioPlan, PiecesAreTheRange) {
   }
 }
 
-// Fails if a head or tail is lost, unaligned memory is used directly, or a write changes adjacent
-// bytes.
+// Fails if an unaligned head or tail is lost, or a transfer changes adjacent bytes.
 TEST(AioFile, RandomRangesWithEveryQueue) {
   const Folder folder;
   const auto path = folder.file("data");
@@ -114,7 +114,7 @@ TEST(AioFile, BeyondFourGiB) {
   auto source = random_bytes(200001, 3);
   const std::int64_t offset = (5LL << 30) + 77;
   ASSERT_EQ(::close(::creat(path.c_str(), 0600)), 0);
-  ASSERT_EQ(::truncate(path.c_str(), offset + 10), 0);  // the rest of the range is past the end
+  ASSERT_EQ(::truncate(path.c_str(), offset + 10), 0);  // the range extends past the file's end
   run(*engine, job(path, true, source.data(), offset, source.size()));
   EXPECT_EQ(std::filesystem::file_size(path), static_cast<std::uint64_t>(offset) + source.size());
   Bytes back(source.size());
@@ -142,8 +142,8 @@ TEST(AioFile, DescriptorsAreClosed) {
   EXPECT_EQ(open_files(), before);
 }
 
-// Fails if a missing or short file is not reported at once, or the code is wrong.
-TEST(AioFile, FilesThatCannotBe) {
+// Fails if a missing or short file is not reported immediately, with the right error code.
+TEST(AioFile, MissingAndShortFiles) {
   const Folder folder;
   const auto engine = Engine::make({});
   Bytes bytes(10);
@@ -158,8 +158,8 @@ TEST(AioFile, FilesThatCannotBe) {
   run(*engine, job(folder.file("short"), false, bytes.data(), 9, 0));
 }
 
-// Fails if a caller's descriptor is closed, its O_APPEND takes effect, or one that is not writable
-// is accepted.
+// Fails if the caller's descriptor is closed, or its O_APPEND flag takes effect. Descriptors with
+// the wrong access mode must be rejected.
 TEST(AioFile, DescriptorsOfCallers) {
   const Folder folder;
   const auto path = folder.file("data");
@@ -169,7 +169,7 @@ TEST(AioFile, DescriptorsOfCallers) {
   auto expected = get(path);
   for (const int flags : {O_WRONLY, O_WRONLY | O_DIRECT, O_RDWR | O_APPEND}) {
     const int descriptor = ::open(path.c_str(), flags);
-    if (descriptor < 0) continue;  // O_DIRECT is unsupported here
+    if (descriptor < 0) continue;  // O_DIRECT is unsupported
     run(*engine, {.file = File::of_descriptor(descriptor),
                   .write = true,
                   .memory = source.data(),
@@ -189,9 +189,9 @@ TEST(AioFile, DescriptorsOfCallers) {
   ::close(ends[1]);
 }
 
-// Fails if requests of two threads are mixed up, or a worker loses one. The thread sanitizer runs
-// this test too.
-TEST(AioEngine, ThreadsAndHandles) {
+// Fails if requests of several threads are mixed up or lost. The thread sanitizer also runs this
+// test.
+TEST(AioEngine, SeveralThreadsAndEngines) {
   const Folder folder;
   const auto shared =
       Engine::make({.block_bytes = 4096, .queue_depth = 3, .overlap_events = true, .workers = 2});
@@ -212,8 +212,8 @@ TEST(AioEngine, ThreadsAndHandles) {
   for (auto& thread : threads) thread.join();
 }
 
-// Fails if destroying an engine loses its requests.
-TEST(AioEngine, EndsItsRequests) {
+// Fails if destroying an engine drops its pending requests.
+TEST(AioEngine, DestructorCompletesRequests) {
   const Folder folder;
   auto source = random_bytes(1000000, 9);
   auto engine = Engine::make({.block_bytes = 4096, .queue_depth = 4});
@@ -225,7 +225,7 @@ TEST(AioEngine, EndsItsRequests) {
 }
 
 // Fails if a forked child waits for threads that it does not have.
-TEST(AioEngine, ForkIsTold) {
+TEST(AioEngine, ForkedChildGetsAnError) {
   auto engine = Engine::make({});
   const auto child = ::fork();
   ASSERT_GE(child, 0);
@@ -240,8 +240,8 @@ TEST(AioEngine, ForkIsTold) {
   EXPECT_EQ(status, 0);
 }
 
-// Fails if a sandbox that blocks io_uring or libaio causes a failure, or the fallback has no
-// reason.
+// Fails if there is no fallback when a sandbox blocks io_uring and libaio, or its reason is not
+// reported.
 TEST(AioQueue, FallsBackWithTheReason) {
   const auto child = ::fork();
   ASSERT_GE(child, 0);
@@ -265,7 +265,7 @@ TEST(AioQueue, FallsBackWithTheReason) {
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no seccomp here";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "seccomp is unavailable";
   EXPECT_EQ(status, 0);
   EXPECT_EQ(code_of([] { choose_queue("fast", 4); }), ErrorCode::invalid_argument);
 }
@@ -278,13 +278,13 @@ TEST(AioEngine, Options) {
     EXPECT_EQ(code_of([&] { Engine::make(options); }), ErrorCode::invalid_argument);
 }
 
-// Fails if a full disk is not reported, or freed space cannot be used afterwards.
-TEST(AioFile, FullFileSystem) {
+// Fails if a full disk is not reported, or the engine is unusable afterwards.
+TEST(AioFile, FullDisk) {
   const Folder folder;
   const auto mount = folder.file("small");
   std::filesystem::create_directory(mount);
   if (::mount("none", mount.c_str(), "tmpfs", 0, "size=1m") != 0)
-    GTEST_SKIP() << "mounting needs root";
+    GTEST_SKIP() << "only root can mount a disk";
   const auto engine = Engine::make({.block_bytes = 65536, .queue_depth = 4});
   Bytes bytes(3 << 20, 'b');
   std::string text;

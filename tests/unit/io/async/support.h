@@ -1,4 +1,4 @@
-// Files and a fake system for the tests of async_io's engine.
+// Helper functions and a fake queue for tests of the async_io engine.
 #pragma once
 
 #include <fcntl.h>
@@ -63,15 +63,15 @@ inline Job job(const std::string& path, bool write, char* memory, std::int64_t o
           .range = {offset, offset + static_cast<std::int64_t>(bytes)}};
 }
 
-/// Starts a request, waits for it and throws its error.
+/// Starts a request, waits for it, and throws its error.
 inline void run(Engine& engine, Job what) {
   const auto request = engine.start(std::move(what));
   engine.wait(*request);
   request->check();
 }
 
-/// Performs transfers synchronously. The hook may change a transfer; a result other than `kDo`
-/// replaces the transfer.
+/// Performs transfers synchronously. The hook may modify a transfer. If it returns anything but
+/// `kDo`, this is the result, and the transfer is not performed.
 class FakeQueue final : public Queue {
  public:
   static constexpr std::int64_t kDo = 1LL << 40;

@@ -1,4 +1,4 @@
-// async_io on a fake system that produces rare results.
+// async_io with a fake queue that produces rare results.
 #include <chrono>
 #include <condition_variable>
 #include <thread>
@@ -18,8 +18,8 @@ class AioFaults : public testing::Test {
   Bytes bytes;
 };
 
-// Fails if the remainder of a short transfer is skipped, or transferred at the wrong offset.
-TEST_F(AioFaults, ShortTransfersGoOn) {
+// Fails if the rest of a short transfer is skipped, or transferred at the wrong offset.
+TEST_F(AioFaults, ShortTransfersAreContinued) {
   std::minstd_rand random(2);
   const auto engine = Engine::make(with_hook([&](Transfer& transfer) {
     transfer.bytes = 1 + random() % transfer.bytes;
@@ -32,8 +32,8 @@ TEST_F(AioFaults, ShortTransfersGoOn) {
   EXPECT_TRUE(get(folder.file("copy")) == bytes);
 }
 
-// Fails if a temporary refusal is an error.
-TEST_F(AioFaults, InterruptionsAreTriedAgain) {
+// Fails if EINTR or EAGAIN is treated as an error.
+TEST_F(AioFaults, InterruptionsAreRetried) {
   int calls = 0;
   const auto engine = Engine::make(with_hook([&](Transfer&) -> std::int64_t {
     ++calls;
@@ -44,7 +44,7 @@ TEST_F(AioFaults, InterruptionsAreTriedAgain) {
   EXPECT_TRUE(back == bytes);
 }
 
-// Fails if another request gets a request's error, or the error lacks the offset and the reason.
+// Fails if an error is reported for the wrong request, or lacks its offset or reason.
 TEST_F(AioFaults, ErrorsBelongToTheirRequest) {
   for (const int error : {EIO, ENOSPC, EDQUOT}) {
     const auto engine = Engine::make(with_hook([&](Transfer& transfer) -> std::int64_t {
@@ -70,8 +70,8 @@ TEST_F(AioFaults, ErrorsBelongToTheirRequest) {
   }
 }
 
-// Fails if a read succeeds although the file shrank during it.
-TEST_F(AioFaults, FileThatEndsEarly) {
+// Fails if a read succeeds although the file shrank in the meantime.
+TEST_F(AioFaults, TruncatedFile) {
   const auto engine = Engine::make(
       with_hook([](Transfer& transfer) { return transfer.offset >= 65536 ? 0 : kDo; }));
   Bytes back(bytes.size());
@@ -81,9 +81,9 @@ TEST_F(AioFaults, FileThatEndsEarly) {
   EXPECT_EQ(code_of([&] { request->check(); }), ErrorCode::io);
 }
 
-// Fails if a read or write fails on a file system that accepts O_DIRECT in open() but rejects
-// direct transfers.
-TEST_F(AioFaults, DirectThatIsRefusedGoesThroughTheCache) {
+// Fails if there is no fallback to cached transfers on a file system where open() accepts O_DIRECT
+// but direct transfers fail.
+TEST_F(AioFaults, RejectedDirectIoFallsBackToTheCache) {
   const auto engine = Engine::make(with_hook([&](Transfer& transfer) -> std::int64_t {
     return (::fcntl(transfer.file, F_GETFL) & O_DIRECT) != 0 ? -EINVAL : kDo;
   }));
@@ -94,21 +94,21 @@ TEST_F(AioFaults, DirectThatIsRefusedGoesThroughTheCache) {
   EXPECT_EQ(std::filesystem::file_size(folder.file("copy")), bytes.size() + 3);
 }
 
-// Fails if the edges of a write are written directly, or before its direct blocks are done.
-TEST_F(AioFaults, EdgesOfWritesComeLast) {
+// Fails if the unaligned edges of a write use direct I/O, or precede its direct blocks.
+TEST_F(AioFaults, EdgesAreWrittenLast) {
   std::vector<std::pair<std::int64_t, bool>> order;
   const auto engine = Engine::make(with_hook([&](Transfer& transfer) {
     order.emplace_back(transfer.offset, (::fcntl(transfer.file, F_GETFL) & O_DIRECT) != 0);
     return kDo;
   }));
   run(*engine, job(path, true, bytes.data(), 100, 40000));
-  if (!order.front().second) GTEST_SKIP() << "no O_DIRECT here";
+  if (!order.front().second) GTEST_SKIP() << "O_DIRECT is unsupported";
   ASSERT_GE(order.size(), 3U);
   for (std::size_t i = 0; i < order.size(); ++i)
     EXPECT_EQ(order[i].second, i + 2 < order.size()) << i;
 }
 
-// Fails if blocks run after cancellation, or the request never completes.
+// Fails if more blocks start after cancellation, or the request never completes.
 TEST_F(AioFaults, Cancellation) {
   std::mutex mutex;
   std::condition_variable changed;
@@ -133,13 +133,13 @@ TEST_F(AioFaults, Cancellation) {
   engine->wait(*request);
   EXPECT_EQ(request->error(), ECANCELED);
   EXPECT_EQ(code_of([&] { request->check(); }), ErrorCode::interrupted);
-  EXPECT_EQ(begun, 4);  // the blocks already in the queue
+  EXPECT_EQ(begun, 4);  // blocks that were already queued
   run(*engine, job(path, false, back.data(), 0, back.size()));
   EXPECT_TRUE(back == bytes);
 }
 
-// Fails if a request's memory is released before the system is done with it.
-TEST_F(AioFaults, MemoryIsKept) {
+// Fails if a request's memory is released while the system still uses it.
+TEST_F(AioFaults, MemoryIsKeptUntilCompletion) {
   std::weak_ptr<Bytes> watched;
   bool alive = true;
   const auto engine = Engine::make(with_hook([&](Transfer&) {

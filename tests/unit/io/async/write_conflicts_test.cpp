@@ -1,4 +1,4 @@
-// Concurrent writes to adjacent ranges, on real files and on a system that reorders them.
+// Concurrent writes to adjacent ranges, with real files and with a queue that reorders them.
 #include <algorithm>
 #include <mutex>
 #include <thread>
@@ -8,11 +8,11 @@
 namespace anyaccel::ops::aio {
 namespace {
 
-/// All transfers in flight in a test's queues. Counts how often a direct and a cached write were in
-/// flight close to each other.
-struct UnderWay {
+/// All transfers that are in flight in a test's queues. Counts how often a direct and a cached
+/// write were in flight close to each other.
+struct InFlight {
   std::mutex mutex;
-  std::vector<std::pair<Transfer*, bool>> transfers;  // with whether it is direct
+  std::vector<std::pair<Transfer*, bool>> transfers;  // the flag is true for direct I/O
   std::minstd_rand random{3};
   int mixed = 0;
   int direct = 0, cached = 0;
@@ -39,7 +39,7 @@ struct UnderWay {
 /// Holds transfers and performs them in random order when results are requested.
 class SlowQueue final : public Queue {
  public:
-  explicit SlowQueue(UnderWay& all) : all_(all) {}
+  explicit SlowQueue(InFlight& all) : all_(all) {}
   const char* name() const noexcept override { return "slow"; }
   std::size_t submit(Transfer* const* transfers, std::size_t count) override {
     for (std::size_t i = 0; i < count; ++i) all_.add(transfers[i]);
@@ -62,7 +62,7 @@ class SlowQueue final : public Queue {
   }
 
  private:
-  UnderWay& all_;
+  InFlight& all_;
   std::vector<Transfer*> held_;
 };
 
@@ -70,7 +70,7 @@ struct Piece {
   std::size_t begin, end;
 };
 
-/// Cuts a file's bytes at random positions and shuffles the pieces.
+/// Splits a range of bytes at random positions and shuffles the pieces.
 std::vector<Piece> cut(std::size_t bytes, std::size_t most, std::minstd_rand& random) {
   std::vector<Piece> out;
   for (std::size_t at = 0; at < bytes;) {
@@ -89,8 +89,8 @@ Bytes get_directly(const std::string& path, std::size_t bytes) {
   return out;
 }
 
-/// Writes all pieces concurrently through several engines, next to existing bytes, and verifies
-/// them with cached and direct reads.
+/// Writes all pieces concurrently through several engines, next to existing data. Verifies the file
+/// with cached and direct reads.
 void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Engine>>& engines,
                   std::minstd_rand& random, std::size_t most) {
   const std::size_t bytes = 200000 + random() % 100000,
@@ -116,9 +116,8 @@ void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Eng
   ASSERT_TRUE(get_directly(path, expected.size()) == expected);
 }
 
-// Fails if concurrent writes that share a page overwrite each other, with any order, any queue, two
-// engines, and growing files.
-TEST(AioNeighbours, RandomWritesBesideEachOther) {
+// Fails if concurrent writes to the same page overwrite each other, on any queue or across engines.
+TEST(AioWriteConflicts, RandomAdjacentWrites) {
   const Folder folder;
   std::minstd_rand random(11);
   for (const char* queue : {"io_uring", "libaio", "threads"}) {
@@ -139,11 +138,11 @@ TEST(AioNeighbours, RandomWritesBesideEachOther) {
   }
 }
 
-// Fails if a cached write is in flight close to a direct one, in another request, worker or engine.
-// The page cache may hold both in one folio, with stale data of the direct write.
-TEST(AioNeighbours, CachedAndDirectWritesKeepApart) {
+// Fails if a cached write is in flight close to a direct one. The page cache may hold both ranges
+// in one folio, and would then overwrite the direct write with stale data.
+TEST(AioWriteConflicts, CachedAndDirectWritesAreSeparated) {
   const Folder folder;
-  UnderWay all;
+  InFlight all;
   std::minstd_rand random(5);
   std::vector<std::shared_ptr<Engine>> engines;
   for (const int workers : {1, 2}) {
@@ -155,7 +154,7 @@ TEST(AioNeighbours, CachedAndDirectWritesKeepApart) {
     engines.push_back(Engine::make(options));
   }
   for (int i = 0; i < 10; ++i) write_pieces(folder.file("data"), engines, random, 20000);
-  if (all.direct == 0) GTEST_SKIP() << "no O_DIRECT here";
+  if (all.direct == 0) GTEST_SKIP() << "O_DIRECT is unsupported";
   EXPECT_GT(all.cached, 0);
   EXPECT_EQ(all.mixed, 0);
 }

@@ -74,7 +74,7 @@ class FakeSystem final : public System {
 class PinPool : public testing::Test {
  protected:
   PinPool() : pool(std::make_unique<FakeSystem>(machine)) {}
-  std::string refusal(std::size_t bytes) {
+  std::string error_of(std::size_t bytes) {
     try {
       pool.allocate(bytes);
     } catch (const Error& error) {
@@ -87,7 +87,7 @@ class PinPool : public testing::Test {
   Pool pool;
 };
 
-// Fails if free blocks are not reused, are wasted on small requests, or the counters are wrong.
+// Fails if free blocks are not reused, or are wasted on small requests.
 TEST_F(PinPool, ReusesAndCounts) {
   auto* first = pool.allocate(100000);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 4096, 0U);
@@ -97,7 +97,7 @@ TEST_F(PinPool, ReusesAndCounts) {
   pool.give_back(first);
   EXPECT_EQ(pool.statistics().used_bytes, 0);
   EXPECT_EQ(pool.statistics().held_bytes, 102400);
-  auto* small = pool.allocate(5000);  // would waste most of the free block
+  auto* small = pool.allocate(5000);  // reuse would waste most of the free block
   EXPECT_NE(small, first);
   EXPECT_EQ(pool.allocate(99000), first);
   now = pool.statistics();
@@ -112,21 +112,21 @@ TEST_F(PinPool, ReusesAndCounts) {
   EXPECT_EQ(pool.allocate(0), nullptr);
 }
 
-// Fails if a view is not recognized, or one that exceeds the block is.
-TEST_F(PinPool, KnowsViews) {
+// Fails if a range within a block is not recognized, or one that exceeds it is.
+TEST_F(PinPool, RecognizesViews) {
   auto* block = static_cast<char*>(pool.allocate(10000));
   EXPECT_TRUE(pool.contains(block, 10000));
   EXPECT_TRUE(pool.contains(block + 9999, 1));
   EXPECT_FALSE(pool.contains(block + 1, 10000));
   EXPECT_FALSE(pool.contains(block - 1, 2));
-  // A length that wraps the address round.
+  // With this length, the end address overflows.
   EXPECT_FALSE(pool.contains(block + 1, std::numeric_limits<std::size_t>::max()));
   EXPECT_FALSE(pool.contains(&machine, 1));
   EXPECT_FALSE(pool.retire(block + 1));
   EXPECT_TRUE(pool.retire(block));
   EXPECT_FALSE(pool.contains(block, 1));
-  EXPECT_FALSE(pool.retire(block));  // only once
-  // Still in use: not handed out until the last owner releases it.
+  EXPECT_FALSE(pool.retire(block));  // a block can be retired only once
+  // The block is still in use, so it is not handed out until its last owner releases it.
   EXPECT_NE(pool.allocate(10000), block);
   EXPECT_EQ(pool.statistics().used_bytes, 12288);
   pool.give_back(block);
@@ -134,12 +134,12 @@ TEST_F(PinPool, KnowsViews) {
   EXPECT_EQ(pool.allocate(10000), block);
 }
 
-// Fails if free blocks are not released for a new one, or the message has no remedy.
-TEST_F(PinPool, LimitsAreNamed) {
+// Fails if free blocks are not released to stay within a limit, or the error lacks a remedy.
+TEST_F(PinPool, LimitErrorsNameARemedy) {
   auto* half = pool.allocate(600 << 10);
-  EXPECT_NE(refusal(600 << 10).find(
-                "RLIMIT_MEMLOCK, now 1048576 bytes, to be higher; raise it: `ulimit -l`"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(600 << 10).find("a higher RLIMIT_MEMLOCK than 1048576 bytes; raise it: `ulimit -l`"),
+      std::string::npos);
   EXPECT_EQ(machine.maps.size(), 1U);
   pool.give_back(half);
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
@@ -147,27 +147,27 @@ TEST_F(PinPool, LimitsAreNamed) {
   pool.set_limit(2 << 20);
   machine.lockable = 8 << 20;
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
-  const auto text = refusal(1);
+  const auto text = error_of(1);
   EXPECT_NE(
-      text.find("at most 2097152 bytes in all; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
+      text.find("at most 2097152 bytes in total; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
       std::string::npos)
       << text;
-  EXPECT_FALSE(refusal(~std::size_t{0}).empty());
+  EXPECT_FALSE(error_of(~std::size_t{0}).empty());
 }
 
-// Fails if free blocks are not unmapped first when the system cannot map a new one.
-TEST_F(PinPool, FreeBlocksAreGivenUpForNewMaps) {
+// Fails if free blocks are not unmapped when the system cannot map a new one.
+TEST_F(PinPool, FreeBlocksAreUnmappedForNewOnes) {
   machine.mappable = 200000;
   auto* first = pool.allocate(150000);
-  EXPECT_FALSE(refusal(100000).empty());
+  EXPECT_FALSE(error_of(100000).empty());
   pool.give_back(first);
   EXPECT_NE(pool.allocate(100000), nullptr);
   EXPECT_EQ(machine.maps.size(), 1U);
 }
 
-// Fails if one thread's mlock(), which is slow for large blocks, blocks other threads, or lets them
-// exceed the limit together.
-TEST_F(PinPool, OthersGoOnWhileOneLocks) {
+// Fails if a slow mlock() on one thread blocks other threads, or lets them exceed the limit
+// together.
+TEST_F(PinPool, SlowLockDoesNotBlockOtherThreads) {
   machine.lockable = 8 << 20;
   auto* free_one = pool.allocate(4096);
   pool.give_back(free_one);
@@ -175,11 +175,11 @@ TEST_F(PinPool, OthersGoOnWhileOneLocks) {
   bool served = false, refused = false;
   machine.while_locking = [&] {
     auto other = std::async(std::launch::async, [&] {
-      auto* again = pool.allocate(4096);  // reused, so no system call
+      auto* again = pool.allocate(4096);  // reused without a system call
       served = again == free_one && pool.contains(again, 4096);
       pool.give_back(again);
-      // Memory being locked already counts; only one more page fits.
-      refused = !refusal(64 << 10).empty();
+      // The block that is being locked already counts, so only one more page fits.
+      refused = !error_of(64 << 10).empty();
     });
     if (other.wait_for(std::chrono::seconds(10)) == std::future_status::timeout) {
       std::fputs("allocate() waits for another thread's mlock\n", stderr);
@@ -193,22 +193,22 @@ TEST_F(PinPool, OthersGoOnWhileOneLocks) {
   EXPECT_LE(pool.statistics().held_peak, (1 << 20) + 8192);
 }
 
-// Fails if a refused block still counts.
-TEST_F(PinPool, RefusalsCountNothing) {
+// Fails if a failed allocation is counted.
+TEST_F(PinPool, FailedAllocationsAreNotCounted) {
   machine.lockable = 10000;
-  EXPECT_FALSE(refusal(20000).empty());
+  EXPECT_FALSE(error_of(20000).empty());
   EXPECT_EQ(pool.statistics().held_bytes, 0);
   EXPECT_EQ(pool.statistics().used_bytes, 0);
   EXPECT_TRUE(machine.maps.empty());
   machine.mappable = 5000;
-  EXPECT_FALSE(refusal(8000).empty());
+  EXPECT_FALSE(error_of(8000).empty());
   EXPECT_EQ(pool.statistics().held_bytes, 0);
   pool.set_limit(8192);
   EXPECT_NE(pool.allocate(4096), nullptr);
 }
 
-// Fails if large blocks are not aligned to huge pages, which the system may provide on request.
-TEST(PinSystem, LargeBlocksBeginAtLargePages) {
+// Fails if large blocks are not aligned to large pages, which the system may provide on request.
+TEST(PinSystem, LargeBlocksAreAlignedToLargePages) {
   System system;
   constexpr std::size_t kBytes = (6 << 20) + 4096;
   void* block = system.map(kBytes);
@@ -216,12 +216,12 @@ TEST(PinSystem, LargeBlocksBeginAtLargePages) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % (2 << 20), 0U);
   std::memset(block, 1, kBytes);
   system.unmap(block, kBytes);
-  // The whole block is unmapped, including its alignment padding.
+  // The whole block, including its alignment padding, must be unmapped.
   EXPECT_NE(::msync(block, 4096, MS_ASYNC), 0);
   EXPECT_NE(::msync(static_cast<char*>(block) + kBytes - 4096, 4096, MS_ASYNC), 0);
 }
 
-// Fails if a block is on a different node than the thread, or one node's block serves another node.
+// Fails if a block is not on the thread's node, or is reused on another node.
 TEST_F(PinPool, Nodes) {
   auto* alone = pool.allocate(4096);
   EXPECT_TRUE(machine.bound.empty());
@@ -240,8 +240,8 @@ TEST_F(PinPool, Nodes) {
   EXPECT_EQ(pool.placement_problem(), std::string("node 1: ") + std::strerror(EPERM));
 }
 
-// Fails if the real system calls are wrong: memory must be mapped and locked, and no block may go
-// to two threads.
+// Fails if memory cannot be allocated with the real system calls, or two threads get the same
+// block.
 TEST(PinSystem, RealMemoryAndThreads) {
   Pool pool;
   void* block = nullptr;
@@ -269,7 +269,7 @@ TEST(PinSystem, RealMemoryAndThreads) {
   EXPECT_GE(System().current_node(), 0);
 }
 
-// Fails if a limit is misread.
+// Fails if a size is parsed incorrectly, or invalid text is accepted.
 TEST(PinLimit, Text) {
   EXPECT_EQ(parse_bytes("123"), 123);
   EXPECT_EQ(parse_bytes("8GiB"), 8LL << 30);

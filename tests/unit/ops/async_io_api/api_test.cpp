@@ -1,4 +1,4 @@
-// async_io and pin_memory in C++ programs, through the loaded op.
+// Tests async_io and pin_memory from C++ through the loaded op.
 #include "anyaccel/ops/async_io.h"
 
 #include <ATen/ops/arange.h>
@@ -16,7 +16,7 @@
 namespace anyaccel::ops {
 namespace {
 
-// Fails if a method of the header differs from the op's, or arguments are exchanged.
+// Fails if a method in the header does not match the op's, or arguments are swapped.
 TEST(AsyncIOHandle, EveryMethod) {
   const std::string path = std::string(ANYACCEL_BUILD_DIR) + "/async_io_api_test.data";
   AsyncIOHandle handle(4096, 8, true, true, 2);
@@ -51,7 +51,7 @@ TEST(AsyncIOHandle, EveryMethod) {
   std::remove(path.c_str());
 }
 
-// Fails if a pinned tensor is not recognized, or the pool's statistics are lost.
+// Fails if a pinned tensor is not recognized, or the pool's statistics are wrong.
 TEST(PinHandle, EveryMethod) {
   PinHandle pin;
   auto locked = pin.new_cpu_locked_tensor(1000, at::zeros({0}, at::kDouble));

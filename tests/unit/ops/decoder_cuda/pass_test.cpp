@@ -1,5 +1,5 @@
-// A CUDA decoder pass, launch by launch on the host (decoder_cuda_launches.cpp), compared with the
-// CPU's pass over the same model.
+// Runs a CUDA decoder pass on the host (decoder_cuda_launches.cpp) and compares it with the CPU's
+// pass over the same model.
 #include "kernels/decoder/cuda/pass.h"
 #include "unit/kernels/decoder_cuda_launches.h"
 #include "unit/kernels/device_elements.h"
@@ -11,10 +11,10 @@ using namespace op_tests;
 
 using MatrixFormat = anyaccel::ops::Format;
 
-/// A random model with its sequences. Owns everything that `decoder` points to.
+/// A random model with its sequences. Owns all memory that `decoder` points to.
 class Model {
  public:
-  static constexpr std::int64_t expert_inner = 131;  // more than in layers without experts
+  static constexpr std::int64_t expert_inner = 131;  // larger than in layers without experts
   struct Kind {
     MatrixFormat format = MatrixFormat::f32;
     Element cache = Element::f32;
@@ -83,7 +83,7 @@ class Model {
     if (kind.head) d.head = part(41, kind.hidden);
   }
 
-  /// Fills the caches with random numbers, so that past positions count.
+  /// Fills the caches with random numbers, so that past positions affect the results.
   void set_sequences(const std::vector<Sequence>& sequences) {
     std::int64_t begin = 0;
     decoder.segments.clear();
@@ -106,7 +106,7 @@ class Model {
     }
   }
 
-  /// Returns the logits, or the rows if the model has none. `run` is one of the two passes.
+  /// Returns the logits, or the rows if the model has no head. `run` is one of the two passes.
   template <typename Run>
   std::vector<float> logits(const std::vector<float>& x, const Run& run) {
     std::vector<float> changed = x;
@@ -118,7 +118,7 @@ class Model {
     return outputs ? out : changed;
   }
 
-  /// The contents of the caches, for starting again.
+  /// The contents of the caches, so that a test can restore them.
   std::vector<Array> caches() const { return caches_; }
   void set_caches(const std::vector<Array>& from) {
     for (std::size_t i = 0; i < from.size(); ++i)
@@ -197,7 +197,7 @@ void at_once_on_cpu(const Decoder& d, float* x, float* logits) {
   run_decoder(Isa::scalar, d, x, logits, reinterpret_cast<void*>(address), 1);
 }
 
-/// Runs the pass in pieces of as many rows as it accepts.
+/// Runs the pass in chunks of at most `max_rows` rows.
 void on_cpu(const Decoder& d, float* x, float* logits) {
   for (std::size_t s = 0; s < d.segments.size(); ++s)
     for (std::int64_t i = 0; i < d.segments[s].rows; i += max_rows) {
@@ -278,9 +278,9 @@ std::vector<Model::Kind> kinds() {
         .half = 11}};
 }
 
-// Fails if a step of a layer is skipped or uses other values, a sequence attends to another one, or
-// rows of a pass with more than 16 do not attend to earlier ones.
-TEST(InferenceCudaPass, IsTheCpus) {
+// Fails if a step of a layer is skipped or a sequence attends to another one. With more than 16
+// rows, also fails if rows do not attend to earlier rows of the pass.
+TEST(InferenceCudaPass, MatchesTheCpu) {
   std::uint64_t seed = 100;
   for (const Model::Kind& kind : kinds())
     for (const std::vector<Model::Sequence>& sequences : std::vector<std::vector<Model::Sequence>>{
@@ -306,9 +306,9 @@ TEST(InferenceCudaPass, IsTheCpus) {
     }
 }
 
-// Fails if a row's bits depend on the other rows of its launches or on other sequences, or a launch
-// gets too many rows.
-TEST(InferenceCudaPass, RowsHaveTheSameBitsAlone) {
+// Fails if a row's bits depend on other rows or sequences in the pass. Also covers passes with more
+// rows than one launch accepts.
+TEST(InferenceCudaPass, RowsDoNotDependOnOtherRows) {
   std::uint64_t seed = 200;
   const auto run = static_cast<void (*)(const Decoder&, float*, float*)>(on_cuda);
   for (const Model::Kind& kind : kinds()) {
@@ -340,9 +340,9 @@ TEST(InferenceCudaPass, RowsHaveTheSameBitsAlone) {
   }
 }
 
-// Fails if the sum of the halves of ranks that share a layer differs from the whole pass, or a half
-// changes the rows.
-TEST(InferenceCudaPass, HalvesAreTheWhole) {
+// Fails if the results of the attention and feed-forward halves do not add up to the whole pass, or
+// a half modifies the rows.
+TEST(InferenceCudaPass, HalvesEqualTheWhole) {
   for (const std::int64_t experts : {0, 4}) {
     Model model({.bias = true, .experts = experts, .layers = 1}, 300);
     model.set_sequences({{5, 18}});

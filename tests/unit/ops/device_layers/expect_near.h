@@ -1,5 +1,4 @@
-// Shared parts of the tests of layers on a device: random calls, and comparison of the results of
-// two devices.
+// Random calls and comparisons, shared by tests that run layers on a device and on the host.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -24,12 +23,12 @@ class Chance {
   std::mt19937 engine_;
 };
 
-/// Tolerance for results in a type whose products have that type and whose sums are float.
+/// Tolerance for results whose products are rounded to `type` and whose sums are float.
 inline double error_of(at::ScalarType type) {
   return type == at::kDouble ? 1e-11 : type == at::kFloat ? 1e-4 : type == at::kHalf ? 4e-3 : 3e-2;
 }
 
-/// Expects |ours - want| <= error * (1 + |want|), and equal shape, dtype and memory order.
+/// Expects |ours - want| <= error * (1 + |want|), and equal shape, dtype and contiguity.
 inline void expect_near(const char* what, const at::Tensor& ours, const at::Tensor& want,
                         double error) {
   ASSERT_EQ(ours.sizes(), want.sizes()) << what;

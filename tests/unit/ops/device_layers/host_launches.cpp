@@ -1,5 +1,5 @@
-// The kernel launches of kernels/ over host memory, because the tests of their callers have no
-// device.
+// Runs the kernel launches of kernels/ on host memory, so that their callers can be tested without
+// a device.
 #include "unit/kernels/host_attention.h"
 #include "unit/kernels/host_rows.h"
 

@@ -1,5 +1,5 @@
-// Block-sparse attention through its device code path, whose blocks the host runs here, compared
-// with the op on host memory.
+// Runs the device code path of block-sparse attention on the host and compares it with the op on
+// host memory.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/bernoulli.h>
@@ -42,7 +42,7 @@ struct Call {
   }
 };
 
-/// A mask of numbers or bools that hides some keys.
+/// A mask of numbers or booleans that hides some keys.
 Tensor mask_of(Chance& chance, at::IntArrayRef sizes, at::ScalarType type,
                const std::string& mode) {
   const Tensor seen = at::bernoulli(at::full(sizes, 0.7)).to(at::kBool);
@@ -91,9 +91,9 @@ Call random_call(Chance& chance, at::ScalarType type) {
   return out;
 }
 
-// Fails if a stride, a mask, its mode or dtype, a head's layout, the slices of rpe's gradient or an
-// empty size is handled wrongly between tensors and kernels, or the two devices differ.
-TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
+// Fails if results of the device code path differ from the op's on the host. Covers strides, masks,
+// layouts per head, rpe gradients and empty sizes.
+TEST(SparseAttentionOnDevice, MatchesTheHost) {
   static const auto host_forward =
       load_op<Forward>("SparseAttnBuilder", "_sparse_attention_forward");
   static const auto host_backward =
@@ -115,7 +115,7 @@ TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
                           call.key_padding_mask, call.attn_mask, call.padding_mode, call.attn_mode);
     expect_near("out", out, want, error_of(type));
     expect_near("stats", stats, want_stats, type == at::kDouble ? 1e-10 : 1e-4);
-    // Both backward passes get the same result tensor.
+    // Both backward passes get the same output tensor.
     check_results(g, call.grad, want, want_stats);
     const auto [dq, dk, dv, drpe] =
         sparse_backward_on_device(call.grad, g, want, want_stats, true, nullptr);
@@ -131,9 +131,8 @@ TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
   }
 }
 
-// Fails if a backward pass gives its kernels an address of another device: earlier, only the
-// query's device was checked.
-TEST(SparseAttentionOnDevice, RefusesGradientsAndResultsOfAnotherDevice) {
+// Fails if a backward pass accepts a gradient or output on a different device than the query.
+TEST(SparseAttentionOnDevice, RejectsTensorsOnAnotherDevice) {
   Call call;
   call.block = 16;
   call.q = call.k = call.v = call.grad = at::randn({1, 1, 16, 8});

@@ -1,5 +1,5 @@
-// The transformer layer through its device code path, whose blocks the host runs here, compared
-// with the op on host memory: all results, saved tensors and gradients.
+// Runs the device code path of the transformer layer on the host and compares all results, saved
+// tensors and gradients with the op on host memory.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/add.h>
@@ -75,7 +75,7 @@ Call random_call(Chance& chance, at::ScalarType type) {
   const std::int64_t hidden =
       c.heads * (chance.once_in(2) ? 16 * chance.whole(1, 2) : chance.whole(1, 20));
   const std::int64_t inter = chance.once_in(2) ? 16 * chance.whole(1, 6) : chance.whole(1, 90);
-  // Numbers that are exact in 16 bits, and products that are not much larger.
+  // Random numbers of the call's type. The scales keep the products' results close to 1.
   const auto numbers = [&](at::IntArrayRef sizes, double scale) {
     return at::randn(sizes).mul(scale).to(type);
   };
@@ -98,7 +98,7 @@ Call random_call(Chance& chance, at::ScalarType type) {
   if (chance.once_in(2)) c.attn_dropout = 0.25;
   if (chance.once_in(2)) c.hidden_dropout = 0.125;
   c.pre = chance.once_in(2);
-  // 16 bits lose too much precision in inverted values to compare them.
+  // In 16 bits, inverted values are too imprecise to be compared.
   c.invertible = chance.once_in(3) && (type == at::kDouble || type == at::kFloat);
   c.gelu_checkpoint = chance.once_in(2);
   if (chance.once_in(2)) c.gelu = "tanh";
@@ -127,9 +127,9 @@ std::vector<Tensor> list_of(const Results& results) {
   return std::apply([](const auto&... each) { return std::vector<Tensor>{each...}; }, results);
 }
 
-// Fails if a step in either direction uses another's tensor, stride, weight, sum or dropout, an
-// option has no effect, or the saved tensors differ from the host's.
-TEST(TransformerOnDevice, IsTheSameAsOnTheHost) {
+// Fails if a result, saved tensor or gradient of the device code path differs from the op's on the
+// host. Covers strides, masks, dropout and all options.
+TEST(TransformerOnDevice, MatchesTheHost) {
   static const auto host_forward =
       load_op<Forward>("TransformerBuilder", "_transformer_layer_forward");
   static const auto host_backward =
@@ -155,7 +155,7 @@ TEST(TransformerOnDevice, IsTheSameAsOnTheHost) {
       expect_near(kept_names[j], ours[j], want[j], error);
     if (HasFailure()) return;
     if (!keep) continue;
-    // Both backward passes get the same numbers.
+    // Both backward passes get the same saved tensors.
     const TransformerKept kept{want[1], want[2], want[3], want[4], want[5],
                                want[6], want[7], want[8], want[9], want[10]};
     check_transformer_kept(g, call.grad, want[0], kept);
@@ -167,7 +167,8 @@ TEST(TransformerOnDevice, IsTheSameAsOnTheHost) {
     for (std::size_t j = 0; j < grads.size(); ++j) {
       const double greatest =
           want_grads[j].numel() ? want_grads[j].abs().max().to(at::kDouble).item<double>() : 0;
-      // Sums of many products: small results have the same absolute error as large ones.
+      // These are sums of many products, so the absolute error of small results is as large as that
+      // of large ones.
       expect_near(grad_names[j], grads[j].div(1 + greatest), want_grads[j].div(1 + greatest),
                   error);
       EXPECT_EQ(grads[j].storage().nbytes(),

@@ -1,4 +1,4 @@
-// Quantizers in C++ programs, through the loaded ops.
+// Tests the quantizers from C++ through the loaded ops.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>
@@ -33,8 +33,8 @@ std::string error_of(const Call& call) {
   return "none";
 }
 
-// Fails if arguments are exchanged on their way to the op.
-TEST(QuantizerApi, ThereAndBack) {
+// Fails if arguments are swapped on their way to the op.
+TEST(QuantizerApi, RoundTrip) {
   const at::Tensor x = at::randn({6, 32}) + 1;
   for (const auto type : {QuantizationType::symmetric, QuantizationType::asymmetric})
     for (const std::int64_t bits : {8, 4}) {
@@ -45,7 +45,7 @@ TEST(QuantizerApi, ThereAndBack) {
       const at::Tensor read = quantizer::dequantize(made, 12, bits, type, at::kFloat);
       EXPECT_LE((read - x).abs().max().item<float>(), bits == 8 ? 0.05 : 0.8);
       EXPECT_TRUE(at::equal(quantizer::dequantize(made, 12, bits, type), read.to(at::kHalf)));
-      // Four receivers on two nodes: halves of the groups are exchanged.
+      // For two nodes with two receivers each, the order of nodes and receivers is swapped.
       const auto swizzled = quantizer::swizzle_quant(x, 12, bits, type, 1, 2, 2);
       const at::Tensor parts = made.params.view({2, 2, 3, -1}).transpose(0, 1).reshape({12, -1});
       EXPECT_TRUE(at::equal(swizzled.params, parts));
@@ -63,7 +63,7 @@ TEST(QuantizerApi, ThereAndBack) {
 }
 
 TEST(QuantizerApi, Halves) {
-  // Fails if scale and minimum, or number of groups and their size, are exchanged.
+  // Fails if scale and minimum, or the number and size of groups, are swapped.
   const auto halves = [](at::ArrayRef<double> values) { return at::tensor(values).to(at::kHalf); };
   const at::Tensor codes = at::tensor({0x12, 0x30, 0xff, 0x80}).to(at::kByte);
   EXPECT_TRUE(
@@ -71,9 +71,8 @@ TEST(QuantizerApi, Halves) {
                 halves({1.5, 2, 2.5, 1, 2.75, 2.75, 1, -1}).view({2, 4})));
 }
 
-// Fails if an error of the op has a different type than this library's, or names a function of the
-// other language.
-TEST(QuantizerApi, WhatDoesNotFit) {
+// Fails if an error of the op does not have this library's error type, or names Python functions.
+TEST(QuantizerApi, Errors) {
   const at::Tensor x = at::ones({4, 8});
   EXPECT_THAT(error_of([&] { quantizer::quantize(x, 3, 8); }),
               HasSubstr("groups does not divide the number of elements; got 3, want"));
@@ -86,8 +85,8 @@ TEST(QuantizerApi, WhatDoesNotFit) {
               HasSubstr("want uint8"));
 }
 
-// Fails if the bits of mantissa and exponent, or the seed and another number, are exchanged.
-TEST(FpQuantizerApi, ThereAndBack) {
+// Fails if the mantissa and exponent bits, or the seed and another argument, are swapped.
+TEST(FpQuantizerApi, RoundTrip) {
   const at::Tensor x = at::randn({8, 48}, at::kBFloat16);
   struct Format {
     std::int64_t bits, mantissa;

@@ -1,4 +1,4 @@
-// Sparse attention in C++ programs, through the loaded op.
+// Tests sparse attention from C++ through the loaded op.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -21,7 +21,7 @@ std::int64_t count(const SparsityConfig& config, std::int64_t length) {
   return config.make_layout(length).sum().item<std::int64_t>();
 }
 
-// Fails if an option does not reach the op, or options are exchanged.
+// Fails if an option does not reach the op, or options are swapped.
 TEST(SparsityConfig, EveryKind) {
   EXPECT_EQ(count(DenseSparsityConfig(2, {.block = 32}), 128), 2 * 16);
   EXPECT_EQ(
@@ -54,15 +54,15 @@ TEST(SparsityConfig, EveryKind) {
 TEST(SparsityConfig, Errors) {
   try {
     FixedSparsityConfig(1, {.num_global_blocks = 3});
-    FAIL() << "taken";
+    FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr("must divide the local window; got 3"));
+    EXPECT_THAT(error.what(), HasSubstr("must divide num_local_blocks; got 3"));
   }
 }
 
-// Fails if the module uses another part of its layout, loses a mask, or has no gradient.
-TEST(SparseSelfAttention, IsDenseAttentionForADenseLayout) {
+// Fails if the module uses the wrong part of its layout, ignores a mask, or has no gradient.
+TEST(SparseSelfAttention, DenseLayoutEqualsDenseAttention) {
   const SparseSelfAttention attention(std::make_shared<DenseSparsityConfig>(2), "add", "mul", 256);
   const auto q = at::randn({1, 2, 64, 16}).requires_grad_();
   const auto k = at::randn({1, 2, 64, 16});
@@ -76,8 +76,8 @@ TEST(SparseSelfAttention, IsDenseAttentionForADenseLayout) {
   EXPECT_THROW(attention.get_layout(512), Error);
 }
 
-// Fails if padding is applied to a different dimension, or has a different value.
-TEST(PadToBlockSize, AppendsWhatIsMissing) {
+// Fails if padding is applied to the wrong dimension or has the wrong value.
+TEST(PadToBlockSize, PadsToAMultiple) {
   const auto [padded, appended] = pad_to_block_size(at::ones({2, 10, 3}), 16, 1, 7);
   EXPECT_EQ(appended, 6);
   EXPECT_EQ(padded.sizes(), (std::vector<std::int64_t>{2, 16, 3}));

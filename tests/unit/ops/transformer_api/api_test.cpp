@@ -1,4 +1,4 @@
-// Transformer layers in C++ programs, through the loaded op.
+// Tests transformer layers from C++ through the loaded op.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -48,8 +48,8 @@ at::Tensor plain(TransformerLayer& layer, const at::Tensor& x) {
   return norm(middle + at::linear(inner, p("output_w"), p("output_b")), "norm_w", "norm_b");
 }
 
-// Fails if options or parameters are exchanged, or there is no gradient.
-TEST(TransformerLayer, IsThePlainLayer) {
+// Fails if options or parameters are swapped, or gradients are missing.
+TEST(TransformerLayer, MatchesAPlainLayer) {
   TransformerLayer layer(small);
   layer.eval();
   const auto x = at::randn({2, 9, 32}).requires_grad_();
@@ -61,9 +61,9 @@ TEST(TransformerLayer, IsThePlainLayer) {
     EXPECT_TRUE(tensor.grad().defined()) << name;
 }
 
-// Fails if dropout does not depend on the seed, two calls drop the same elements, or evaluation
-// drops any.
-TEST(TransformerLayer, DropsBySeed) {
+// Fails if dropout does not depend on the seed alone, or two calls drop the same elements.
+// Evaluation must not drop any.
+TEST(TransformerLayer, DropoutFollowsTheSeed) {
   auto config = small;
   config.seed = 4;
   TransformerLayer one(config), other(config);
@@ -77,7 +77,8 @@ TEST(TransformerLayer, DropsBySeed) {
   EXPECT_TRUE(at::equal(one.forward(x), one.forward(x)));
 }
 
-// Fails if names of a BertLayer's weights are confused, or an incomplete map changes the layer.
+// Fails if weights of a Hugging Face BertLayer get the wrong parameter, or an incomplete map
+// changes the layer.
 TEST(TransformerLayer, LoadsHuggingFaceWeights) {
   TransformerLayer layer(small);
   std::map<std::string, at::Tensor> weights;
@@ -107,7 +108,7 @@ TEST(TransformerLayer, LoadsHuggingFaceWeights) {
   EXPECT_TRUE(at::equal(layer.parameter("inter_b"), weights["layer.3.intermediate.dense.bias"]));
 }
 
-// Fails if an invalid argument is accepted, or does not give a typed error with the op's message.
+// Fails if an invalid argument is accepted, or the error does not have the op's message.
 TEST(TransformerLayer, Errors) {
   auto config = small;
   config.heads = 5;
@@ -117,14 +118,14 @@ TEST(TransformerLayer, Errors) {
   EXPECT_THROW(layer.forward({}), Error);
   try {
     layer.forward(at::randn({2, 3, 36}));
-    FAIL() << "taken";
+    FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_THAT(error.what(), HasSubstr("attn_qkvw has the wrong shape"));
   }
 }
 
-// Fails if the stochastic op computes another layer.
+// Fails if stochastic mode changes the result.
 TEST(TransformerLayer, StochasticMode) {
   auto config = small;
   config.stochastic_mode = true;

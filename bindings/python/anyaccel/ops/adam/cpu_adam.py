@@ -54,8 +54,7 @@ class DeepSpeedCPUAdam(HostOptimizer):
         loss = None if closure is None else torch.enable_grad()(closure)()
         state = self.state.get(sub_group_id)
         if not state or state["step"] < 1:
-            raise make_error("invalid_state", "rollback_subgroup", "no step of this subgroup can be undone", got=f"subgroup {sub_group_id}",
-                             want="a subgroup with a step")
+            raise make_error("invalid_state", "rollback_subgroup", "the subgroup has no step to undo", got=f"subgroup {sub_group_id}")
         for group, parameter in self._with_gradients():
             self._op.adam_rollback(*self._options(group, state), parameter.data, parameter.grad.data, state["exp_avg"], state["exp_avg_sq"])
             state["step"] -= 1

@@ -57,13 +57,13 @@ class FusedLamb(Optimizer):
 
     @staticmethod
     def _combined(scale, norm, most):
-        """Return a gradient's divisor: its scale times the clipping factor."""
+        """Return the divisor of a gradient: the scale times the clipping factor."""
         if most <= 0 or norm is None:
             return scale
         return float(scale * max(1.0, (float(norm) / scale + 1e-6) / most))
 
     def _by_group(self, given):
-        """Return one list per group, with the given values or None."""
+        """Return one list per group, with the given values or None for each parameter."""
         if given is None:
             return [[None] * len(group["params"]) for group in self.param_groups]
         given = list(given)

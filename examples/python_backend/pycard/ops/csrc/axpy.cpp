@@ -1,4 +1,4 @@
-// a * x + y in one pass. AnyAccel builds it when it is first loaded.
+// a * x + y in one pass. AnyAccel builds the op when it is first loaded.
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace {
 at::Tensor axpy(const at::Tensor& x, const at::Tensor& y, double a) {
   TORCH_CHECK(
       x.scalar_type() == at::kFloat && y.scalar_type() == at::kFloat && x.sizes() == y.sizes(),
-      "axpy: want two float32 tensors of one shape");
+      "axpy: expected two float32 tensors of the same shape");
   const auto from = x.contiguous();
   auto out = y.contiguous().clone();
   const auto* left = from.const_data_ptr<float>();

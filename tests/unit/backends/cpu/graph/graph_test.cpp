@@ -38,19 +38,19 @@ std::shared_ptr<sdk::GraphImpl> capture(const std::function<void()>& work) {
 }
 
 // Returns the message of the `unsupported` error that `work` throws.
-std::string refusal(const std::function<void()>& work) {
+std::string error_of(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.what();
     return error.what();
   }
-  ADD_FAILURE() << "nothing was refused";
+  ADD_FAILURE() << "no error was thrown";
   return "";
 }
 
-// Fails if replay does not run the work again on the same memory.
-TEST(CpuGraph, ReplayFollowsItsInput) {
+// Fails if replay does not recompute its outputs from the current inputs, in the same memory.
+TEST(CpuGraph, ReplayUsesCurrentInputs) {
   const auto x = at::randn({8, 8}), w = at::randn({8, 8});
   Tensor y;
   const auto graph = capture([&] { y = at::mm(x, w).relu_().add(1.5).t().contiguous(); });
@@ -63,8 +63,8 @@ TEST(CpuGraph, ReplayFollowsItsInput) {
   EXPECT_EQ(y.data_ptr(), address);
 }
 
-// Fails if an op whose result the host reads is captured, or the message does not name it.
-TEST(CpuGraph, RefusesWhatTheHostReads) {
+// Fails if an op whose result the host reads can be captured, or the error does not name the op.
+TEST(CpuGraph, RejectsOpsWhoseResultTheHostReads) {
   const auto x = at::ones({4});
   const std::pair<const char*, std::function<void()>> cases[] = {
       {"aten::_local_scalar_dense", [&] { x.sum().item<float>(); }},
@@ -77,19 +77,20 @@ TEST(CpuGraph, RefusesWhatTheHostReads) {
   for (const auto& [name, work] : cases) {
     auto graph = make_cpu_graph();
     graph->capture_begin(std::nullopt);
-    EXPECT_NE(refusal(work).find(std::string(name).substr(6)), std::string::npos) << name;
-    EXPECT_NE(refusal([&] { graph->capture_end(); }).find("cannot be captured"), std::string::npos);
+    EXPECT_NE(error_of(work).find(std::string(name).substr(6)), std::string::npos) << name;
+    EXPECT_NE(error_of([&] { graph->capture_end(); }).find("cannot be captured"),
+              std::string::npos);
     EXPECT_FALSE(is_cpu_capturing());
   }
 }
 
-// Fails if a rejected capture has side effects: the rest of the scope must run, the graph must be
+// Fails if a rejected capture has side effects. The rest of the scope must run, the graph must be
 // empty, and the next capture must work.
-TEST(CpuGraph, IsUsableAfterARefusal) {
+TEST(CpuGraph, IsUsableAfterARejectedCapture) {
   const auto x = at::ones({4});
   auto graph = make_cpu_graph();
   graph->capture_begin(std::nullopt);
-  refusal([&] { x.sum().item<float>(); });
+  error_of([&] { x.sum().item<float>(); });
   EXPECT_EQ(x.sum().item<float>(), 4);
   EXPECT_THROW(graph->capture_end(), Error);
   EXPECT_THROW(graph->replay(), Error);
@@ -101,8 +102,8 @@ TEST(CpuGraph, IsUsableAfterARefusal) {
   EXPECT_TRUE(y.equal(at::ones({4}) * 6));
 }
 
-// Fails if calls in a wrong state are accepted.
-TEST(CpuGraph, RefusesCallsOutOfOrder) {
+// Fails if capture or replay is accepted in an invalid state.
+TEST(CpuGraph, RejectsCallsOutOfOrder) {
   auto graph = make_cpu_graph();
   EXPECT_THROW(graph->replay(), Error);
   EXPECT_THROW(graph->capture_end(), Error);
@@ -117,7 +118,7 @@ TEST(CpuGraph, RefusesCallsOutOfOrder) {
   EXPECT_THROW(graph->replay(), Error);
 }
 
-// Fails if another thread's work is captured, or two concurrent captures are accepted.
+// Fails if work of another thread is captured, or two concurrent captures are accepted.
 TEST(CpuGraph, RecordsOneThread) {
   const auto x = at::zeros({2}), foreign = at::zeros({2});
   std::shared_ptr<sdk::GraphImpl> graph = capture([&] {
@@ -133,8 +134,8 @@ TEST(CpuGraph, RecordsOneThread) {
   EXPECT_EQ(foreign.select(0, 0).item<float>(), 1);
 }
 
-// Fails if a thread whose capture was abandoned by another thread records into a later capture.
-TEST(CpuGraph, AbandonedThreadLeavesTheCapture) {
+// Fails if a thread whose capture was reset by another thread records into a later capture.
+TEST(CpuGraph, ResetEndsTheCaptureOfAnotherThread) {
   const auto x = at::zeros({2}), other = at::zeros({2});
   const auto graph = make_cpu_graph();
   graph->capture_begin(std::nullopt);
@@ -157,9 +158,9 @@ TEST(CpuGraph, AbandonedThreadLeavesTheCapture) {
   EXPECT_EQ(other.select(0, 0).item<float>(), 1);
 }
 
-// Fails if the recorder does not follow torch's thread state, with which autograd continues on
-// another thread.
-TEST(CpuGraph, ThreadStateCarriesTheCapture) {
+// Fails if the capture does not follow torch's thread-local state, which autograd copies to its
+// threads.
+TEST(CpuGraph, CaptureFollowsThreadLocalState) {
   const auto x = at::zeros({2});
   const auto graph = capture([&] {
     const at::ThreadLocalState state;
@@ -173,7 +174,7 @@ TEST(CpuGraph, ThreadStateCarriesTheCapture) {
   EXPECT_EQ(x.select(0, 0).item<float>(), 2);
 }
 
-// An op whose kernel calls ops from torch's worker threads.
+// The kernel of this op calls other ops on torch's worker threads.
 void add_to_rows(const Tensor& x) {
   at::parallel_for(0, x.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = begin; i < end; ++i) x.select(0, i).add_(1);
@@ -185,8 +186,9 @@ TORCH_LIBRARY_FRAGMENT(anyaccel_test, library) {
   library.impl("add_to_rows", c10::DispatchKey::CPU, &add_to_rows);
 }
 
-// Fails if ops inside kernels are recorded in addition to the kernel: replay would run them twice.
-TEST(CpuGraph, KernelsAreRecordedWhole) {
+// Fails if ops called within a kernel are recorded in addition to the kernel. Replay would run them
+// twice.
+TEST(CpuGraph, KernelsAreRecordedOnce) {
   const auto x = at::zeros({64, 4});
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("anyaccel_test::add_to_rows", "");
   const auto graph = capture([&] { op.typed<void(const Tensor&)>().call(x); });
@@ -194,8 +196,8 @@ TEST(CpuGraph, KernelsAreRecordedWhole) {
   EXPECT_TRUE(x.equal(at::ones({64, 4}) * 2));
 }
 
-// Fails if random ops repeat the numbers of the capture, or do not use the host generator.
-TEST(CpuGraph, RandomOpsDrawFreshNumbers) {
+// Fails if replays repeat the captured random numbers, or do not use the host generator.
+TEST(CpuGraph, RandomOpsDrawNewNumbers) {
   const auto x = at::ones({100});
   auto generator = at::detail::getDefaultCPUGenerator();
   const auto work = [&] {
@@ -218,8 +220,8 @@ TEST(CpuGraph, RandomOpsDrawFreshNumbers) {
   EXPECT_TRUE(again.second.equal(numbers));
 }
 
-// Fails if weights that autocast converted before the capture count as constants.
-TEST(CpuGraph, AutocastCastsInside) {
+// Fails if a weight that autocast converted before the capture is treated as a constant.
+TEST(CpuGraph, AutocastIsCaptured) {
   const auto x = at::randn({4, 4}), w = at::randn({4, 4}).set_requires_grad(true);
   at::autocast::set_autocast_enabled(at::kCPU, true);
   at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
@@ -241,7 +243,7 @@ TEST(CpuGraph, AutocastCastsInside) {
   at::autocast::set_autocast_enabled(at::kCPU, false);
 }
 
-// Fails if the graph does not own the memory that it needs, or keeps it after reset.
+// Fails if the graph does not own the memory that it needs, or keeps it after reset().
 TEST(CpuGraph, OwnsItsMemory) {
   const auto x = at::ones({64});
   c10::weak_intrusive_ptr<c10::StorageImpl> middle(
@@ -261,12 +263,12 @@ TEST(CpuGraph, OwnsItsMemory) {
   EXPECT_TRUE(kept.equal(at::ones({64}) * 3));
 }
 
-// Fails if every intermediate tensor keeps its own memory, or live values share memory.
+// Fails if intermediate tensors do not reuse memory, or live tensors share memory.
 TEST(CpuGraph, IntermediatesShareMemory) {
   constexpr std::int64_t kCount = 1 << 18;  // 1 MiB
   const auto x = at::randn({kCount});
   const auto work = [&](const Tensor& from) {
-    const auto kept = from * 2;  // needed at the end
+    const auto kept = from * 2;  // used at the end
     auto z = from;
     for (int i = 0; i < 20; ++i) z = (z + 1).mul_(0.5).relu();
     return z + kept;
@@ -286,8 +288,8 @@ TEST(CpuGraph, IntermediatesShareMemory) {
   EXPECT_LE(accelerator.memory_allocated() - before, 3 << 20);
 }
 
-// Fails if replay writes to the old address of a tensor whose memory has moved.
-TEST(CpuGraph, RefusesReplayAfterAResize) {
+// Fails if replay writes to the old address of a tensor that was reallocated.
+TEST(CpuGraph, RejectsReplayAfterAResize) {
   auto x = at::ones({4});
   Tensor y;
   const auto graph = capture([&] { y = x + 1; });
@@ -300,8 +302,8 @@ TEST(CpuGraph, RefusesReplayAfterAResize) {
   }
 }
 
-// Fails if pools differ from graphs on other devices: separate by default, shared on request.
-TEST(CpuGraph, PoolsAreNames) {
+// Fails if graphs share a pool by default, or cannot share one on request.
+TEST(CpuGraph, PoolsAreSharedOnRequest) {
   const auto x = at::ones({1});
   const auto first = capture([&] { x.add_(1); }), second = capture([&] { x.add_(1); });
   EXPECT_NE(first->pool(), second->pool());
@@ -312,8 +314,9 @@ TEST(CpuGraph, PoolsAreNames) {
   EXPECT_EQ(third->pool(), first->pool());
 }
 
-// Fails if a capture leaves its dispatch key enabled: all later ops would go through the recorder.
-TEST(CpuGraph, CapturesAgain) {
+// Fails if the recorder's dispatch key stays enabled after a capture, so that all later ops go
+// through it.
+TEST(CpuGraph, CapturesRepeatedly) {
   const auto x = at::ones({3});
   auto graph = make_cpu_graph();
   Tensor y;

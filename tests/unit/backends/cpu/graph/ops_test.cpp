@@ -1,4 +1,4 @@
-// Replayed ops give bitwise the same results as eager execution.
+// Replayed ops must match eager execution bit for bit.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -44,7 +44,7 @@ using at::Tensor;
 
 struct Case {
   const char* name;
-  std::function<Tensor(const Tensor& x, const Tensor& y)> work;  // x and y: n x n
+  std::function<Tensor(const Tensor& x, const Tensor& y)> work;  // x and y are n x n
 };
 
 std::vector<Case> cases() {
@@ -194,7 +194,7 @@ std::vector<Case> cases() {
          return w.grad();
        }},
       {"backward_of_in_place",
-       // Autograd saves a copy of the input of silu_ and pow_, which each replay must make again.
+       // Autograd saves a copy of the input of silu_ and pow_. Each replay must repeat this copy.
        [loss](auto& x, auto& y) {
          const auto w = y.detach().clone().set_requires_grad(true);
          auto h = x * w;
@@ -214,9 +214,9 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(first.data_ptr(), second.data_ptr(), first.nbytes()) == 0;
 }
 
-// Fails if a captured op does not run again, runs on other memory, or rounds differently from eager
-// execution.
-TEST_P(OpsTest, ReplayGivesEagersBits) {
+// Fails if a replayed op differs from eager execution in any bit, or does not run on the current
+// inputs.
+TEST_P(OpsTest, ReplayMatchesEager) {
   for (const auto& [name, work] : cases()) {
     const auto x = at::randn({GetParam(), GetParam()}), y = at::randn({GetParam(), GetParam()});
     auto graph = make_cpu_graph();

@@ -1,5 +1,5 @@
-// A complete training step in a graph: forward, backward, clipping, optimizer and learning-rate
-// schedule.
+// A complete training step in a graph: forward, backward, gradient clipping, optimizer and
+// learning-rate schedule.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -37,7 +37,7 @@ using at::Tensor;
 
 constexpr int kSteps = 200;
 
-// A model: its parameters, and the loss of a batch.
+// The parameters of a model and its loss function.
 struct Model {
   std::vector<Tensor> parameters;
   std::function<Tensor(const std::vector<Tensor>& parameters, const Tensor& x, const Tensor& y)>
@@ -59,8 +59,8 @@ Model mlp() {
           }};
 }
 
-// Embedding, RMS norm, causal attention, layer norm, gated feed-forward network, and softmax cross
-// entropy over tied weights.
+// Embedding, RMS norm, causal attention, layer norm, gated feed-forward network, and softmax
+// cross-entropy with tied weights.
 Model transformer(double dropout) {
   constexpr int kWidth = 16, kHeads = 2;
   Model model;
@@ -94,8 +94,8 @@ double learning_rate(int step) {
                    : 1e-3 + 9e-3 * 0.5 * (1 + std::cos(3.14159 * (step - 20) / 180));
 }
 
-// Trains from the same start with and without a graph. Returns the losses and stores the final
-// values in `parameters`.
+// Trains `model` from a fixed seed, optionally through a graph. Returns the losses and updates the
+// model's parameters in place.
 std::vector<float> train(Model model, bool graphed, const Tensor& xs, const Tensor& ys,
                          bool autocast) {
   auto generator = at::detail::getDefaultCPUGenerator();
@@ -139,7 +139,7 @@ std::vector<float> train(Model model, bool graphed, const Tensor& xs, const Tens
 
 void compare(const Model& start, const Tensor& xs, const Tensor& ys, bool autocast,
              double falls_to) {
-  at::set_num_threads(1);  // the ops here are small; other tests cover several threads
+  at::set_num_threads(1);  // these ops are small; other tests use several threads
   std::vector<Tensor> finals[2];
   std::vector<float> losses[2];
   for (const bool graphed : {false, true}) {
@@ -155,33 +155,32 @@ void compare(const Model& start, const Tensor& xs, const Tensor& ys, bool autoca
     return std::accumulate(&losses[1][begin], &losses[1][begin] + 20, 0.0f) / 20;
   };
   EXPECT_LT(mean(kSteps - 20), falls_to * mean(0))
-      << "nothing was learned, so equal losses say little";
+      << "the model did not learn, so equal losses prove little";
 }
 
 Tensor tokens() {
-  // Each token is a function of the previous one, so that there is something to learn.
+  // Each token is a function of the previous one, so that the model can learn the sequence.
   auto x = at::randint(0, 11, {kSteps, 4, 1}, at::kLong);
   std::vector<Tensor> columns = {x};
   for (int i = 0; i < 6; ++i) columns.push_back(columns.back().mul(3).add(1).remainder(11));
   return at::cat(columns, 2);
 }
 
-// Fails if any part of a step is missing from the graph or frozen in it: bias correction, schedule,
-// gradients.
+// Fails if the graph omits a part of the training step, or freezes one, such as the learning rate.
 TEST(GraphTraining, MlpEqualsEagerBitForBit) {
   seed();
   const auto xs = at::randn({kSteps, 16, 8});
   compare(mlp(), xs, xs.mean(2, true), false, 0.5);
 }
 
-// Fails like the test above, for the ops of a language model.
+// Like the test above, with the ops of a language model.
 TEST(GraphTraining, TransformerEqualsEagerBitForBit) {
   seed();
   const auto all = tokens();
   compare(transformer(0), all.slice(2, 0, 6), all.slice(2, 1).contiguous(), false, 0.5);
 }
 
-// Fails like the test above, for random numbers and bf16.
+// Like the test above, with dropout and bf16.
 TEST(GraphTraining, Bf16WithDropoutEqualsEagerBitForBit) {
   seed();
   const auto all = tokens();

@@ -5,8 +5,8 @@
 namespace anyaccel::backends::sim::checking {
 namespace {
 
-// Fails if two streams count as ordered without a reason, or work on one stream as unordered.
-TEST(SimCheckClocks, StreamsAreApart) {
+// Fails if unrelated streams count as ordered, or work on one stream as unordered.
+TEST(SimCheckClocks, StreamsAreUnordered) {
   Clocks clocks;
   const auto first = clocks.tick(0);
   clocks.tick(5);
@@ -15,9 +15,9 @@ TEST(SimCheckClocks, StreamsAreApart) {
   EXPECT_FALSE(clocks.known_by_host(0, first));
 }
 
-// Fails if a wait orders more or less than the work before the event, or is not transitive through
-// a third stream.
-TEST(SimCheckClocks, EventsOrderWhatCameBeforeThem) {
+// Fails if waiting for an event orders anything but the work before the event, or is not
+// transitive.
+TEST(SimCheckClocks, EventsOrderEarlierWork) {
   Clocks clocks;
   const auto before = clocks.tick(0);
   clocks.record(1, 0);
@@ -31,8 +31,8 @@ TEST(SimCheckClocks, EventsOrderWhatCameBeforeThem) {
   EXPECT_FALSE(clocks.ordered(0, after, 2));
 }
 
-// Fails if work that the host waited for is not ordered before its next launches, on every stream.
-TEST(SimCheckClocks, TheHostOrdersWhatItLaunches) {
+// Fails if work that the host has waited for is not ordered before later launches on every stream.
+TEST(SimCheckClocks, HostWaitsOrderLaterLaunches) {
   Clocks clocks;
   const auto work = clocks.tick(3);
   clocks.record(1, 3);
@@ -47,9 +47,9 @@ TEST(SimCheckClocks, TheHostOrdersWhatItLaunches) {
   EXPECT_TRUE(clocks.ordered(3, later, 4));
 }
 
-// Fails if an event that was dropped from the history orders nothing: correct programs would be
-// reported.
-TEST(SimCheckClocks, ForgottenEventsOrderEverything) {
+// Fails if waiting for an event that the bounded history has dropped orders nothing. Correct
+// programs would then be reported.
+TEST(SimCheckClocks, DroppedEventsOrderEverything) {
   Clocks clocks;
   const auto work = clocks.tick(0);
   for (std::uint64_t event = 1; event < 40000; ++event) clocks.record(event, 1);

@@ -1,4 +1,4 @@
-// The detector without tensors: streams and memory are plain numbers.
+// Tests of the detector without tensors: streams and addresses are plain numbers.
 #include "backends/sim/check/detector.h"
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ struct SimCheckDetector : testing::Test {
   Detector::Conflicts last;
 };
 
-// Fails if one of the three kinds of conflict is missed, or two reads count as one.
-TEST_F(SimCheckDetector, TellsUsesThatNothingOrders) {
+// Fails if an unordered pair with at least one write is missed, or two reads are reported.
+TEST_F(SimCheckDetector, ReportsUnorderedUses) {
   launch(0, {writes(kA)});
   EXPECT_EQ(launch(1, {reads(kA)}), 1U);
   EXPECT_EQ(last[0].kind, Conflict::unordered);
@@ -49,8 +49,8 @@ TEST_F(SimCheckDetector, TellsUsesThatNothingOrders) {
   EXPECT_EQ(launch(5, {writes(kB)}), 3U);
 }
 
-// Fails if an event or a host wait does not order work.
-TEST_F(SimCheckDetector, IsContentWithOrder) {
+// Fails if work that an event or a host wait orders is reported.
+TEST_F(SimCheckDetector, OrderedUsesAreNotReported) {
   launch(0, {writes(kA)});
   detector.record(1, 0);
   detector.wait(1, 1);
@@ -60,9 +60,9 @@ TEST_F(SimCheckDetector, IsContentWithOrder) {
   EXPECT_EQ(launch(0, {reads(kA)}), 1U) << "stream 0 did not wait for stream 2";
 }
 
-// Fails if a use of a part counts as a use of the whole tensor, or a later use of other bytes hides
-// an earlier one.
-TEST_F(SimCheckDetector, KnowsPartsOfMemory) {
+// Fails if accesses to disjoint parts of a tensor conflict, or an access to one part hides an
+// earlier one to another.
+TEST_F(SimCheckDetector, DistinguishesPartsOfMemory) {
   launch(0, {touch(kA, true, 0x00, 0x40)});
   detector.record(1, 0);
   launch(0, {touch(kA, true, 0x40, 0x80)});
@@ -72,24 +72,24 @@ TEST_F(SimCheckDetector, KnowsPartsOfMemory) {
   EXPECT_EQ(launch(1, {touch(kA, false, 0x20, 0x60)}), 1U);
 }
 
-// Fails if memory freed while another stream may use it is not reported, or is reported before it
-// is reused.
-TEST_F(SimCheckDetector, TellsMemoryThatIsFreedInUse) {
+// Fails if freeing memory that another stream may still use is not reported, or is reported before
+// the memory is reused.
+TEST_F(SimCheckDetector, ReportsMemoryFreedInUse) {
   launch(0, {writes(kA)});
   detector.record(1, 0);
   detector.wait(1, 1);
   launch(1, {reads(kA)});
   detector.free(kA);
-  EXPECT_EQ(launch(0, {writes(kB)}), 0U) << "this memory was taken before";
+  EXPECT_EQ(launch(0, {writes(kB)}), 0U) << "kB was allocated before the free";
   detector.allocate(kA, 0x80, 0);
   EXPECT_EQ(launch(0, {touch(kA, true, 0, 0x80)}), 1U);
   EXPECT_EQ(last[0].kind, Conflict::freed_in_use);
   EXPECT_EQ(last[0].before.stream, 1);
-  EXPECT_EQ(launch(0, {touch(kA, true, 0, 0x80)}), 0U) << "once is enough";
+  EXPECT_EQ(launch(0, {touch(kA, true, 0, 0x80)}), 0U) << "a problem is reported once";
 }
 
-// Fails if one of the correct ways to free memory of another stream is reported.
-TEST_F(SimCheckDetector, IsContentWithRecordStreamAndWaits) {
+// Fails if a correct way to free memory that another stream used is reported.
+TEST_F(SimCheckDetector, CorrectFreesAreNotReported) {
   const auto use_and_free = [&](auto between) {
     detector.allocate(kA, 0x100, 0);
     launch(1, {writes(kA)});
@@ -106,11 +106,12 @@ TEST_F(SimCheckDetector, IsContentWithRecordStreamAndWaits) {
               detector.wait(1, 0);
             }),
             0U);
-  EXPECT_EQ(use_and_free([&] { detector.record_stream(kA, 2); }), 1U) << "another stream's record";
+  EXPECT_EQ(use_and_free([&] { detector.record_stream(kA, 2); }), 1U)
+      << "recorded for a different stream";
 }
 
-// Fails if a wait after the free but before the reuse counts as too late.
-TEST_F(SimCheckDetector, WaitsUntilMemoryIsTaken) {
+// Fails if a wait after the free but before the reuse is considered too late.
+TEST_F(SimCheckDetector, WaitBeforeReuseIsEnough) {
   launch(1, {writes(kA)});
   detector.free(kA);
   detector.record(1, 1);
@@ -119,9 +120,9 @@ TEST_F(SimCheckDetector, WaitsUntilMemoryIsTaken) {
   EXPECT_EQ(launch(0, {writes(kA)}), 0U);
 }
 
-// Fails if captured work counts before it runs, a replay does not count, or freed memory is not
-// reported.
-TEST_F(SimCheckDetector, GraphsUseMemoryWhenTheyAreReplayed) {
+// Fails if captured work is checked at capture instead of at replay, or a replay that uses freed
+// memory is not reported.
+TEST_F(SimCheckDetector, GraphsUseMemoryAtReplay) {
   const int graph = 0;
   EXPECT_TRUE(detector.capture(&graph, kPool, 1, "captured", {reads(kA), writes(kB)}).empty());
   EXPECT_EQ(launch(2, {writes(kA)}), 0U);
@@ -136,13 +137,13 @@ TEST_F(SimCheckDetector, GraphsUseMemoryWhenTheyAreReplayed) {
   ASSERT_EQ(last.size(), 1U);
   EXPECT_EQ(last[0].kind, Conflict::freed_capture);
   detector.allocate(kA, 0x100, 0);
-  EXPECT_EQ(detector.replay(&graph, 1).size(), 1U) << "another tensor has it now";
+  EXPECT_EQ(detector.replay(&graph, 1).size(), 1U) << "another tensor now owns this memory";
   detector.end_graph(&graph);
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails if memory that a graph reuses internally is reported as freed.
-TEST_F(SimCheckDetector, AGraphsOwnMemoryStaysItsOwn) {
+// Fails if memory from a graph's own pool is reported as freed.
+TEST_F(SimCheckDetector, GraphMayReleaseItsOwnMemory) {
   const int graph = 0;
   detector.allocate(kA, 0x100, 1, kPool);
   detector.capture(&graph, kPool, 1, "op", {writes(kA)});
@@ -150,9 +151,8 @@ TEST_F(SimCheckDetector, AGraphsOwnMemoryStaysItsOwn) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails if a graph's tensors are reported as freed because a later tensor of the graph reused their
-// memory.
-TEST_F(SimCheckDetector, AGraphMaySplitAndMergeItsMemory) {
+// Fails if memory that a later tensor of the same graph reused is reported as freed.
+TEST_F(SimCheckDetector, GraphMayReuseItsMemory) {
   const int graph = 0;
   constexpr std::uintptr_t kSecond = kA + 0x100;
   detector.allocate(kA, 0x100, 1, kPool);
@@ -168,9 +168,9 @@ TEST_F(SimCheckDetector, AGraphMaySplitAndMergeItsMemory) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails if another graph's memory counts as the replayed graph's own after that other graph has
-// ended, or is reported while it exists.
-TEST_F(SimCheckDetector, TellsMemoryOfAGraphThatEnded) {
+// Fails if a replay that uses another graph's memory is reported while that graph exists, or is not
+// reported after that graph has ended.
+TEST_F(SimCheckDetector, ReportsMemoryOfAnEndedGraph) {
   const int maker = 0, user = 0;
   detector.allocate(kA, 0x100, 1, kPool);
   detector.capture(&maker, kPool, 1, "made", {writes(kA)});
@@ -183,9 +183,8 @@ TEST_F(SimCheckDetector, TellsMemoryOfAGraphThatEnded) {
   EXPECT_EQ(last[0].kind, Conflict::freed_capture);
 }
 
-// Fails if many small writes take unbounded memory, or uses that nothing has waited for are
-// forgotten too soon.
-TEST_F(SimCheckDetector, ManySmallUsesStayFew) {
+// Fails if the history of many small writes is unbounded, or drops recent unordered accesses.
+TEST_F(SimCheckDetector, HistoryIsBounded) {
   detector.allocate(kA, 1 << 20, 0);
   for (std::uintptr_t i = 0; i < 100; ++i) launch(0, {touch(kA, true, i * 16, i * 16 + 16)});
   EXPECT_EQ(launch(1, {touch(kA, false, 0, 16)}), 1U);
@@ -194,7 +193,7 @@ TEST_F(SimCheckDetector, ManySmallUsesStayFew) {
   EXPECT_LE(last.size(), 512U);
 }
 
-// Fails if a report describes another tensor's memory, or a read hides the last write.
+// Fails if a report describes the wrong tensor, or a read hides the last write.
 TEST_F(SimCheckDetector, DescribesMemory) {
   launch(0, {writes(kA)});
   launch(0, {touch(kA, false, 0, 0x10)});
@@ -207,8 +206,8 @@ TEST_F(SimCheckDetector, DescribesMemory) {
   EXPECT_EQ(largest.size(), 1U);
 }
 
-// Fails under the thread sanitizer if events and launches of several threads race.
-TEST_F(SimCheckDetector, ManyThreadsMayTellIt) {
+// Fails under the thread sanitizer if events and launches from several threads race.
+TEST_F(SimCheckDetector, IsThreadSafe) {
   std::vector<std::thread> threads;
   std::atomic<std::uint64_t> event{0};
   std::atomic<std::size_t> problems{0};

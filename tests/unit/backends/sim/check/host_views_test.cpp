@@ -1,4 +1,5 @@
-// Protected host memory, and the handler that reports accesses to it.
+// Host memory that is protected while a copy is pending, and the fault handler that reports
+// accesses to it.
 #include "backends/sim/check/host_views.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ constexpr std::size_t kPage = 4096;
 struct SimCheckHostViews : testing::Test {
   void SetUp() override {
 #ifdef __SANITIZE_THREAD__
-    GTEST_SKIP() << "handles faults with functions that the thread sanitizer does not want there";
+    GTEST_SKIP() << "the fault handler calls functions that the thread sanitizer forbids";
 #endif
   }
   SimCheckHostViews() {
@@ -49,8 +50,9 @@ struct SimCheckHostViews : testing::Test {
   int early_reads = 0, early_writes = 0;
 };
 
-// Fails if an early read is missed or reported twice, or the program cannot continue after it.
-TEST_F(SimCheckHostViews, AnEarlyReadIsSeenOnce) {
+// Fails if an access to the target of a pending copy is not reported exactly once, or the program
+// cannot continue after it.
+TEST_F(SimCheckHostViews, EarlyReadIsReportedOnce) {
   views.close(copy_of(0, 100, /*written=*/true), /*whole=*/true);
   read(8);
   ASSERT_TRUE(copy);
@@ -59,8 +61,8 @@ TEST_F(SimCheckHostViews, AnEarlyReadIsSeenOnce) {
   EXPECT_EQ(early_reads + early_writes, 1);
 }
 
-// Fails if a read of the source of a copy counts, or a write to it does not.
-TEST_F(SimCheckHostViews, WhatIsCopiedOutMayBeRead) {
+// Fails if reading the source of a pending copy is reported, or writing to it is not.
+TEST_F(SimCheckHostViews, SourceOfACopyMayBeRead) {
   views.close(copy_of(0, kPage, /*written=*/false), true);
   read(8);
   EXPECT_EQ(early_reads, 0);
@@ -69,8 +71,9 @@ TEST_F(SimCheckHostViews, WhatIsCopiedOutMayBeRead) {
   EXPECT_TRUE(copy);
 }
 
-// Fails if a wait of the host does not unprotect the memory, or unprotects other memory too.
-TEST_F(SimCheckHostViews, WaitingOpens) {
+// Fails if a host wait does not unprotect the memory of completed copies, or unprotects other
+// memory.
+TEST_F(SimCheckHostViews, WaitUnprotects) {
   Detector detector;
   detector.launch(7, "copy", {});
   auto later = copy_of(kPage, 2 * kPage, true);
@@ -85,8 +88,8 @@ TEST_F(SimCheckHostViews, WaitingOpens) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if protecting a part of a buffer also protects the rest of its pages.
-TEST_F(SimCheckHostViews, PartsLeaveTheirNeighboursOpen) {
+// Fails if protecting a part of a buffer also protects the rest of its first and last page.
+TEST_F(SimCheckHostViews, RestOfThePageIsUnprotected) {
   views.close(copy_of(100, 2 * kPage + 100, true), /*whole=*/false);
   read(0);
   read(2 * kPage + 200);
@@ -95,15 +98,15 @@ TEST_F(SimCheckHostViews, PartsLeaveTheirNeighboursOpen) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if memory is still protected when it is handed to another user.
-TEST_F(SimCheckHostViews, ANewUserFindsItOpen) {
+// Fails if memory is still protected when it is handed to a new owner.
+TEST_F(SimCheckHostViews, NewOwnerFindsItUnprotected) {
   views.close(copy_of(0, 100, true), true);
   views.open(reinterpret_cast<std::uintptr_t>(pages), kPage);
   write(0);
   EXPECT_EQ(early_writes, 0);
 }
 
-// Fails if the end of one of two copies removes the protection of the other.
+// Fails if completing one of two copies on a buffer also removes the protection of the other.
 TEST_F(SimCheckHostViews, TwoCopiesOfOneBuffer) {
   Detector detector;
   detector.launch(7, "copy", {});
@@ -117,8 +120,8 @@ TEST_F(SimCheckHostViews, TwoCopiesOfOneBuffer) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if a signal sent with raise() or kill() counts as an early access, and the program
-// continues.
+// Fails if a signal sent by raise() or kill() is mistaken for an access to protected memory, so
+// that the program continues.
 TEST_F(SimCheckHostViews, SentSignalsEndTheProgram) {
 #ifdef __SANITIZE_ADDRESS__
   const testing::ExitedWithCode died(1);
@@ -128,10 +131,10 @@ TEST_F(SimCheckHostViews, SentSignalsEndTheProgram) {
   EXPECT_EXIT(::raise(SIGSEGV), died, "");
 }
 
-// Fails if a crash of the program itself is swallowed.
+// Fails if a fault outside the protected memory is swallowed.
 TEST_F(SimCheckHostViews, OtherFaultsEndTheProgram) {
 #ifdef __SANITIZE_ADDRESS__
-  const testing::ExitedWithCode died(1);  // its own handler was installed before ours
+  const testing::ExitedWithCode died(1);  // the sanitizer's handler was installed before ours
 #else
   const testing::KilledBySignal died(SIGSEGV);
 #endif
@@ -139,7 +142,7 @@ TEST_F(SimCheckHostViews, OtherFaultsEndTheProgram) {
   EXPECT_EXIT(
       {
         ::mprotect(pages, kPage, PROT_NONE);
-        now->pages += kPage;  // these pages are no longer ours
+        now->pages += kPage;  // the handler no longer treats these pages as protected
         *address = 1;
       },
       died, "");

@@ -1,4 +1,4 @@
-// Programs without Python. tests/e2e/sim_check_test.py tests programs with Python.
+// Programs without Python. tests/e2e/sim_check_test.py covers programs with Python.
 #include "backends/sim/check/python_names.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 namespace anyaccel::backends::sim::checking {
 namespace {
 
-// Fails if a program without Python looks for it again at every op.
-TEST(SimCheckPython, NothingToWatchWithoutIt) {
+// Fails if a program without Python searches for Python again at every op.
+TEST(SimCheckPython, IsSearchedOnce) {
   EXPECT_TRUE(watch_python(
       "sim", [](const char*) { ADD_FAILURE(); }, [](int) { ADD_FAILURE(); }));
 }

@@ -7,7 +7,7 @@ namespace {
 
 Region dense(std::uintptr_t low, std::uintptr_t high) { return {.low = low, .high = high}; }
 
-/// A float32 matrix of `rows` by `columns` whose rows are `stride` items apart.
+/// A float32 matrix of `rows` by `columns`. Rows are `stride` elements apart.
 Region matrix(std::uintptr_t low, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   Region region{.low = low, .item = 4, .dims = 2, .dense = columns == stride, .type = "float32"};
   region.high = low + static_cast<std::uintptr_t>((rows - 1) * stride + columns) * 4;
@@ -16,15 +16,15 @@ Region matrix(std::uintptr_t low, std::int64_t rows, std::int64_t columns, std::
   return region;
 }
 
-// Fails if adjacent regions count as overlapping, or a common byte is missed.
-TEST(SimCheckRegion, EndsDoNotBelong) {
+// Fails if adjacent regions count as overlapping, or regions with a common byte do not.
+TEST(SimCheckRegion, EndIsExclusive) {
   EXPECT_FALSE(overlap(dense(0, 16), dense(16, 32)));
   EXPECT_TRUE(overlap(dense(0, 17), dense(16, 32)));
   EXPECT_TRUE(overlap(dense(0, 32), dense(8, 9)));
 }
 
-// Fails if separate columns of one matrix count as overlapping because their address ranges do.
-TEST(SimCheckRegion, ColumnsOfOneMatrixAreApart) {
+// Fails if disjoint columns of a matrix count as overlapping because their address ranges overlap.
+TEST(SimCheckRegion, DisjointColumnsDoNotOverlap) {
   const auto left = matrix(0, 8, 4, 8);
   EXPECT_FALSE(overlap(left, matrix(16, 8, 4, 8)));
   EXPECT_TRUE(overlap(left, matrix(12, 8, 4, 8)));
@@ -33,15 +33,14 @@ TEST(SimCheckRegion, ColumnsOfOneMatrixAreApart) {
   EXPECT_TRUE(overlap(left, dense(16, 33)));
 }
 
-// Fails if a tensor with too many pieces to compare does not count as overlapping, or the
-// comparison takes forever.
-TEST(SimCheckRegion, GivesUpOnTheSafeSide) {
+// Fails if tensors with too many pieces for an exact comparison do not count as overlapping.
+TEST(SimCheckRegion, ManyPiecesCountAsOverlapping) {
   const auto one = matrix(0, 1 << 22, 1, 2), other = matrix(4, 1 << 22, 1, 2);
   EXPECT_TRUE(overlap(one, other));
 }
 
-// Fails if the overlap of an expanded tensor, whose stride is 0, is wrong.
-TEST(SimCheckRegion, TakesBroadcastDimensions) {
+// Fails if the overlap of expanded tensors, which have a stride of 0, is wrong.
+TEST(SimCheckRegion, BroadcastDimensions) {
   auto wide = matrix(0, 1000, 4, 0);
   wide.high = 16;
   wide.dense = false;
@@ -50,14 +49,14 @@ TEST(SimCheckRegion, TakesBroadcastDimensions) {
 }
 
 // Fails if a tensor with gaps counts as covering the gaps.
-TEST(SimCheckRegion, CoversOnlyWhatItHas) {
+TEST(SimCheckRegion, GapsAreNotCovered) {
   EXPECT_TRUE(covers(dense(0, 64), dense(0, 64)));
   EXPECT_FALSE(covers(dense(0, 64), dense(32, 65)));
   EXPECT_FALSE(covers(matrix(0, 8, 4, 8), dense(16, 32)));
 }
 
-// Fails if a report lacks the type or shape.
-TEST(SimCheckRegion, SaysItsShape) {
+// Fails if the text of a region lacks the dtype or shape.
+TEST(SimCheckRegion, TextHasTheShape) {
   EXPECT_EQ(shape_text(matrix(0, 2, 3, 3)), "float32 [2, 3]");
   EXPECT_EQ(shape_text(dense(0, 100)), "100 bytes");
 }

@@ -1,4 +1,4 @@
-// Reports of problems as text and JSON.
+// Problem reports as text and JSON.
 #include "backends/sim/check/reporter.h"
 
 #include <gmock/gmock.h>
@@ -31,8 +31,8 @@ nlohmann::json read(const std::filesystem::path& file) {
   return nlohmann::json::parse(in);
 }
 
-// Fails if a report lacks the op, stream, shape, stack or remedy.
-TEST(SimCheckReport, TextHasAllThatIsKnown) {
+// Fails if the text of a report lacks any part of a problem.
+TEST(SimCheckReport, TextIsComplete) {
   const auto all = text(example());
   for (const char* part :
        {"unordered_streams", "aten::mm, stream 1 of sim:0, float32 [2, 3]", "aten::copy_, stream 2",
@@ -40,8 +40,8 @@ TEST(SimCheckReport, TextHasAllThatIsKnown) {
     EXPECT_THAT(all, HasSubstr(part));
 }
 
-// Fails if two kinds share a name, or one has no description.
-TEST(SimCheckReport, KindsHaveNamesOfTheirOwn) {
+// Fails if two kinds of problems share a name, or one lacks a description.
+TEST(SimCheckReport, KindsHaveUniqueNames) {
   std::set<std::string> names;
   for (int i = 0; i < 7; ++i) {
     names.insert(name(static_cast<Kind>(i)));
@@ -51,7 +51,7 @@ TEST(SimCheckReport, KindsHaveNamesOfTheirOwn) {
   EXPECT_EQ(names.size(), 7U);
 }
 
-// Fails if the file is not JSON, is missing after the first report, or contains a problem twice.
+// Fails if the file is not updated with each report, or lists a problem twice.
 TEST(SimCheckReport, FileHasEachProblemOnce) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "problems.json";
@@ -75,7 +75,7 @@ TEST(SimCheckReport, FileHasEachProblemOnce) {
   EXPECT_EQ(reporter.problems().size(), 2U);
 }
 
-// Fails if a handled error is printed as a problem, ends the program, or is missing from the file.
+// Fails if a handled error is treated as a problem, or is missing from the file.
 TEST(SimCheckReport, NotesAreKeptAndNeverAbort) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "problems.json";
@@ -95,8 +95,8 @@ TEST(SimCheckReport, NotesAreKeptAndNeverAbort) {
   EXPECT_TRUE(read(file)["problems"].empty());
 }
 
-// Fails if the error that ended the program remains a note, or another one is reported instead.
-TEST(SimCheckReport, TheLastNoteBecomesAProblem) {
+// Fails if the error that ended the program stays a note, or a different error is reported instead.
+TEST(SimCheckReport, LastNoteBecomesAProblem) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "problems.json";
   Reporter reporter(/*aborts=*/false, file.string());
@@ -114,8 +114,8 @@ TEST(SimCheckReport, TheLastNoteBecomesAProblem) {
   EXPECT_EQ(read(file)["notes"].size(), 1U);
 }
 
-// Fails if a correct program writes no file, or prints something.
-TEST(SimCheckReport, NothingIsAReportToo) {
+// Fails if a correct program does not write a file, or prints a report.
+TEST(SimCheckReport, CorrectProgramWritesAnEmptyReport) {
   const llm::TemporaryFolder folder;
   Reporter reporter(false, (folder.path() / "%p.json").string());
   testing::internal::CaptureStderr();
@@ -124,7 +124,8 @@ TEST(SimCheckReport, NothingIsAReportToo) {
   EXPECT_TRUE(read(folder.path() / (std::to_string(::getpid()) + ".json"))["problems"].empty());
 }
 
-// Fails if a program continues after a problem that must end it, or the file is not written first.
+// Fails if a program continues after a problem in abort mode, or the report file is not written
+// first.
 TEST(SimCheckReport, AbortEndsTheProgramAfterTheReport) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "%p.json";
@@ -133,8 +134,8 @@ TEST(SimCheckReport, AbortEndsTheProgramAfterTheReport) {
   EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
 }
 
-// Fails if a forked child overwrites its parent's file.
-TEST(SimCheckReport, OnlyItsProcessWritesTheFile) {
+// Fails if a forked child writes its parent's report file.
+TEST(SimCheckReport, ForkedChildDoesNotWriteTheFile) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "problems.json";
   Reporter reporter(false, file.string());

@@ -1,4 +1,4 @@
-// Call stacks, and names that only a file's own symbol table contains.
+// Call stacks and symbols, including names that only the file's own symbol table contains.
 #include "backends/sim/check/stack.h"
 
 #include <dlfcn.h>
@@ -23,20 +23,20 @@ using testing::HasSubstr;
   return lines;
 }
 
-// Fails if a stack lacks the names of the program's functions, or contains the checker itself.
+// Fails if a stack lacks the program's function names, or includes frames of the checker.
 TEST(SimCheckStack, NamesTheProgramsFunctions) {
   const auto lines = a_function_of_the_program();
   ASSERT_FALSE(lines.empty());
   EXPECT_THAT(lines, Contains(HasSubstr("a_function_of_the_program")));
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // they have their own frame there
+    !defined(__SANITIZE_THREAD__)  // sanitizers give these functions their own frames
   EXPECT_THAT(lines, testing::Not(Contains(HasSubstr("capture_frames"))));
 #endif
   EXPECT_THAT(lines[0], HasSubstr("#0 "));
 }
 
-// Fails if two places count as one problem, or one place as several.
-TEST(SimCheckStack, PlacesAreTold) {
+// Fails if two call sites are treated as one, or one call site as several.
+TEST(SimCheckStack, PlacesAreDistinct) {
   std::set<std::size_t> places;
   for (int i = 0; i < 3; ++i) places.insert(place(capture_stack()));
   EXPECT_EQ(places.size(), 1U);
@@ -44,7 +44,7 @@ TEST(SimCheckStack, PlacesAreTold) {
   EXPECT_EQ(places.size(), 2U);
 }
 
-// Fails if a file that is not ELF, or a truncated one, is trusted.
+// Fails if symbols are read from a truncated file, or one that is not ELF.
 TEST(SimCheckStack, BrokenFilesHaveNoSymbols) {
   const llm::TemporaryFolder folder;
   EXPECT_TRUE(symbol_in_file((folder.path() / "none").string(), 16).name.empty());

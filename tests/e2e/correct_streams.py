@@ -1,5 +1,5 @@
-"""Correct programs with several streams, devices and threads, on which the checker must report
-nothing.
+"""Correct programs with several streams, devices and threads. The checker must not report anything
+in them.
 """
 import threading
 
@@ -41,7 +41,7 @@ def pipeline_over_two_devices():
         optimizer.zero_grad()
 
 
-def threads_with_streams_of_their_own():
+def threads_with_own_streams():
     results = [None, None]
 
     def work(number):
@@ -58,7 +58,7 @@ def threads_with_streams_of_their_own():
     (results[0] + results[1]).item()
 
 
-def averages_on_the_side_and_a_log_that_polls():
+def averages_on_side_stream_and_polling_log():
     net = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(4)]).to(first)
     averages = [parameter.detach().clone() for parameter in net.parameters()]
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
@@ -102,6 +102,6 @@ def rows_of_one_cache():
 
 forward_on_a_side_stream()
 pipeline_over_two_devices()
-threads_with_streams_of_their_own()
-averages_on_the_side_and_a_log_that_polls()
+threads_with_own_streams()
+averages_on_side_stream_and_polling_log()
 rows_of_one_cache()

@@ -1,10 +1,10 @@
-// Weights are copied from the host layer by layer on a copy stream, and a layer starts before its
-// weights have arrived.
+// A copy stream copies the weights from the host layer by layer. A layer starts before its weights
+// have arrived.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {
 
-SIM_BUG(weights_not_there_yet, "unordered_streams", "aten::mm", "float32 [64, 64]") {
+SIM_BUG(weights_used_too_early, "unordered_streams", "aten::mm", "float32 [64, 64]") {
   auto& accelerator = get_accelerator();
   const auto copies = accelerator.Stream();
   const auto main_stream = accelerator.current_stream();
@@ -22,7 +22,7 @@ SIM_BUG(weights_not_there_yet, "unordered_streams", "aten::mm", "float32 [64, 64
   }
   auto hidden = at::ones({4, 64}, on());
   for (int layer = 0; layer < 3; ++layer) {
-    // The defective layer waits for the weights of the previous one.
+    // The defective version waits for the weights of the previous layer.
     arrived[fixed ? layer : std::max(layer - 1, 0)].wait(main_stream);
     hidden = at::mm(hidden, device[layer]);
   }

@@ -1,9 +1,9 @@
-// The producer waits for the consumer instead of the reverse.
+// The producer's stream waits for the consumer's stream instead of the reverse.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {
 
-SIM_BUG(wait_the_wrong_way_round, "unordered_streams", "aten::sum", "float32 [128, 128]") {
+SIM_BUG(wait_in_wrong_direction, "unordered_streams", "aten::sum", "float32 [128, 128]") {
   auto& accelerator = get_accelerator();
   const auto side = accelerator.Stream();
   const auto main_stream = accelerator.current_stream();
