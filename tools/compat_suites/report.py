@@ -30,12 +30,6 @@ def read_exclusions(path):
     return excluded
 
 
-def exclusion_of(name, excluded):
-    """Return the entry that excludes a test, or None."""
-    file, class_name, _ = name.split("::")
-    return next((key for key in (name, f"{file}::{class_name}::*", f"{file}::*") if key in excluded), None)
-
-
 def read_junit(path, file):
     """Return the Results in pytest's JUnit file."""
     results = []

@@ -1,0 +1,79 @@
+"""tools/compat: what it makes of another project's tests and their results."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from compat_suites import openreg, report  # noqa: E402
+
+JUNIT = """<testsuites><testsuite>
+<testcase classname="test_a.TestOne" name="test_passes"/>
+<testcase classname="test_a.TestOne" name="test_fails"><failure message="AssertionError: 1 | 2&#10;more">...</failure></testcase>
+<testcase classname="test_a.TestTwo" name="test_is_skipped"><skipped message="reason"/></testcase>
+</testsuite></testsuites>
+"""
+
+
+class Compat(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def results(self):
+        path = self.folder / "junit.xml"
+        path.write_text(JUNIT)
+        return report.read_junit(path, "test_a.py")
+
+    # Fails if a test keeps the name of the other device, or expects the other device's messages.
+    def test_names_and_messages_are_replaced(self):
+        text = ('import torch_openreg\nx = torch.openreg.current_device()\nassert ProfilerActivity.OPENREG\n'
+                'assertRaisesRegex("The device index is out of range")\n"Cannot re-initialize OpenReg in forked subprocess."\n')
+        self.assertEqual(openreg.adapted(text), 'import anyaccel\nx = torch.sim.current_device()\nassert ProfilerActivity.SIM\n'
+                         'assertRaisesRegex("device index out of range")\n"Cannot re-initialize SIM in forked subprocess."\n')
+
+    # Fails if a result has the wrong state, or a failure loses its message.
+    def test_results(self):
+        results = self.results()
+        self.assertEqual([(each.name, each.state) for each in results],
+                         [("test_a.py::TestOne::test_passes", "passed"), ("test_a.py::TestOne::test_fails", "failed"),
+                          ("test_a.py::TestTwo::test_is_skipped", "skipped")])
+        self.assertEqual(results[1].reason, "AssertionError: 1 | 2")
+
+    # Fails if the table counts wrongly, breaks on a `|`, or omits a failure or a reason.
+    def test_table(self):
+        excluded = {"test_a.py::TestOne::test_left_out": "tests something else"}
+        results = [*self.results(), report.Result("test_a.py::TestOne::test_left_out", "excluded", "test_a.py::TestOne::test_left_out")]
+        text = report.table("Tests of others", "abc", results, excluded)
+        self.assertIn("| test_a.py | 1 | 1 | 1 | 1 |", text)
+        self.assertIn(r"| test_a.py::TestOne::test_fails | AssertionError: 1 \| 2 |", text)
+        self.assertIn("| tests something else | 1 |", text)
+        page = self.folder / "page.md"
+        page.write_text("before\n<!-- compat: openreg -->\nold\n<!-- end of compat -->\nafter\n")
+        report.write(page, "openreg", text)
+        self.assertEqual(page.read_text(), f"before\n<!-- compat: openreg -->\n{text}\n<!-- end of compat -->\nafter\n")
+
+    # Fails if a test can be excluded without a reason.
+    def test_exclusions_have_reasons(self):
+        path = self.folder / "x.tsv"
+        path.write_text("# comment\ntest_a.py::*\tneeds another torch\n")
+        self.assertEqual(report.read_exclusions(path), {"test_a.py::*": "needs another torch"})
+        path.write_text("test_a.py::*\n")
+        with self.assertRaises(SystemExit):
+            report.read_exclusions(path)
+        self.assertTrue(report.read_exclusions(ROOT / "tools/compat_suites/openreg.tsv"))
+
+    # Fails if a folder without tests counts as success.
+    def test_a_folder_without_tests(self):
+        done = subprocess.run([sys.executable, ROOT / "tools/compat", "openreg", "--source", self.folder], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no test_*.py", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
