@@ -16,7 +16,7 @@ from anyaccel import get_accelerator
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "docs/reference/deepspeed-paths.md").read_text()
 ROWS = [(path, re.findall(r"`([\w.]+)`", names)) for path, names in re.findall(r"^\| `([\w.]+)` \| (.*) \|$", SECTION, re.M) if path.startswith("deepspeed")]
-MISSING = re.findall(r"`([\w.]+)`", SECTION.split("| below `deepspeed` | |")[1].split("\n\n")[0])
+MISSING = re.findall(r"`([\w.]+)`", SECTION.split("| modules of `deepspeed` | part |")[1].split("\n\n")[0])
 
 
 def found(path, name):
