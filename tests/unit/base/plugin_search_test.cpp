@@ -103,8 +103,8 @@ TEST(PluginSearch, InvalidFolders) {
   EXPECT_TRUE(find_plugins({{"/nonexistent/plugins", /*required=*/false}}).empty());
 }
 
-// Fails if a mismatch is found only after opening the library, or the error lacks one of the two
-// versions.
+// Fails if a version mismatch is found only after opening the library, or the error lacks one of
+// the two versions.
 TEST(PluginSearch, RejectsMismatchesInTheTextFile) {
   const struct {
     const char* changed;

@@ -88,7 +88,7 @@ TEST_F(SimCheckHostViews, WaitUnprotects) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if protecting a part of a buffer also protects the rest of its first and last page.
+// Fails if protecting a part of a buffer also protects the rest of its first and last pages.
 TEST_F(SimCheckHostViews, RestOfThePageIsUnprotected) {
   views.close(copy_of(100, 2 * kPage + 100, true), /*whole=*/false);
   read(0);
@@ -98,7 +98,7 @@ TEST_F(SimCheckHostViews, RestOfThePageIsUnprotected) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if memory is still protected when it is handed to a new owner.
+// Fails if memory is still protected when the allocator hands it out again.
 TEST_F(SimCheckHostViews, NewOwnerFindsItUnprotected) {
   views.close(copy_of(0, 100, true), true);
   views.open(reinterpret_cast<std::uintptr_t>(pages), kPage);
@@ -120,8 +120,8 @@ TEST_F(SimCheckHostViews, TwoCopiesOfOneBuffer) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if a signal sent by raise() or kill() is mistaken for an access to protected memory, so
-// that the program continues.
+// Fails if a signal sent by raise() or kill() is mistaken for an access to protected memory. The
+// program would then continue.
 TEST_F(SimCheckHostViews, SentSignalsEndTheProgram) {
 #ifdef __SANITIZE_ADDRESS__
   const testing::ExitedWithCode died(1);
