@@ -31,7 +31,7 @@ class GroupsTest : public testing::Test {
  protected:
   GroupsTest() { set_accelerator("cpu"); }
   test::ScopedEnv no_ccl_{"ANYACCEL_CCL",
-                          "off"};  // oneCCL requires one process per rank; these ranks are threads
+                          "off"};  // oneCCL requires one process per rank, but these ranks are threads
 };
 
 // Fails if a C++ program cannot create a process group with the accelerator's default backend.
@@ -61,7 +61,7 @@ TEST_F(GroupsTest, TimeoutHasAnErrorCode) {
   });
 }
 
-// Fails if an invalid call starts an operation that the other rank never joins.
+// Fails if an invalid call starts an operation in which the other rank never takes part.
 TEST_F(GroupsTest, InvalidCallsThrowImmediately) {
   two_ranks([](const StorePtr& store, const GroupOptions& options) {
     const auto backend = make_staged_backend(store, options);

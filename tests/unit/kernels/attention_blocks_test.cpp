@@ -10,7 +10,7 @@ using namespace op_tests;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A bias of shape [batch, heads, queries, keys]. A dimension of size 1 is broadcast.
+/// A bias of shape [batch, heads, queries, keys]. Dimensions of size 1 are broadcast.
 struct Added {
   BiasKind kind = BiasKind::none;
   std::int64_t batch = 0, head = 0, row = 0, column = 0;
@@ -314,7 +314,7 @@ void compare(Case& c, Run run, double error, const std::string& what) {
   }
   const double real_error = std::is_same_v<Real, double> ? 1e-12 : 3e-5;
   stats.expect_near(want.stats, real_error, what + " stats");
-  // The sums contain terms that are computed from rounded results, so the error bound is larger.
+  // These sums contain terms that are computed from rounded results, so the error bound is larger.
   if (c.drpe_batches)
     drpe.expect_near(want.drpe, element == Element::f32 ? real_error * 10 : 2 * error,
                      what + " drpe");
@@ -395,8 +395,8 @@ AttentionPlan plan_of(int dim, std::int64_t length, int block, AttentionStep ste
   return plan_attention<DeviceBf16>(step, launch);
 }
 
-// Fails if a tile does not fit into shared memory, does not divide a layout block, or is smaller
-// than necessary.
+// Fails if a tile does not fit into shared memory, does not evenly divide a layout block, or is
+// smaller than necessary.
 TEST(AttentionBlocks, TilesAreAsLargeAsPossible) {
   for (const AttentionStep step : {AttentionStep::forward, AttentionStep::queries,
                                    AttentionStep::keys, AttentionStep::positions})
