@@ -116,7 +116,7 @@ TEST_P(DataParallelRanks, AccumulationReducesOnce) {
       {
         const auto quiet = parallel.no_sync();
         backward(parameters, group.rank() + 1.0);
-        backward(parameters, 10.0, {1});  // parameter 1 gets a gradient only in the first backward pass
+        backward(parameters, 10.0, {1});  // parameter 1 gets a gradient only in the first pass
         EXPECT_EQ(parallel.reduced(), 0U);
         EXPECT_ERROR(parallel.finish(), invalid_state, "no_sync");
       }

@@ -31,7 +31,7 @@ class GroupsTest : public testing::Test {
  protected:
   GroupsTest() { set_accelerator("cpu"); }
   test::ScopedEnv no_ccl_{"ANYACCEL_CCL",
-                          "off"};  // oneCCL requires one process per rank, but these ranks are threads
+                          "off"};  // oneCCL requires one process per rank; these ranks are threads
 };
 
 // Fails if a C++ program cannot create a process group with the accelerator's default backend.

@@ -27,7 +27,7 @@ class RanksOnBackends : public testing::TestWithParam<std::tuple<const char*, in
   }
 
   test::ScopedEnv no_ccl_{"ANYACCEL_CCL",
-                          "off"};  // oneCCL requires one process per rank, but these ranks are threads
+                          "off"};  // oneCCL requires one process per rank; these ranks are threads
 
   /// Runs `body(group, tensor options of the accelerator)` on each rank.
   template <typename Body>

@@ -59,7 +59,7 @@ TEST(SixBits, EveryCodeAtEveryPosition) {
   }
 }
 
-// Fails if a value between two codes is not rounded toward 0, or a value out of range is accepted.
+// Fails if a value between two codes is not rounded toward 0, or an out-of-range value is accepted.
 TEST(SixBits, RoundsTowardZeroAndRejectsOutOfRange) {
   for (int half = 0; half < 1 << 16; ++half) {
     const double size = static_cast<double>(
