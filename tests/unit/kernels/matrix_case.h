@@ -40,7 +40,7 @@ struct MatrixCase {
       auto& value = values[static_cast<std::size_t>(i)];
       if (!group) {
         const auto number =
-            static_cast<float>(static_cast<int>(random.between(-99, 99))) / 64;  // exactly representable in 16 bits
+            static_cast<float>(static_cast<int>(random.between(-99, 99))) / 64;  // exact in 16 bits
         value = number;
         std::uint32_t word;
         std::memcpy(&word, &number, 4);

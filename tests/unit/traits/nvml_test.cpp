@@ -95,7 +95,7 @@ TEST_F(NvmlTest, Properties) {
   EXPECT_ERROR(Nvml::instance().properties("GPU-none"), unavailable, "not found");
 }
 
-// Fails if NVML's order is used although CUDA puts the fastest device first.
+// Fails if the order of NVML is trusted although CUDA may list the fastest device first.
 TEST_F(NvmlTest, KnowsWhenTheOrderIsUncertain) {
   machine(kDifferent);
   EXPECT_FALSE(Nvml::instance().order_is_certain());

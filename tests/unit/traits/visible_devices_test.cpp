@@ -35,7 +35,7 @@ TEST(VisibleDevices, IndicesInOrder) {
   EXPECT_EQ(plain("+1"), (Devices{{1}}));
 }
 
-// Fails if parsing continues after an invalid entry. CUDA stops there.
+// Fails if parsing continues after an invalid entry. CUDA ignores all entries after it.
 TEST(VisibleDevices, EndsAtTheFirstInvalidEntry) {
   EXPECT_EQ(plain("0,-1,1"), (Devices{{0}}));
   EXPECT_EQ(plain("-1"), Devices{});
@@ -45,7 +45,7 @@ TEST(VisibleDevices, EndsAtTheFirstInvalidEntry) {
   EXPECT_EQ(plain("99999999999999999999"), Devices{});
 }
 
-// Fails if a list with a repeated device shows any device. CUDA shows none.
+// Fails if any device is visible with a list that contains a device twice. CUDA shows none.
 TEST(VisibleDevices, RepeatedEntriesHideAll) {
   EXPECT_EQ(plain("0,1,0"), Devices{});
   EXPECT_EQ(plain("GPU-aaaa,0"), Devices{});
@@ -67,7 +67,7 @@ TEST(VisibleDevices, Mig) {
   EXPECT_EQ(visible_devices("MIG-GPU-aaaa0000-1111/2", kMixed), Devices{});
   EXPECT_EQ(visible_devices("MIG-1111", kMixed), Devices{});  // ambiguous
   EXPECT_EQ(visible_devices("0", kMixed), (Devices{{0, 0}}));
-  EXPECT_EQ(visible_devices("2", kMixed), Devices{});  // MIG mode without an instance
+  EXPECT_EQ(visible_devices("2", kMixed), Devices{});  // in MIG mode, but without an instance
   EXPECT_EQ(visible_devices("MIG-1111-aa,MIG-1111-bb", kMixed), (Devices{{0, 0}}));
   EXPECT_EQ(visible_devices(std::nullopt, kMixed), (Devices{{0, 0}}));
   EXPECT_EQ(visible_devices("1", kMixed), (Devices{{1}}));

@@ -75,7 +75,7 @@ Call random_call(Chance& chance, at::ScalarType type) {
   const std::int64_t hidden =
       c.heads * (chance.once_in(2) ? 16 * chance.whole(1, 2) : chance.whole(1, 20));
   const std::int64_t inter = chance.once_in(2) ? 16 * chance.whole(1, 6) : chance.whole(1, 90);
-  // Random numbers of the call's type. The scales keep the products' results close to 1.
+  // Random numbers of the call's type. The scales keep the results of matrix products close to 1.
   const auto numbers = [&](at::IntArrayRef sizes, double scale) {
     return at::randn(sizes).mul(scale).to(type);
   };
@@ -98,7 +98,7 @@ Call random_call(Chance& chance, at::ScalarType type) {
   if (chance.once_in(2)) c.attn_dropout = 0.25;
   if (chance.once_in(2)) c.hidden_dropout = 0.125;
   c.pre = chance.once_in(2);
-  // In 16 bits, inverted values are too imprecise to be compared.
+  // In 16 bits, values that are recovered by inversion are too imprecise to be compared.
   c.invertible = chance.once_in(3) && (type == at::kDouble || type == at::kFloat);
   c.gelu_checkpoint = chance.once_in(2);
   if (chance.once_in(2)) c.gelu = "tanh";
