@@ -89,7 +89,7 @@ const char* cuda_attend_cache(const AttendCache& launch, void*) {
       const AttendGrid grid = attend_grid(launch, count);
       chunks = grid.chunks;
       const AttendShared sizes(static_cast<int>(launch.dim), sizeof(T), count);
-      EXPECT_LE(sizes.bytes, 48 * 1024);  // the default limit per block
+      EXPECT_LE(sizes.bytes, 48 * 1024);  // the default shared-memory limit per block
       const auto each = threads<attend_lanes>();
       last_first(grid.rows, [&](std::int64_t row) {
         last_first(grid.groups, [&](std::int64_t group) {

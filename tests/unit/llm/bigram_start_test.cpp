@@ -25,8 +25,8 @@ ModelConfig config_of(std::int64_t width) {
   return config;
 }
 
-/// A token stream in which token t is followed by t + 1 with probability 3/4 and otherwise by t + 2,
-/// modulo kTokens.
+/// A token stream in which token t is followed by t + 1 with probability 3/4, and otherwise by
+/// t + 2, modulo kTokens.
 std::vector<std::uint16_t> chain() {
   std::mt19937 random(1);
   std::vector<std::uint16_t> out = {0};

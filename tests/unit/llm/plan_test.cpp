@@ -56,7 +56,7 @@ TEST(ParallelPlan, GroupsAreSplitIfThatReducesTheMaximum) {
   EXPECT_EQ(share_heads(9, 3, 1, 2).query, (Slice{5, 4}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).key, (Slice{1, 2}));
   EXPECT_EQ(share_heads(32, 8, 1, 3).query,
-            (Slice{12, 12}));  // as expensive as 11 query heads with 4 key heads
+            (Slice{12, 12}));  // no more expensive than 11 query heads with 4 key heads
   const std::vector<TensorShape> shapes = {{"model.layers.0.self_attn.q_proj.weight", {72, 32}},
                                            {"model.layers.0.self_attn.k_proj.weight", {24, 32}}};
   const ParallelPlan plan = make_plan(grouped(9, 3), shapes, 1, 2);

@@ -37,7 +37,7 @@ TEST(Sampler, Filters) {
   EXPECT_EQ(frequencies({.top_k = 99}).size(), 4U);
   EXPECT_EQ(frequencies({.top_p = 0.6}).size(), 2U);   // 0.4 + 0.3
   EXPECT_EQ(frequencies({.top_p = 0.01}).size(), 1U);  // always at least one
-  EXPECT_EQ(frequencies({.min_p = 0.6}).size(), 2U);  // tokens with a probability of at least 0.24
+  EXPECT_EQ(frequencies({.min_p = 0.6}).size(), 2U);   // tokens with a probability of at least 0.24
   EXPECT_EQ(frequencies({.temperature = 0}).begin()->first, 1);
 }
 

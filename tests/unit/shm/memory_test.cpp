@@ -45,7 +45,7 @@ TEST(ShmMemory, FilesArePrivateAndTemporary) {
     made.remove_name();
     EXPECT_FALSE(fs::exists(path));
     static_cast<char*>(made.data())[6] = 'y';
-    EXPECT_EQ(static_cast<char*>(second.data())[6], 'y');  // removal of the file keeps the memory
+    EXPECT_EQ(static_cast<char*>(second.data())[6], 'y');  // usable although its file was removed
   }
   EXPECT_EQ(folder.files(), 0);
 }

@@ -46,8 +46,7 @@ struct TestDevice {
   int cache_emptied = 0;     ///< number of emptyCache() calls
   int graph_replays = 0;
   bool macos14 = true;  ///< returned by the MPS hooks
-  bool graphs =
-      true;  ///< register graphs with torch (from LibTorch 2.12); set before installation
+  bool graphs = true;  ///< register graphs with torch (from LibTorch 2.12); set before installation
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
   static TestDevice& get() {

@@ -377,8 +377,8 @@ TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   EXPECT_EQ(small.encode("abab"), Ids({2, 4}));  // not a, ##bab: the longest word wins
   EXPECT_EQ(small.encode("abbabab"), Ids({7, 4, 4}));
   EXPECT_EQ(small.encode("aab"), Ids({1, 4}));
-  EXPECT_EQ(small.encode("b"), Ids({0}));         // one unknown part makes the whole word unknown
-  EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));  // one unknown part makes the whole word the unknown token
+  EXPECT_EQ(small.encode("b"), Ids({0}));         // exists only as a continuation
+  EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));  // one unknown part makes the whole word unknown
   const std::string a(200'000, 'a');
   const Tokenizer greedy =
       load(R"({"[UNK]":0,"a":1,"##a":2,"##)" + a + R"(b":3,")" + a + R"(c":4})");

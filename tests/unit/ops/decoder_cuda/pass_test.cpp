@@ -14,7 +14,7 @@ using MatrixFormat = anyaccel::ops::Format;
 /// A random model with its sequences. Owns all memory that `decoder` points to.
 class Model {
  public:
-  static constexpr std::int64_t expert_inner = 131;  // larger than without experts
+  static constexpr std::int64_t expert_inner = 131;  // larger than in layers without experts
   struct Kind {
     MatrixFormat format = MatrixFormat::f32;
     Element cache = Element::f32;
