@@ -1,4 +1,4 @@
-// Suggestions for misspelled names.
+// Tests suggestions for misspelled names.
 #include "base/nearest_name.h"
 
 #include <gtest/gtest.h>

@@ -53,7 +53,7 @@ TEST(PluginFile, ReadsAllKeys) {
   EXPECT_EQ(traits.op_builder_dir, "my.ops");
 }
 
-// Fails if a malformed line is accepted, or the error does not identify it.
+// Fails if a malformed line is accepted, or the error does not identify the line.
 TEST(PluginFile, RejectsMalformedFiles) {
   EXPECT_ERROR(parse_plugin_file(""), corrupt, "anyaccel_plugin = 1");
   EXPECT_ERROR(parse_plugin_file("name = x"), corrupt, "line 1");

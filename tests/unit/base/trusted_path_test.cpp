@@ -1,4 +1,4 @@
-// Code is loaded only from trusted paths.
+// Tests that code is loaded only from trusted paths.
 #include "base/trusted_path.h"
 
 #include <pwd.h>
@@ -70,7 +70,8 @@ TEST_F(TrustedPath, StickyFolders) {
   EXPECT_THAT(trust_problem(folder, TrustedKind::folder), HasSubstr("writable by everyone"));
 }
 
-// Fails if another user may own a component of the path. The owner can change its mode at any time.
+// Fails if a path with a component that another user owns is trusted. The owner can change the
+// component's mode at any time.
 TEST_F(TrustedPath, OtherOwners) {
   if (::chown(file.c_str(), kStranger, kStranger) != 0)
     GTEST_SKIP() << "only root can change a file's owner";

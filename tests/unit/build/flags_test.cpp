@@ -164,7 +164,7 @@ TEST(NvccFlags, FoldersThatTheShellExpands) {
                "use folders without these characters");
 }
 
-// Fails if the error about a huge flag prints all of it.
+// Fails if the error about a very long flag prints the whole flag.
 TEST(RefusedFlagMessage, IsShort) {
   try {
     with("flag = -f" + std::string(100'000, 'x') + "\xe2\x80\xae");

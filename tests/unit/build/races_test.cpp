@@ -97,8 +97,8 @@ TEST_F(RacesTest, KilledBuilderBlocksNobody) {
   }
 }
 
-// Fails if a waiting process does not report the lock holder, or does not get the lock when it is
-// released.
+// Fails if a waiting process does not report the lock holder, or does not get the lock after its
+// release.
 TEST(FileLock, ReportsItsHolder) {
   const llm::TemporaryFolder folder;
   const auto file = folder / "lock";
@@ -135,7 +135,7 @@ TEST(FileLock, ForkedChildDoesNotHoldIt) {
     pid_t child = 0;
     ASSERT_EQ(::read(ends[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
     if (killed) ::kill(owner, SIGKILL), ::waitpid(owner, nullptr, 0);
-    // The child closes its copy of the descriptor when it starts to run.
+    // The child closes its inherited copy of the descriptor shortly after the fork.
     FileLock taken;
     for (int i = 0; i < 6000 && !taken; ++i, std::this_thread::sleep_for(milliseconds(10)))
       taken = FileLock::try_exclusive(folder / "lock");

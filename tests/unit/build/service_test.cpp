@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using test::ScopedEnv;
 
 /// Runs `work` in a child whose cache is on a separate small disk. `work` gets a function that sets
-/// the size of the disk in KiB, and returns false if the disk cannot be mounted.
+/// the disk's size in KiB. That function returns false if the disk cannot be mounted.
 template <typename Work>
 int run_on_small_disk(const fs::path& cache, Work&& work) {
   fs::create_directories(cache);
@@ -55,7 +55,7 @@ struct ServiceTest : testing::Test {
   }
 };
 
-// Fails if a cached op is built again, or loading it runs the compiler.
+// Fails if a cached op is built again, or the compiler runs when the op is loaded.
 TEST_F(ServiceTest, CachedLoadRunsNoProgram) {
   auto found = fake.load();
   EXPECT_EQ(found.origin, Origin::built);

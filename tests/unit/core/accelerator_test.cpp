@@ -190,7 +190,7 @@ TEST_F(AcceleratorTest, LazyCallsSurviveAnException) {
   EXPECT_EQ(order, "abcde") << "callbacks must run only once";
 }
 
-// Fails if a callback that queues another one deadlocks, or the other one does not run.
+// Fails if a callback that queues a second callback deadlocks, or the second callback does not run.
 TEST_F(AcceleratorTest, LazyCallsMayQueueOthers) {
   backend_->initialized_ = false;
   std::string order;
@@ -203,7 +203,7 @@ TEST_F(AcceleratorTest, LazyCallsMayQueueOthers) {
   EXPECT_EQ(order, "ab");
 }
 
-// Fails if an unknown compile backend is accepted, or the error does not list the known ones.
+// Fails if an unknown compile backend is accepted, or the error does not list the supported ones.
 TEST_F(AcceleratorTest, CompileBackend) {
   EXPECT_EQ(accelerator_.get_compile_backend(), "inductor");
   accelerator_.set_compile_backend("eager");

@@ -17,7 +17,7 @@ namespace {
 using test::mock_traits;
 using test::MockBackend;
 
-// Fails if autocast does not lower the precision within its scope, or affects code after it.
+// Fails if autocast does not lower the precision within its scope, or still lowers it afterwards.
 TEST(Amp, AutocastLowersAndRestores) {
   const Accelerator accelerator(std::make_shared<MockBackend>(mock_traits("mock")));
   const auto a = at::rand({4, 4});

@@ -144,7 +144,7 @@ TEST_F(DetectionTest, SetAcceleratorByName) {
   EXPECT_ERROR(set_accelerator("nosuch"), invalid_argument, "named");
 }
 
-// Fails if looking up an accelerator by name selects it, or creates it twice.
+// Fails if looking up an accelerator by name selects that accelerator, or creates it twice.
 TEST_F(DetectionTest, LookupByNameDoesNotSelect) {
   add("first", 1, 9999);
   add("second", 2);

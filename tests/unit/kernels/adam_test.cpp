@@ -244,8 +244,8 @@ TEST(CpuAdam, RollbackUndoesAStep) {
   }
 }
 
-// Fails if a parameter that cannot be restored stays NaN or infinite. Like DeepSpeed, rollback sets
-// it to 0.
+// Fails if a parameter that cannot be restored stays NaN or infinite. As in DeepSpeed, rollback
+// sets such a parameter to 0.
 TEST(CpuAdam, RollbackZeroesNonFiniteParameters) {
   for (const Isa isa : sets()) {
     Case one{{},

@@ -339,7 +339,7 @@ TEST(AttentionBlocks, AgreeWithPlainLoops) {
 }
 
 // Fails if the threads of a block diverge before a barrier. With the thread sanitizer, also fails
-// if threads read shared memory during a phase that writes it.
+// if threads read shared memory while other threads write it.
 TEST(AttentionBlocks, ThreadsRunConcurrently) {
   Random random(174);
   int done = 0;
@@ -365,8 +365,8 @@ TEST(AttentionBlocks, DoublesKeepTheirPrecision) {
   }
 }
 
-// Fails if a layout row is read incorrectly because it has more blocks than a thread block has
-// threads.
+// Fails if a row of the layout is read incorrectly because the row has more blocks than a thread
+// block has threads.
 TEST(AttentionBlocks, LongLayoutsAreReadInChunks) {
   Random random(173);
   Case c = random_case(random, Element::f32);

@@ -106,8 +106,8 @@ TEST(InferenceProducts, Int4) {
       check(Format::int4, outputs, inputs, group, asymmetric);
 }
 
-// Fails if a row with more scales than the kernel caches uses the wrong ones. In some rows, the
-// scales do not fill whole vectors.
+// Fails if the wrong scales are used for a row with more scales than the kernel caches. In some
+// rows, the scales do not fill whole vectors.
 TEST(InferenceProducts, LongRowsOfIntegers) {
   for (const auto& [inputs, group] :
        {std::tuple{2304, 128}, {2080, 32}, {4160, 64}, {8448, 128}, {8448, 384}}) {

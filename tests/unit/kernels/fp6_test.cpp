@@ -36,8 +36,8 @@ Packed pack(const std::vector<Fp16>& from) {
   return out;
 }
 
-// Fails if a code has the wrong value or position, or an instruction set misreads it or writes out
-// of bounds.
+// Fails if a code has the wrong value or position, or an instruction set misreads a code or writes
+// out of bounds.
 TEST(SixBits, EveryCodeAtEveryPosition) {
   constexpr std::int64_t outputs = 64, inputs = 2 * six_block;
   std::vector<int> codes;

@@ -62,8 +62,8 @@ int run_launches(const std::vector<std::int64_t>& sizes, const Address& address,
         block(chunks, static_cast<unsigned>(b), thread);
     return nullptr;
   };
-  // Every tenth tensor is treated as if its types differed from those of its neighbors, so it needs
-  // a separate launch.
+  // Every tenth tensor is treated as if its types differed from those of its neighbors, so that a
+  // separate launch is needed.
   const auto same = [](std::size_t i, std::size_t j) { return (i % 10 == 0) == (j % 10 == 0); };
   EXPECT_EQ(launch_chunks<arrays>(sizes.data(), sizes.size(), chunk, address, same, start),
             nullptr);

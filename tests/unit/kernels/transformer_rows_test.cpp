@@ -117,8 +117,8 @@ std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool ta
   keep(&out, "norm", normal, true);
   keep(&out, "stats", stats, false);
 
-  // The backward pass gets the same input for every type. The results of its own forward pass would
-  // already be rounded differently.
+  // The backward pass gets the same input for every type. The results of the forward pass would be
+  // rounded differently for each type.
   Numbers<S> grad(size, 6), plus(size, 7), arguments(size, 8), grad_sum(size), grad_product(size);
   Numbers<Real> sums(3 * columns), given_stats(2 * rows);
   for (std::int64_t i = 0; i < 3 * columns; ++i) sums.at(i) = 1;

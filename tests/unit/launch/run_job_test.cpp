@@ -35,7 +35,7 @@ class RunJob : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  /// A job in which each rank is a shell with its own script.
+  /// A job in which each rank is a shell that executes one of the scripts.
   Job job(const std::vector<std::string>& scripts) const {
     Job out;
     for (std::size_t i = 0; i < scripts.size(); ++i) {
@@ -93,7 +93,7 @@ TEST_F(RunJob, NoProcessSurvivesAFailure) {
             4);
 }
 
-// Fails if processes left behind by a successful job keep running or are not reported.
+// Fails if processes that a successful job leaves behind keep running or are not reported.
 TEST_F(RunJob, NoProcessSurvivesSuccess) {
   EXPECT_EQ(run({"setsid sleep 1000 > /dev/null 2>&1 & exit 0", "exit 0"}), 0);
   EXPECT_THAT(said_, HasSubstr("processes left behind and ended: 1"));
@@ -203,7 +203,7 @@ TEST_F(RunJob, NoProcessSurvivesAKilledLauncher) {
   }
 }
 
-// Fails if ranks, or processes that they left behind, outlive a killed guard.
+// Fails if a killed guard leaves ranks running, or processes that the ranks have started.
 TEST_F(RunJob, NoProcessSurvivesAKilledGuard) {
   EXPECT_EQ(run({"(setsid sleep 1000 > /dev/null 2>&1 &); kill -KILL $(cut -d' ' -f4 "
                  "/proc/$$/stat); sleep 1000"}),

@@ -93,7 +93,7 @@ TEST(Embedder, FilesOfSentenceTransformers) {
                            1e-4, 1e-5));
 }
 
-// Fails if an invalid input is accepted, or the error does not name it.
+// Fails if an invalid input is accepted, or the error does not identify the input.
 TEST(Embedder, Errors) {
   const TemporaryFolder folder;
   EXPECT_ERROR(Embedder::load(folder / "none"), not_found, "none is not a folder");

@@ -245,7 +245,7 @@ TEST(Batch, ErrorsAffectOnlyTheirPrompt) {
                "batch-size");
 }
 
-// Fails if a stop request discards finished results, or generation continues after it.
+// Fails if a stop request discards finished results, or generation continues after the request.
 TEST(Batch, StopKeepsFinishedResults) {
   const Model model = Model::create(small_config(), 3);
   const std::vector<Ids> prompts = {Ids(15, 1), {1, 2}, {3}, {4}};

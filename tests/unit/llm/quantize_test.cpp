@@ -42,7 +42,7 @@ ModelConfig small(bool tied = false) {
   return config;
 }
 
-/// Each test has its own cache and checkpoint.
+/// Each test uses a separate cache and checkpoint.
 class Quantize : public testing::Test {
  protected:
   Quantize() {

@@ -1,4 +1,4 @@
-// Saving checkpoints when the disk is full or the process is killed.
+// Tests saving checkpoints when the disk is full or the process is killed.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-// Tests optimizers as torch::optim::Optimizer, mostly against LibTorch's own optimizers.
+// Tests optimizers as torch::optim::Optimizer, mostly against LibTorch's optimizers.
 #include "anyaccel/optim.h"
 
 #include <ATen/ops/allclose.h>

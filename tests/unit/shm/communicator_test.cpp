@@ -256,7 +256,7 @@ TEST(ShmComm, PeerThatLeftIsAnError) {
   EXPECT_EQ(end_of(children[1]), 0);
 }
 
-// Fails if a rank that exited after it had contributed to an operation counts as dead.
+// Fails if a rank counts as dead although it contributed to the operation before it exited.
 TEST(ShmComm, PeerThatExitsAfterContributingIsNotDead) {
   Meeting meeting(2);
   const auto children = start_ranks(2, [&](int rank) {

@@ -262,8 +262,8 @@ TEST_F(ShmFolder, FileOfADeadCreatorIsRemoved) {
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Fails if only some ranks get a group, or ranks do not get the reason. Here, rank 1 gets the path
-// of memory that it cannot open.
+// Fails if only some ranks get a group, or a rank does not get the reason for the failure. In this
+// test, rank 1 gets a path to memory that it cannot open.
 TEST(ShmConnect, AllRanksGetTheReasonForAFailure) {
   Meeting meeting(3);
   for (const auto child : start_ranks(3, [&](int rank) {

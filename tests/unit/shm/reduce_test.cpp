@@ -75,7 +75,7 @@ void check(Kind kind) {
         }
 }
 
-// Fails if a loop skips its last elements, or writes output before it has read all inputs.
+// Fails if a loop skips the last elements, or writes output before it has read all inputs.
 TEST(ShmReduce, EveryTypeMatchesTheReference) {
   check<float>(Kind::f32);
   check<double>(Kind::f64);

@@ -1,4 +1,4 @@
-// Features that depend on the CUDA compute capability.
+// Tests features that depend on the CUDA compute capability.
 #include "backends/cuda/capability.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The traits of each backend.
+// Tests the traits of each backend.
 #include "anyaccel/sdk/traits.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Parsing of CUDA_VISIBLE_DEVICES.
+// Tests the parsing of CUDA_VISIBLE_DEVICES.
 #include "backends/cuda/visible_devices.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,8 @@ TEST(VisibleDevices, Uuids) {
   EXPECT_EQ(plain("GPU-aaaa,GPU-bbbb,GPU-bbbb1111"), (Devices{{0}}));
 }
 
-// Fails if a device in MIG mode counts as a whole device, or as more than one MIG instance.
+// Fails if a device in MIG mode is listed instead of a MIG instance, or more than one of its
+// instances is listed.
 TEST(VisibleDevices, Mig) {
   EXPECT_EQ(visible_devices("MIG-1111-bb", kMixed), (Devices{{0, 1}}));
   EXPECT_EQ(visible_devices("MIG-GPU-aaaa0000-1111/2/0", kMixed), (Devices{{0, 1}}));

@@ -126,7 +126,7 @@ TEST_F(CpuAccelerator, StreamsAreDistinct) {
   EXPECT_THROW(accelerator.set_stream(Stream(first.unwrap(), 7)), Error);
 }
 
-// Fails if devices with high indices do not have their own current stream.
+// Fails if devices with high indices do not have separate current streams.
 TEST(CpuBackendTest, EveryDeviceHasItsOwnStream) {
   CpuBackend backend(std::vector<CpuDevice>(40));
   const auto low = backend.new_stream(3, 0);

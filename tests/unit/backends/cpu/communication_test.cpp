@@ -47,7 +47,7 @@ TEST(Communication, FixedBackendHasNoReason) {
 }
 
 // Fails if different oneCCL builds or settings share a cached trial result. Also fails if variables
-// that differ between ranks make each rank run its own trial.
+// that differ between ranks prevent the ranks from sharing a result.
 TEST(Communication, IdentityCoversBuildAndSettings) {
   const llm::TemporaryFolder folder;
   const auto library = folder.write(

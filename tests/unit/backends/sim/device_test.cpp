@@ -116,8 +116,8 @@ TEST(SimMemory, CacheIsReleasedBeforeOutOfMemory) {
   EXPECT_EQ(at::full({3}, 2.0, on(0)).sum().item<float>(), 6);
 }
 
-// Fails if freed memory is not reused immediately on its stream, or is reused while record_stream()
-// protects it.
+// Fails if freed memory is not immediately reusable on its stream, or is reused although
+// record_stream() protects it.
 TEST(SimMemory, IsReusedInStreamOrder) {
   anyaccel::sim::install({});
   void* address = nullptr;
@@ -307,7 +307,7 @@ TEST(SimFaults, LostDeviceStaysLost) {
   EXPECT_EQ(other.add_(1).sum().item<float>(), 8);
 }
 
-// Fails if a slow stream is not delayed, or launching work on it blocks.
+// Fails if the kernels of a slow stream are not delayed, or launching them blocks.
 TEST(SimFaults, SlowStreamDoesNotDelayLaunches) {
   anyaccel::sim::install({.faults = "slow=50ms@2"});
   Gate gate(stream(0, 0));  // launches must not wait for the gate

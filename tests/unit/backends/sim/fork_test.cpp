@@ -1,4 +1,4 @@
-// A forked child has no device, and must not find locks held by threads of its parent.
+// Tests that a forked child has no device, and does not find locks held by threads of its parent.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
-// Forward and backward ops on the simulated device, queued and synchronized, compared bit for bit
-// with the CPU.
+// Compares forward and backward ops on the simulated device, queued and synchronized, with the CPU
+// bit for bit.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -255,7 +255,7 @@ TEST(SimBackend, IsAnAccelerator) {
   EXPECT_THROW(at::empty({100 << 20}, tensor.options()), c10::OutOfMemoryError);
 }
 
-// Fails if detection selects the simulator, or it cannot be selected by name.
+// Fails if detection selects the simulator, or the simulator cannot be selected by name.
 TEST(SimBackend, IsChosenByNameOnly) {
   EXPECT_NE(detect().accelerator, "sim");
   set_accelerator("sim");

@@ -90,7 +90,7 @@ TEST(SimThreads, AllocateAndFree) {
   EXPECT_EQ(stats.allocation[0].freed, 800);
 }
 
-// Fails if pinned memory is reused while a copy from it is queued.
+// Fails if pinned memory is reused while a copy from that memory is queued.
 TEST(SimThreads, SharePinnedMemory) {
   anyaccel::sim::install({});
   on_threads(3, [](int thread) {

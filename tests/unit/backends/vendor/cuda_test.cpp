@@ -189,7 +189,8 @@ TEST_F(CudaTest, GraphsRequireACudaLibTorch) {
 }
 
 #if ANYACCEL_TEST_GRAPHS
-// Fails if a test device that replaces CUDA cannot use its own graphs on a LibTorch without CUDA.
+// Fails if a LibTorch without CUDA prevents a test device that replaces CUDA from using the graphs
+// that it registers.
 TEST_F(CudaTest, GraphsOfATestDevice) {
   machine(9, 0);
   const auto& device = test::install_test_device("cuda");

@@ -224,7 +224,7 @@ TEST(AioEngine, DestructorCompletesRequests) {
   EXPECT_TRUE(get(folder.file("data")) == source);
 }
 
-// Fails if a forked child waits for threads that it does not have.
+// Fails if a forked child waits for the engine's threads, which exist only in the parent.
 TEST(AioEngine, ForkedChildGetsAnError) {
   auto engine = Engine::make({});
   const auto child = ::fork();

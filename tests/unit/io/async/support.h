@@ -63,7 +63,7 @@ inline Job job(const std::string& path, bool write, char* memory, std::int64_t o
           .range = {offset, offset + static_cast<std::int64_t>(bytes)}};
 }
 
-/// Starts a request, waits for it, and throws its error.
+/// Starts a request, waits for it, and throws its error if it fails.
 inline void run(Engine& engine, Job what) {
   const auto request = engine.start(std::move(what));
   engine.wait(*request);

@@ -127,7 +127,7 @@ TEST_F(PinPool, RecognizesViews) {
   EXPECT_TRUE(pool.retire(block));
   EXPECT_FALSE(pool.contains(block, 1));
   EXPECT_FALSE(pool.retire(block));  // a block can be retired only once
-  // The block is still in use, so it is not handed out until its last owner releases it.
+  // The block is not handed out again until its last owner releases it.
   EXPECT_NE(pool.allocate(10000), block);
   EXPECT_EQ(pool.statistics().used_bytes, 12288);
   pool.give_back(block);

@@ -167,8 +167,8 @@ TEST(TransformerOnDevice, MatchesTheHost) {
     for (std::size_t j = 0; j < grads.size(); ++j) {
       const double greatest =
           want_grads[j].numel() ? want_grads[j].abs().max().to(at::kDouble).item<double>() : 0;
-      // These are sums of many products, so the absolute error of small results is as large as that
-      // of large ones.
+      // These are sums of many products, so small results have the same absolute error as large
+      // ones.
       expect_near(grad_names[j], grads[j].div(1 + greatest), want_grads[j].div(1 + greatest),
                   error);
       EXPECT_EQ(grads[j].storage().nbytes(),

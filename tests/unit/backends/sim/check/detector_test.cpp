@@ -143,7 +143,7 @@ TEST_F(SimCheckDetector, GraphsUseMemoryAtReplay) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails if memory from a graph's own pool is reported as freed.
+// Fails if memory from the graph's private pool is reported as freed.
 TEST_F(SimCheckDetector, GraphMayReleaseItsOwnMemory) {
   const int graph = 0;
   detector.allocate(kA, 0x100, 1, kPool);

@@ -1,5 +1,5 @@
-// Host memory that is protected while a copy is pending, and the fault handler that reports
-// accesses to it.
+// Tests the protection of host memory while a copy is pending, and the fault handler that reports
+// accesses to protected memory.
 #include "backends/sim/check/host_views.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ struct SimCheckHostViews : testing::Test {
 };
 
 // Fails if an access to the target of a pending copy is not reported exactly once, or the program
-// cannot continue after it.
+// cannot continue after the access.
 TEST_F(SimCheckHostViews, EarlyReadIsReportedOnce) {
   views.close(copy_of(0, 100, /*written=*/true), /*whole=*/true);
   read(8);
@@ -61,7 +61,7 @@ TEST_F(SimCheckHostViews, EarlyReadIsReportedOnce) {
   EXPECT_EQ(early_reads + early_writes, 1);
 }
 
-// Fails if reading the source of a pending copy is reported, or writing to it is not.
+// Fails if reading from the source of a pending copy is reported, or writing to the source is not.
 TEST_F(SimCheckHostViews, SourceOfACopyMayBeRead) {
   views.close(copy_of(0, kPage, /*written=*/false), true);
   read(8);
