@@ -55,8 +55,8 @@ class OverHosts(Jobs):
                          [f"host1 0 0 4 1 0 3 {rest}", f"host2 1 0 4 2 1 3 {rest}", f"host2 2 1 4 2 1 3 {rest}", f"host3 3 0 4 1 2 3 {rest}"], result.stderr)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
-    # Fails if a variable that should be exported does not reach other hosts, or if another variable
-    # does.
+    # Fails if a variable that should be exported does not reach other hosts, or if any other
+    # variable does.
     def test_exported_variables(self):
         self.write(".deepspeed_env", "\n# mine\nMINE=a b%h\n")
         result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")

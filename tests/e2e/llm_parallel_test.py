@@ -1,8 +1,8 @@
 """Tests that `anyaccel generate --tensor-parallel` with 2, 3 and 4 ranks gives the same logits and
 greedy continuation as transformers and as one rank.
 
-Checkpoints are small and random, created here with fixed seeds. They include key heads and sizes
-that do not divide evenly, fused weights, biases and experts.
+Checkpoints are small and random, created here with fixed seeds. They include numbers of key-value
+heads and sizes that the number of ranks does not divide, fused weights, biases and experts.
 """
 import json
 import os
@@ -101,8 +101,8 @@ class Parallel(unittest.TestCase):
         self.together(2, "-n 4 --greedy --self-check")
 
     def test_without_shared_memory(self):
-        """Fails if ranks without shared memory, which cannot all-reduce within the op, get
-        different results.
+        """Fails if ranks get different results when shared memory is unavailable. In that case,
+        they cannot all-reduce within the op.
         """
         self.make(*CASES["qwen2"])
         greedy = "-n 12 --greedy --json"
@@ -195,7 +195,7 @@ class Parallel(unittest.TestCase):
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192))
         _, _, said = self.quantized(3, "--quantize int8", 5e-2)
-        # These are the output projections of both layers.
+        # The two weights are the output projections of the two layers.
         self.assertIn("2 weights have different quantization groups", said)
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 3 --plan --json --quantize int8").stdout)}
         self.assertEqual(plan["model.layers.0.self_attn.o_proj.weight"]["groups"], [32, 32, 64])

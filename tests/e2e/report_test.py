@@ -1,4 +1,4 @@
-"""Tests of `anyaccel report`: the selected accelerator and the reason, as text and as JSON, also if
+"""Tests of `anyaccel report`: the selected accelerator and the reason, as text and as JSON, even if
 no accelerator can be selected.
 """
 import fcntl
