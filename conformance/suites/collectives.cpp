@@ -53,8 +53,8 @@ void as_rank(Accelerator& accelerator, int number, const StorePtr& store,
     rank.tell(end);
     throw;
   }
-  // Wait until both ranks are done: a rank that leaves early would break collectives for which the
-  // other one waits.
+  // Wait until both ranks are done: a rank that exits early would break collectives that the other
+  // rank still waits for.
   rank.tell(end);
   rank.await("end of " + std::to_string(rank.other()));
 }

@@ -229,7 +229,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, native_handle_or_a_refusal, optional) {
-  // The call may succeed or be unsupported. It must not crash or throw another exception.
+  // The call may succeed or be unsupported. It must not crash or throw any other exception.
   feature([&] { return accelerator.current_stream().native_handle(); });
 }
 

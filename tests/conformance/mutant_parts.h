@@ -1,4 +1,4 @@
-// The mutant's wrappers of events, graphs, generators, op builders and kernels.
+// The mutant's wrappers around events, graphs, generators, op builders and kernels.
 #pragma once
 
 #include <ATen/core/Generator.h>

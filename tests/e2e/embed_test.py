@@ -30,7 +30,7 @@ class SmallModels(EmbedCase):
         model = kind(transformers.BertConfig(vocab_size=words.get_vocab_size(), **{**SIZES, **changes}))
         with torch.no_grad():
             for parameter in model.parameters():
-                if parameter.dim() == 1:  # the defaults, 1 for norm weights and 0 for biases, would hide errors
+                if parameter.dim() == 1:  # weights of 1 and biases of 0 would hide errors
                     parameter.add_(torch.randn_like(parameter) * 0.2)
         model.to(dtype).save_pretrained(self.model, max_shard_size=shard)
         words.save(os.path.join(self.model, "tokenizer.json"))

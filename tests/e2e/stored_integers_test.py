@@ -14,7 +14,7 @@ import numpy as np
 
 SIZES = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=64, initializer_range=0.3, bos_token_id=0, eos_token_id=1, pad_token_id=1)
-LONG = " ".join(str(i * 7 % 97) for i in range(2, 42))  # a prompt with more tokens than max_decode_rows of the decoder op
+LONG = " ".join(str(i * 7 % 97) for i in range(2, 42))  # longer than max_decode_rows
 SHORT = "5 9 2 40"
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 

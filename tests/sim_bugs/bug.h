@@ -28,7 +28,7 @@ struct Registered {
   explicit Registered(const Bug& bug) { bugs().push_back(bug); }
 };
 
-/// Options of a float32 tensor on a simulated device.
+/// Options for a float32 tensor on a simulated device.
 inline at::TensorOptions on(int index = 0) {
   return at::TensorOptions().dtype(at::kFloat).device(get_accelerator().torch_device(index));
 }
