@@ -113,7 +113,7 @@ Report run(const Options& options) {
   report.torch_version = TORCH_VERSION;
   report.date = today();
   report.note = options.note;
-  // Only this variable tells whether the simulator stands in for a device.
+  // This variable is the only sign that the simulator stands in for a device.
   if (const char* name = std::getenv("SIM_STANDS_IN_FOR"); name != nullptr && *name != '\0')
     report.standing_in = "a simulated device";
 

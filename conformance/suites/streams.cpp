@@ -220,7 +220,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
     sum.add_(x);
     x.record_stream(side.unwrap());
   }
-  // The allocator would give this tensor the memory of x if it considered that memory free.
+  // An allocator that considered x free would reuse its memory for this tensor.
   const auto other = filled(accelerator, 1000, 1 << 16);
   accelerator.synchronize();
   const auto sums = values(sum);

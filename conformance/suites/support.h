@@ -1,4 +1,5 @@
-// Helpers for the suites: tensors, conditions, and work that takes time.
+// Helpers for the suites: tensors, conditions for skipping a case, and work that keeps a device
+// busy.
 #pragma once
 
 #include <ATen/core/Tensor.h>

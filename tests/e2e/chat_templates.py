@@ -3,7 +3,7 @@ conversations to render with them.
 """
 import itertools
 
-# Each key names the model whose published template resembles the entry.
+# Each key names the model whose published template the entry resembles.
 TEMPLATES = {
     "llama2": """{% if messages[0]['role'] == 'system' %}
 {% set rest = messages[1:] %}

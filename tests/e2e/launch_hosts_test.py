@@ -195,8 +195,8 @@ class OverHosts(Jobs):
 class Cut:
     """Tests that wait for timeouts."""
 
-    # Fails if the error about an unreachable host does not name it, or if other hosts run without
-    # it.
+    # Fails if the error about an unreachable host does not name the host, or if the other hosts run
+    # the job without it.
     def test_unreachable(self):
         self.addCleanup(self.hosts[1].link, up=True)
         self.hosts[1].link(up=False)
@@ -246,7 +246,7 @@ class CutLong(Cut):
         self.assertEqual(process.returncode, 255, error)
         self.assert_nothing_left()
 
-    # Fails if ranks that print nothing are mistaken for a lost connection.
+    # Fails if the silence of ranks that print nothing is mistaken for a lost connection.
     def test_silent_ranks(self):
         result = self.launch("sh -c 'sleep 8; echo done'", **SILENCE)
         self.assertEqual((result.returncode, result.stdout), (0, "done\n" * 4), result.stderr)

@@ -125,8 +125,8 @@ class LaunchSsh(LaunchCase):
         self.assertIn("127.0.0.2", error)
         self.assert_nothing_left()
 
-    # Fails if the error about an unreachable host does not name it, or if other hosts run without
-    # it.
+    # Fails if the error about an unreachable host does not name the host, or if the other hosts run
+    # the job without it.
     def test_unreachable(self):
         self.write("hosts", "127.0.0.1 slots=1\n127.0.0.3 slots=1\n")
         result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'")

@@ -160,7 +160,7 @@ class Parallel(unittest.TestCase):
         rank reads another rank's shards from the cache.
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, attention_bias=True))
-        # Three ranks have 1, 1 and 2 of 4 heads, and 2 of 6 groups each.
+        # The three ranks have 1, 1 and 2 of the 4 heads, and each rank has 2 of the 6 groups.
         for ranks, kind, environment in ((2, "int8", {}), (3, "int4", {}), (2, "int4", dict(DS_ACCELERATOR="sim", SIM_DEVICES="2"))):
             shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
             got, alone, said = self.quantized(ranks, f"--quantize {kind} --group-size 32", 1e-3, **environment)
@@ -207,8 +207,8 @@ class Parallel(unittest.TestCase):
         self.assertIn("a multiple of 32", refused.stderr)
 
     def test_plan(self):
-        """Fails if --plan needs ranks or ignores a rule. Also fails if the error about an invalid
-        rule does not name the weight.
+        """Fails if --plan requires running ranks or ignores a rule. Also fails if the error about
+        an invalid rule does not name the weight.
         """
         self.make(*CASES["llama_biases"])
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 4 --plan --json").stdout)}

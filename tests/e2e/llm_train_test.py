@@ -258,8 +258,8 @@ class Generate(unittest.TestCase):
     def generate(self, options):
         return shell(f"anyaccel generate --model {self.model} {options}")
 
-    # Fails if the model did not learn its text, or if standard output contains anything but the
-    # generated text.
+    # Fails if the model did not learn its training text, or if standard output contains anything
+    # but the generated text.
     def test_greedy(self):
         done = self.generate("--prompt abc -n 5 --temperature 0")
         self.assertEqual((done.returncode, done.stdout), (0, "defgh\n"), done.stderr)

@@ -70,7 +70,8 @@ def point_to_point(ccl, rank, size):
 
 
 def check_data_movement(ccl, rank, size, group):
-    """Check the collectives that move data between ranks. This process is `rank` in `group`."""
+    """Check the collectives that move data between ranks. This process has rank `rank` in `group`.
+    """
     import torch
     last = size - 1
 

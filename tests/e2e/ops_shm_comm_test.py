@@ -107,8 +107,8 @@ def every_dtype(rank, size, shm):
 
 
 def edge_values(rank, size, shm):
-    """Check values that reveal sums in the tensor's own dtype, signed comparisons of unsigned
-    values, and lost NaNs.
+    """Check values that reveal sums that are accumulated in the tensor's own dtype, signed
+    comparisons of unsigned values, and lost NaNs.
     """
     import torch
     for dtype, value in ((torch.float16, 2048.0), (torch.bfloat16, 256.0)):

@@ -164,7 +164,7 @@ class Table(unittest.TestCase):
         page.add("Title", verdicts.rows(taken), only or {"old": [], "new": ["added side"]})
         return page
 
-    # Fails if a number in a row is in the wrong column, or `slower` is not counted.
+    # Fails if a number in a row is in the wrong column, or if the verdict `slower` is not counted.
     def test_rows(self):
         page = self.page([numbers(10.0, 12.0)] * 8)
         self.assertIn("| side: x us | 10.00 | 12.00 | 1.200 | 1.200 to 1.200 | 0.0 % | 8 | slower |", page.text())

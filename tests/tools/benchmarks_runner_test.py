@@ -139,7 +139,7 @@ class Runner(unittest.TestCase):
         (folder / "short.bench.py").write_text(text.format(", few_rounds='it takes an hour'"), encoding="ascii")
         self.assertEqual([benchmark.rounds for benchmark in find(folder)], [3])
 
-    # Fails if repeating one benchmark removes the figures of others from the page.
+    # Fails if repeating one benchmark removes the figures of other benchmarks from the page.
     def test_page_keeps_other_results(self):
         page = pathlib.Path(self.folder.name) / "benchmarks.md"
         for name in ("one", "two", "one"):

@@ -39,7 +39,8 @@ class Reading(unittest.TestCase):
             ("copy", "README.md", "r.md", 0), ("numbers", "1\n", None, 0)])
         self.assertEqual(blocks[0].line, 3)
 
-    # Fails if a block that is never run, or a misspelled comment, is accepted.
+    # Fails if a block that is never run is accepted, or if a misspelled comment for the tool is
+    # accepted.
     def test_invalid_pages(self):
         for page, words in (("```python\nx\n```\n", "no comment"), ("<!-- output -->\n```text\na\n```\n", "without commands"),
                             ("<!-- ouput -->\n```sh\nls\n```\n", "unknown comment"), ("<!-- output -->\n\nText.\n", "no code block follows")):

@@ -35,7 +35,7 @@ def find_compiler():
 
 
 class Tree:
-    """The headers of src/kernels below `root`."""
+    """The headers below root/src/kernels, and how to compile them."""
 
     def __init__(self, root, scratch):
         self.source = root / "src"
@@ -45,7 +45,7 @@ class Tree:
         self.text = {name: (self.source / name).read_text() for name in self.headers}
 
     def compile(self, *options, text=None):
-        """Return the compiler's messages, or an empty text if there is no error."""
+        """Return the compiler's messages, or an empty string if there is no error."""
         done = subprocess.run([self.compiler, "-std=c++20", "-w", "-I", self.source, *options], input=text, capture_output=True, text=True)
         return done.stderr if done.returncode else ""
 
