@@ -145,7 +145,7 @@ class LaunchSsh(LaunchCase):
         result = self.launch("--force_multi sh -c 'echo $RANK $SSH_CONNECTION'")
         self.assertIn("0 127.0.0.", result.stdout, result.stderr)
 
-    # Fails if a rank's log file lacks its output.
+    # Fails if a rank's log file lacks the rank's output.
     def test_rank_logs(self):
         result = self.launch("--enable_each_rank_log logs sh -c 'echo out $RANK'")
         self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)

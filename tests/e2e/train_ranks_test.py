@@ -10,8 +10,8 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-# Ranks sum in a different order than one rank, and training amplifies the difference. It is below
-# this bound after 20 steps of this model.
+# Ranks sum in a different order than one rank, and training amplifies the difference. After 20
+# steps of this model, the difference is below this bound.
 BOUND = 1e-5
 
 

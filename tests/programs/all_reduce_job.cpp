@@ -67,7 +67,7 @@ int main(int argc, char** argv) try {
           check_size(group, count, at::TensorOptions().dtype(dtype).device(device));
           checks += 3;
         }
-  // An error on one rank makes all ranks fail.
+  // Exchange the results, so that an error on one rank makes all ranks fail.
   auto all = at::full({1}, static_cast<double>(wrong), at::TensorOptions().dtype(at::kDouble));
   group.all_reduce(all);
   const auto memory = group.shared_memory_reason();

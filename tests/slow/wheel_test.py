@@ -133,7 +133,7 @@ class Wheel(unittest.TestCase):
         self.assertIn("Found 1 error", done.stdout)
 
     # Fails if the hook for DeepSpeed is active without ANYACCEL_DEEPSPEED, or inactive with it.
-    # Also fails if it imports torch.
+    # Also fails if the hook imports torch.
     def test_hook_for_deepspeed(self):
         code = "import sys; print(any(type(f).__module__ == '_anyaccel_deepspeed' for f in sys.meta_path), 'torch' in sys.modules)"
         for value, found in (("1", "True False\n"), ("0", "False False\n")):

@@ -110,7 +110,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual(self.take(8, lambda taken: True, 10_000), 8)
         self.assertEqual(self.take(8, lambda taken: len(taken) >= 11, 10_000), 12)  # added in pairs: ABBA
 
-    # Fails if the time limit is ignored, or skips rounds requested with --rounds.
+    # Fails if the time limit is ignored, or if it skips rounds that --rounds requests.
     def test_stops_at_the_deadline(self):
         self.assertEqual(self.take(8, lambda taken: False, 125), 12)
         self.assertEqual(self.take(8, lambda taken: False, 0), 8)
