@@ -1,5 +1,5 @@
 // Suite "fork": getters work in a forked child of a process that uses the device. torch itself does
-// not support computing there.
+// not support computing in such a child.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
