@@ -238,7 +238,8 @@ print("converted")
 """
 
 
-# Fails if a call that is converted by these rules returns a different result than torch.cuda's.
+# Fails if a call that is converted by these rules returns a different result than the call of
+# torch.cuda.
 def test_conversions():
     assert run_on_simulated_cuda(CONVERTED.format(calls=SAME)).strip() == "converted"
 

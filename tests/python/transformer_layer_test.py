@@ -103,8 +103,8 @@ def test_deepspeed_functions(pre, invertible, gelu, dtype):
 
 
 def test_stochastic_op_is_the_same():
-    """Check that the stochastic builder's op gives the same bits, also if both ops are loaded in
-    one process.
+    """Check that the stochastic builder's op gives bitwise identical results, also if both ops are
+    loaded in one process.
     """
     other = accelerator.create_op_builder("StochasticTransformerBuilder").load()
     module, x = layer(), on(torch.randn(2, 10, 32))

@@ -25,7 +25,7 @@ OTHERS = ("comm.backend", "comm.ccl", "comm.config", "comm.constants", "comm.mor
 ALIASES = {
     "comm.reduce_op": "comm.comm",
     "comm.utils": "comm.comm",
-    "ops.anyaccel4science": "ops.deepspeed4science",  # after replacing `deepspeed` everywhere
+    "ops.anyaccel4science": "ops.deepspeed4science",  # if a program replaces `deepspeed` everywhere
     "ops.deepspeed4science.evoformer_attn": "ops.deepspeed4science",
     "ops.fp_quantizer.fp8_gemm": "ops.fp_quantizer",
     "ops.random_ltd.dropping_utils": "ops.random_ltd",
@@ -55,7 +55,9 @@ def hint(name):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loader for a module with DeepSpeed's name and the public names of one of our modules."""
+    """Loader that creates a module with DeepSpeed's name and the public names of one of our
+    modules.
+    """
 
     def __init__(self, target):
         self._target = target
@@ -78,7 +80,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         if name in ALIASES:
             return importlib.machinery.ModuleSpec(fullname, _Loader(ALIASES[name]))
         if name.split(".")[0] in ENGINE or name in OTHERS:
-            # `from anyaccel import runtime` would swallow an error that has the argument `name`.
+            # `from anyaccel import runtime` would swallow a ModuleNotFoundError whose `name` is
+            # set.
             raise ModuleNotFoundError(hint(name))
         return None
 

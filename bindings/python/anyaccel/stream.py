@@ -1,4 +1,4 @@
-"""Streams and events, with the interface of torch.cuda's."""
+"""Streams and events, with the same interface as in torch.cuda."""
 
 import torch
 
