@@ -30,7 +30,7 @@ def parameters(hidden, inter, dtype):
 
 
 def kept(ratio, seed, which, rows, columns):
-    """Return the factor by which dropout scales each element, from the mask that the op draws."""
+    """Return the factor that dropout applies to each element, from the mask that the op draws."""
     mask = torch.ops.anyaccel._transformer_layer_mask(ratio, seed, which, rows, columns)
     return mask.double() / (1 - ratio)
 

@@ -122,8 +122,8 @@ def test_buffer_views():
 
 
 class Batch:
-    """Sequences of (seen, new) tokens with random cache blocks, and the tensors that DeepSpeed's
-    Python code passes.
+    """Sequences with (seen, new) token counts and random cache blocks, and the tensors that
+    DeepSpeed's Python code passes.
     """
 
     def __init__(self, sequences, blocks, block):

@@ -1,6 +1,6 @@
 """DeepSpeed's documented examples (seeds/*.txt, unchanged) run with `anyaccel` instead of
-`deepspeed`, and do what the documents promise. The simulator replaces missing hardware. Each
-example runs in its own process, like a user's program.
+`deepspeed`, and do what DeepSpeed's documentation promises. The simulator replaces missing
+hardware. Each example runs in its own process, like a user's program.
 """
 
 import os

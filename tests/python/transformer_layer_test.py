@@ -147,7 +147,7 @@ def minilm():
 
 
 def test_weights_of_minilm():
-    """Check all six layers of a real model, one after another."""
+    """Check all six layers of a pretrained model, one after another."""
     folder = minilm()
     transformers = pytest.importorskip("transformers")
     model = transformers.AutoModel.from_pretrained(folder).eval()

@@ -10,12 +10,12 @@ import importlib.abc
 import importlib.machinery
 import sys
 
-# Modules of DeepSpeed's engine.
+# Modules of DeepSpeed's engine, which AnyAccel does not replace.
 ENGINE = ("autotuning", "checkpoint", "compile", "compression", "constants", "datastates", "env_report", "git_version_info", "inference", "io", "launcher",
           "linear", "model_implementations", "module_inject", "moe", "monitor", "nvme", "pipe", "profiling", "runtime", "sequence", "utils", "zero")
 ENGINE_NAMES = ("DeepSpeedConfig", "DeepSpeedEngine", "DeepSpeedOptimizer", "InferenceEngine", "OnDevice", "PipelineModule", "add_config_arguments",
                 "checkpointing", "default_inference_config", "init_inference", "initialize", "replace_transformer_layer", "tp_model_init")
-# Modules without a counterpart, including their submodules.
+# Other modules without a counterpart, including their submodules.
 OTHERS = ("comm.backend", "comm.ccl", "comm.config", "comm.constants", "comm.mori", "comm.pg_utils", "comm.torch", "ops.adam.multi_tensor_apply",
           "ops.adam.zenflow_cpu_adam", "ops.adam.zenflow_torch_adam", "ops.fp_quantizer.fp8_gemm_triton", "ops.fp_quantizer.quantize",
           "ops.lion.multi_tensor_apply", "ops.op_builder.hpu", "ops.op_builder.klxpu", "ops.op_builder.mlu", "ops.op_builder.mps", "ops.op_builder.npu",

@@ -35,7 +35,7 @@ class Sample(NamedTuple):
     """Memory after an op.
 
     seconds: time since the timeline began.
-    allocated: bytes of tensors on the device, as of `memory_allocated()`.
+    allocated: bytes of tensors on the device, as reported by `memory_allocated()`.
     op: name of the op, for example "aten::mm".
     """
     seconds: float

@@ -29,8 +29,8 @@ def _tensor_maker(dtype):
 
 
 class _Kind(type(_Native)):
-    """Metaclass that makes users' accelerators (abstract_accelerator.py) instances of Accelerator
-    for isinstance().
+    """Metaclass that lets isinstance() treat users' accelerators (abstract_accelerator.py) as
+    instances of Accelerator.
     """
 
     def __instancecheck__(cls, value):

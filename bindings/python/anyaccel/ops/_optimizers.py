@@ -1,5 +1,6 @@
-"""Common base of the optimizers with DeepSpeed's names: the loop over parameters, and the state
-in DeepSpeed's format."""
+"""Common base classes of the optimizers with DeepSpeed's names: the loop over parameters, and the
+state in DeepSpeed's format.
+"""
 
 import itertools
 import weakref
