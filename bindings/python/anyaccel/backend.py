@@ -295,6 +295,6 @@ def _register_broken(point, error):
 
 
 _native.add_backend_finder(load_entry_points)
-# After this handler has run, C++ no longer calls Python, but the underlying backends. The handler
-# is registered early so that it runs late, because atexit runs handlers in reverse order.
+# After this handler has run, C++ calls the underlying backends instead of Python. The handler is
+# registered early so that it runs late, because atexit runs handlers in reverse order.
 atexit.register(_native.python_ends)

@@ -18,8 +18,8 @@ from ._transformer_functions import Functions, Seeds
 
 __path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
 
-# : Parameters in the order of the op's arguments, with their names in a BertLayer of transformers.
-# : The query, key and value parameters are concatenated into one tensor.
+#: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers.
+#: The query, key and value parameters are concatenated into one tensor.
 PARAMETERS = {
     "attn_qkvw": "attention.self.{}.weight", "attn_qkvb": "attention.self.{}.bias",
     "attn_ow": "attention.output.dense.weight", "attn_ob": "attention.output.dense.bias",
