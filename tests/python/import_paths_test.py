@@ -62,8 +62,8 @@ def test_errors_for_missing_paths_give_advice(path):
             exec(how, {})
 
 
-# Fails if the advice is missing for a missing attribute of the package, or appears for a name that
-# DeepSpeed lacks, too.
+# Fails if the advice is missing for a missing attribute of the package, or is given for a name that
+# DeepSpeed lacks as well.
 def test_errors_for_missing_names_give_advice():
     for name in ("initialize", "zero", "init_inference", "DeepSpeedConfig"):
         with pytest.raises(AttributeError, match=f"no counterpart of deepspeed.{name}; keep"):
