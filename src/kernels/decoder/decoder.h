@@ -54,13 +54,13 @@ struct Segment {
   std::int64_t past, begin, rows, capacity;
 };
 
-/// Reduction of the partial results of ranks that split the layers among them.
+/// All-reduce of partial results across tensor-parallel ranks.
 struct RankSum {
   /// Sums values[count] over all ranks, in place. Calls idle(data) repeatedly while it waits for
-  /// other ranks. Null if nothing is summed.
+  /// other ranks. Null if no all-reduce is needed.
   void (*add_up)(void* group, float* values, std::int64_t count, void (*idle)(void*), void* data);
   void* group;
-  bool attention, feed_forward;  ///< halves of a layer that are split among ranks
+  bool attention, feed_forward;  ///< which halves of a layer are split among ranks
 };
 
 struct Decoder {
