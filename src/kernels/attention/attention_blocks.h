@@ -43,8 +43,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     return most;
   }
 
-  /// Returns the factor by which to rescale the running sums, and sets `from` to the value to
-  /// subtract from the scores.
+  /// Returns the rescale factor for the running sums, and sets `from` to the value to subtract from
+  /// the scores.
   ANYACCEL_ON_BOTH Real again(int query, Real most, Real* from) const {
     *from = subtrahend(most);
     return attention_exp(m.shift[query] - *from);

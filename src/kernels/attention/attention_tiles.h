@@ -20,7 +20,7 @@ struct AttentionTiles {
   const Each& each;
   const AttentionMemory<T, Real>& m;
   std::int64_t index, batch, head;  ///< of the current task; index = batch * heads + head
-  std::int64_t first;  ///< first row of the own tile
+  std::int64_t first;               ///< first row of the own tile
 
   static constexpr int lanes = attention_lanes;
 

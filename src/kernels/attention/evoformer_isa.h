@@ -106,7 +106,7 @@ inline __attribute__((always_inline)) void each_score(const Head& head, std::int
 }
 
 /// Adds the biases to a row of scores, and replaces the scores by exp(score - maximum). Updates the
-/// maximum and the sum, and returns the factor by which to rescale the sums of earlier chunks.
+/// maximum and the sum, and returns the rescale factor for the sums of earlier chunks.
 template <typename S>
 inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, std::int64_t keys,
                         const Real* bias1, Real* scores, Real* maximum, Real* sum) {

@@ -112,9 +112,9 @@ void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_colu
 }
 
 /// Replaces the scores by exp(score - maximum), and updates the maximum and the sum of each query.
-/// Sets `rescale` to the factor by which to rescale the sums of earlier chunks. `parts` is the
-/// number of partial sums. Callers use different numbers only to keep their results bitwise stable;
-/// the speed is the same.
+/// Sets `rescale` to the rescale factor for the sums of earlier chunks. `parts` is the number of
+/// partial sums. Callers use different numbers only to keep their results bitwise stable; the speed
+/// is the same.
 template <int parts>
 inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t q = 0; q < width; q += Vec::width) {

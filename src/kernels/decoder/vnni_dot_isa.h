@@ -6,7 +6,7 @@
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512_vnni  // if a tool parses this file alone
+#define ANYACCEL_ISA avx512_vnni  // default for tools that parse only this file
 #endif
 
 #include "kernels/decoder/matrix.h"

@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512_vnni  // if a tool parses this file alone
+#define ANYACCEL_ISA avx512_vnni  // default for tools that parse only this file
 #endif
 #define ANYACCEL_VNNI  // selects the layout of a row in integer_products_isa.h
 

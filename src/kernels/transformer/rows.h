@@ -26,7 +26,7 @@ struct RealOf<double> {
 struct Dropout {
   std::uint64_t key = 0;
   std::uint32_t threshold = 0;  ///< ratio * 2^32; smaller random numbers drop elements; 0 keeps all
-  double scale = 1;             ///< kept elements are multiplied by this
+  double scale = 1;             ///< scale factor of kept elements
 };
 
 /// r = residual + dropout(product + bias), and the norm of r. Null arrays are skipped.

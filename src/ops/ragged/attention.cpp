@@ -1,5 +1,5 @@
 // Attention over a blocked KV cache. For each head, the keys and values of an atom are copied to
-// contiguous memory, which all query heads that share them then read.
+// contiguous memory. All queries that share this head then read the copy.
 #include <algorithm>
 #include <cstring>
 
