@@ -24,7 +24,7 @@ struct GroupScale {
 ANYACCEL_ON_BOTH GroupScale group_scale(GroupRange range, int bits, bool asymmetric, bool empty) {
   if (empty) return {1.0F, 0.0F, 1.0F, true};
   const float levels = bits == 8 ? 128.0F : 8.0F;
-  // in_order() does not change magnitudes.
+  // For magnitudes, in_order() is the identity.
   const float high = float_of(in_order(range.high));
   const float low = asymmetric ? float_of(in_order(range.low)) : -high;
   GroupScale out;
