@@ -173,7 +173,7 @@ ProgramOutput::ProgramOutput() {
   const int error = errno;
   if (made >= 0) ::close(made);
   if (descriptor_ < 0) fail("cannot allocate memory for the compiler's output", error);
-  // Seal the file at its full size, so that endless output fails.
+  // Seal the size of the file, so that writes beyond it fail instead of using up the memory.
   if (::ftruncate(descriptor_, kMaxOutput) == 0)
     ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 }

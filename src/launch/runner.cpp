@@ -27,7 +27,7 @@ constexpr const char* kWhere = "launch";
 struct Known {
   Runner runner;
   std::vector<const char*> programs;  ///< possible names, with the most common one first
-  std::vector<const char*> says;  ///< the output of `--version` contains at least one of these texts
+  std::vector<const char*> says;      ///< texts, at least one of which `--version` prints
   const char* install;
   /// Signal that the runner forwards to the agents. They then end their ranks, giving them time to
   /// save their state, and exit with 0, because runners kill the other processes if one exits with
