@@ -12,7 +12,8 @@ namespace anyaccel {
 enum class TrustedKind {
   file,
   folder,
-  /// A folder that may not exist yet. The existing part of its path is checked like parent folders.
+  /// A folder that may not exist yet. The existing part of its path is checked as parent folders
+  /// are.
   future_folder
 };
 

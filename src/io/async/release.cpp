@@ -13,7 +13,8 @@ namespace anyaccel::ops::aio {
 
 namespace {
 
-// How long to leave the memory to Engine::wait(), which usually releases it on the waiting thread.
+// How long to wait before releasing the memory here. Usually, Engine::wait() releases it earlier,
+// on the waiting thread.
 constexpr std::chrono::milliseconds kWait{50};
 
 struct Releases {
