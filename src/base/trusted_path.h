@@ -1,4 +1,4 @@
-// Decides whether code may be loaded from a path, by the rule of OpenSSH's StrictModes.
+// Decides whether code may be loaded from a path, by the same rule as OpenSSH's StrictModes.
 #pragma once
 
 #include <filesystem>

@@ -20,8 +20,8 @@ using Lists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
-/// Runs its operation in wait(). StagedBackend's executor calls wait() immediately, without holding
-/// a lock.
+/// A work object that runs its operation in wait(). StagedBackend's executor calls wait()
+/// immediately, without holding a lock.
 class LazyWork final : public c10d::Work {
  public:
   LazyWork(int rank, OpType type, std::function<void()> operation)

@@ -31,8 +31,7 @@ bool reducible(c10::ScalarType type) {
 at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& tensor,
                                       c10d::ReduceOp& reduce, Use use) const {
   const auto type = tensor.scalar_type();
-  const c10d::ReduceOp::RedOpType kind =
-      reduce;  // ReduceOp's own comparison does not accept UNUSED
+  const c10d::ReduceOp::RedOpType kind = reduce;  // ReduceOp's operator== does not accept UNUSED
   const bool average = kind == c10d::ReduceOp::AVG;
   const bool sums = average || kind == c10d::ReduceOp::SUM;
   const bool bitwise =

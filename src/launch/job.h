@@ -79,7 +79,7 @@ struct JobInput {
   bool own_slots =
       false;  ///< slots are the names of this host's devices, not entries of a host file
   std::vector<std::string> set_variables =
-      {};  ///< the variables in variables_that_matter() that are set in the launcher's environment
+      {};  ///< those of variables_that_matter() that are set for the launcher
 };
 
 /// Returns the names of variables that affect the plan of a job, such as OMP_NUM_THREADS.

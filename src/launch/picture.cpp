@@ -172,7 +172,7 @@ class Drawing {
     return packages;
   }
 
-  /// Returns the memory that is not drawn next to cores.
+  /// Returns the indices of memory nodes that are not drawn next to cores.
   std::vector<int> far_memory() const {
     std::vector<int> found;
     for (int i = 0; i < static_cast<int>(machine_.nodes.size()); ++i)

@@ -185,8 +185,8 @@ class PidFile {
   std::string path_;
 };
 
-/// Returns true at the end of `descriptor`; discards its data. A pidfd is readable after its
-/// process has ended, and reading from it fails.
+/// Returns true if `descriptor` is at end-of-file; discards available data. A pidfd is readable
+/// after its process has ended, and reading from it fails.
 bool at_end(int descriptor) {
   pollfd one{descriptor, POLLIN, 0};
   char buffer[256];

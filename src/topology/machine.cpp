@@ -1,4 +1,4 @@
-// Functions of a Machine that has been read. The readers are in hwloc.cpp and no_hwloc.cpp.
+// Functions for a Machine that has been read. The readers are in hwloc.cpp and no_hwloc.cpp.
 #include <sched.h>
 
 #include <algorithm>

@@ -24,7 +24,7 @@ struct MemoryAmount {
       {};  ///< file with the total, for example "/sys/fs/cgroup/job/memory.max"; "" if unlimited
   std::string available_from = {};
 
-  /// Replaces each amount with the corresponding one of `other` if the latter is smaller.
+  /// Sets each amount to the minimum of itself and the corresponding amount of `other`.
   void limit_to(const MemoryAmount& other);
 };
 

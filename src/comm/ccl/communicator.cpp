@@ -284,7 +284,7 @@ extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_
          {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMIX_RANK", "CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"})
       ::unsetenv(name);
     anyaccel::ops::ccl_comm::start();
-    // Never destroy it, because destruction is not part of the trial.
+    // Never destroy the key-value store, because the trial does not cover destruction.
     auto* kvs = new auto(::ccl::create_main_kvs());
     auto* comm = new auto(::ccl::create_communicator(1, 0, *kvs));
     float number = 3;

@@ -260,7 +260,7 @@ void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
   tell();
 }
 
-/// Throws the same message on every rank.
+/// Throws an error with the same message on every rank.
 void Communicator::tell() const {
   const auto failure = shared_->failure.load(std::memory_order_acquire);
   const auto where = std::string(name_) + " over shared memory";
