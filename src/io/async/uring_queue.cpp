@@ -39,7 +39,7 @@ class Mapping {
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, what);
     if (at == MAP_FAILED)
       throw Error(ErrorCode::unavailable, "io_uring", {.what = std::strerror(errno)});
-    // A child must not access its parent's ring.
+    // A forked child must not access its parent's ring.
     ::madvise(at, bytes, MADV_DONTFORK);
     start_ = static_cast<char*>(at);
     bytes_ = bytes;
