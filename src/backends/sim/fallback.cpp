@@ -1,4 +1,4 @@
-// Runs ops without an explicit kernel: the stream's worker calls the CPU's kernel on aliases of the
+// Runs ops without an explicit kernel: the stream's worker calls the CPU kernel on aliases of the
 // tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -159,7 +159,7 @@ void launch_call(const Call& call, std::unique_ptr<Task> task,
   launch(call.stream(), std::move(task), {.op = call.info().name.c_str(), .operands = operands});
 }
 
-/// Tells the observer about work that the host did in place of the stream.
+/// Reports work to the observer that the host did in place of the stream.
 void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
   add_results(operands, fresh);
   auto* watching = observer();
@@ -188,7 +188,7 @@ void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t
 
 /// Runs the host's kernel in stream order, waits for it and rethrows its exception. Errors of
 /// earlier work are reported at the program's next wait. If the op returns values to the program,
-/// this is that wait.
+/// this call counts as such a wait.
 void run_now(const Call& call, Stack& host) {
   const auto& info = call.info();
   auto& stream = call.stream();
@@ -310,7 +310,7 @@ Geometry geometry_without_data(const Call& call) {
 }
 
 at::Tensor view_like(const at::Tensor& base, const at::Tensor& host) {
-  // Among other things, the base's keys make autograd track the version counter.
+  // The view needs the base's keys, for example so that autograd tracks its version counter.
   const auto keys = base.key_set() -
                     c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
   auto result = at::detail::make_tensor<c10::TensorImpl>(

@@ -1,5 +1,5 @@
-// Vocabulary of the models that we train: bytes, a token that ends a document, and merges learned
-// from the text.
+// Vocabulary of the models that we train: bytes, an end-of-text token, and merges learned from the
+// text.
 #pragma once
 
 #include <cstdint>

@@ -30,8 +30,8 @@ class Recording {
   /// True if this thread's ops are recorded.
   static bool on_this_thread() noexcept;
 
-  /// Stops the recording. If called on another thread than begin(), the recorded thread leaves the
-  /// capture at its next op.
+  /// Stops the recording. If called on a different thread than begin(), the recorded thread leaves
+  /// the capture at its next op.
   void stop() noexcept;
   /// True on the thread that called begin().
   bool owned_by_this_thread() const noexcept { return owner_ == std::this_thread::get_id(); }
