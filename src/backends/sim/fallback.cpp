@@ -159,7 +159,7 @@ void launch_call(const Call& call, std::unique_ptr<Task> task,
   launch(call.stream(), std::move(task), {.op = call.info().name.c_str(), .operands = operands});
 }
 
-/// Reports work to the observer that the host did in place of the stream.
+/// Tells the observer about work that the host did in place of the stream.
 void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
   add_results(operands, fresh);
   auto* watching = observer();
@@ -218,8 +218,8 @@ void run_now(const Call& call, Stack& host) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Called after run_now(): applies the kernel's changes to the shape or storage of a written tensor
-/// to the device tensor.
+/// Called after run_now(). Updates a written device tensor: its values and, if the kernel changed
+/// them, its shape and storage.
 void take_over(const at::Tensor& tensor, const Result& result, SimStream& stream) {
   const auto& host = result.alias;
   if (host.sizes() == c10::IntArrayRef(result.geometry.sizes) && !result.moved()) {

@@ -7,7 +7,7 @@
 
 namespace anyaccel::sdk {
 
-/// How to find such a library. The strings are string literals.
+/// How to find a vendor library. The strings are literals.
 struct VendorLibrary {
   const char* variable;   ///< environment variable that may contain the library's path
   const char* file_name;  ///< default file name, which the loader searches for

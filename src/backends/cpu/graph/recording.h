@@ -19,7 +19,7 @@
 namespace anyaccel::backends::cpu {
 
 /// Collects the steps of one capture. A process has at most one recording at a time. Autograd may
-/// call record() from its own threads, also concurrently.
+/// call record() from its own threads, even concurrently.
 class Recording {
  public:
   /// Starts to record this thread. Throws `invalid_state` if another recording is in progress, and

@@ -1,6 +1,6 @@
-// Fast steps from torch's structured kernels. Such a kernel has two halves: `meta` checks arguments
-// and, for elementwise ops and reductions, lays out the loop; `impl` computes. A capture calls
-// `meta` once; a replay calls only `impl`.
+// Fast steps that call torch's structured kernels. Such a kernel has two halves: `meta` checks
+// arguments and, for elementwise ops and reductions, lays out the loop; `impl` computes. A capture
+// calls `meta` once; a replay calls only `impl`.
 #pragma once
 
 #include <ATen/TensorIterator.h>

@@ -6,7 +6,7 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// The innermost op that this thread runs: "aten::mm"; "host code" outside of ops.
+/// The innermost op that this thread runs, for example "aten::mm", or "host code" outside of ops.
 std::string current_op();
 
 /// An op that torch or the simulator rejected.
