@@ -55,7 +55,7 @@ class Observer {
   /// `record` identifies the recording. Functions that wait for the recording get the same number.
   virtual void on_event_record(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   virtual void on_event_wait(std::uint64_t /*record*/, SimStream& /*stream*/) {}
-  /// The host waits, or a query returned that the work is done.
+  /// The host waits for the recording, or a query found it complete.
   virtual void on_event_synchronize(std::uint64_t /*record*/) {}
   virtual void on_stream_synchronize(SimStream& /*stream*/) {}
   virtual void on_device_synchronize(int /*device*/) {}

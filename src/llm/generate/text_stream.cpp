@@ -18,7 +18,7 @@ int character(std::string_view bytes) {
   for (int i = 1; i < length; ++i) {
     if (static_cast<std::size_t>(i) == bytes.size()) return -1;
     unsigned low = 0x80, high = 0xbf;
-    // Overlong forms, surrogates and codes above U+10FFFF are recognized by the second byte.
+    // Overlong forms, surrogates and code points above U+10FFFF are detected at the second byte.
     if (i == 1 && first == 0xe0) low = 0xa0;
     if (i == 1 && first == 0xed) high = 0x9f;
     if (i == 1 && first == 0xf0) low = 0x90;

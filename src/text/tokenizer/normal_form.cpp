@@ -42,16 +42,15 @@ const icu::UnicodeSet& known_characters() {
   return set;
 }
 
-/// A character of the normalized text, with its origin in the library's notation; see
-/// LeadTracker::add().
+/// A character of the normalized text. `change` follows the convention of LeadTracker::add().
 struct Changed {
   char32_t code;
   std::int64_t change;
   int combining_class;
 };
 
-/// Computes the form in the same way as the library. It is slower than ICU, but tracks the change
-/// of every character and sorts consecutive marks.
+/// Computes the normalization form in the same way as Hugging Face tokenizers. It is slower than
+/// ICU, but tracks the change of every character and sorts consecutive marks.
 class Steps {
  public:
   explicit Steps(NormalForm form)
