@@ -17,7 +17,7 @@ class Accelerator:
     def device_type(self) -> str:
         """torch's name for the accelerator's device type."""
     def is_synchronized_device(self) -> bool:
-        """Return whether work is complete when the call that queues it returns (cpu)."""
+        """Return whether the device is synchronous: work is complete when the call that submits it returns, as on cpu."""
     def use_host_timers(self) -> bool:
         """Return whether to time work with the host's clock instead of events."""
     def resolves_data_dependency(self) -> bool:
@@ -67,7 +67,7 @@ class Accelerator:
     def initial_seed(self) -> int:
         """Return the seed of the current device's default generator."""
     def default_generator(self, device_index: int | None = None) -> torch.Generator:
-        """Return a device's default generator. On cpu, every index shares the host's generator."""
+        """Return a device's default generator. On cpu, every index returns the host's generator."""
     @property
     def Stream(self) -> type[Stream_]:
         """Class of streams: `Stream(device_index=None, priority=0)`."""
@@ -110,7 +110,7 @@ class Accelerator:
     def total_memory(self, device_index: int | None = None) -> int:
         """Total bytes of a device. On cpu, the minimum of the host's memory, the NUMA node's memory and the cgroup limit."""
     def available_memory(self, device_index: int | None = None) -> int:
-        """Bytes of a device that are free now. Memory that other processes use is not free."""
+        """Free memory of a device in bytes. Memory that other processes use does not count as free."""
     def memory_info(self, device_index: int | None = None) -> MemoryInfo:
         """Return the free and the total bytes of a device in one call."""
     def get_rss(self) -> int:
