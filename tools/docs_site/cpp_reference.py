@@ -132,7 +132,9 @@ class Entity:
         return f"{template}{' '.join(words + [self.name])}{arguments} {plain(node.find('initializer'))}".rstrip() + ";"
 
     def is_dull(self):
-        """Return whether to omit the declaration: every class has it, or the class deletes it."""
+        """Return whether to omit the declaration: an undocumented destructor, or an undocumented
+        defaulted or deleted function.
+        """
         return not about(self.node) and (self.name.startswith("~") or bool(re.search(r"= ?(delete|default)", self.signature())))
 
 
