@@ -208,7 +208,7 @@ class ANYACCEL_API Accelerator {
   [[nodiscard]] StreamGuard stream(const ::anyaccel::Stream& stream);
 
   /// Make a stream current on its device, for this thread. Throws `invalid_argument` if the stream
-  /// belongs to another accelerator.
+  /// belongs to a different accelerator.
   /// torch.cuda: set_stream. DeepSpeed: -.
   void set_stream(const ::anyaccel::Stream& stream);
 
@@ -357,7 +357,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: is_bf16_supported. DeepSpeed: is_bf16_supported.
   bool is_bf16_supported() const;
 
-  /// Return whether the current device can train in float16, with hardware support.
+  /// Return whether the current device has hardware support for training in float16.
   /// torch.cuda: -. DeepSpeed: is_fp16_supported.
   bool is_fp16_supported() const;
 

@@ -11,9 +11,9 @@ namespace anyaccel {
 /// and names the backends that were found and tested. The CPU uses oneCCL if it starts, otherwise
 /// gloo. Empty if the accelerator has only one backend.
 ///
-/// The first call of either function makes the choice, which can take a second and start a process;
-/// see docs/explanation/communication-backend.md. Throws the same errors as get_accelerator().
-/// Thread-safe.
+/// The first call of this function or of communication_backend_name() makes the choice, which can
+/// take a second and start a process; see docs/explanation/communication-backend.md. Throws the
+/// same errors as get_accelerator(). Thread-safe.
 ANYACCEL_API std::string communication_backend_reason();
 
 }  // namespace anyaccel

@@ -42,7 +42,7 @@ def escape(text):
 
 
 def plain(node):
-    """Return the text below a node, as in the source."""
+    """Return the text of a node and its descendants, as in the source."""
     return "" if node is None else re.sub(r"\s+", " ", "".join(node.itertext())).strip()
 
 
@@ -212,7 +212,7 @@ def show_fields(fields):
 
 
 def pages(root, xml):
-    """Return {path below reference/cpp: page}."""
+    """Return {path relative to reference/cpp: page}."""
     entities, members = read(xml)
     out, index = {}, {}
     for path in sorted((root / "include/anyaccel").rglob("*.h")):

@@ -131,7 +131,7 @@ struct BatchResult {
 
 /// Generate a continuation of each prompt, with up to `batch_size` prompts per forward pass. When
 /// one finishes, the next one takes its place. With `batch_size` 1, or with speculation, the
-/// prompts run one after the other, as with a Generator.
+/// prompts run sequentially, as with a Generator.
 ///
 /// `on_result`: receives the index and result of each prompt, in the order of the prompts. `stop`:
 /// if it requests a stop, prompts in progress end as `interrupted`, and prompts that have not

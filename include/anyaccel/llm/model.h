@@ -63,9 +63,9 @@ class ANYACCEL_API Model {
                                            c10::ScalarType dtype = c10::kFloat,
                                            const std::filesystem::path& plan_file = {});
   /// Read a model together with all ranks of a job, with quantized weights if `options.bits` is set
-  /// or the checkpoint is quantized. A rank has the same integers as a model on a single rank if
-  /// its part of the inputs begins and ends at group boundaries. The feed-forward layers are split
-  /// at such boundaries.
+  /// or the checkpoint is quantized. A rank's integers are those of a model on a single rank if the
+  /// rank's part of the inputs begins and ends at group boundaries. The feed-forward layers are
+  /// split at such boundaries.
   ///
   /// The attention output projection is split at head boundaries. If such a boundary is inside a
   /// group, the rank uses groups of 64 or 32 inputs if these fit. Otherwise, or if

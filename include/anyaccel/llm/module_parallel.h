@@ -70,11 +70,12 @@ struct ModuleShard {
 ///
 /// Styles without rules are derived from names and sizes. A Linear whose name is typical of the
 /// last layer of a block (o_proj, out_proj, wo, attention.dense; down_proj, fc2, w2, linear2, lin2,
-/// dense_4h_to_h, c_proj) becomes a row layer if the Linear layers of the same parent produce its
-/// inputs, once or as fused parts; those become column layers. Every other Linear is gathered.
-/// Every Embedding is split by vocabulary unless it has `max_norm`, or a `padding_idx` outside of
-/// the first rank's tokens. The styles gathered and vocabulary are correct for any use of a layer.
-/// Layers smaller than the number of ranks are replicated.
+/// dense_4h_to_h, c_proj) becomes a row layer if every other Linear layer of the same parent has
+/// one, two or three times as many outputs as the row layer has inputs (two or three: fused parts).
+/// Those layers become column layers. Every other Linear is gathered. Every Embedding is split by
+/// vocabulary unless it has `max_norm`, or a `padding_idx` outside of the first rank's tokens. The
+/// styles gathered and vocabulary are correct for any use of a layer. Layers smaller than the
+/// number of ranks are replicated.
 ///
 /// Implementation: the tensor of a split weight carries a dispatch key (DeferredInit). t, matmul,
 /// mm, addmm, linear and embedding of such a tensor run the collectives, with gradients. Every

@@ -34,7 +34,7 @@ namespace anyaccel::ops {
 /// If a rank does not arrive, or a rank on another host has exited, they throw `timeout`. The
 /// object is then unusable (`invalid_state`). In a forked child, functions throw `invalid_state`.
 ///
-/// Thread-safe: calls of one object run one after the other.
+/// Thread-safe: calls on one object are serialized.
 class ANYACCEL_API CCLComm {
  public:
   /// Join the group. All ranks call it with the same store, which must not be used for anything

@@ -36,7 +36,7 @@ namespace anyaccel::ops {
 /// arrive, they throw `timeout`. The object is then unusable. It is also unusable in a forked
 /// child.
 ///
-/// Thread-safe: calls of one object run one after the other.
+/// Thread-safe: calls on one object are serialized.
 class ANYACCEL_API ShareMemComm {
  public:
   /// Join the group. All ranks of `group` call it. Loads the op `ShareMemCommBuilder` and throws

@@ -74,7 +74,7 @@ class Accelerator:
     def stream(self, stream: torch.Stream | None) -> Scope:
         """Make a stream current for a `with` block. None is a no-op."""
     def set_stream(self, stream: torch.Stream) -> None:
-        """Make a stream current on its device, for this thread. Raises `invalid_argument` if the stream belongs to another
+        """Make a stream current on its device, for this thread. Raises `invalid_argument` if the stream belongs to a different
         accelerator."""
     def current_stream(self, device_index: int | None = None) -> Stream_:
         """Return this thread's current stream on a device."""
@@ -143,7 +143,7 @@ class Accelerator:
     def is_bf16_supported(self) -> bool:
         """Return whether the current device can train in bfloat16."""
     def is_fp16_supported(self) -> bool:
-        """Return whether the current device can train in float16, with hardware support."""
+        """Return whether the current device has hardware support for training in float16."""
     def is_fp64_supported(self) -> bool:
         """Return whether the device computes in double precision."""
     def supported_dtypes(self) -> list[torch.dtype]:
