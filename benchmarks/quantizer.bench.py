@@ -15,9 +15,9 @@ def faster(side, work):
 
 
 def of_bandwidth(work, form, dtype):
-    """Return the bandwidth relative to that of the copy.
+    """Return the bandwidth relative to that of a plain copy.
 
-    The bytes of a value are those of its dtype plus those of its code.
+    Each value counts as the size of its dtype plus the size of its code.
     """
     size = (4 if dtype == "fp32" else 2) + BITS[form] / 8
     return lambda numbers: size / 8 * numbers["memory kept"][f"copy_{work}_{form}_{dtype}_2t_ms"] / numbers["memory kept"][f"ours_{work}_{form}_{dtype}_2t_ms"]

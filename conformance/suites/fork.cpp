@@ -83,7 +83,7 @@ ANYACCEL_CONFORMANCE_CASE(fork, names_survive, required, true) {
     accelerator.is_synchronized_device();
     accelerator.get_compile_backend();
     expect(get_accelerator().name() == accelerator.name(),
-           "get_accelerator() returns another accelerator");
+           "get_accelerator() returns a different accelerator");
   });
 }
 

@@ -447,7 +447,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: is_current_stream_capturing. DeepSpeed: is_current_stream_capturing.
   bool is_current_stream_capturing() const;
 
-  /// Create an empty graph. Throws `unsupported` with the reason if the accelerator has no graphs.
+  /// Create an empty graph. Throws `unsupported` with the reason if the accelerator does
+  /// not support graphs.
   /// torch.cuda: CUDAGraph. DeepSpeed: create_graph.
   [[nodiscard]] Graph create_graph();
 

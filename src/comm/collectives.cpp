@@ -1,5 +1,5 @@
-// Implements each c10d operation with Staging and the host backend. Operations that only move data
-// treat it as bytes, so they work for every dtype.
+// Implements each c10d operation with Staging and the host backend. Operations that do no
+// arithmetic treat tensors as raw bytes, so they support every dtype.
 #include <ATen/ops/view_as_real.h>
 
 #include "anyaccel/error.h"

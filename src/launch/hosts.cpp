@@ -106,7 +106,7 @@ std::vector<Host> parse_filter(std::string_view text) {
     const auto colon = part.find(':');
     const auto name = trimmed(part.substr(0, colon));
     if (name.empty())
-      fail("a host is missing in the filter", "'" + std::string(text) + "'",
+      fail("an entry of the filter has no host name", "'" + std::string(text) + "'",
            "HOST[:SLOT,...][@HOST...]");
     auto host =
         std::find_if(out.begin(), out.end(), [&](const Host& one) { return one.name == name; });
@@ -115,7 +115,7 @@ std::vector<Host> parse_filter(std::string_view text) {
     for (const auto word : split(part.substr(colon + 1), ',')) {
       auto slot = slot_of(word);
       if (!slot)
-        fail("a slot is missing in the filter", "'" + std::string(part) + "'",
+        fail("an entry of the filter has an empty slot", "'" + std::string(part) + "'",
              "HOST:SLOT[,SLOT...]");
       if (std::find(host->slots.begin(), host->slots.end(), *slot) == host->slots.end())
         host->slots.push_back(std::move(*slot));

@@ -70,8 +70,8 @@ inline __attribute__((always_inline)) Words start8(const std::int32_t* sums, std
   if (block == 64) return {_mm512_load_si512(from)};
   return {_mm512_add_epi32(_mm512_load_si512(from), _mm512_load_si512(from + 16))};
 }
-/// The row's bytes of `block` inputs from input i on. They are loaded once for all outputs of a
-/// tile.
+/// The row's bytes for `block` inputs, starting at input i. They are loaded once for all outputs of
+/// a tile.
 template <int block>
 struct Step8 {
   static constexpr int count = block == 128 ? 2 : 1;

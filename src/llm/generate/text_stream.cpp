@@ -6,7 +6,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Length of the valid character at the beginning; 0 if it is invalid, -1 if it is truncated.
+/// Length in bytes of the first character; 0 if it is invalid, -1 if it is truncated.
 int character(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned first = at(0);

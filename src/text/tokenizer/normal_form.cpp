@@ -35,7 +35,7 @@ const icu::UnicodeSet& known_characters() {
   static const icu::UnicodeSet set = [] {
     UErrorCode status = U_ZERO_ERROR;
     icu::UnicodeSet known(icu::UnicodeString::fromUTF8(kKnown), status);
-    check_icu(status, "cannot load the characters of a Unicode version");
+    check_icu(status, "cannot load the set of known Unicode characters");
     known.freeze();
     return known;
   }();

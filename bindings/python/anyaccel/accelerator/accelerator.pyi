@@ -180,7 +180,7 @@ class Accelerator:
     def is_current_stream_capturing(self) -> bool:
         """Return whether this thread's work is being captured into a graph."""
     def create_graph(self) -> Graph:
-        """Create an empty graph. Raises `unsupported` with the reason if the accelerator has no graphs."""
+        """Create an empty graph. Raises `unsupported` with the reason if the accelerator does not support graphs."""
     def capture_to_graph(self, graph: Graph, pool: GraphPool | None = None, stream: torch.Stream | None = None) -> Scope:
         """Capture the work of a `with` block into a graph. `pool`: memory pool of another graph to share. `stream`: stream on
         which to capture (default: a side stream). An exception in the block discards the captured work."""

@@ -1,5 +1,5 @@
-// Loads eight inputs of a matrix in each format and converts them to floats. Also compiled for the
-// host.
+// Loads eight consecutive weights of a row, for every weight format, and converts them to floats.
+// Also compiled for the host.
 //
 // A thread always loads eight inputs at a time, which are 4 to 32 bytes of the matrix. The rows of
 // x are floats, so wider loads of integers would spread the loads of x over more L1 cache lines
