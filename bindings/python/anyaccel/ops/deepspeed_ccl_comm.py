@@ -4,7 +4,8 @@ its CCLBackend uses.
 A group is a list of global ranks, or None for all ranks. As in DeepSpeed, `src` and `dst` are
 indices into the group. Tensors may have any strides and be on any device. Tensors that are not
 contiguous in host memory are copied to a contiguous host buffer and back. Operations have completed
-when their function returns, even with `async_op`. All ranks must call the same functions in the same order.
+when their function returns, even with `async_op`. All ranks must call the same functions in the same
+order.
 
 Failures raise `anyaccel.Error`. If a rank is late or has exited, the code is `timeout`, and the
 group becomes unusable. Thread-safe: calls on one group run one after the other. Unusable in a
