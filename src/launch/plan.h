@@ -79,9 +79,10 @@ struct HostPlan {
 /// with usable cores.
 int default_ranks(const topology::Machine& machine, const PlanOptions& options = {});
 
-/// Plans a host. Throws `invalid_argument` if there are more than kRanksPerCore ranks per core
-/// (naming `--oversubscribe`), if reserving cores leaves none, or if `core_list` contains CPUs that
-/// do not exist or may not be used.
+/// Assigns cores and memory to the ranks of a host. Throws `invalid_argument`
+/// - if there are more than kRanksPerCore ranks per core; the error suggests `--oversubscribe`
+/// - if no core remains after reserving cores
+/// - if `core_list` contains CPUs that do not exist or that this process may not use
 ANYACCEL_API HostPlan plan_host(const topology::Machine& machine, const PlanOptions& options);
 
 }  // namespace anyaccel::launch

@@ -21,8 +21,8 @@ struct RopeConfig {
   /// Base of the rotation's wavelengths.
   double theta = 10000.0;
   double factor = 1.0;            ///< linear, dynamic, llama3, yarn: scaling factor
-  double low_freq_factor = 1.0;   ///< llama3: factor of low frequencies
-  double high_freq_factor = 4.0;  ///< llama3: factor of high frequencies
+  double low_freq_factor = 1.0;   ///< llama3: factor for low frequencies
+  double high_freq_factor = 4.0;  ///< llama3: factor for high frequencies
   /// llama3, yarn, longrope: context length before scaling.
   std::int64_t original_max_positions = 0;
   double beta_fast = 32.0;  ///< yarn: rotations above which a frequency is not scaled

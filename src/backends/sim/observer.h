@@ -28,7 +28,7 @@ struct LaunchInfo {
   c10::ArrayRef<Operand> operands = {};
   const void* graph = nullptr;  ///< identifies the graph that captures or replays this work
   std::uint64_t pool = 0;       ///< memory pool of the graph that captures this work
-  bool replay = false;          ///< true if all work of `graph` runs now
+  bool replay = false;          ///< true if this launch replays `graph`
 };
 
 /// The simulator calls these functions on the thread that makes the call, before the call takes

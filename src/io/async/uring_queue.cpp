@@ -12,7 +12,7 @@
 #include "anyaccel/error.h"
 #include "io/async/queue.h"
 
-// These flags are available since Linux 6.0 and 6.1; older headers lack them.
+// Linux 6.0 and 6.1 introduced these flags; older headers lack them.
 #ifndef IORING_SETUP_SINGLE_ISSUER
 #define IORING_SETUP_SINGLE_ISSUER (1U << 12)
 #endif

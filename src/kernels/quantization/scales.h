@@ -49,8 +49,8 @@ ANYACCEL_ON_BOTH float value_of(int code, float step, float offset) {
 
 /// Order of groups in the output. If swizzled, groups that are [partition][slice][contiguous] in
 /// the input become [slice][device][node][contiguous] in the output, where partition = node *
-/// devices + device. The groups for one device of each node, which the first of two all-to-alls
-/// exchanges, are then contiguous.
+/// devices + device. The groups that go to one device of each node are then adjacent, so that the
+/// first of two all-to-alls can send them as one block.
 struct GroupOrder {
   std::int64_t contiguous = 1, slices = 1, nodes = 1, devices = 1;
   bool swizzled = false;

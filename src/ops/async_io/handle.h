@@ -1,4 +1,5 @@
-// The asynchronous I/O handle for Python and C++, which uses the I/O engine with tensors.
+// The asynchronous I/O handle of the Python and C++ interfaces: reads and writes tensors with the
+// I/O engine.
 #pragma once
 
 #include <ATen/core/Tensor.h>
