@@ -154,7 +154,8 @@ class Train(SmallModelTest):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(text, done.stderr)
 
-    # Fails if Ctrl-C stops a job that ignores SIGINT, as background jobs of non-interactive shells do.
+    # Fails if Ctrl-C stops a job that ignores SIGINT, like the background jobs of a non-interactive
+    # shell.
     def test_ignored_signal_stays_ignored(self):
         done = shell(f"trap '' INT; anyaccel train --data {self.data} --out {self.path('ignored')} {SMALL} --json --minutes 0.05 & "
                      "pid=$!; sleep 1; kill -INT $pid; wait $pid")
