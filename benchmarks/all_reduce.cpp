@@ -1,4 +1,5 @@
-// AnyAccel's program for all_reduce.bench.py. It reduces memory through pointers, without tensors.
+// AnyAccel's program for all_reduce.bench.py. It all-reduces buffers that are passed as raw
+// pointers, without tensors.
 // usage: bench_all_reduce RANK SIZE STORE_FILE
 #include "all_reduce.h"
 

@@ -4,9 +4,9 @@ measured.
 usage: all_reduce.py LIBRARY BUILD [needs]
 
 LIBRARY is anyaccel (called from C++ with pointers), tensors (AnyAccel called from Python), gloo,
-deepspeed, mpi, ccl_ofi or ccl_mpi. `needs` compiles the program for the library if there is one,
-and exits with 0 if the library works on this machine. Intel MPI and oneCCL are searched for in
-I_MPI_ROOT and CCL_ROOT, or else in the interpreter's prefix.
+deepspeed, mpi, ccl_ofi or ccl_mpi. `needs` compiles the library's program, if it has one, and exits
+with 0 if the library works on this machine. Intel MPI and oneCCL are searched for in I_MPI_ROOT and
+CCL_ROOT, or else in the interpreter's prefix.
 """
 import datetime
 import json
@@ -28,7 +28,7 @@ def prefix(variable):
 
 
 def compiled(side, build):
-    """Return the path of the peer's program.
+    """Return the path of the program of the peer library `side`.
 
     Compile it if it is missing or older than its sources.
     """
@@ -114,7 +114,7 @@ def commands(side, build, folder):
         "DS_ACCELERATOR": "cpu", "LOCAL_SIZE": str(RANKS), "MASTER_ADDR": "localhost", "MASTER_PORT": str(20000 + os.getpid() % 20000)}
 
 
-# Name prefixes of the files that each library leaves in /dev/shm.
+# Name prefixes of the files that each library may leave in /dev/shm.
 LEFT_BY = {"deepspeed": ("deepspeed",), "mpi": ("Intel_MPI", "shm-col"), "ccl_mpi": ("Intel_MPI", "shm-col", "ccl"), "ccl_ofi": ("ccl",)}
 
 

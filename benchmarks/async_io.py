@@ -10,8 +10,8 @@ import sys
 import time
 
 SIZE, BLOCK, DEPTH = 1 << 30, 1 << 20, 32
-# On a shared disk, other users disturb almost every measurement, so the best of several passes
-# counts.
+# On a shared disk, other users disturb almost every measurement, so only the best of several passes
+# is reported.
 PASSES = 3
 
 

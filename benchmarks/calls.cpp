@@ -1,4 +1,4 @@
-// Times the calls that programs make in inner loops, and the c10 calls on which they are based.
+// Times the calls that programs make in inner loops, and the c10 calls that they use.
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "anyaccel/anyaccel.h"

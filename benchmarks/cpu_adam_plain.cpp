@@ -1,5 +1,5 @@
 // The memory traffic of an Adam step without its arithmetic: reads four arrays, writes three, and
-// leaves values with which a real step can continue. cpu_adam.py loads it.
+// leaves values from which a real step can continue. cpu_adam.py loads it.
 #include <cstdint>
 
 #include "ops/shared/parallel.h"

@@ -1,5 +1,5 @@
-"""Times DeepSpeed's swapper of optimizer state on its own async_io or on AnyAccel's, and prints
-GB/s.
+"""Times DeepSpeed's optimizer-state swapper with DeepSpeed's async_io or with AnyAccel's, and
+prints GB/s.
 
 usage: deepspeed_swap.py FOLDER stock|ours
 """

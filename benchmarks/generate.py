@@ -79,7 +79,8 @@ def gguf_name(name):
 
 def make_gguf(folder):
     """Write the same weights for llama.cpp, in its order of rotary dimensions, and quantize them
-    with its own quantizer."""
+    with llama.cpp's quantizer.
+    """
     import ctypes
 
     import gguf
@@ -207,7 +208,7 @@ class Llama:
         import llama_cpp
         self.c, self.ctypes = llama_cpp, ctypes
         quiet = llama_cpp.llama_log_callback(lambda *_: None)
-        self.quiet = quiet  # the library calls it until the process ends
+        self.quiet = quiet  # kept alive, because the library calls it until the process ends
         llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
         self.model = llama_cpp.llama_model_load_from_file(str(path).encode(), llama_cpp.llama_model_default_params())

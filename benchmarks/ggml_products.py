@@ -47,8 +47,8 @@ def library():
     declare(cpu, "ggml_backend_cpu_init", pointer)
     declare(cpu, "ggml_backend_cpu_set_n_threads", None, pointer, number)
     base.ggml_log_set(SILENT, None)
-    # This is a mangled C++ name, because ggml does not export a C function for it. llama.cpp gets
-    # the buffer type from a list of the device.
+    # A mangled C++ name, because ggml exports no C function that returns this buffer type.
+    # llama.cpp gets the type from the device's list of buffer types.
     repack = getattr(cpu, "_Z35ggml_backend_cpu_repack_buffer_typev", None)
     if repack:
         repack.restype, repack.argtypes = pointer, []

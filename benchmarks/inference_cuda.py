@@ -1,5 +1,5 @@
-"""Times matrix products with few rows, and a layer's pass over a long KV cache, on a GPU with
-AnyAccel and with torch.
+"""Times matrix products with few rows, and a decoding step of one layer with a long KV cache, on a
+GPU with AnyAccel and with torch.
 
 usage: inference_cuda.py [needs]
 
@@ -55,8 +55,9 @@ def products(device, synchronize):
 
 
 def attention(device, synchronize):
-    """Time a layer with small matrices, so that attention dominates, and torch's attention
-    alone."""
+    """Time a layer whose matrices are small, so that attention dominates, and only the attention in
+    torch.
+    """
     heads, kv_heads, dim, hidden, out = 32, 8, 128, 64, {}
     def drawn(*shape):
         return torch.randn(*shape, device=device, dtype=torch.bfloat16) * 0.05

@@ -21,7 +21,7 @@ import anyaccel
 import ggml_products
 
 THREADS = 2
-GROUP = 128  # of AnyAccel and LibTorch's int4; LibTorch's int8 has one scale per output, ggml one per 32 inputs
+GROUP = 128  # inputs per scale (AnyAccel, LibTorch's int4); LibTorch's int8 has one scale per output, ggml one per 32 inputs
 WORKING_SET = 128 << 20
 LARGEST_ERROR = {8: 0.02, 4: 0.15}
 

@@ -1,8 +1,8 @@
 from runner.declare import Benchmark, Side, Target
 
-# Ops that both AnyAccel and DeepSpeed can build, by DeepSpeed's builder. OURS lists two of our ops
-# for async_io, because DeepSpeed's async_io includes pinned memory. DeepSpeed's async_io requires
-# libaio's header.
+# {op: DeepSpeed's builder} for the ops that both AnyAccel and DeepSpeed can build. OURS lists two
+# of our ops for async_io, because DeepSpeed's async_io includes pinned memory. DeepSpeed's async_io
+# requires libaio's header.
 BUILDERS = {"utils": "deepspeed.ops.op_builder.utils.UtilsBuilder", "cpu_adam": "CPUAdamBuilder", "cpu_adagrad": "CPUAdagradBuilder",
             "cpu_lion": "CPULionBuilder", "fused_adam": "deepspeed.ops.op_builder.cpu.FusedAdamBuilder",
             "deepspeed_shm_comm": "ShareMemCommBuilder", "async_io": "AsyncIOBuilder"}

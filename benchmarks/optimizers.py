@@ -137,7 +137,7 @@ def main():
         n = round(float(millions) * 1e6)
         for dtype, word in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
             p, g = torch.randn(n).to(dtype), (torch.randn(n) * 0.01).to(dtype)
-            sizes = [n // 20 - 1000, 1000] * 20  # like weights and biases
+            sizes = [n // 20 - 1000, 1000] * 20  # sizes like those of weights and biases
             params, grads = list(p.split(sizes)), list(g.split(sizes))
             for op, (make, *modules) in makers.items():
                 sides = make(*modules, p, g) if op.startswith("cpu") else make(*modules, params, grads)

@@ -2,8 +2,9 @@ from runner.declare import Benchmark, Side, Target
 
 PROGRAM = ["{python}", "{here}/quantizer.py"]
 ENVIRONMENT = {"PYTHONPATH": "{build}/python", "DS_ACCELERATOR": "cpu"}
-# By default, glibc maps and unmaps memory of this size for each result, so that a call mostly
-# measures how long the kernel takes to zero pages. With these settings, glibc reuses the memory.
+# By default, glibc maps and unmaps memory for each result, because results are large. A call then
+# mostly measures how long the kernel takes to zero pages. With these settings, glibc reuses the
+# memory.
 KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
 BITS = {"int8": 8, "int4": 4, "fp8": 8, "fp12": 12, "fp6": 6}
 WORKS = [(work, form, dtype) for form in BITS for dtype in ("fp32", "bf16") for work in ("quantize", "dequantize") if dtype == "bf16" or form[0] == "i"]
@@ -14,9 +15,9 @@ def faster(side, work):
 
 
 def of_bandwidth(work, form, dtype):
-    """Return the bandwidth relative to the copy's.
+    """Return the bandwidth relative to that of a plain copy.
 
-    Each value counts with the bytes of its dtype and of its code.
+    Each value counts as the size of its dtype plus the size of its code.
     """
     size = (4 if dtype == "fp32" else 2) + BITS[form] / 8
     return lambda numbers: size / 8 * numbers["memory kept"][f"copy_{work}_{form}_{dtype}_2t_ms"] / numbers["memory kept"][f"ours_{work}_{form}_{dtype}_2t_ms"]

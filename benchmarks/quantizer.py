@@ -4,7 +4,7 @@ alternating on the same arrays.
 usage: quantizer.py [ours|torchao] [MILLIONS_OF_VALUES]
 
 Prints milliseconds. "copy" is torch's copy of the same number of float32 values into existing
-memory, which shows the memory's bandwidth.
+memory, which shows the memory bandwidth.
 """
 import json
 import os
@@ -14,7 +14,7 @@ import torch
 
 from by_turns import by_turns
 
-GROUP = 2048  # for int8 and int4, similar to DeepSpeed's; small floats use 512, DeepSpeed's default
+GROUP = 2048  # group size for int8 and int4, similar to DeepSpeed's; small floats use 512, DeepSpeed's default
 SMALL_FLOATS = {"fp8": (8, 3), "fp12": (12, 4), "fp6": (6, 2)}
 
 

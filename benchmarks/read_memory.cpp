@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t line = 64, ahead = 2048;
 
-/// Uses four accumulators of a cache line each, which the compiler turns into the target's widest
-/// loads.
+/// Uses four accumulators of one cache line each, so that the compiler generates the target's
+/// widest vector loads.
 std::uint64_t read(const char* begin, const char* end) {
   using Line [[gnu::vector_size(64)]] = std::uint64_t;
   Line a{}, b{}, c{}, d{};
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   }
   const std::size_t threads = std::max(1, std::atoi(argv[2])), unit = 4 * line * threads;
   const std::size_t size = std::filesystem::file_size(argv[1]) / unit * unit;
-  constexpr std::size_t page = std::size_t{2} << 20;  // a large page
+  constexpr std::size_t page = std::size_t{2} << 20;  // size of a huge page
   const std::size_t room = (size + page - 1) / page * page;
   const std::unique_ptr<char, decltype(&std::free)> memory(
       static_cast<char*>(std::aligned_alloc(page, room)), &std::free);

@@ -1,6 +1,6 @@
-// Times the implementations in src/kernels of products with few rows and of attention, in float32
-// with one thread. All run the same shapes, so that the figures show which of them could replace
-// another.
+// Times the implementations of attention and of matrix products with few rows in src/kernels, in
+// float32 with one thread. All run the same shapes, so that the figures show which of them could
+// replace another.
 #include <algorithm>
 #include <new>
 #include <random>

@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 HEADS, DIM, BLOCK = 8, 64, 64
-CALLS = {2048: (12, 5), 4096: (4, 2), 8192: (2, 1)}  # length: number of calls of (forward, forward and backward); the best call counts
+CALLS = {2048: (12, 5), 4096: (4, 2), 8192: (2, 1)}  # length: number of (forward, forward and backward) calls; the fastest call is reported
 DENSITIES = (10, 25)
 
 

@@ -8,8 +8,8 @@ FEW = ("1x32", "8x128", "4x512")
 def times(key, side="float32"):
     """Return the speedup over the faster peer, divided by the required speedup.
 
-    In float32, 1.2 is required if matrix products take less than 70 % of that peer's time;
-    otherwise 1.0 is required.
+    In float32, the required speedup is 1.2 if matrix products take less than 70 % of that peer's
+    time, otherwise 1.0.
     """
     def value(numbers):
         figures = numbers[side]

@@ -3,8 +3,8 @@ per call.
 
 usage: transformer.py SECONDS [fp32|bf16] [SHAPES]
 
-SHAPES are batch x length, for example 8x128,4x512 (default: all). `products` is the layer's matrix
-products alone (three times as many with the backward pass), which every layer must compute.
+SHAPES are batch x length, for example 8x128,4x512 (default: all). `products` is only the layer's
+matrix products (three times as many with the backward pass), which every layer must compute.
 """
 import json
 import sys

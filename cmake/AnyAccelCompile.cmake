@@ -5,7 +5,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 # Libraries export only the symbols that ANYACCEL_API marks (include/anyaccel/export.h).
-# tools/exports compares the exports with lists.
+# tools/exports compares the exports with the lists in tests/data/exports.
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
@@ -47,8 +47,8 @@ target_compile_options(anyaccel_flags INTERFACE
   # torch. That is harmless, because each library has its own copies of inline functions.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-attributes>
   $<$<BOOL:${ANYACCEL_WERROR}>:-Werror>
-  # Without garbage collection below this heap size in KiB, g++ is a tenth faster for sources that
-  # include torch.
+  # g++ compiles sources that include torch about 10 % faster if it does not collect garbage below
+  # this heap size in KiB.
   $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
 if(ANYACCEL_SANITIZE)
   # Undefined behavior aborts the test, as errors of the other sanitizers do.
@@ -76,18 +76,18 @@ function(anyaccel_library name)
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   if(NOT ANYACCEL_SANITIZE)
-    # Calls of functions that another library hides fail at link time instead of run time. Sanitizer
+    # Calls to functions that another library hides fail at link time instead of run time. Sanitizer
     # builds are an exception, because the program links the sanitizers' runtime.
     target_link_options(${name} PRIVATE LINKER:-z,defs)
   endif()
 endfunction()
 
 option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: compile each separately" ON)
-# anyaccel_together(target group a.cpp ...): compile sources of this folder as one, because reading
-# the same headers takes most of the time. Later calls, also from other folders, add to the group.
-# Two sources of a group must not define the same name in one namespace. Sources without a group are
-# compiled separately. CMake's unity builds use absolute paths, which prevent ccache from sharing
-# results between clones, so this function uses relative paths.
+# anyaccel_together(target group a.cpp ...): compile sources of this folder as one translation unit,
+# because reading the same headers takes most of the time. Later calls, also from other folders, add
+# to the group. Two sources of a group must not define the same name in one namespace. Sources
+# without a group are compiled separately. CMake's unity builds use absolute paths, which prevent
+# ccache from sharing results between clones, so this function uses relative paths.
 function(anyaccel_together target group)
   if(NOT ANYACCEL_TOGETHER)
     return()
@@ -113,8 +113,8 @@ function(anyaccel_together target group)
 endfunction()
 
 # Precompiled headers, because reading torch's headers takes longer than compiling most of our
-# sources. All names are in <>, so that the result does not depend on the folder. The default is OFF
-# with ANYACCEL_TOGETHER=OFF, because clang-tidy reads the compile commands of such builds.
+# sources. All header names are in <>, so that the result does not depend on the folder. The default
+# is OFF with ANYACCEL_TOGETHER=OFF, because clang-tidy reads the compile commands of such builds.
 option(ANYACCEL_PCH "Precompile the headers of torch and the standard library" ${ANYACCEL_TOGETHER})
 set(anyaccel_pch_std <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <filesystem> <functional> <map> <memory> <mutex> <optional>
     <set> <span> <sstream> <string> <string_view> <unordered_map> <utility> <vector>)

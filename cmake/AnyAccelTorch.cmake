@@ -1,6 +1,6 @@
 # Finds LibTorch and creates the target anyaccel_torch. Used by AnyAccel's build and by the
 # installed anyaccelConfig.cmake. Does not use LibTorch's own package file, which fails if the CUDA
-# toolkit is missing or has another version. AnyAccel does not compile CUDA through it.
+# toolkit is missing or has a different version. AnyAccel does not need that file to compile CUDA.
 #
 # The first of these that exists is used:
 # - -DTorch_DIR (LibTorch's folder or its share/cmake/Torch), or the environment variable Torch_DIR
@@ -87,9 +87,9 @@ if(NOT ANYACCEL_TORCH_ERROR AND NOT TARGET anyaccel_torch)
     $<BUILD_INTERFACE:${ANYACCEL_TORCH_PREFIX}/include>
     $<BUILD_INTERFACE:${ANYACCEL_TORCH_PREFIX}/include/torch/csrc/api/include>)
   # libtorch.so loads the libraries of the devices for which LibTorch was built. We use none of its
-  # symbols, so without no-as-needed the linker would drop it, and GPUs would not be found. The C++
-  # library precedes it, because libtorch.so of CUDA builds exports parts of an old std::filesystem,
-  # which crash.
+  # symbols, so without no-as-needed the linker would drop it, and GPUs would not be found.
+  # libstdc++ precedes libtorch.so, because libtorch.so of CUDA builds exports parts of an old
+  # std::filesystem, which crash.
   target_link_options(anyaccel_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${anyaccel_lib}>
     $<BUILD_INTERFACE:-Wl,--push-state,--no-as-needed,-lstdc++,${anyaccel_lib}/libtorch.so,--pop-state>)
   target_link_libraries(anyaccel_torch INTERFACE

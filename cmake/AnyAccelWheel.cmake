@@ -1,12 +1,12 @@
 # Finds the torch for a wheel (pyproject.toml): that of the Python that runs pip. Build isolation
-# hides this Python's packages with environment variables, which the option -E ignores. Sets
-# Torch_DIR, ANYACCEL_PYTHON and ANYACCEL_PYTHON_OPTIONS.
+# hides this Python's packages with environment variables. The option -E makes Python ignore these
+# variables. Sets Torch_DIR, ANYACCEL_PYTHON and ANYACCEL_PYTHON_OPTIONS.
 set(ANYACCEL_PYTHON "${Python_EXECUTABLE}")
 if(NOT ANYACCEL_PYTHON)
   set(ANYACCEL_PYTHON "${PYTHON_EXECUTABLE}")
 endif()
 set(ANYACCEL_PYTHON "${ANYACCEL_PYTHON}" CACHE FILEPATH "Python interpreter whose torch is used" FORCE)
-# Searches again in each run, because the build folder may be that of an earlier wheel for another
+# Searches again in each run, because the build folder may be left from a wheel for a different
 # Python.
 set(anyaccel_wheel_torch "")
 foreach(option "" "-E")

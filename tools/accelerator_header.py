@@ -5,8 +5,8 @@ import re
 class Method:
     """A method.
 
-    `what` is its comment without the line of equivalents, and `declaration` is its code on one
-    line.
+    `what` is its comment without the line that names the equivalents in torch.cuda and DeepSpeed,
+    and `declaration` is its code on one line.
     """
 
     def __init__(self, group, name, comment, line, declaration):

@@ -9,8 +9,8 @@ import ast
 import pathlib
 import re
 
-# Binding sources of each op that we implement, below DeepSpeed's package. An op may have several
-# implementations.
+# Binding sources of each op that we implement, relative to DeepSpeed's package folder. An op may
+# have several implementations.
 SOURCES = {
     "async_io": ["ops/csrc/aio/py_lib/py_ds_aio.cpp"],
     "cpu_adagrad": ["ops/csrc/adagrad/cpu_adagrad.cpp"],
@@ -53,7 +53,7 @@ KINDS = {"Tensor": "Tensor", "bool": "bool", "float": "float", "double": "float"
 
 
 class Unreadable(Exception):
-    """The sources contain a construct that this parser does not support."""
+    """Raised if the sources contain a construct that this parser does not support."""
 
 
 def without_comments(text):

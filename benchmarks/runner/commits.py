@@ -20,14 +20,15 @@ print(json.dumps([{"name": found.name, "title": found.title, "prepare": found.pr
 
 
 class CannotCompare(Exception):
-    """The comparison cannot start. The text is one line for the user."""
+    """Raised if the comparison cannot start. The message is one line for the user."""
 
 
 @dataclasses.dataclass
 class Build:
-    """A commit's checkout and its build tree. `places` has the paths for its benchmarks' commands.
+    """A commit's checkout and its build tree. `places` has the paths that replace placeholders in
+    the commands of its benchmarks.
     """
-    word: str  # old or new
+    word: str  # "old" or "new"
     commit: str
     subject: str
     source: pathlib.Path

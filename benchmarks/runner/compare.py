@@ -9,11 +9,11 @@ from . import commits, declare, intervals, load, measure, verdicts
 
 DEFAULT = ("cpu_adam", "all_reduce", "generate_135m", "generate_1b", "embed", "transformer", "sparse_attn")
 ROUNDS, MINUTES, RESOLUTION = 8, 60.0, 3.0
-EXTRA_ROUNDS = 2  # ABBA, so rounds are added in pairs before the resolution is checked again
+EXTRA_ROUNDS = 2  # rounds are added in pairs (ABBA order) before the resolution is checked again
 
 
 class Pair:
-    """A program of the benchmark in both commits. `ours` are the prefixes of the numbers to
+    """A program that the benchmark has in both commits. `ours` are the prefixes of the numbers to
     compare.
     """
 
@@ -25,7 +25,7 @@ class Pair:
 def own_prefixes(benchmark, side, reference):
     """Return the prefixes of a program's numbers that measure AnyAccel.
 
-    For commits that do not declare them, return those of this tree.
+    If the commit does not declare prefixes, return those that this tree declares.
     """
     if "ours" in side:
         return tuple(side["ours"])
@@ -140,8 +140,9 @@ def take_rounds(one_round, rounds, enough, deadline, max_load, clock=time.monoto
 def compare(measured, rounds, limit, deadline, max_load, clock=time.monotonic):
     """Return the verdicts.Row of each figure.
 
-    A figure that differs is measured again in new rounds, which decide. With a hundred figures of
-    two equal programs, a few differ by chance, but hardly any differs twice in the same direction.
+    A figure that differs is measured again in new rounds, whose result is final. Among a hundred
+    figures of two equal programs, a few differ by chance, but hardly any figure differs twice in
+    the same direction.
     """
     def resolved(taken):
         return all(row.interval.resolution <= limit for row in verdicts.rows(taken) if row.interval)

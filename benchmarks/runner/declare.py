@@ -14,7 +14,7 @@ class Side:
     - command: program and arguments; {build}, {python}, {here} and {repo} are replaced. Its last
       line of output is a JSON object of numbers, for example {"get_accelerator_ns": 1.2}.
     - timed: time the whole run instead of reading numbers: {"wall_ms": ...}.
-    - repeat: number of runs per round, whose median counts.
+    - repeat: number of runs per round; the median of the runs is used.
     - env: environment variables to add.
     - keep: names of the numbers to keep (default: all).
     - needs: command that must exit with 0, for example a check that a peer is installed. If it

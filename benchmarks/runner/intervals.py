@@ -16,7 +16,7 @@ TIMES = ("_ns", "_us", "_ms", "build_s")
 def order(index):
     """Return the build that runs first and the one that runs second in round `index`.
 
-    Two rounds are ABBA, so steady drift cancels out.
+    Two consecutive rounds run the builds in ABBA order, so that steady drift cancels out.
     """
     return ("old", "new") if index % 2 == 0 else ("new", "old")
 
@@ -75,8 +75,8 @@ class Interval:
 
 
 def bootstrap(ratios, level=LEVEL, resamples=RESAMPLES, seed=0):
-    """Return the Interval of ratios, one per round: their interquartile mean on a logarithmic
-    scale, and a percentile bootstrap.
+    """Return the Interval of `ratios`, one per round: the interquartile mean on a logarithmic
+    scale, and its percentile bootstrap interval.
 
     With few rounds, plain percentiles are too narrow. They are expanded by the ratio of Student's t
     to the normal distribution (the expanded percentile interval of Hesterberg, "What Teachers

@@ -47,7 +47,7 @@ def wait_until_quiet(max_load, patience=60.0):
     Raise TooBusy after `patience` seconds.
     """
     if max_load >= (os.cpu_count() or 1):
-        return 0.0  # other programs cannot use more
+        return 0.0  # other programs cannot exceed max_load
     deadline = time.monotonic() + patience
     while True:
         with Watch() as watch:

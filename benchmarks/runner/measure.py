@@ -11,7 +11,7 @@ import time
 from . import load
 
 LONG_ROUND_S = 60  # a benchmark with rounds this long may declare fewer than 7
-EXTRA_ROUNDS = 2  # fail when the disturbed rounds exceed this multiple of the requested rounds
+EXTRA_ROUNDS = 2  # fail if the number of disturbed rounds exceeds this multiple of the requested rounds
 
 
 class SideFailed(Exception):
@@ -87,8 +87,8 @@ def answer(places, *command):
 
 
 def versions(places):
-    """Return the measured commit and both LibTorch versions, because peers with another LibTorch
-    are not comparable.
+    """Return the measured commit and both LibTorch versions, because peers with a different
+    LibTorch are not comparable.
     """
     report = answer(places, "{build}/bin/anyaccel", "report", "--json")
     return {"commit": answer(places, "git", "-C", "{repo}", "describe", "--always", "--dirty"),

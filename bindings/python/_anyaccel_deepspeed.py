@@ -1,6 +1,7 @@
 """Import hook that makes DeepSpeed use AnyAccel's accelerator.
 
-Until DeepSpeed is imported, it imports nothing, not even torch.
+Until DeepSpeed is imported, this module imports nothing outside the standard library, not even
+torch.
 
 anyaccel_deepspeed.pth imports this module at the start of every Python process in which
 ANYACCEL_DEEPSPEED is neither empty nor 0. `import anyaccel.deepspeed` does the same for one
@@ -13,15 +14,15 @@ import importlib.machinery
 import sys
 
 MODULE = "deepspeed.accelerator.real_accelerator"
-# Functions to call after DeepSpeed's modules are executed: {module: (module of anyaccel.deepspeed,
-# function)}.
+# Functions to call right after a DeepSpeed module has been executed: {DeepSpeed's module: (module
+# in anyaccel.deepspeed, function)}.
 _AFTER = {
     MODULE: ("adapter", "give"),
     "deepspeed.comm.ccl": ("comm", "mend"),
     "deepspeed.model_implementations.transformers.ds_transformer": ("injection", "mend"),
     "deepspeed.module_inject.containers.base": ("injection", "mend_containers"),
 }
-# Like _AFTER, for all modules whose names begin with a prefix.
+# Like _AFTER, but for all modules whose names begin with the key.
 _AFTER_BELOW = {"deepspeed.inference.v2.": ("inference_v2", "mend")}
 
 
@@ -72,8 +73,8 @@ def installed():
 def catch_up():
     """Call our functions for modules that were executed before the hook was installed."""
     for name, module in list(sys.modules.items()):
-        # A user's hook can run during MODULE's import, so MODULE may still be marked as
-        # initializing.
+        # A user's import hook can call this during MODULE's import, so MODULE may still be marked
+        # as initializing.
         if _after(name) is not None and (name == MODULE or not getattr(getattr(module, "__spec__", None), "_initializing", False)):
             _call(name, module)
 

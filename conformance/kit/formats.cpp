@@ -1,5 +1,5 @@
-// Writes the report as JSON and JUnit XML, without a library, so that the kit depends only on
-// LibTorch.
+// Writes the report as JSON and JUnit XML. Uses no JSON or XML library, so that the kit depends
+// only on LibTorch.
 #include <cstdio>
 #include <ostream>
 
@@ -47,8 +47,8 @@ std::string xml(const std::string& text) {
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
       case '\n': out += "&#10;"; break;
-      // XML 1.0 does not allow other control characters. Bytes that are not ASCII are replaced too,
-      // because their encoding is unknown.
+      // XML 1.0 does not allow most other control characters. Bytes that are not ASCII are replaced
+      // too, because their encoding is unknown.
       default:
         out +=
             static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E ? '?' : c;

@@ -1,4 +1,5 @@
-// Messages from a worker to its parent. Each consists of a letter, a length and a text.
+// Messages from a worker to its parent. Each message consists of a letter for the kind of message,
+// a length and a text.
 #pragma once
 
 #include <optional>
@@ -29,13 +30,14 @@ class Receiver {
   std::string buffer_;
 };
 
-/// Joins texts into one and splits it again. The separator must not occur in the texts.
+/// Joins strings with a separator and splits the result again. The strings must not contain the
+/// separator.
 class Fields {
  public:
   Fields() = default;
   explicit Fields(const std::string& text);
   Fields& add(const std::string& field);
-  /// Returns the next field, or an empty text after the last one.
+  /// Returns the next field, or an empty string after the last one.
   std::string next();
   const std::string& text() const noexcept { return text_; }
 

@@ -41,8 +41,8 @@ std::vector<const Case*> chosen_cases(const Options& options) {
 
 bool alone(const Case& item) { return item.own_process || item.processes > 1; }
 
-/// Returns groups of cases, one per process. Cases that need their own process are alone; all
-/// others share one process.
+/// Returns groups of cases, one per process. Each case that needs its own process forms its own
+/// group; all others share one.
 std::vector<std::vector<const Case*>> grouped(const std::vector<const Case*>& cases) {
   std::vector<std::vector<const Case*>> groups(1);
   for (const Case* item : cases)
@@ -113,7 +113,7 @@ Report run(const Options& options) {
   report.torch_version = TORCH_VERSION;
   report.date = today();
   report.note = options.note;
-  // Only this variable tells whether the simulator stands in for a device.
+  // This variable is the only sign that the simulator stands in for a device.
   if (const char* name = std::getenv("SIM_STANDS_IN_FOR"); name != nullptr && *name != '\0')
     report.standing_in = "a simulated device";
 
@@ -131,7 +131,7 @@ Report run(const Options& options) {
       if (!end.refused.empty() && report.results.empty())
         throw Error(end.refused_code, "conformance",
                     {.what = "the conformance kit cannot run: " + end.refused});
-      if (!end.refused.empty())  // the accelerator has run before, so only this case has failed
+      if (!end.refused.empty())  // an earlier worker started it, so only this case failed
         report.results.push_back(
             {group[0]->suite, group[0]->name, group[0]->grade, Outcome::failed, end.refused, 0});
       group.erase(group.begin(),

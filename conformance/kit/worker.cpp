@@ -32,8 +32,8 @@ bool same_file(const std::string& a, const std::filesystem::path& b) {
   return !a.empty() && std::filesystem::equivalent(a, b, no_such_file);
 }
 
-/// Registers the plugins in the folder of `path`, a plugin's library or text file, and returns the
-/// name of its backend.
+/// Registers all plugins in the folder of `path` and returns the name of the backend of the plugin
+/// at `path`, which is the plugin's library or text file.
 std::string find_plugin(const std::string& path) {
   const auto file = std::filesystem::absolute(path).lexically_normal();
   add_plugin_folder(file.parent_path());
@@ -106,7 +106,7 @@ Subject look_at(Accelerator& accelerator) {
   Subject subject{accelerator.name(), {}, accelerator.device_count()};
   try {
     subject.device = accelerator.device_properties(0).name;
-  } catch (const std::exception&) {  // a case reports the error
+  } catch (const std::exception&) {  // cases of the suite "devices" report the error
   }
   return subject;
 }

@@ -20,7 +20,7 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 constexpr int kRanks = 2;
 constexpr auto kPatience = std::chrono::seconds(30);
 
-/// One rank of a case.
+/// A rank in a case: its accelerator, store, number and process group.
 struct Rank {
   Accelerator& accelerator;
   StorePtr store;
@@ -53,8 +53,8 @@ void as_rank(Accelerator& accelerator, int number, const StorePtr& store,
     rank.tell(end);
     throw;
   }
-  // Wait until both ranks are done: a rank that leaves early would break collectives for which the
-  // other one waits.
+  // Wait until both ranks are done: a rank that exits early would break collectives that the other
+  // rank still waits for.
   rank.tell(end);
   rank.await("end of " + std::to_string(rank.other()));
 }

@@ -84,8 +84,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, index_out_of_range_is_refused, required) {
   }
 }
 
-// Programs pass their local rank, which may be larger than the number of devices. DeepSpeed's
-// accelerators accept that.
+// Programs pass their local rank as the index, which may exceed the last device's index.
+// DeepSpeed's accelerators accept that.
 ANYACCEL_CONFORMANCE_CASE(devices, any_index_is_accepted_if_names_carry_none, required) {
   if (accelerator.backend().traits().indexed_names) skip("the device names include an index");
   const DeviceScope scope(accelerator);
@@ -113,8 +113,9 @@ ANYACCEL_CONFORMANCE_CASE(devices, refused_set_device_changes_nothing, required)
                "current_device() after a rejected set_device()");
 }
 
-// torch.accelerator calls these functions: `with torch.accelerator.device_index(1):` calls
-// exchangeDevice(1) and then maybeExchangeDevice() with the previous device.
+// torch.accelerator uses exchangeDevice() and maybeExchangeDevice(): `with
+// torch.accelerator.device_index(1):` calls exchangeDevice(1) on entry, and maybeExchangeDevice()
+// with the previous device on exit.
 ANYACCEL_CONFORMANCE_CASE(devices, torch_changes_the_device_and_back, required) {
   need_own_memory(accelerator);
   const DeviceScope scope(accelerator);

@@ -16,7 +16,7 @@ using c10::ScalarType;
 
 std::string name_of(ScalarType type) { return dtype_name(type); }
 
-/// Returns small integers, which every type represents exactly. For bool, they are 0 and 1.
+/// Returns small integers, which every dtype represents exactly. For bool, they are 0 and 1.
 at::Tensor small_numbers(ScalarType type) {
   const auto numbers = host_sequence(16).remainder(type == c10::kBool ? 2 : 3);
   // float8_e8m0fnu has neither zero nor a sign, so powers of two are used.
@@ -24,7 +24,7 @@ at::Tensor small_numbers(ScalarType type) {
   return numbers;
 }
 
-/// True for types whose arithmetic results the cases can check.
+/// True for dtypes whose arithmetic results the cases can check.
 bool complex_or_float_or_int(ScalarType type) {
   return c10::isFloatingType(type) || c10::isIntegralType(type, /*includeBool=*/false) ||
          c10::isComplexType(type);
@@ -126,9 +126,9 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, computable_types_compute, required) {
   }
 }
 
-// If a type that works is not declared, a program that reads the table selects a different type or
-// refuses to run. Complex, narrow and half-precision types are omitted, because a device may
-// decline them although tensors of these types can be created.
+// If a dtype works but is not declared, a program that consults dtype_support() selects a different
+// dtype or refuses to run. Complex, narrow and half-precision dtypes are omitted, because a device
+// may decline to support them although tensors of these dtypes can be created.
 ANYACCEL_CONFORMANCE_CASE(dtypes, types_that_work_are_declared, required) {
   for (const auto type : {c10::kBFloat16, c10::kInt, c10::kLong}) {
     const auto support = accelerator.dtype_support(type);

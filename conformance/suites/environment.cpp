@@ -166,7 +166,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, ranges_are_each_threads_own, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(environment, domains_are_accepted, required) {
-  // Vendors without domains silently ignore them.
+  // If a vendor's profiler has no domains, the domain is ignored without an error.
   accelerator.range_push("range", "domain", "category");
   accelerator.range_pop("domain");
 }

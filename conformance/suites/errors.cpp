@@ -8,7 +8,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Expects that `body` works, or that it throws an Error with code `unsupported` and a message.
+/// Expects `body` to succeed, or to throw an Error with code `unsupported` and a message.
 void works_or_refuses(const std::string& what, const std::function<void()>& body) {
   try {
     body();
@@ -80,7 +80,8 @@ ANYACCEL_CONFORMANCE_CASE(errors, index_out_of_range_is_an_error, optional, true
 ANYACCEL_CONFORMANCE_CASE(errors, synchronize_reports_failed_work, optional, true) {
   const auto good = to_device(accelerator, host_sequence(1).to(c10::kLong));
   const auto index = good.add(1000), x = filled(accelerator, 1, 10);
-  // The first run of an op may synchronize and thereby report the error itself.
+  // The first run of an op may synchronize and thereby report the error itself, so run the op once
+  // without an error.
   auto chosen = x.index_select(0, good);
   accelerator.synchronize();
   try {

@@ -121,7 +121,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_is_in_milliseconds, required) {
   end.synchronize();
   const double host = std::chrono::duration<double, std::milli>(Clock::now() - outer).count();
   const double device = begin.elapsed_time(end);
-  // The host measures an interval that includes both events, so it is an upper bound even on a busy
+  // The host's interval includes both events, so its length is an upper bound even on a busy
   // machine.
   expect(device >= kSleep * 0.9 && device <= host * 1.1 + 1,
          "elapsed_time() over " + std::to_string(kSleep) + " to " + std::to_string(host) +
@@ -133,8 +133,9 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_measures_work, recommended) {
   auto begin = new_event(accelerator, true), end = new_event(accelerator, true);
   queue_work(accelerator, 1);
   accelerator.synchronize();
-  // On a busy machine, the calibration may overestimate the work tenfold, so the work is increased
-  // if necessary. A device whose events measure only the launch fails with more work too.
+  // On a busy machine, the calibration may overestimate the duration of the work tenfold, so the
+  // work is increased if necessary. Events that measure only the launch fail this case even with
+  // more work.
   double work = 40, elapsed = 0;
   for (int i = 0; i < 4 && elapsed <= 4; ++i, work *= 2) {
     begin.record();

@@ -1,5 +1,5 @@
 // Suite "fork": getters work in a forked child of a process that uses the device. torch itself does
-// not support computing there.
+// not support computing in such a child.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,7 +83,7 @@ ANYACCEL_CONFORMANCE_CASE(fork, names_survive, required, true) {
     accelerator.is_synchronized_device();
     accelerator.get_compile_backend();
     expect(get_accelerator().name() == accelerator.name(),
-           "get_accelerator() returns another accelerator");
+           "get_accelerator() returns a different accelerator");
   });
 }
 

@@ -19,7 +19,8 @@ void capture(Accelerator& accelerator, const Graph& graph, const std::function<v
   scope.end();
 }
 
-/// A number on the device. A graph adds 1 to it, so it counts replays.
+/// A number on the device. The case captures a graph that adds 1 to the number, so the number
+/// counts replays.
 struct Counter {
   explicit Counter(Accelerator& accelerator) : value(filled(accelerator, 0)) {}
   void start_anew() { value.zero_(); }

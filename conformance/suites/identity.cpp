@@ -1,4 +1,4 @@
-// Suite "identity": the accelerator's names, execution model and description of itself.
+// Suite "identity": the accelerator's names, traits, execution model and detection.
 #include <algorithm>
 #include <cctype>
 

@@ -269,8 +269,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, req
   queue_work(accelerator, 1);
   accelerator.synchronize();
   accelerator.empty_cache();
-  // Each tensor needs more than half of the free memory, and work still uses it when the next one
-  // is allocated.
+  // Each tensor needs more than half of the free memory. When the next tensor is allocated, queued
+  // work still uses the previous one.
   const auto bytes = info_of(accelerator).free / 10 * 6;
   for (int round = 0; round < 16; ++round) {
     try {

@@ -1,4 +1,4 @@
-// Suite "op_builders": registered builders are found, and unknown ones give a reason.
+// Suite "op_builders": registered builders are found, and unknown ones are rejected with a reason.
 #include <filesystem>
 
 #include "support.h"
@@ -20,7 +20,7 @@ class TrialBuilder final : public sdk::OpBuilder {
   std::string name_;
 };
 
-/// Registers two builders for the backend, once per process.
+/// Registers two test builders for the backend, once per process.
 void register_trials(const Accelerator& accelerator) {
   static const bool done = [&] {
     for (const char* name : {"ConformanceTrialBuilder", "ConformanceOtherBuilder"})

@@ -57,8 +57,8 @@ namespace anyaccel::conformance {
 
 namespace {
 
-// These are functions, because the table may be built before constants of other files are
-// initialized. Sizes are odd, so that vectorized loops have remainders.
+// The inputs are functions instead of constants, because the table may be built before constants of
+// other files are initialized. Sizes are odd, so that vectorized loops have remainders.
 Input plain() { return {{37, 53}}; }
 Input row() { return {{53}}; }
 Input positive() { return {{37, 53}, 0.1, 4}; }

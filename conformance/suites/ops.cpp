@@ -1,5 +1,5 @@
-// Suite "ops": tensor ops compared, within a tolerance, with the host in double precision; and
-// their speed.
+// Suite "ops": the results of tensor ops, compared within a tolerance with the host in double
+// precision, and the speed of the ops.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/layer_norm.h>
@@ -38,7 +38,7 @@ double smallest_normal(ScalarType type) {
   }
 }
 
-/// Generates an input, with the same numbers on every machine.
+/// Generates an input. The numbers are the same on every machine.
 at::Tensor made(const Input& input, std::uint64_t seed) {
   auto tensor = at::empty(input.shape, at::TensorOptions().dtype(c10::kDouble));
   auto* data = tensor.mutable_data_ptr<double>();
@@ -110,7 +110,7 @@ void check(const Accelerator& accelerator, const Op& op, ScalarType type, bool b
   const auto got = evaluate(op, there, backward);
   expect(accelerator.on_accelerator(got), "the result is not on the accelerator");
   const bool exact = type == c10::kLong || !got.is_floating_point();
-  // A gradient accumulates more rounding errors than a result.
+  // A gradient accumulates more rounding errors than the op's result.
   const double factor = op.factor * (backward ? 2 : 1);
   compare(op, got, evaluate(op, reference, backward), exact ? 0 : factor * epsilon(type),
           smallest_normal(type));

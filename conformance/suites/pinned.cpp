@@ -174,7 +174,8 @@ ANYACCEL_CONFORMANCE_CASE(pinned, memory_in_use_by_a_copy_is_not_reused, require
   accelerator.synchronize();
   queue_work(accelerator, 60);
   target.copy_(accelerator.pin_memory(plain), /*non_blocking=*/true);
-  // The allocator would give this tensor the memory of the copy if it considered that memory free.
+  // An allocator that considered the copy's pinned source free would reuse its memory for this
+  // tensor.
   accelerator.pin_empty_like(plain).fill_(-1);
   accelerator.synchronize();
   expect(target.to(c10::kCPU).equal(plain),

@@ -124,7 +124,7 @@ ANYACCEL_CONFORMANCE_CASE(random, state_does_not_follow_the_generator, required)
   unchanged("when it is set and numbers are drawn");
 }
 
-// torch's DTensor reads a state and changes the offset in it.
+// torch's DTensor reads a generator state and modifies the offset in the returned tensor.
 ANYACCEL_CONFORMANCE_CASE(random, writing_to_a_state_leaves_the_generator_alone, required) {
   const Restored restored(accelerator);
   const auto state = accelerator.get_rng_state();

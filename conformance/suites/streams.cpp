@@ -220,7 +220,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
     sum.add_(x);
     x.record_stream(side.unwrap());
   }
-  // The allocator would give this tensor the memory of x if it considered that memory free.
+  // An allocator that considered x free would reuse its memory for this tensor.
   const auto other = filled(accelerator, 1000, 1 << 16);
   accelerator.synchronize();
   const auto sums = values(sum);
@@ -229,7 +229,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, native_handle_or_a_refusal, optional) {
-  // The call may succeed or be unsupported. It must not crash or throw another exception.
+  // The call may succeed or be unsupported. It must not crash or throw any other exception.
   feature([&] { return accelerator.current_stream().native_handle(); });
 }
 

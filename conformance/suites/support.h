@@ -1,4 +1,5 @@
-// Helpers for the suites: tensors, conditions, and work that takes time.
+// Helpers for the suites: tensors, conditions for skipping a case, and work that keeps a device
+// busy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -52,8 +53,8 @@ std::int64_t allocated(const Accelerator& accelerator,
 /// asynchronous.
 void queue_work(const Accelerator& accelerator, double milliseconds);
 
-/// Sets a tensor to 1 in one stream after queued work, calls `order` with this stream and another
-/// one, and copies the tensor in the other stream. Returns the copied value: 1 if the copy ran
+/// Sets a tensor to 1 on one stream after queued work, calls `order` with this stream and a second
+/// one, and copies the tensor on the second stream. Returns the copied value: 1 if the copy ran
 /// after the work, 0 if it ran too early.
 double copied_in_another_stream(
     Accelerator& accelerator,

@@ -25,7 +25,7 @@ struct Step {
         weight(at::zeros({64, 1}, options).requires_grad_(true)) {}
 
   void compute() {
-    // The step then creates a new gradient, in the graph's memory.
+    // Without a gradient, backward() creates a new one, during the capture in the graph's memory.
     weight.mutable_grad().reset();
     const at::Tensor error = at::mse_loss(x.mm(weight), y);
     error.backward();
@@ -53,7 +53,7 @@ int run() {
       step->y.copy_(y);
       step->learning_rate.fill_(0.5 * (1 - i / 200.0));
       const auto begin = std::chrono::steady_clock::now();
-      // Kernels select their algorithms in a few eager steps before the capture.
+      // A few eager steps before the capture let kernels select their algorithms.
       if (step == &eager || i < 3) {
         step->compute();
       } else {

@@ -45,7 +45,7 @@ class Backend;
 /// Compiler and linker settings for building a C++ extension. See `Accelerator::build_extension()`.
 struct BuildExtension {
   std::vector<std::string> include_dirs;  ///< include folders of AnyAccel and LibTorch
-  std::vector<std::string> library_dirs;  ///< folders that contain their libraries
+  std::vector<std::string> library_dirs;  ///< folders with the libraries of AnyAccel and LibTorch
   std::vector<std::string> libraries;     ///< library names, without `-l`
   std::vector<std::string> cxx_flags;     ///< language standard and ABI flags
   std::string torch_version;              ///< version of LibTorch that the extension is built for
@@ -55,7 +55,7 @@ struct BuildExtension {
 ///
 /// Device index: methods with an optional index default to the current device. An index outside 0
 /// to device_count() - 1 throws `invalid_argument` with the valid range. If device names have no
-/// index (cpu, hpu), such an index selects device 0 instead.
+/// index (cpu, hpu), an out-of-range index selects device 0 instead.
 ///
 /// Thread safety: all methods are thread-safe. The current device and the current stream are per
 /// thread.
@@ -78,7 +78,8 @@ class ANYACCEL_API Accelerator {
   /// @name Kind of device
   /// @{
 
-  /// Return whether work is complete when the call that queues it returns (cpu).
+  /// Return whether the device is synchronous: work is complete when the call that submits it
+  /// returns, as on cpu.
   /// torch.cuda: -. DeepSpeed: is_synchronized_device.
   bool is_synchronized_device() const noexcept;
 
@@ -189,7 +190,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: initial_seed. DeepSpeed: initial_seed.
   std::uint64_t initial_seed() const;
 
-  /// Return a device's default generator. On cpu, every index shares the host's generator.
+  /// Return a device's default generator. On cpu, every index returns the host's generator.
   /// torch.cuda: default_generators[i]. DeepSpeed: default_generator.
   at::Generator default_generator(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -207,7 +208,7 @@ class ANYACCEL_API Accelerator {
   [[nodiscard]] StreamGuard stream(const ::anyaccel::Stream& stream);
 
   /// Make a stream current on its device, for this thread. Throws `invalid_argument` if the stream
-  /// belongs to another accelerator.
+  /// belongs to a different accelerator.
   /// torch.cuda: set_stream. DeepSpeed: -.
   void set_stream(const ::anyaccel::Stream& stream);
 
@@ -286,7 +287,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: get_device_properties(i).total_memory. DeepSpeed: total_memory.
   std::int64_t total_memory(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Bytes of a device that are free now. Memory that other processes use is not free.
+  /// Free memory of a device in bytes. Memory that other processes use does not count as free.
   /// torch.cuda: mem_get_info(i)[0]. DeepSpeed: available_memory.
   std::int64_t available_memory(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -356,7 +357,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: is_bf16_supported. DeepSpeed: is_bf16_supported.
   bool is_bf16_supported() const;
 
-  /// Return whether the current device can train in float16, with hardware support.
+  /// Return whether the current device has hardware support for training in float16.
   /// torch.cuda: -. DeepSpeed: is_fp16_supported.
   bool is_fp16_supported() const;
 
@@ -446,7 +447,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: is_current_stream_capturing. DeepSpeed: is_current_stream_capturing.
   bool is_current_stream_capturing() const;
 
-  /// Create an empty graph. Throws `unsupported` with the reason if the accelerator has no graphs.
+  /// Create an empty graph. Throws `unsupported` with the reason if the accelerator does
+  /// not support graphs.
   /// torch.cuda: CUDAGraph. DeepSpeed: create_graph.
   [[nodiscard]] Graph create_graph();
 
@@ -535,7 +537,7 @@ class ANYACCEL_API Accelerator {
   sdk::Backend& backend() const noexcept { return *backend_; }
 
  private:
-  /// Return the index, or the current device's index if it is empty. For an index out of range,
+  /// Return `index`, or the current device's index if `index` is empty. For an index out of range,
   /// return 0 if device names have no index, otherwise throw `invalid_argument`. `where`: the
   /// function that the error message names.
   DeviceIndex checked(std::optional<DeviceIndex> index, const char* where) const;

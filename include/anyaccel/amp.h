@@ -55,9 +55,9 @@ class ANYACCEL_API GradScaler {
   struct Options {
     /// Scale of the first step. Greater than 0.
     double init_scale = 65536.0;
-    /// Factor after `growth_interval` finite steps. Greater than 1.
+    /// The scale is multiplied by this factor after `growth_interval` finite steps. Greater than 1.
     double growth_factor = 2.0;
-    /// Factor after an overflow. Between 0 and 1, exclusive.
+    /// The scale is multiplied by this factor after an overflow. Between 0 and 1, exclusive.
     double backoff_factor = 0.5;
     /// Finite steps before the scale grows. At least 1.
     int growth_interval = 2000;

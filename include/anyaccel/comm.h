@@ -1,4 +1,4 @@
-// Communication between processes: process groups of c10d for every accelerator.
+// Communication between processes: c10d process groups for every accelerator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -56,9 +56,9 @@ class [[nodiscard]] Work {
   /// Return whether the operation has ended on this rank, successfully or not. On an accelerator
   /// with streams, return whether its result is queued.
   [[nodiscard]] ANYACCEL_API bool done() const;
-  /// Wait until the result may be used, as the function without `_async` does, and throw the errors
-  /// that it would throw. May be called repeatedly. For a device tensor, call it on the thread
-  /// whose current stream uses the result.
+  /// Wait until the result may be used. Throws the same errors as the function without `_async`.
+  /// May be called repeatedly. For a device tensor, call it on the thread whose current stream uses
+  /// the result.
   ANYACCEL_API void wait() const;
 
   /// Internal, like the constructor below.
@@ -74,12 +74,12 @@ class [[nodiscard]] Work {
 /// Every rank calls the same functions in the same order, with tensors of the same size, dtype and
 /// device type. Ranks are numbered from 0 to size() - 1 within the group.
 ///
-/// Transport: if all ranks share memory, host tensors use it in all_reduce(), all_gather(),
-/// reduce_scatter() and broadcast(), and so does barrier() if the accelerator is the host.
-/// Everything else uses the backend.
+/// Transport: if all ranks run on one host and share memory, all_reduce(), all_gather(),
+/// reduce_scatter() and broadcast() of host tensors use that memory, and so does barrier() if the
+/// accelerator is the host. Everything else uses the backend.
 ///
-/// Completion: a function returns when its result may be used. The result of a host tensor is
-/// complete. The result of a tensor on an accelerator with streams is queued on the current stream.
+/// Completion: a function returns when its result may be used. For a host tensor, the operation is
+/// then complete. For a tensor on an accelerator with streams, it is queued on the current stream.
 ///
 /// Tensors: any strides. Functions that only move data support all dtypes. Reductions support the
 /// dtypes that make_staged_backend() lists, and int16 in shared memory. Other dtypes throw
@@ -94,8 +94,8 @@ class [[nodiscard]] Work {
 /// all ranks, so call the collectives of one group from one thread. send() and recv() may run
 /// concurrently with them.
 ///
-/// Destruction: the destructor waits for operations of all_reduce_async() but not for other ranks.
-/// Call barrier() at the end of a program. If rank 0 serves the store, it must exit last.
+/// Destruction: the destructor waits for pending all_reduce_async() operations but not for other
+/// ranks. Call barrier() at the end of a program. If rank 0 serves the store, it must exit last.
 ///
 ///     auto group = comm::init_process_group();
 ///     at::Tensor x = at::ones({4}, get_accelerator().torch_device());
@@ -115,15 +115,15 @@ class ANYACCEL_API ProcessGroup {
   const std::vector<int>& ranks() const noexcept;
   /// Name of the backend, for example "nccl".
   const std::string& backend_name() const noexcept;
-  /// Explain why the staging backend serves the group instead of the vendor's backend of that name.
-  /// Empty for the vendor's backend.
+  /// Reason why the staging backend serves the group instead of the vendor's backend that
+  /// backend_name() names. Empty if the vendor's backend serves it.
   const std::string& backend_reason() const noexcept;
-  /// Explain why host tensors do not use shared memory. Empty if they do. A collective call: all
-  /// ranks call it.
+  /// Return the reason why host tensors do not use shared memory. Empty if they do. Collective: all
+  /// ranks must call it.
   const std::string& shared_memory_reason();
   /// Return the name under which ops that all-reduce internally, such as `inference_decode`, find
-  /// this group. Empty if host tensors do not use shared memory. Waits for pending operations of
-  /// all_reduce_async(). A collective call: all ranks call it.
+  /// this group. Empty if host tensors do not use shared memory. Waits for pending
+  /// all_reduce_async() operations. Collective: all ranks must call it.
   std::string shared_memory_name();
   /// The underlying process group of c10d, for operations that this class lacks. Call it from the
   /// thread that calls this object's collectives.
@@ -156,8 +156,8 @@ class ANYACCEL_API ProcessGroup {
   /// Write the result of reduce_scatter() to `output`. `input` must be size() times as large.
   void reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                              ReduceOp op = ReduceOp::sum);
-  /// Return the tensors of all ranks, in their order, on rank `destination`, and an empty list on
-  /// the others.
+  /// Return the tensors of all ranks, in rank order, on rank `destination`, and an empty list on
+  /// all other ranks.
   std::vector<at::Tensor> gather(const at::Tensor& input, int destination);
   /// Distribute the tensors of rank `source`: rank i receives `parts[i]` in `output`. On rank
   /// `source`, `parts` has one tensor per rank; on other ranks it must be empty.
@@ -198,11 +198,11 @@ ANYACCEL_API ProcessGroup init_process_group(const InitOptions& options = {});
 /// host itself.
 inline constexpr const char* kStaged = "staged";
 
-/// Name of the oneCCL backend, if the accelerator is the host. It uses the op `CCLCommBuilder` and
-/// has the dtypes and errors of the staging backend. gloo runs the operations that oneCCL lacks:
-/// bitwise reductions, send and recv. If one rank cannot use oneCCL, its creation throws
-/// `unavailable` on every rank, with that rank's reason. On other accelerators, the name refers to
-/// the vendor's backend.
+/// Name of the oneCCL backend, if the accelerator is the host. The backend uses the op
+/// `CCLCommBuilder`, and has the same dtypes and errors as the staging backend. gloo runs the
+/// operations that oneCCL lacks: bitwise reductions, send and recv. If one rank cannot use oneCCL,
+/// creating the backend throws `unavailable` on every rank, with that rank's reason. On other
+/// accelerators, the name refers to the vendor's backend.
 inline constexpr const char* kCcl = "ccl";
 
 /// Options of a backend. All ranks pass the same store and size. Each passes its own rank.
@@ -243,15 +243,17 @@ ANYACCEL_API void register_backend(const std::string& name, BackendFactory facto
 /// accelerator is the host. Thread-safe.
 ANYACCEL_API std::vector<std::string> backend_names();
 
-/// Create the backend with this name: the registered one, otherwise oneCCL's for "ccl" on the host,
-/// otherwise the staging backend. Throws `invalid_argument` for an unknown name.
+/// Create the backend with this name: the registered backend if there is one, otherwise the oneCCL
+/// backend for "ccl" on the host, otherwise the staging backend. Throws `invalid_argument` for an
+/// unknown name.
 ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_backend(
     const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
     const GroupOptions& options);
 
-/// Create a process group of c10d over make_backend(name), for tensors on the accelerator and on
-/// the host. An empty name selects the accelerator's communication_backend_name(). If a vendor's
-/// backend supports only device tensors, host tensors use the staging backend.
+/// Create a c10d process group that uses the backend from make_backend(name), for tensors on the
+/// accelerator and on the host. An empty name selects the accelerator's
+/// communication_backend_name(). If a vendor's backend supports only device tensors, host tensors
+/// use the staging backend.
 ///
 /// init_process_group() adds rendezvous, shared memory and subgroups.
 ANYACCEL_API c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(

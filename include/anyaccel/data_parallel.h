@@ -1,5 +1,5 @@
-// Data-parallel training: every rank has the whole model and a part of the batch, and gradients are
-// averaged while the backward pass runs.
+// Data-parallel training: every rank holds the whole model and processes a part of the batch, and
+// gradients are averaged during the backward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -44,9 +44,9 @@ struct DataParallelOptions {
 /// them. After a backward pass, the parameters' gradients are views of the buckets' memory. A
 /// bucket is reduced as soon as all its gradients exist, in the same order on all ranks.
 ///
-/// Errors: `invalid_argument` for wrong arguments, on every rank if the parameters differ between
-/// ranks; `invalid_state` for a second backward pass before finish() outside of no_sync(), for
-/// finish() inside of it, and for parameters that already have a post-accumulate-grad hook;
+/// Errors: `invalid_argument` for invalid arguments, on every rank if the parameters differ between
+/// ranks; `invalid_state` for a second backward pass before finish() outside no_sync(), for
+/// finish() inside no_sync(), and for parameters that already have a post-accumulate-grad hook;
 /// `unsupported` for sparse gradients. If a rank dies or does not arrive, finish() or backward()
 /// throws `unavailable` or `timeout`, and the object and its group are then unusable.
 ///
@@ -65,9 +65,9 @@ class ANYACCEL_API DataParallel {
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// Reduce the remaining buckets and wait until all gradients are averages (on an accelerator with
-  /// streams: until they are queued). If a parameter has no gradient on this rank, zeros are
-  /// averaged instead. A parameter without a gradient on any rank still has none afterwards.
+  /// Reduce the remaining buckets and wait until all gradients are averaged (on an accelerator with
+  /// streams: until the averaging is queued). If a parameter has no gradient on this rank, zeros
+  /// are averaged instead. A parameter without a gradient on any rank still has none afterwards.
   void finish();
 
   /// While an object of this class exists, backward passes accumulate gradients without
@@ -89,12 +89,12 @@ class ANYACCEL_API DataParallel {
   /// Gradients that are reduced together.
   struct Bucket {
     std::vector<std::size_t> parameters;  ///< indices in the list of parameters
-    at::Tensor memory;  ///< 1-d, of the gradients' dtype; the gradients are views of it
+    at::Tensor memory;  ///< 1-d, with the gradients' dtype; the gradients are views of it
   };
   /// The buckets in the order in which they are reduced.
   const std::vector<Bucket>& buckets() const noexcept;
 
-  /// Return the number of buckets of this step that are already reduced. 0 after finish(). Call it
+  /// Return the number of buckets that were already reduced in this step. 0 after finish(). Call it
   /// from the thread that runs the backward pass, or from its hooks.
   std::size_t reduced() const;
 

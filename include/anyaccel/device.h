@@ -23,7 +23,7 @@ struct DeviceProperties {
   std::string uuid;            ///< unique id from the driver, for example "GPU-..." or "MIG-..."
   std::string driver_version;  ///< version of the driver or runtime
   std::int64_t total_memory = -1;  ///< total memory in bytes
-  int multi_processor_count = -1;  ///< number of SMs, or of cores of the CPU device
+  int multi_processor_count = -1;  ///< number of SMs; for the CPU, number of cores
   int numa_node = -1;              ///< the operating system's index of the nearest NUMA node
   /// (major, minor), if the vendor defines it
   std::optional<std::pair<int, int>> compute_capability;

@@ -21,7 +21,7 @@ enum class ErrorCode {
   io,                ///< the operating system reported a failed read or write
   corrupt,           ///< the content of a file is invalid
   timeout,           ///< the result did not arrive within the time limit
-  version_mismatch,  ///< two parts were built for different versions
+  version_mismatch,  ///< two components were built for different versions
   device_error,      ///< the device reported that earlier work failed
   interrupted,       ///< the user requested a stop
   internal,          ///< a defect in AnyAccel itself

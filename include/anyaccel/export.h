@@ -2,8 +2,8 @@
 // macros mark.
 #pragma once
 
-// Marks classes and functions that other libraries use, including internal ones that AnyAccel's own
-// libraries share.
+// Exports a class or function: one of the public interface, or an internal one that several of
+// AnyAccel's libraries use.
 #ifndef ANYACCEL_API
 #define ANYACCEL_API __attribute__((visibility("default")))
 #endif

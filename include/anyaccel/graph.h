@@ -77,7 +77,7 @@ class ANYACCEL_API GraphCapture {
   ~GraphCapture() noexcept(false);
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
-  /// End the capture. A second call is a no-op. Throws the errors of `Graph::capture_end()`.
+  /// End the capture. A second call is a no-op. Throws the same errors as `Graph::capture_end()`.
   void end();
   /// End the capture and discard the recorded work, as the destructor does during stack unwinding.
   void cancel() noexcept;

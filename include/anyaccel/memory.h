@@ -7,7 +7,8 @@
 
 namespace anyaccel {
 
-/// Free and total memory of a device in bytes. Memory that other processes use is not free.
+/// Free and total memory of a device in bytes. Memory that other processes use does not count as
+/// free.
 struct MemoryInfo {
   std::int64_t free = 0;
   std::int64_t total = 0;
@@ -22,7 +23,7 @@ struct MemoryStat {
 /// Counters of one device's allocator.
 struct MemoryStats {
   MemoryStat allocated_bytes;  ///< bytes of live tensors
-  /// bytes reserved from the driver; equal to `allocated_bytes` without a cache
+  /// bytes reserved from the driver; equal to `allocated_bytes` if there is no cache
   MemoryStat reserved_bytes;
   MemoryStat allocation_count;  ///< number of live allocations
   /// allocations that succeeded only after the cache was freed

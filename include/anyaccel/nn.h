@@ -1,5 +1,5 @@
-// The ops' layers as `torch::nn::Module`. They can be registered in other modules, moved, cloned,
-// saved and loaded. Link `anyaccel::ops`. They have their own header because LibTorch's module
+// Layers of the ops as `torch::nn::Module` classes. They can be registered in other modules, moved,
+// cloned, saved and loaded. Link `anyaccel::ops`. This header is separate because LibTorch's module
 // headers are slow to compile.
 //
 //     struct Net : torch::nn::Module {
@@ -28,7 +28,7 @@ namespace anyaccel::nn {
 /// ops::TransformerLayer as a module, with the same parameters, parameter names and errors.
 class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<TransformerLayerImpl> {
  public:
-  /// Create a layer with random parameters. Throws the errors of ops::TransformerLayer.
+  /// Create a layer with random parameters. Throws the same errors as ops::TransformerLayer.
   explicit TransformerLayerImpl(ops::TransformerConfig config, at::ScalarType dtype = at::kFloat)
       : config_(std::move(config)), dtype_(dtype) {
     create();

@@ -39,7 +39,7 @@ class ANYACCEL_API OpBuilder {
   virtual std::vector<std::string> include_paths() const { return {}; }
 };
 
-/// Creates a builder at each call.
+/// Creates a new builder on each call.
 using OpBuilderFactory = std::function<std::shared_ptr<OpBuilder>()>;
 
 }  // namespace anyaccel

@@ -1,6 +1,6 @@
-// The ops' optimizers as `torch::optim::Optimizer`. They support parameter groups, torch::save(),
-// torch::load() and LibTorch's learning-rate schedulers. Link `anyaccel::ops`. They have their own
-// header because LibTorch's optimizer headers are slow to compile.
+// Optimizers of the ops as `torch::optim::Optimizer` classes. They support parameter groups,
+// torch::save(), torch::load() and LibTorch's learning-rate schedulers. Link `anyaccel::ops`. This
+// header is separate because LibTorch's optimizer headers are slow to compile.
 //
 //     anyaccel::optim::CPUAdam optimizer(model->parameters(),
 //                                        anyaccel::optim::AdamOptions(1e-3).weight_decay(0.01));
@@ -115,8 +115,8 @@ struct ANYACCEL_API ParamState : torch::optim::OptimizerCloneableParamState<Para
   void serialize(torch::serialize::OutputArchive& archive) const override;
 };
 
-/// Base class of the optimizers. Within each parameter group, it updates all parameters that have
-/// the same device, dtypes and step count in one call.
+/// Base class of the optimizers. Within each parameter group, one update() call updates all
+/// parameters with the same device, dtypes and step count.
 template <typename Options>
 class ANYACCEL_API OpOptimizer : public torch::optim::Optimizer {
  public:
@@ -127,12 +127,12 @@ class ANYACCEL_API OpOptimizer : public torch::optim::Optimizer {
   void save(torch::serialize::OutputArchive& archive) const override;
   /// Read options and state. Used by torch::load().
   void load(torch::serialize::InputArchive& archive) override;
-  /// Add a parameter group. Options of the group replace all defaults.
+  /// Add a parameter group. If the group has options, they replace all defaults.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
  protected:
-  /// Tensors of one call, with one entry per parameter. `exp_avg` or `exp_avg_sq` is empty if the
-  /// optimizer does not use it.
+  /// Tensors of one update() call, with one entry per parameter. `exp_avg` or `exp_avg_sq` is empty
+  /// if the optimizer does not use it.
   struct Batch {
     std::vector<at::Tensor> params, grads, exp_avg, exp_avg_sq;
   };
@@ -150,7 +150,7 @@ using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 /// Adam for parameters in host memory, with the op `cpu_adam`. The moments are float32.
 class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
  public:
-  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
+  /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
   explicit CPUAdam(const ParamGroups& groups, AdamOptions defaults = {});
   /// Create an optimizer for one group of parameters.
   explicit CPUAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
@@ -166,7 +166,7 @@ class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
 /// Adagrad for parameters in host memory, with the op `cpu_adagrad`. The state is float32.
 class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
  public:
-  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
+  /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
   explicit CPUAdagrad(const ParamGroups& groups, AdagradOptions defaults = {});
   /// Create an optimizer for one group of parameters.
   explicit CPUAdagrad(std::vector<at::Tensor> params, AdagradOptions defaults = {})
@@ -182,7 +182,7 @@ class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
 /// Lion for parameters in host memory, with the op `cpu_lion`. The state is float32.
 class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
  public:
-  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
+  /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
   explicit CPULion(const ParamGroups& groups, LionOptions defaults = {});
   /// Create an optimizer for one group of parameters.
   explicit CPULion(std::vector<at::Tensor> params, LionOptions defaults = {})
@@ -199,7 +199,7 @@ class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
 /// of their parameter.
 class ANYACCEL_API FusedAdam : public OpOptimizer<AdamOptions> {
  public:
-  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
+  /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
   explicit FusedAdam(const ParamGroups& groups, AdamOptions defaults = {});
   /// Create an optimizer for one group of parameters.
   explicit FusedAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
@@ -215,7 +215,7 @@ class ANYACCEL_API FusedAdam : public OpOptimizer<AdamOptions> {
 /// its parameter.
 class ANYACCEL_API FusedLion : public OpOptimizer<LionOptions> {
  public:
-  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
+  /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
   explicit FusedLion(const ParamGroups& groups, LionOptions defaults = {});
   /// Create an optimizer for one group of parameters.
   explicit FusedLion(std::vector<at::Tensor> params, LionOptions defaults = {})
@@ -231,7 +231,7 @@ class ANYACCEL_API FusedLion : public OpOptimizer<LionOptions> {
 /// of their parameter.
 class ANYACCEL_API FusedLamb : public OpOptimizer<LambOptions> {
  public:
-  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
+  /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
   explicit FusedLamb(const ParamGroups& groups, LambOptions defaults = {});
   /// Create an optimizer for one group of parameters.
   explicit FusedLamb(std::vector<at::Tensor> params, LambOptions defaults = {})

@@ -5,9 +5,9 @@
 
 namespace anyaccel {
 
-/// Return whether `text` matches `pattern`, in which `*` matches any text, including none. Takes at
-/// most time proportional to the product of both lengths, even for malicious patterns, because
-/// patterns can come from untrusted files.
+/// Return whether `text` matches `pattern`, in which `*` matches any text, including none. The
+/// running time is at most proportional to the product of both lengths, even for malicious
+/// patterns, because patterns can come from untrusted files.
 inline bool matches_pattern(std::string_view pattern, std::string_view text) noexcept {
   std::size_t p = 0, t = 0, star = std::string_view::npos, retry = 0;
   while (t < text.size()) {

@@ -1,4 +1,4 @@
-// Plugins: backends in other libraries, found through text files and loaded on demand.
+// Plugins: backends in separate libraries that are found through text files and loaded on demand.
 #pragma once
 
 #include <string>
@@ -18,10 +18,10 @@ enum class PluginState {
 /// Return the lower-case name of a state. Names are stable. Never null.
 ANYACCEL_API const char* to_string(PluginState state) noexcept;
 
-/// A plugin that was found, or a folder that could not be searched.
+/// A plugin that was found, or a plugin folder that could not be searched.
 struct PluginVerdict {
   std::string name;     ///< name for DS_ACCELERATOR; empty for a folder that could not be searched
-  std::string path;     ///< path of the text file, or of that folder
+  std::string path;     ///< path of the text file, or of the folder
   std::string library;  ///< path of the library; empty if the text file does not contain it
   PluginState state = PluginState::found;
   std::string reason;  ///< explanation in one sentence

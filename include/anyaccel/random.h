@@ -22,8 +22,8 @@ class Accelerator;
 class ANYACCEL_API Random {
  public:
   explicit Random(Accelerator& accelerator) : accelerator_(&accelerator) {}
-  /// Seed the host generator and those of all devices. Accepts any 64-bit value. Does not start a
-  /// device: if it is not initialized, it is seeded when it starts.
+  /// Seed the host generator and those of all devices. Accepts any 64-bit value. Does not start
+  /// devices: a device that is not initialized yet is seeded when it starts.
   void manual_seed(std::uint64_t seed) const;
   /// Seed all generators from the operating system's entropy, and return the seed.
   std::uint64_t seed() const;
@@ -32,7 +32,7 @@ class ANYACCEL_API Random {
   /// Return the state of the host generator as a 1-d uint8 CPU tensor.
   at::Tensor get_rng_state() const;
   /// Restore a state from get_rng_state(). Throws `invalid_argument` if it is not a 1-d uint8 CPU
-  /// tensor or does not fit the generator.
+  /// tensor or does not match the generator.
   void set_rng_state(const at::Tensor& state) const;
 
  private:

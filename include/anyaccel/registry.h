@@ -1,5 +1,5 @@
-// The registry of backends, and the accelerator that detection chooses. sdk/registration.h
-// registers backends.
+// The registry of backends, and the accelerator that detection chooses. To register a backend, see
+// sdk/registration.h.
 #pragma once
 
 #include <memory>
@@ -59,8 +59,8 @@ inline Accelerator& get_accelerator();
 /// `invalid_argument` if `backend` is null. Thread-safe.
 ANYACCEL_API void set_accelerator(std::shared_ptr<sdk::Backend> backend);
 
-/// Make the backend with this name the accelerator of this process. Throws what get_accelerator()
-/// throws for `DS_ACCELERATOR=name`. Thread-safe.
+/// Make the backend with this name the accelerator of this process. Throws the same errors as
+/// get_accelerator() with `DS_ACCELERATOR=name`. Thread-safe.
 ANYACCEL_API void set_accelerator(const std::string& name);
 
 /// Make an accelerator that get_accelerator() returned earlier the accelerator of this process
@@ -69,8 +69,8 @@ ANYACCEL_API void set_accelerator(Accelerator& accelerator);
 
 /// Return the accelerator of the backend with this name without making it the accelerator of this
 /// process. If the process's accelerator has that name, returns it; otherwise the first call
-/// creates one and later calls return the same. Throws what set_accelerator(name) throws.
-/// Thread-safe.
+/// creates an accelerator, and later calls return the same one. Throws the same errors as
+/// set_accelerator(name). Thread-safe.
 ANYACCEL_API Accelerator& accelerator_of(const std::string& name);
 
 /// Return whether the chosen accelerator's name is in AnyAccel's registry, like DeepSpeed's

@@ -39,9 +39,9 @@ ANYACCEL_API Options options_from_environment();
 /// implementation that it finds first.
 ///
 /// Takes effect once per process; a second call with the same options is a no-op. Throws
-/// `invalid_state` if it was installed with other options, `invalid_argument` for options out of
-/// range, and `unavailable` if torch already has the device type or the system does not provide the
-/// memory. Thread-safe.
+/// `invalid_state` if the device was installed with different options, `invalid_argument` for
+/// options out of range, and `unavailable` if torch already has the device type or the system does
+/// not provide the memory. Thread-safe.
 ANYACCEL_API void install(const Options& options);
 
 /// Incorrect use of a device that the checker found. docs/reference/checking.md explains each kind.
@@ -55,7 +55,7 @@ struct Problem {
   std::string message;  ///< the complete message, as printed
 };
 
-/// Return the problems found so far, without repetitions. Empty without the checker. Thread-safe.
+/// Return the problems found so far, without duplicates. Empty without the checker. Thread-safe.
 ANYACCEL_API std::vector<Problem> problems();
 
 /// Return the out-of-memory errors from which the program has recovered so far. Thread-safe.

@@ -42,8 +42,8 @@ class ANYACCEL_API Stream {
   /// Make work that is queued on this stream after this call wait for `event`. Does not block the
   /// host.
   void wait_event(const Event& event) const;
-  /// Make work that is queued on this stream after this call wait for the work queued on `other` so
-  /// far. Does not block the host.
+  /// Make work that is queued on this stream after this call wait for the work that was queued on
+  /// `other` before this call. Does not block the host.
   void wait_stream(const Stream& other) const;
   /// Create an event and record it on this stream. `enable_timing`: see `Accelerator::Event()`.
   Event record_event(bool enable_timing = false) const;

@@ -14,7 +14,7 @@ namespace anyaccel {
 /// Format of the variable that selects devices.
 enum class VisibleIds {
   indices,  ///< 0..n-1; parsing stops at the first invalid or repeated entry
-  opaque,   ///< the vendor's own identifiers; only their number is used
+  opaque,   ///< the vendor's own identifiers; only how many there are is used
 };
 
 /// Location of a kernel driver's device entries, `folder`/`prefix`N. The strings must outlive the
@@ -36,7 +36,7 @@ struct DeviceFiles {
 std::vector<int> numbered_files(const std::filesystem::path& folder,
                                 std::string_view prefix) noexcept;
 
-/// Returns how many of `present` devices remain visible with a list such as "0,2".
+/// Returns how many of `present` devices a list such as "0,2" leaves visible.
 int count_visible(std::string_view list, int present, VisibleIds ids) noexcept;
 
 /// Counts devices by their files and explains the result. The root is "/" unless

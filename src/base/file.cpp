@@ -172,7 +172,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code ignored;
   if (std::filesystem::is_symlink(path_, ignored))
     path_ = std::filesystem::weakly_canonical(path_, ignored);
-  // O_EXCL prevents reuse of a file of another writer or one left behind by a killed process.
+  // O_EXCL prevents reuse of a temporary file that belongs to a different writer or was left behind
+  // by a killed process.
   static std::atomic<unsigned> counter{0};
   do {
     aside_ =
@@ -219,7 +220,7 @@ void AtomicFile::commit() {
   const int error = errno;
   struct stat now {
   }, mine{};
-  // Another process may already have renamed the file in finish_file_group().
+  // A different process may already have renamed the file in finish_file_group().
   const bool in_place =
       renamed == 0 || (::stat(path_.c_str(), &now) == 0 && ::fstat(descriptor_, &mine) == 0 &&
                        now.st_ino == mine.st_ino && now.st_dev == mine.st_dev);
@@ -228,7 +229,8 @@ void AtomicFile::commit() {
     ::unlink(aside_.c_str());
     fail("write_file", "cannot replace", path_, error);
   }
-  // Some file systems cannot flush a folder. Ignore that, because the new content is in place.
+  // Some file systems cannot flush a folder. Ignore that error, because the new content is in
+  // place.
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {
     static_cast<void>(::fsync(folder));

@@ -1,5 +1,5 @@
-// Reads whole files, and writes files atomically, so that a file has either the old or the new
-// content.
+// Reads whole files, and writes files atomically: after a crash, a file has either its old or its
+// new content.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,15 @@ inline constexpr std::size_t kMaxTextFile = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxLibrary = std::size_t{4} << 30;
 
 /// Opens a regular file for reading and returns its descriptor, which the caller closes. Never
-/// blocks: a FIFO, device, folder or socket is not opened and throws `io`. Throws `not_found` if
-/// nothing is there, and `io` with the system's reason for other failures. `where` names the caller
-/// in errors.
+/// blocks: for a FIFO, device, folder or socket, throws `io` without opening it. Throws `not_found`
+/// if the path does not exist, and `io` with the system's reason for other failures. `where` names
+/// the caller in errors.
 ANYACCEL_API int open_regular_file(const std::filesystem::path& path,
                                    const char* where = "read_file");
 
 /// Returns the content of a regular file, including files that report size 0, such as those under
-/// /proc. Throws as open_regular_file() does, and `corrupt` for a file of more than `limit` bytes.
+/// /proc. Throws the same errors as open_regular_file(), and `corrupt` for a file of more than
+/// `limit` bytes.
 ANYACCEL_API std::string read_file(const std::filesystem::path& path,
                                    std::size_t limit = kMaxTextFile);
 
@@ -33,8 +34,8 @@ ANYACCEL_API std::string read_file(const std::filesystem::path& path,
 ANYACCEL_API std::optional<std::string> try_read_file(const std::filesystem::path& path,
                                                       std::size_t limit = kMaxTextFile) noexcept;
 
-/// Opens an input that the user named on the command line: a regular file, a pipe (waits for its
-/// writer), a terminal or /dev/null. Throws `io` for other devices, folders and sockets.
+/// Opens an input that the user named on the command line: a regular file, a pipe (blocks until a
+/// writer opens it), a terminal or /dev/null. Throws `io` for other devices, folders and sockets.
 ANYACCEL_API int open_input(const std::filesystem::path& path, const char* where = "read_file");
 
 /// Like read_file(), for inputs that open_input() accepts.
@@ -62,7 +63,7 @@ class ANYACCEL_API AtomicFile {
   /// Flushes the written data to the disk. Flush all files that belong together before committing
   /// the first one, because a full disk often shows up only here. Do not write after flush().
   void flush();
-  /// Flushes file and folder and renames the file to `path`. At most once.
+  /// Flushes the file and its folder, and renames the file to `path`. Call at most once.
   void commit();
 
   /// The final path (with links resolved) and the path of the temporary file.

@@ -40,7 +40,7 @@ void remove_abandoned(const fs::path& folder, const std::string& name) {
 }
 
 /// Accepts a rename only within the folder, and only from a temporary name that begins with the
-/// final name. The note may come from an untrusted folder.
+/// final name. The note may come from an untrusted folder, so it is checked.
 bool plausible(const std::string& aside, const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos &&
          aside.find('/') == std::string::npos && aside.starts_with(name + kPart);
@@ -88,7 +88,7 @@ void finish_file_group(const fs::path& folder) {
     moves.emplace_back(folder / aside, folder / name);
   }
   for (const auto& [aside, name] : moves) {
-    // ENOENT means that the writer or another reader has already renamed the file.
+    // ENOENT means that the writer or a different reader has already renamed the file.
     if (::rename(aside.c_str(), name.c_str()) != 0 && errno != ENOENT) {
       throw Error(ErrorCode::io, "finish_save",
                   {.what = "the last save into " + folder.string() +

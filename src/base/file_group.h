@@ -18,7 +18,7 @@ namespace anyaccel {
 /// thread-safe. Only one writer may use a folder at a time.
 class ANYACCEL_API FileGroup {
  public:
-  /// Throws as finish_file_group() does.
+  /// Throws the same errors as finish_file_group().
   explicit FileGroup(std::filesystem::path folder);
 
   /// Adds a file to the group and removes temporary files that killed writers of this file left

@@ -10,7 +10,7 @@ namespace anyaccel {
 
 namespace {
 
-// Entries are never removed. The fork() handlers read them in any thread.
+// Entries are never removed, because the fork() handlers may read them on any thread.
 constexpr int kMaxMutexes = 32;
 std::array<std::atomic<ForkSafeMutex*>, kMaxMutexes> mutexes{};
 // Atomic, because the child must not wait for locks. 0 marks a free entry: standard input is never

@@ -1,5 +1,5 @@
-// Handlers for fork(). In the child, they release locks that another thread held, and close
-// descriptors whose closing signals the end of the parent.
+// Handlers for fork(). In the child, they release locks that other threads held, and close
+// descriptors that only the parent may hold, so that other processes notice when the parent ends.
 #pragma once
 
 #include <mutex>
@@ -23,7 +23,7 @@ class ANYACCEL_API ForkSafeMutex {
   std::mutex mutex_;
 };
 
-/// Closes the descriptor in children at fork(), so that a process waiting for end of file on a
+/// Makes children close the descriptor at fork(), so that a process waiting for end-of-file on a
 /// pipe, or for a file lock, does not also wait for the children. Returns false if the table is
 /// full; children then inherit the descriptor. Thread-safe.
 ANYACCEL_API bool close_in_children(int descriptor) noexcept;

@@ -1,4 +1,4 @@
-// Finds the folders of the libraries in this process.
+// Finds the folders of libraries that this process has loaded.
 #pragma once
 
 #include <dlfcn.h>

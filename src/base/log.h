@@ -1,4 +1,4 @@
-// Diagnostics on standard error, by level.
+// Log messages on standard error, filtered by level.
 #pragma once
 
 #include <string_view>

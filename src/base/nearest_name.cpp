@@ -9,8 +9,8 @@ namespace anyaccel {
 
 namespace {
 
-/// Longer than any known name. The limit is needed because computing the distance takes quadratic
-/// time.
+/// Longer than any known name. The limit is needed because computing the edit distance takes
+/// quadratic time.
 constexpr std::size_t kLongestName = 100;
 
 std::string comparable(std::string_view name) {
@@ -20,8 +20,8 @@ std::string comparable(std::string_view name) {
   return out;
 }
 
-/// Returns the edit distance: the number of letters to insert, delete, replace or swap to turn `a`
-/// into `b`.
+/// Returns the edit distance: the number of characters to insert, delete, replace or swap to turn
+/// `a` into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -43,7 +43,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> known) {
   const auto asked = comparable(word);
-  // Any one-letter name is a single edit away, so a suggestion would be arbitrary.
+  // Any two one-letter names are a single edit apart, so a suggestion would be arbitrary.
   if (asked.size() < 2 || asked.size() > kLongestName) return {};
   std::string_view nearest;
   std::size_t least = (asked.size() < 4 ? 1 : std::max<std::size_t>(2, asked.size() / 3)) + 1;

@@ -10,9 +10,9 @@
 namespace anyaccel {
 
 /// Returns the known name that `word` probably means, or an empty view. Prefers a name that begins
-/// with `word`, otherwise the name with the fewest typing errors (inserted, missing, wrong or
-/// swapped letters), if at most a third of the letters are wrong. Ignores leading dashes, and
-/// treats `_` as `-`.
+/// with `word`, otherwise the name with the fewest typos (inserted, missing, wrong or swapped
+/// letters), if at most a third of the letters are wrong. Ignores leading dashes, and treats `_` as
+/// `-`.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> known);
 
 /// Returns "; did you mean '--devices'?" for the nearest name, or an empty string.

@@ -54,7 +54,8 @@ std::int64_t resident_bytes() {
 std::int64_t peak_resident_bytes() { return resident_memory().peak_bytes; }
 
 ResidentMemory resident_memory() {
-  // getrusage() is unsuitable: its peak cannot be reset and includes the program before exec.
+  // getrusage() is unsuitable: its peak cannot be reset and includes the program that ran before
+  // exec().
   const auto status = try_read_kernel_file("/proc/self/status").value_or("");
   return {bytes_after(status, "VmRSS:"), bytes_after(status, "VmHWM:")};
 }

@@ -41,10 +41,10 @@ bool is_primary_group_of_others(gid_t group, const std::string& owner) {
   return false;
 }
 
-/// True if the group is the owner's private group: it has the owner's name and no other member.
-/// Debian, Ubuntu and Fedora create such a group for each user and set a umask that gives it write
-/// permission, which is harmless. Root's group is not private, because containers run processes of
-/// any user in it.
+/// True if the group is the owner's private group: it has the same name as the owner and no other
+/// member. Debian, Ubuntu and Fedora create such a group for each user and set a umask that gives
+/// the group write permission, which is harmless. Root's group does not count as private, because
+/// containers may run processes of any user in it.
 bool is_private_group(gid_t group, uid_t owner) {
   if (group == 0 || owner == 0) return false;
   std::vector<char> memory(1 << 14), more(1 << 14);
@@ -98,7 +98,7 @@ std::string foreign_owner(const fs::path& path, uid_t owner, const char* what) {
 }
 
 /// Returns the problem with one file or folder, or an empty string. `last` marks the last component
-/// of the path, whose content is used.
+/// of the path, which is the file or folder to be used.
 std::string component_problem(const fs::path& path, const struct stat& about, bool last) {
   const bool folder = S_ISDIR(about.st_mode);
   if (!is_trusted_user(about.st_uid))
@@ -141,8 +141,8 @@ std::string walk(const fs::path& path, TrustedKind kind) {
       for (const auto& part : target.relative_path())
         if (!part.empty()) place = std::next(left.insert(place, part));
       at = target.is_absolute() ? fs::path("/") : at.parent_path();
-      // A relative target starts in a folder that has already been checked, so skip the check. The
-      // target may have no components at all.
+      // A relative target starts in the folder of the link, which has already been checked, so do
+      // not check that folder again. The target may have no components at all.
       if (target.is_absolute()) continue;
     } else {
       if (auto problem =
@@ -176,7 +176,7 @@ std::string trust_problem(const fs::path& path, TrustedKind kind) noexcept try {
 
 std::optional<std::string> env_library(const char* variable) {
   auto value = env(variable);
-  // A name without a slash is searched for in the system's folders by the loader.
+  // The loader searches the system's folders for a name without a slash.
   if (!value || value->find('/') == std::string::npos) return value;
   std::error_code ignored;
   const auto path = fs::absolute(*value, ignored);

@@ -1,4 +1,4 @@
-// Decides whether code may be loaded from a path, by the rule of OpenSSH's StrictModes.
+// Decides whether code may be loaded from a path, by the same rule as OpenSSH's StrictModes.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,8 @@ namespace anyaccel {
 enum class TrustedKind {
   file,
   folder,
-  /// A folder that may not exist yet. The existing part of its path is checked like parent folders.
+  /// A folder that may not exist yet. The existing part of its path is checked as parent folders
+  /// are.
   future_folder
 };
 

@@ -106,8 +106,8 @@ std::string quoted_text(std::string_view text, std::size_t limit) {
 }
 
 std::string printable_text(std::string_view text, std::size_t limit) {
-  // Also keep the end, because it contains the hint of AnyAccel's messages and the last output of a
-  // program.
+  // Also keep the end: AnyAccel's messages end with a hint, and a program's last output is often
+  // the most important.
   std::size_t head = text.size();
   std::size_t tail = text.size();
   if (text.size() > limit) {
@@ -123,7 +123,7 @@ std::string printable_text(std::string_view text, std::size_t limit) {
       at = tail;
       continue;
     }
-    // Do not cut inside a character.
+    // Do not cut within a UTF-8 character.
     const auto c = first_character(
         text.substr(at, std::min<std::size_t>(4, (at < head ? head : text.size()) - at)));
     if (c.valid && (c.code == '\n' || c.code == '\t' || !is_invisible(c.code)))

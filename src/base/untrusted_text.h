@@ -1,5 +1,5 @@
-// Makes untrusted text (files, checkpoints, variables, output of other programs) safe to print in
-// messages. bindings/python/anyaccel/_untrusted_text.py implements the same rules.
+// Makes untrusted text (from files, checkpoints, variables, or output of other programs) safe to
+// print in messages. bindings/python/anyaccel/_untrusted_text.py implements the same rules.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ namespace anyaccel {
 
 /// Returns `text` in double quotes, for an error message or a log line. Quotes, backslashes,
 /// control characters, invalid UTF-8, bidirectional controls and other invisible format characters
-/// become escapes such as `\n`, `\x1b` and `\u202e`. Text beyond `limit` printed characters is cut
-/// off, never inside a character or an escape, and replaced by the total length: `"aaaa..." (5000
-/// bytes)`. The time depends on `limit`, not on the length of the text.
+/// become escapes such as `\n`, `\x1b` and `\u202e`. Text beyond `limit` printed characters is
+/// replaced by the total length: `"aaaa..." (5000 bytes)`. The cut is never within a character or
+/// an escape. The time depends on `limit`, not on the length of the text.
 ANYACCEL_API std::string quoted_text(std::string_view text, std::size_t limit = 200);
 
 /// Returns `text` without quotes, for output of other programs and for whole messages. Escapes

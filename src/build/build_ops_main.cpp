@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     auto settings = default_settings(recorded_libtorch());
     settings.compiler = compiler;
     settings.compile_only = !settings.target.cuda_archs.empty();
-    // Code inserted by sanitizers causes false warnings in g++, as in the rest of AnyAccel's build.
+    // Sanitizer instrumentation causes false warnings in g++, also in the rest of AnyAccel's build.
     settings.fatal_warnings = fatal_warnings && sanitizer_flags().empty();
     std::optional<Depfile> dependencies;
     if (!depfile.empty()) dependencies.emplace(depfile, target);

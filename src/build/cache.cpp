@@ -39,8 +39,8 @@ void make_folder(const fs::path& folder, const fs::path& cache) {
   fail(cache, "cannot be created", errno);
 }
 
-/// Like make_folder(), but also creates missing parents. All have mode 0700 at most, regardless of
-/// the umask.
+/// Like make_folder(), but also creates missing parents. No new folder has more permissions than
+/// 0700, whatever the umask.
 void make_parents(const fs::path& folder, const fs::path& cache) {
   std::error_code error;
   if (folder.empty() || fs::is_directory(folder, error)) return;
@@ -48,7 +48,8 @@ void make_parents(const fs::path& folder, const fs::path& cache) {
   make_folder(folder, cache);
 }
 
-/// True for `<op>-<24 digits of the key>`. Other names in the cache folder are ignored.
+/// True for `<op>-<first 24 hexadecimal digits of the key>`. Other names in the cache folder are
+/// ignored.
 bool is_entry(const std::string& name) {
   const auto dash = name.rfind('-');
   return dash != std::string::npos && dash > 0 && name.front() != '.' &&
@@ -60,12 +61,11 @@ void flush(const fs::path& path, const fs::path& cache) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const int failed = descriptor < 0 ? errno : (::fsync(descriptor) == 0 ? 0 : errno);
   if (descriptor >= 0) ::close(descriptor);
-  // Ignore these errors, because some file systems cannot flush a folder.
+  // Ignore these errors, which file systems that cannot flush a folder return.
   if (failed != 0 && failed != EINVAL && failed != EROFS) fail(cache, "cannot be written", failed);
 }
 
-/// Time since the last use after which an entry may be removed from a cache that other machines may
-/// use.
+/// In a cache that other machines may use, entries used within this time are kept.
 constexpr std::chrono::hours kOthersKeep{30 * 24};
 
 std::int64_t since_1970(std::chrono::system_clock::time_point time) {
@@ -136,9 +136,9 @@ bool Cache::is_shared() const {
   if (env("ANYACCEL_OP_CACHE_SHARED")) return env_flag("ANYACCEL_OP_CACHE_SHARED");
   struct statfs info {};
   if (::statfs(folder_.c_str(), &info) != 0) return false;
-  // The types of nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs, 9p, ocfs2, gfs2, coda and
-  // fuse (sshfs, glusterfs and others). The magic numbers are from linux/magic.h and the sources of
-  // the file systems.
+  // File system types (statfs::f_type) of nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs,
+  // 9p, ocfs2, gfs2, coda and fuse (sshfs, glusterfs and others), from linux/magic.h and the
+  // sources of the file systems.
   constexpr std::array<std::uint32_t, 14> kShared{
       0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0, 0x47504653, 0x00c36400,
       0x19830326, 0x5346414f, 0x01021997, 0x7461636f, 0x01161970, 0x73757245, 0x65735546};
@@ -284,11 +284,12 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
     const auto name = item.path().filename().string();
     const auto age = fs::file_time_type::clock::now() - fs::last_write_time(item.path(), ignored);
     if (ignored) continue;
-    // If there is no owner file after an hour, the builder was killed before it took the lock.
+    // A folder without an owner file after an hour is abandoned: its builder was killed before it
+    // took the lock.
     const bool ownerless =
         !fs::exists(item.path() / kOwner, ignored) && age > std::chrono::hours(1);
-    // On a shared file system, locks held by other machines may be invisible. Wait for a day, which
-    // is longer than any build takes.
+    // On a shared file system, locks held by other machines may be invisible. Treat the folder as
+    // abandoned only after a day, which is longer than any build takes.
     const bool left = name.starts_with(kPrivate) && (!shared || age > std::chrono::hours(24)) &&
                       (ownerless || FileLock::try_exclusive(item.path() / kOwner));
     const bool old = name.starts_with(kAside) && (!shared || age > kOthersKeep);

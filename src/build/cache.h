@@ -1,9 +1,9 @@
 // The cache of built ops. It is private to its user, bounded in size, and never contains partial
 // entries.
 //
-// <cache>/<op>-<key>/ contains a library and its manifest, and is published by one rename.
+// <cache>/<op>-<key>/ contains a library and its manifest, and is published by a single rename().
 // <cache>/locks/<op>-<key> is locked by the process that builds the entry. A process that uses a
-// library holds a shared lock on its manifest.
+// library holds a shared lock on the library's manifest.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Manifest {
   std::string sha256;   ///< digest of the library
   std::vector<ExternalFile> external = {};
   std::vector<std::pair<std::string, std::string>>
-      parts;  ///< Key::content_parts and tool_parts, for messages
+      parts;  ///< Key::content_parts and tool_parts, for error messages
 
   std::string text() const;
 };
@@ -64,14 +64,14 @@ class Cache {
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
-  /// Creates the folder with mode 0700. Throws `io`, naming the folder and the remedy, if it cannot
-  /// be created or written, belongs to another user, or has an untrusted path
+  /// Creates the folder with mode 0700. Throws `io`, naming the folder and the remedy, if the
+  /// folder cannot be created or written, belongs to another user, or has an untrusted path
   /// (base/trusted_path.h).
   ANYACCEL_API void prepare() const;
   /// True if libraries in the folder may be opened (base/trusted_path.h).
   bool is_trusted() const noexcept;
-  /// Returns the folder for small files that may be deleted at any time. Empty if other users can
-  /// write to the cache folder, because they may have placed files or links there.
+  /// Returns the cache's folder for small files that may be deleted at any time. Empty if other
+  /// users can write to it, because they may have placed files or links there.
   ANYACCEL_API std::filesystem::path memo_folder() const noexcept;
   std::filesystem::path entry(const std::string& name) const { return folder_ / name; }
   std::filesystem::path lock_file(const std::string& name) const {
@@ -82,8 +82,8 @@ class Cache {
   /// by ANYACCEL_OP_CACHE_SHARED, else by the type of the file system. In a shared cache, entries
   /// used in the last 30 days are kept, and replaced entries are set aside for 30 days.
   ANYACCEL_API bool is_shared() const;
-  /// Throws `io` if the folder is not writable or has too little space for a small build. Writes a
-  /// temporary file to find out.
+  /// Throws `io` if the folder is not writable or has too little space for a small build. Checks
+  /// this by writing a temporary file.
   void require_room() const;
 
   /// Atomically moves the folder `from` to the entry `name`; only this user can access it. An
@@ -103,8 +103,8 @@ class Cache {
   /// may be, in use. With `others_too`, entries that another machine may use are also removed.
   ANYACCEL_API std::pair<int, int> clean(const std::string& op, bool others_too = false) const;
 
-  /// Makes the entry `name` take precedence over a prebuilt library with this content, because the
-  /// prebuilt library is not wanted or could not be opened. Throws `io`.
+  /// Makes the entry `name` take precedence over a prebuilt library with this content. Called if
+  /// the prebuilt library is not wanted or could not be opened. Throws `io`.
   void prefer(const std::string& op, const std::string& content, const std::string& name) const;
   /// Returns the entry set by prefer(); empty if there is none.
   std::string preferred(const std::string& op, const std::string& content) const;

@@ -13,10 +13,11 @@ inline constexpr const char* kTrash =
 inline constexpr const char* kAside =
     ".anyaccel-old-";  ///< prefix for replaced entries that another machine may still use
 inline constexpr const char* kPreferred =
-    "preferred";                                ///< folder with the preferences set by prefer()
-inline constexpr const char* kOwner = "owner";  ///< file in a private folder that the owner locks
+    "preferred";  ///< folder with the preferences set by prefer()
+inline constexpr const char* kOwner =
+    "owner";  ///< file in a private folder; locked by the folder's owner
 
-/// Returns the manifests in a folder.
+/// Returns the paths of the manifests in a folder.
 std::vector<std::filesystem::path> manifests(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::build

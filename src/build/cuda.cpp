@@ -32,7 +32,7 @@ std::string no_cuda_in(const LibTorch& torch) {
 
 std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_identity) {
   const auto release = nvcc_release(nvcc_identity);
-  // If LibTorch reports only its major version, any release with that major version matches.
+  // If only LibTorch's major CUDA version is known, any release with that major version matches.
   if (torch.cuda.empty() || release.empty() || release == torch.cuda ||
       torch.cuda == major_of(release))
     return {};

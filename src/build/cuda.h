@@ -1,4 +1,4 @@
-// Compatibility of a CUDA toolkit with a LibTorch, and host compiler flags for nvcc.
+// Compatibility of a CUDA toolkit with LibTorch, and conversion of host compiler flags for nvcc.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ namespace anyaccel::build {
 std::string nvcc_release(const std::string& identity);
 
 /// Explains why code compiled with this nvcc cannot run with this LibTorch; empty if it can run.
-/// The reason is always a different major version of CUDA. A different minor version is only
-/// logged, because CUDA's runtime is compatible within a major version. With DS_SKIP_CUDA_CHECK=1,
-/// a different major version is only logged, too.
+/// The only reason is a different major version of CUDA. A different minor version is only logged,
+/// because CUDA's runtime is compatible within a major version. With DS_SKIP_CUDA_CHECK=1, a
+/// different major version is only logged, too.
 std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_identity);
 
-/// Explains why this LibTorch cannot run CUDA sources at all; empty if it can.
+/// Explains why this LibTorch does not support CUDA at all; empty if it does.
 std::string no_cuda_in(const LibTorch& torch);
 
 /// Converts the description's flags for all sources, which are meant for the host compiler, to

@@ -17,8 +17,8 @@ namespace anyaccel::build {
 /// One compilation: a source file, or several that are compiled as one translation unit, with
 /// flags.
 struct Source {
-  /// At least one file; paths are relative to the op's source folder or, if `shared`, to the parent
-  /// of ops/.
+  /// At least one file. Paths are relative to the op's source folder or, if `shared` is true, to
+  /// the parent of ops/.
   std::vector<std::string> files;
   std::vector<std::string> flags = {};
   bool shared = false;  ///< from `shared_source`: used by several ops
@@ -43,22 +43,23 @@ struct ANYACCEL_API Description {
   std::vector<std::string> includes;  ///< include folders, relative to the op's folder
   /// Folder of the sources, relative to the op's folder; empty means the op's folder.
   std::string kernel_path;
-  /// Environment variable with a prefix that contains include/ and lib/, such as CCL_ROOT.
+  /// Environment variable that holds a prefix, that is, a folder with include/ and lib/. Example:
+  /// CCL_ROOT.
   std::string prefix_variable;
-  std::vector<std::string> prefixes;  ///< absolute default prefixes of the vendor
-  std::string compiler;               ///< name or path; empty means CXX or the system's compiler
+  std::vector<std::string> prefixes;  ///< the vendor's default prefixes; absolute paths
+  std::string compiler;  ///< name or path; empty means CXX or, if unset, the system's compiler
   /// Absolute folder of Python's headers. If set, the library is a Python extension module.
   std::string python;
   bool torch = true;  ///< whether the op uses LibTorch's headers and libraries
 
   bool serves(std::string_view backend) const;
-  /// Like serves(), but a `*` does not count.
+  /// True if the description lists this backend by name. Unlike serves(), ignores `*`.
   bool names(std::string_view backend) const;
   bool needs_nvcc() const;
 };
 
-/// Parses a description. Throws `corrupt`, naming the line, or `version_mismatch` if the format has
-/// another version.
+/// Parses a description. Throws `corrupt`, naming the line, or `version_mismatch` for an
+/// unsupported version of the format.
 ANYACCEL_API Description parse_description(std::string_view text);
 
 /// A description and its file.
@@ -69,7 +70,8 @@ struct Op {
   std::filesystem::path source_folder() const { return folder() / description.kernel_path; }
 };
 
-/// Reads a description. Throws `not_found`, and the errors of parse_description(), naming the file.
+/// Reads a description. Throws `not_found`, and the same errors as parse_description(), naming the
+/// file.
 ANYACCEL_API Op read_op(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build

@@ -16,13 +16,13 @@ namespace anyaccel::build {
 
 namespace {
 
-/// Larger than any real table. The limit prevents a damaged file from causing huge reads.
+/// Larger than any real table. The limit prevents a corrupt file from causing huge reads.
 constexpr std::uint64_t kMaxTable = 1 << 18;
 constexpr std::size_t kMaxName = 512;
 
 class File {
  public:
-  /// Throws the errors of open_regular_file().
+  /// Throws the same errors as open_regular_file().
   explicit File(const std::filesystem::path& path)
       : descriptor_(open_regular_file(path, "read_elf")) {}
   ~File() { ::close(descriptor_); }

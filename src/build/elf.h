@@ -20,10 +20,9 @@ struct ElfFacts {
 /// not a 64-bit ELF file with this machine's byte order, or if its tables are invalid.
 ANYACCEL_API std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept;
 
-/// Returns a text that distinguishes this build of a library from others: the linker's build id or,
-/// if there is none, the size and a digest of pages from all parts of the file. Hashing a library
-/// of hundreds of megabytes completely would take longer than loading an op. Empty if the file
-/// cannot be read.
+/// Returns text that identifies this build of a library: the linker's build id or, if there is
+/// none, the size and a digest of pages from all parts of the file. Hashing a library of hundreds
+/// of megabytes completely would take longer than loading an op. Empty if the file cannot be read.
 ANYACCEL_API std::string library_identity(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build

@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Enough for the first errors; template errors can produce megabytes of output.
+/// Enough for the first errors. Template errors can produce megabytes of output.
 constexpr std::size_t kMaxShown = 8000;
-/// Compiling LibTorch's headers writes tens of MiB. With less space, a silent failure is probably
-/// caused by a full disk.
+/// Compiling LibTorch's headers writes tens of MiB. If less space is free, a silent failure is
+/// probably caused by a full disk.
 constexpr std::uintmax_t kLittleRoom = 64 << 20;
 
 struct Job {
@@ -74,7 +74,8 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
   const bool made = fs::exists(job.made, error);
   const auto said = job.output->text();
   if (made && status == 0 && (said.empty() || !options.fatal_warnings)) {
-    // Hide warnings by default, because users cannot fix those of another compiler.
+    // Hide warnings by default: compilers differ in what they warn about, and users cannot fix
+    // AnyAccel's sources.
     if (options.verbose) std::fputs(said.c_str(), stderr);
     return;
   }
@@ -121,13 +122,13 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
   Progress progress(name);
   ProcessGroup group;
   auto environment = build_environment();
-  // Killed compilers leave their temporary files behind. In the private folder, these files are
-  // deleted with the folder.
+  // Killed compilers leave their temporary files behind. Put these files in the private folder, so
+  // that they are deleted with it.
   std::erase_if(environment, [](const auto& entry) { return entry.starts_with("TMPDIR="); });
   environment.push_back("TMPDIR=" + plan.library.parent_path().string());
   const auto start = [&](const Job& job) {
     auto own = environment;
-    // The configuration of ccache may select a compiler other than the one in the key.
+    // ccache's configuration may select a different compiler from the one in the key.
     if (job.command.size() > 1 && fs::path(job.command[0]).filename() == "ccache")
       own.push_back("CCACHE_COMPILER=" + job.command[1]);
     if (options.verbose) std::fprintf(stderr, "%s\n", shell_quoted(job.command).c_str());

@@ -11,9 +11,9 @@ struct ExecuteOptions {
   bool fatal_warnings = false;  ///< treat any compiler output as a failure
 };
 
-/// Compiles and links `plan`, whose folder exists. Throws `build_failed` with the compiler's output
-/// and the command to reproduce it, `io` if the disk is full, and `timeout`
-/// (ANYACCEL_OP_BUILD_TIMEOUT).
+/// Compiles and links `plan`, whose folder must exist. Throws `build_failed` with the compiler's
+/// output and the command to reproduce it, `io` if the disk is full, and `timeout` after
+/// ANYACCEL_OP_BUILD_TIMEOUT seconds.
 void execute(const Plan& plan, const std::string& name, const ExecuteOptions& options);
 
 /// Returns the first line of a program's output that reports a full disk or quota; empty if there

@@ -97,7 +97,7 @@ std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const
   for (const auto& path : files) {
     const auto in_line = std::none_of(path.native().begin(), path.native().end(),
                                       [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-    // Compilers resolve links if this makes a path shorter.
+    // Compilers replace a path by its link target if the target's path is shorter.
     const auto target = real(path);
     const bool has_key = std::any_of(covered.begin(), covered.end(),
                                      [&](const auto& folder) { return is_below(target, folder); });
@@ -118,7 +118,7 @@ std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const
 
 std::string external_change(const std::vector<ExternalFile>& files, const Description& op,
                             bool prebuilt) {
-  // A prebuilt library contains its own prefix, which only the user's variable overrides.
+  // The prefix is built into a prebuilt library, and only the user's variable overrides it.
   const auto prefix = !prebuilt                    ? prefix_of(op)
                       : op.prefix_variable.empty() ? std::string()
                                                    : env(op.prefix_variable.c_str()).value_or("");

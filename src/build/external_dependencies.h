@@ -1,5 +1,6 @@
-// Build inputs that no key covers: the system's headers, and the headers and libraries below an
-// op's prefix. A build records them in the manifest, and a load checks whether they have changed.
+// Build inputs that the key does not cover: the system's headers, and the headers and libraries in
+// an op's prefix. A build records them in the manifest, and a load checks whether they have
+// changed.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,10 @@
 namespace anyaccel::build {
 
 struct ExternalFile {
-  std::string path;  ///< absolute, or below a prefix: "$CCL_ROOT/include/x.h"
+  std::string path;  ///< absolute, or relative to a prefix: "$CCL_ROOT/include/x.h"
   std::int64_t bytes = 0;
   std::int64_t time = 0;  ///< time of the last modification, in nanoseconds since 1970
-  std::string digest;     ///< digest of the content; for a library, of library_identity()
+  std::string digest;     ///< digest of the content or, for a library, of library_identity()
 };
 
 /// Parses the file names in a compiler's dependency file (-MD).
@@ -28,10 +29,10 @@ std::vector<std::string> dependencies_in(const std::string& text);
 std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const LibTorch* torch,
                                          const std::vector<std::filesystem::path>& lists);
 
-/// Describes the first file that has changed since the build; empty if none has. Files with the
-/// same size and time are not read. For a prebuilt library, only files below the prefix are
-/// checked, and only if the prefix variable is set, because the library must also work on machines
-/// without the headers.
+/// Describes the first file that has changed since the build; empty if none has. Files whose size
+/// and modification time are unchanged are not read. For a prebuilt library, only files in the
+/// prefix are checked, and only if the prefix variable is set, because the library must also work
+/// on machines without the headers.
 std::string external_change(const std::vector<ExternalFile>& files, const Description& op,
                             bool prebuilt);
 

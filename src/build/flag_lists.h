@@ -11,11 +11,12 @@ bool is_host_flag(std::string_view flag);
 /// True for `-DNAME`, `-DNAME=value` and `-UNAME`, with any value.
 bool is_macro(std::string_view flag);
 
-/// True for linker flags that builders pass to the compiler, where they have no effect.
+/// True for linker flags that op builders include in their compiler flags. They have no effect
+/// there.
 bool is_harmless_for_linker(std::string_view flag);
 
-/// True if a flag without a separate value is accepted for nvcc. Options with a value in the next
-/// word or after `=` are in nvcc_option().
+/// True if a flag without a separate value is accepted for nvcc. nvcc_option() covers options whose
+/// value is the next word or follows `=`.
 bool is_nvcc_flag(std::string_view flag);
 
 /// An nvcc option whose value is the next word or follows `=`.

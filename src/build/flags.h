@@ -1,6 +1,7 @@
-// The compiler flags that an op's description may use. This is an allow list, because compilers
-// have thousands of flags, and every release adds some that run programs, read or write files, or
-// relax floating-point arithmetic. docs/reference/op-builders.md documents the list.
+// The compiler flags that an op's description may use. They are listed explicitly (an allow list),
+// because compilers have thousands of flags, and every release adds some that run programs, read or
+// write files, or relax floating-point arithmetic. docs/reference/op-builders.md documents the
+// list.
 #pragma once
 
 #include <optional>

@@ -18,7 +18,7 @@ bool is_warning(std::string_view flag) {
   return flag == "-w" || (skip(flag, "-W") && is_word(flag, "_-+.="));
 }
 
-/// `-f` options that are also accepted as `-fno-`.
+/// `-f` options whose `-fno-` form is also accepted.
 constexpr std::string_view kSwitches[] = {"aligned-new",
                                           "asynchronous-unwind-tables",
                                           "builtin",
@@ -73,7 +73,7 @@ constexpr std::string_view kSwitches[] = {"aligned-new",
                                           "visibility-inlines-hidden",
                                           "wrapv"};
 
-/// `-f` options accepted only in this form, because the opposite breaks the library or relaxes
+/// `-f` options accepted only in this form, because the opposite form breaks the library or relaxes
 /// arithmetic.
 constexpr std::string_view kExact[] = {"PIC",
                                        "pic",

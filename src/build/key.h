@@ -41,7 +41,7 @@ ANYACCEL_API std::string checked_arch(const std::string& text);
 
 /// Returns the files from which an op is built: its sources, and the headers that they include,
 /// directly or indirectly, from the op's folder, source_folders() and include/anyaccel. The result
-/// is sorted and has pairs (name in the key, path). Throws `not_found` if a source is missing.
+/// contains pairs (name in the key, path) and is sorted. Throws `not_found` if a source is missing.
 ANYACCEL_API std::vector<std::pair<std::string, std::filesystem::path>> key_files(
     const Op& op, const Paths& paths);
 

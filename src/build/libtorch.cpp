@@ -18,8 +18,9 @@ std::string number_at(const std::string& text, std::size_t at) {
   return text.substr(at, text.find_first_not_of("0123456789.", at) - at);
 }
 
-/// Returns the CUDA version of a LibTorch. The major version comes from its libraries; the minor
-/// version comes from the package's own files if they agree on the major version.
+/// Returns the CUDA version of a LibTorch installation. The major version comes from the names of
+/// its libraries. The minor version comes from the package's version files, if they agree on the
+/// major version.
 std::string cuda_of(const LibTorch& torch) {
   std::string major;
   for (const char* name : {"libc10_cuda.so", "libtorch_cuda.so"}) {

@@ -1,5 +1,5 @@
-// The LibTorch for which an op is built. It is identified from its files, without loading its
-// libraries.
+// The LibTorch installation for which an op is built. It is identified from its files, without
+// loading its libraries.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ struct LibTorch {
   std::filesystem::path libraries() const { return prefix / "lib"; }
 };
 
-/// Reads a LibTorch, which takes about a millisecond. Throws `unavailable` if the folder does not
-/// contain one.
+/// Identifies the LibTorch installation in a folder, which takes about a millisecond. Throws
+/// `unavailable` if the folder does not contain one.
 LibTorch read_libtorch(const std::filesystem::path& prefix);
 
 }  // namespace anyaccel::build

@@ -67,7 +67,7 @@ bool is_gpu(std::string_view text) {
   return is_architecture(text) || text == "all" || text == "all-major";
 }
 bool are_host_flags(std::string_view text) {
-  // nvcc splits values at commas, so linker flags would become other flags.
+  // nvcc splits values at commas, so a linker flag would turn into several other flags.
   return all_parts(text, [](auto flag) { return !is_linker_flag(flag) && is_host_flag(flag); });
 }
 bool are_ptxas_flags(std::string_view text) { return all_parts(text, is_ptxas_flag); }

@@ -48,7 +48,7 @@ std::string object_name(const Source& source, std::size_t number) {
   return std::to_string(number) + "-" + fs::path(source.files.back()).filename().string() + ".o";
 }
 
-/// Returns flags that make GCC faster without changing its output. The first line of GCC's
+/// Returns flags that make GCC compile faster without changing its output. The first line of GCC's
 /// --version is "<program> (<package>) <version>"; that of Clang has no parentheses.
 std::vector<std::string> haste_flags(const Tools& tools) {
   if (!tools.compiler_identity.substr(tools.compiler_identity.find(' ') + 1).starts_with('('))
@@ -70,8 +70,8 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
   if (torch == nullptr) return out;
   append(out, {"-L" + torch->libraries().string(), "-ltorch_cpu", "-lc10"});
   if (!op.description.python.empty()) out.push_back("-ltorch_python");
-  // Use the CUDA runtime that comes with libtorch_cuda, so that the op and LibTorch have the same
-  // one. A LibTorch without CUDA can still compile the op for another machine.
+  // Use the CUDA runtime that comes with libtorch_cuda, so that the op and LibTorch share one
+  // runtime. A LibTorch without CUDA can still compile the op for another machine.
   if (op.description.needs_nvcc() && !torch->cuda.empty())
     append(out, {"-Wl,--no-as-needed", "-l:" ANYACCEL_TORCH_CUDA});
   return out;
@@ -80,8 +80,8 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
 }  // namespace
 
 std::string library_name(const Description& description) {
-  // The suffix is needed because an op may have one description for the host and one for CUDA, and
-  // both can be prebuilt.
+  // The suffix is needed because an op may have one description for the host and one for CUDA. Both
+  // can be prebuilt.
   return "libanyaccel_op_" + description.name + (description.needs_nvcc() ? "_cuda" : "") + ".so";
 }
 
@@ -117,13 +117,13 @@ std::vector<std::string> source_flags(const Op& op, const Source& source, const 
     for (const auto& flag : host) append(out, {"-Xcompiler", flag});
     append(out, cuda_flags(target));
   } else {
-    // The description's flags come after these, so that it can override -O2.
+    // The description's flags come after these, so they can override -O2.
     if (!source.files.back().ends_with(".c")) out = {"-std=c++20", "-fvisibility-inlines-hidden"};
     append(out, {"-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Wno-missing-field-initializers"});
     append(out, host);
     append(out, sanitizer_flags());
   }
-  // torch's own builds of extensions define the same macros.
+  // torch.utils.cpp_extension defines the same macros.
   if (!op.description.python.empty())
     append(out,
            {"-DTORCH_EXTENSION_NAME=" + op.description.name, "-DTORCH_API_INCLUDE_EXTENSION_H"});

@@ -13,7 +13,8 @@
 
 namespace anyaccel::build {
 
-/// Architectures of GPUs since 2020. GPUs newer than compute capability 9.0 use the PTX.
+/// Architectures of NVIDIA GPUs since 2020. For GPUs newer than compute capability 9.0, the driver
+/// compiles the PTX.
 inline constexpr const char* kDefaultCudaArchs[] = {"80", "90+PTX"};
 
 struct Step {
@@ -48,7 +49,7 @@ std::vector<std::string> cuda_flags(const Target& target);
 /// Returns the flags of the sanitizer with which AnyAccel was built; empty in normal builds.
 ANYACCEL_API std::vector<std::string> sanitizer_flags();
 
-/// Makes all commands of a build. They write only to `folder`.
+/// Returns all commands of a build. They write only to `folder`.
 Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target,
                const Tools& tools, const std::filesystem::path& folder);
 

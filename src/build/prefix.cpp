@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the path of the LibTorch that this process has loaded, or else the folder of the one
-/// with which AnyAccel was built.
+/// Returns the path of libtorch_cpu.so if this process has loaded it, otherwise the prefix of the
+/// LibTorch with which AnyAccel was built.
 fs::path torch_folder() {
   std::string out;
   ::dl_iterate_phdr(
@@ -38,8 +38,9 @@ fs::path above_site_packages(const fs::path& path) {
   return {};
 }
 
-/// Returns the virtual environment whose Python runs this process; empty if there is none. The
-/// command line is checked, because the Python of a virtual environment is a link.
+/// Returns the virtual environment whose Python runs this process; empty if there is none. Reads
+/// the command line, because a virtual environment's Python is a symbolic link, which
+/// /proc/self/exe would resolve.
 fs::path environment_of_this_process() {
   const auto command = try_read_file("/proc/self/cmdline").value_or("");
   fs::path program = command.substr(0, command.find('\0'));
@@ -81,8 +82,7 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
   } catch (const std::exception&) {
     // Ignore the failure of own_paths(), because loading an op reports it.
   }
-  // These folders are not configured by the user, but code is loaded from them, so they must be
-  // trusted.
+  // The user did not choose these folders, but code is loaded from them, so they must be trusted.
   for (const auto& folder : op.prefixes)
     if (trust_problem(folder, TrustedKind::folder).empty()) add(folder);
   return out;
@@ -91,7 +91,7 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
 std::string prefix_of(const Description& op) {
   if (op.prefix_variable.empty()) return {};
   if (const auto given = env(op.prefix_variable.c_str())) return *given;
-  // A candidate is recognized by the headers in the description.
+  // Without headers in the description, a candidate cannot be recognized.
   if (op.headers.empty()) return {};
   for (const auto& candidate : prefix_candidates(op))
     if (has_all(candidate, op)) return candidate.string();

@@ -1,4 +1,4 @@
-// Finds the prefix of a vendor's headers and libraries that are not in the system's folders.
+// Finds the prefix of a vendor's headers and libraries that are outside the system's folders.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,14 @@
 namespace anyaccel::build {
 
 /// Returns the prefix of an op whose description has a `prefix_variable`: the variable's value, or
-/// else the first of prefix_candidates() that contains all headers and libraries of the
-/// description. Empty if there is none.
+/// else the first of prefix_candidates() that contains all headers and libraries that the
+/// description requires. Empty if there is none.
 ANYACCEL_API std::string prefix_of(const Description& op);
 
 /// Returns candidates for the prefix of a Python package or a vendor's package: the active virtual
-/// environment (VIRTUAL_ENV), the one of the Python that runs this process, those that contain
-/// LibTorch and this library, and the `prefix` lines of the description. Does not run programs.
+/// environment (VIRTUAL_ENV), the virtual environment of the Python that runs this process, the
+/// virtual environments that contain LibTorch and AnyAccel, and the `prefix` lines of the
+/// description. Does not run programs.
 std::vector<std::filesystem::path> prefix_candidates(const Description& op);
 
 }  // namespace anyaccel::build

@@ -35,8 +35,8 @@ constexpr const char* kShell = "/bin/sh";
 /// Shell script that kills its process group when its input ends. Only this process holds the other
 /// end of the pipe.
 constexpr const char* kGuard = "read _; kill -s KILL 0";
-/// Shell script that runs the program and reports its status on descriptor 3. Exits if the parent
-/// has changed, because this process has then already ended. A parent id of 0 means that the parent
+/// Shell script that runs the program and reports its status on descriptor 3. Exits if the script's
+/// parent has changed, because this process has then ended. A parent id of 0 means that the parent
 /// is outside the PID namespace.
 constexpr const char* kRunner =
     "case $PPID in \"$1\"|0) ;; *) exit 125;; esac; shift; \"$@\" 3>&-; echo $? >&3";
@@ -92,7 +92,7 @@ bool is_gone(pid_t process) {
   return ended == process || (ended < 0 && errno == ECHILD && ::kill(process, 0) != 0);
 }
 
-/// Reads the rest that was written before the process ended.
+/// Reads the remaining data that was written before the process ended.
 void read_rest(int from, std::string& text) {
   pollfd one{from, POLLIN, 0};
   if (::poll(&one, 1, 0) > 0) read_some(from, text);
@@ -173,7 +173,7 @@ ProgramOutput::ProgramOutput() {
   const int error = errno;
   if (made >= 0) ::close(made);
   if (descriptor_ < 0) fail("cannot allocate memory for the compiler's output", error);
-  // Seal the file at its full size, so that endless output fails.
+  // Seal the size of the file, so that writes beyond it fail instead of using up the memory.
   if (::ftruncate(descriptor_, kMaxOutput) == 0)
     ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 }

@@ -32,7 +32,7 @@ Outcome run_program(const std::vector<std::string>& command,
 /// message that the disk is full. Not thread-safe.
 class ProgramOutput {
  public:
-  /// Throws `unavailable` if the memory cannot be created.
+  /// Throws `unavailable` if the memory cannot be allocated.
   ProgramOutput();
   ~ProgramOutput();
   ProgramOutput(const ProgramOutput&) = delete;
@@ -45,9 +45,10 @@ class ProgramOutput {
 };
 
 /// Programs that run in parallel in one process group. The group's first member kills the group
-/// when this process ends, for whatever reason. The group includes the children of compilers. This
-/// process is never forked, so even a large process starts compilers quickly, whatever locks its
-/// threads hold. Not thread-safe; use it only from the thread that created it.
+/// when this process ends, for whatever reason. The group includes the children of compilers.
+/// Programs are started with posix_spawn(), not fork(), so starting one is fast even in a large
+/// process and does not depend on locks that other threads hold. Not thread-safe; use it only from
+/// the thread that created it.
 class ProcessGroup {
  public:
   ProcessGroup();
@@ -64,8 +65,8 @@ class ProcessGroup {
     pid_t process = 0;  ///< 0 if no program ended before the timeout
     int status = 0;
   };
-  /// Waits up to `milliseconds` for a program to end. Throws `interrupted`, and also does so if the
-  /// runner of a program was killed.
+  /// Waits up to `milliseconds` for a program to end. Throws `interrupted` if the user interrupts
+  /// the build or if the runner of a program was killed.
   Ended wait(int milliseconds);
 
  private:

@@ -34,7 +34,7 @@ class Progress {
   std::string name_;
   std::chrono::milliseconds report_after_;
   std::string shown_;
-  long told_ = 0;  ///< number of warnings so far
+  long told_ = 0;  ///< number of warnings logged so far
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

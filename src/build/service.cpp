@@ -35,8 +35,8 @@ namespace fs = std::filesystem;
 std::optional<LibTorch> torch_of(const Op& op, const Settings& settings) {
   if (!op.description.torch) return std::nullopt;
   auto torch = read_libtorch(settings.torch_prefix);
-  // Check this before looking for a library, because the cache may contain one that was compiled
-  // for another machine.
+  // Check this before looking for a library, because the cache may contain a library that was
+  // compiled for another machine.
   if (op.description.needs_nvcc() && !settings.compile_only)
     if (const auto problem = no_cuda_in(torch); !problem.empty())
       throw Error(ErrorCode::unavailable, "OpBuilder::load",
@@ -49,7 +49,7 @@ Tools find_tools(const Op& op, const Settings& settings) {
   auto wanted = settings.compiler;
   if (wanted.empty()) {
     wanted = op.description.compiler;
-    // The compiler may be located in the op's folder.
+    // The description may give the compiler as a path relative to the op's folder.
     if (wanted.find('/') != std::string::npos && fs::path(wanted).is_relative())
       wanted = (op.folder() / wanted).string();
   }
@@ -117,7 +117,8 @@ std::optional<Held> hold_right(const Op& op, const fs::path& library, const std:
 }
 
 void count_use(const Held& held) {
-  // Ignore errors: a read-only cache does not need the time, because no entry is evicted from it.
+  // Ignore errors: in a read-only cache, the time of the last use is not needed, because no entry
+  // is evicted.
   static_cast<void>(
       ::utimensat(AT_FDCWD, (held.library.string() + kManifestSuffix).c_str(), nullptr, 0));
 }
@@ -370,7 +371,7 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
   build_in(work.path(), op, settings, torch, tools, key);
   const auto made = work.path() / "out" / library.filename();
   // If the process ends between the two renames, the checksum in the old manifest does not match
-  // the new library, which is then rejected.
+  // the new library, and the library is then rejected.
   fs::rename(made, library);
   fs::rename(made.string() + kManifestSuffix, library.string() + kManifestSuffix);
   return Origin::built;

@@ -46,7 +46,8 @@ std::optional<std::string> find_tool(const std::string& name) {
 std::string find_compiler(const std::string& wanted) {
   auto named = wanted.empty() ? env("CXX").value_or("") : wanted;
   const std::string from = wanted.empty() ? "CXX" : "the compiler of the op";
-  // CMake and make accept "ccache g++". Remove the ccache here; the build service adds it itself.
+  // CMake and make accept "ccache g++". Remove the word ccache here; the build service adds it
+  // itself.
   if (const auto space = named.find(' '); space != std::string::npos && !find_tool(named)) {
     auto rest = named.substr(std::min(named.find_first_not_of(' ', space), named.size()));
     if (fs::path(named.substr(0, space)).filename() == "ccache" &&
@@ -107,7 +108,8 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
                      std::to_string(info.st_mtim.tv_nsec);
   const bool has_memo = !memo_folder.empty();
   const auto memo = memo_folder / ("tool-" + sha256(stamp).substr(0, 16));
-  // The file contains the whole stamp, because its name contains only part of the digest.
+  // The file contains the whole stamp, because the file's name contains only part of the stamp's
+  // digest.
   if (const auto kept = has_memo ? try_read_file(memo) : std::nullopt;
       kept && kept->starts_with(stamp + "\n\n"))
     return kept->substr(stamp.size() + 2);

@@ -21,9 +21,9 @@ std::string find_compiler(const std::string& wanted);
 /// else the one in /usr/local/cuda. Throws `unavailable`.
 std::string find_nvcc();
 
-/// Returns the identity of a compiler: the version line of `--version` and the size of the file. It
-/// is cached in `memo_folder` by path, size and time, so that later calls do not run the compiler.
-/// Throws `unavailable` if the compiler does not run.
+/// Returns the identity of a compiler: the version line of `--version` and the size of the file.
+/// The identity is cached in `memo_folder` by path, size and modification time, so that later calls
+/// do not run the compiler. Throws `unavailable` if the compiler does not run.
 std::string compiler_identity(const std::string& path, const std::filesystem::path& memo_folder);
 
 /// Returns the environment for compilers: the variables of this process that determine which

@@ -17,8 +17,8 @@ struct BackendPreference {
 /// Returns the backend that all ranks use. All ranks must call it, with a store that nothing else
 /// uses. The software on the hosts may differ, and ranks with different backends would wait for
 /// each other forever. If all preferences are automatic and some ranks lack oneCCL, all ranks use
-/// gloo. Any other mismatch throws `invalid_argument` on all ranks and names two of them.
-/// Exceptions of the store are passed on.
+/// gloo. Any other mismatch throws `invalid_argument` on all ranks, and the message names two ranks
+/// that differ. Exceptions of the store are propagated.
 std::string agree_on_backend(c10d::Store& store, int rank, int size,
                              const BackendPreference& preference);
 

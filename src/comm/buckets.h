@@ -1,4 +1,4 @@
-// Grouping of gradients that are reduced together.
+// Groups gradients into buckets, each of which is reduced in one operation.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace anyaccel::comm {
 
-/// Size and kind of a gradient. Gradients share a bucket only if they have the same kind.
+/// Size and kind of a gradient. The kind stands for dtype and device: gradients share a bucket only
+/// if they have the same kind.
 struct Sized {
   std::int64_t bytes = 0;
   int kind = 0;

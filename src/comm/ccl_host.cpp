@@ -20,8 +20,8 @@ using Lists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
-/// Runs its operation in wait(). StagedBackend's executor calls wait() immediately, without holding
-/// a lock.
+/// A work object that runs its operation in wait(). StagedBackend's executor calls wait()
+/// immediately, without holding a lock.
 class LazyWork final : public c10d::Work {
  public:
   LazyWork(int rank, OpType type, std::function<void()> operation)
@@ -144,7 +144,7 @@ class CclHost final : public c10d::Backend {
     for (const auto& part : parts) out.push_back(part.reshape({-1}));
     return out;
   }
-  /// Splits the flat tensor `all` into `parts`.
+  /// Copies consecutive pieces of the flat tensor `all` to `parts`.
   static void put(const at::Tensor& all, const Tensors& parts) {
     std::int64_t offset = 0;
     for (const auto& part : parts) {

@@ -1,5 +1,5 @@
-// Implements each c10d operation with Staging and the host backend. Operations that only move data
-// treat it as bytes, so they work for every dtype.
+// Implements each c10d operation with Staging and the host backend. Operations that do no
+// arithmetic treat tensors as raw bytes, so they support every dtype.
 #include <ATen/ops/view_as_real.h>
 
 #include "anyaccel/error.h"
@@ -31,8 +31,7 @@ bool reducible(c10::ScalarType type) {
 at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& tensor,
                                       c10d::ReduceOp& reduce, Use use) const {
   const auto type = tensor.scalar_type();
-  const c10d::ReduceOp::RedOpType kind =
-      reduce;  // ReduceOp's own comparison does not accept UNUSED
+  const c10d::ReduceOp::RedOpType kind = reduce;  // ReduceOp's operator== does not accept UNUSED
   const bool average = kind == c10d::ReduceOp::AVG;
   const bool sums = average || kind == c10d::ReduceOp::SUM;
   const bool bitwise =
@@ -101,8 +100,8 @@ StagedBackend::WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::Reduc
   const auto use = options.rootRank == rank_ ? Use::read_and_write : Use::read;
   const auto& tensor = only(op.name, tensors);
   auto host = add_reduced(op, tensor, to.reduceOp, use);
-  // gloo leaves partial sums in its input, but a host tensor must not change on ranks other than
-  // the root.
+  // gloo leaves partial sums in its input. If the caller's tensor is on the host, gloo gets a copy,
+  // because only the root's tensor may change.
   if (use == Use::read && tensor.device().is_cpu()) host = host.clone();
   op.posts.push_back([host, to](c10d::Backend& gloo) {
     Tensors list{host};
@@ -316,7 +315,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs
   auto op = operation("all_to_all", OpType::ALLTOALL);
   check_lists(op.name, {outputs}, {at::Tensor()});
   check_lists(op.name, {inputs}, {at::Tensor()});
-  // Use a single exchange of bytes: every rank concatenates what it sends to the others.
+  // Use a single all-to-all of bytes: every rank concatenates what it sends to the others.
   auto packed = std::make_shared<std::pair<at::Tensor, at::Tensor>>();
   auto to = std::make_shared<std::vector<int64_t>>();
   auto from = std::make_shared<std::vector<int64_t>>();

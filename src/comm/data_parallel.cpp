@@ -36,7 +36,7 @@ std::int64_t bytes_of(double mib, const char* name) {
   return static_cast<std::int64_t>(mib * 1024 * 1024);
 }
 
-/// Returns the number of elements that a gradient occupies in its bucket.
+/// Returns the number of elements that a gradient occupies in its bucket, including padding.
 std::int64_t room_for(const at::Tensor& parameter) {
   const auto line =
       std::max<std::int64_t>(1, kLineBytes / static_cast<std::int64_t>(parameter.element_size()));
@@ -127,10 +127,10 @@ class ANYACCEL_LOCAL DataParallel::Impl {
 
   ProcessGroup& group_;
   std::vector<Gradient> gradients_;
-  /// Views of the end of each bucket, with one element per gradient: 1 if this rank has the
-  /// gradient. After the reduction, a positive mean shows that some rank has it.
+  /// Views of the last elements of each bucket. There is one such element per gradient: 1 if this
+  /// rank has the gradient. After the reduction, a positive mean shows that some rank has it.
   std::vector<at::Tensor> flags_;
-  std::vector<std::size_t> missing_;  ///< number of gradients that each bucket still lacks
+  std::vector<std::size_t> missing_;  ///< number of gradients that have not reached each bucket yet
 };
 
 DataParallel::Impl::Impl(ProcessGroup& group, std::vector<at::Tensor> parameters,

@@ -21,8 +21,8 @@ void register_operators(c10::DeviceType type) {
   const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, c10::Device(type));
   static auto* library =
       new torch::Library(torch::Library::IMPL, "c10d", std::nullopt, __FILE__, __LINE__);
-  // LibTorch registers kernels for CPU, CUDA and PrivateUse1; vendors register them for their own
-  // types.
+  // LibTorch registers kernels for CPU, CUDA and PrivateUse1; vendors register kernels for their
+  // own device types.
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("c10d::", 0) != 0) continue;
     const auto op = c10::Dispatcher::singleton().findOp(name);

@@ -6,8 +6,7 @@
 #include "anyaccel/error.h"
 #include "comm/process_group.h"
 
-// Ignore deprecation warnings: LibTorch 2.13 renamed some functions, but 2.11 does not have the new
-// names.
+// Ignore deprecation warnings: LibTorch 2.13 renamed some functions, but 2.11 lacks the new names.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace anyaccel::comm {
@@ -95,7 +94,7 @@ std::shared_ptr<Work::State> ProcessGroup::Impl::begin(const char* where, const 
 
 namespace {
 
-/// Returns the call that posts an all-reduce on a backend.
+/// Returns a function that posts an all-reduce on a backend.
 auto posted_all_reduce(const at::Tensor& tensor, ReduceOp op) {
   return [&tensor, op](c10d::ProcessGroup& group) {
     Tensors list{tensor};

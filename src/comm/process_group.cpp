@@ -187,8 +187,8 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> pl
     of_job.push_back(ranks[place]);
   }
   {
-    // Number groups per set of ranks, so that the ranks agree even if others create groups at the
-    // same time.
+    // Count the groups of each set of ranks separately, so that a set's ranks agree on the number
+    // even if other ranks create groups at the same time.
     const std::lock_guard lock(parts_mutex_);
     name += "#" + std::to_string(++parts_[name]);
   }

@@ -43,7 +43,8 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
   /// Returns shared memory for tensors like this one; null if they cannot use it. Waits for
   /// asynchronous operations in shared memory. All ranks must call it.
   ops::ShareMemComm* memory_for(const at::Tensor& tensor);
-  /// Like memory_for(), but for any host tensor.
+  /// Like memory_for(), but without checking a tensor. For host tensors and for operations without
+  /// tensors.
   ops::ShareMemComm* memory_in_turn();
   ops::ShareMemComm* memory();
   /// Runs `call` on the group's thread after all earlier operations. Keeps the tensor alive until
@@ -83,7 +84,7 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
   std::unique_ptr<SerialExecutor> executor_;  // destroyed before the objects that its tasks use
   pid_t process_ = ::getpid();
   std::mutex parts_mutex_;
-  std::map<std::string, int> parts_;  // number of groups created, per set of ranks
+  std::map<std::string, int> parts_;  // number of groups created so far, per set of ranks
 };
 
 /// Rethrows the current exception as an Error.

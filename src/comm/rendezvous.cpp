@@ -60,8 +60,8 @@ c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
   }
 }
 
-/// Select the device by LOCAL_RANK. Otherwise all ranks would use device 0, which is a common
-/// mistake.
+/// Selects the device by LOCAL_RANK. Otherwise, all ranks of a program that does not select a
+/// device would use device 0.
 void choose_device() {
   auto& accelerator = get_accelerator();
   const auto local_rank = env_int("LOCAL_RANK", 0, std::numeric_limits<int>::max());
@@ -72,7 +72,7 @@ void choose_device() {
 }  // namespace
 
 ProcessGroup init_process_group(const InitOptions& options) {
-  // A launcher that sets one of these variables sets both.
+  // A launcher that sets one of WORLD_SIZE and RANK sets both.
   const bool alone = !options.world_size && !options.rank && !env("WORLD_SIZE") && !env("RANK");
   const int size =
       number(options.world_size, "WORLD_SIZE", 1, alone ? std::optional(1) : std::nullopt);

@@ -18,7 +18,7 @@ StagedWork::StagedWork(int rank, c10d::OpType type, const char* title,
 void StagedWork::succeed(Staging& staging, int source_rank) {
   done_ = staging.finish();
   source_rank_ = source_rank;
-  // A future records events on the current streams, so those streams must wait for the copies
+  // A future records events on the current streams, so make those streams wait for the copies
   // first.
   auto& accelerator = get_accelerator();
   std::vector<std::unique_ptr<DeviceGuard>> guards;
@@ -107,8 +107,8 @@ StagedBackend::WorkPtr StagedBackend::run(Operation operation) {
   return work;
 }
 
-/// Posts sends and receives in order but waits for them concurrently, because one may depend on a
-/// later one.
+/// Posts sends and receives in order but waits for them concurrently, because an operation may be
+/// unable to complete before a later one.
 StagedBackend::WorkPtr StagedBackend::run_beside(Operation operation) {
   auto work = start(operation);
   join_finished(/*all=*/false);

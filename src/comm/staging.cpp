@@ -85,7 +85,7 @@ at::Tensor Staging::add_bytes(const at::Tensor& tensor, Use use) {
 /// synchronizes.
 void Staging::copy_in_stream(const Device& device, DeviceIndex index,
                              const std::function<void()>& copies) {
-  // Received data must not have an autograd history or change the tensor's version.
+  // Writing received data must not be recorded by autograd or change the tensor's version.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (device.stream) {
     const StreamGuard guard(accelerator_, *device.stream);

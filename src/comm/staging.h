@@ -35,20 +35,20 @@ class Channels {
 
 enum class Use { read, write, read_and_write };
 
-/// Returns another tensor object with the same memory and version counter. Threads must hold only
-/// such tensors. To release a tensor that Python knows, a thread would need the GIL, which it
-/// cannot get while the interpreter shuts down; the process would then abort.
+/// Returns a second tensor object with the same memory and version counter. Threads must hold only
+/// such tensors. To release a tensor that has a Python object, a thread would need the GIL, which
+/// it cannot get while the interpreter shuts down; the process would then abort.
 at::Tensor alias_of(const at::Tensor& tensor);
 
-/// Order of calls: add() for each tensor, start(), wait_until_read() on another thread, the
-/// operation on the host tensors, finish().
+/// Call order: add() for each tensor, start(), wait_until_read() on another thread, the operation
+/// on the host tensors, finish().
 class Staging {
  public:
-  /// `where` is the name of the operation in messages.
+  /// `where` is the name of the operation for error messages.
   Staging(const char* where, std::shared_ptr<Channels> channels);
-  /// Returns a host tensor for a tensor on the accelerator or the host. Its content is not copied
-  /// yet. It has the same shape and dtype, is contiguous, and is an alias of the tensor if
-  /// possible. Throws `invalid_argument` for other devices and for sparse tensors.
+  /// Returns a host tensor for a tensor on the accelerator or the host, without copying the content
+  /// yet. The host tensor has the same shape and dtype, is contiguous, and aliases the given tensor
+  /// if possible. Throws `invalid_argument` for other devices and for sparse tensors.
   at::Tensor add(const at::Tensor& tensor, Use use);
   /// Like add(), but returns a flat tensor of bytes, so that operations that only move data support
   /// every dtype.

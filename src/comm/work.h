@@ -19,7 +19,7 @@ class StagedWork final : public c10d::Work {
              std::vector<c10::Device> devices);
 
   /// Called once, by the thread that ran the operation. For a receive from any rank, `source_rank`
-  /// is the sender.
+  /// is the sender's rank.
   void succeed(Staging& staging, int source_rank);
   void fail(std::exception_ptr error);
 

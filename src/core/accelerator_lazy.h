@@ -1,4 +1,4 @@
-// The state of an Accelerator, except its backend.
+// The state of an Accelerator that does not belong to its backend.
 #pragma once
 
 #include <atomic>

@@ -3,7 +3,8 @@
 
 namespace anyaccel {
 
-/// Calls register_backend() for each backend. The registry calls it once, at its first use.
+/// Calls register_backend() for each backend. The registry calls this function once, when it is
+/// first used.
 void register_built_backends();
 
 }  // namespace anyaccel

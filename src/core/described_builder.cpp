@@ -25,7 +25,7 @@ namespace anyaccel {
 namespace {
 
 /// The open ops, by description file. A library that registers schemas must be opened only once. No
-/// lock is held while an op is built or opened. Other ops therefore do not wait for it, and a child
+/// lock is held while an op is built or opened. Other ops therefore need not wait, and a child
 /// forked in the meantime can load the op itself.
 class OpenOps {
  public:
@@ -80,8 +80,8 @@ class OpenOps {
                              found.held.library.string());
     auto reason = try_open(found);
     if (!reason.empty() && found.origin != build::Origin::built) {
-      // The library is complete but was built for another machine, whose C library or other shared
-      // libraries differ from those of this machine.
+      // The library is complete but cannot be opened. It was probably built on a machine with a
+      // different C library or other shared libraries.
       log(LogLevel::warning, op.description.name + " is rebuilt: " + found.held.library.string() +
                                  " cannot be opened: " + reason);
       settings.force = true;
@@ -115,7 +115,8 @@ OpenOps& open_ops() {
 
 class DescribedBuilder final : public sdk::OpBuilder {
  public:
-  /// `trusted` means that the caller vouches for the sources, which are next to its own code.
+  /// `trusted` means that the caller vouches for the sources, which are next to the caller's own
+  /// code.
   DescribedBuilder(build::Op op, sdk::OpBuilderOptions options, bool trusted)
       : op_(std::move(op)), options_(std::move(options)), trusted_(trusted) {}
 

@@ -1,4 +1,4 @@
-// Op builders made from descriptions: those of AnyAccel's own ops and those of extensions.
+// Op builders made from descriptions, for AnyAccel's own ops and for those of extensions.
 #pragma once
 
 #include <string>
@@ -9,14 +9,16 @@
 
 namespace anyaccel {
 
-/// Returns the factory of AnyAccel's own op of that class; empty if the op does not support the
-/// backend. A description that names the backend takes precedence over one for every backend (`*`),
-/// which is the fallback if the named one is not compatible. Thread-safe.
+/// Returns the factory of AnyAccel's own op whose builder class is `class_name`; empty if the op
+/// does not support the backend. A description that names the backend takes precedence over one for
+/// every backend (`*`), which is used if the description that names the backend is not compatible.
+/// Thread-safe.
 sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string& class_name);
-/// Returns the class names of AnyAccel's own ops that support a backend. Thread-safe.
+/// Returns the builder classes of AnyAccel's own ops that support a backend. Thread-safe.
 std::vector<std::string> own_ops(const std::string& backend);
 
-/// Returns AnyAccel's own op of that class; null if there is none. Thread-safe.
+/// Returns AnyAccel's own op whose builder class is `class_name`; null if there is none.
+/// Thread-safe.
 const build::Op* own_op(const std::string& class_name);
 /// Returns the settings with which builders find and build AnyAccel's own ops: this process's
 /// LibTorch and the settings from the environment. Throws `unavailable`.

@@ -29,7 +29,7 @@ struct Chosen {
 };
 
 Chosen& state() {
-  static auto* instance = new Chosen;  // never destroyed, like the accelerators
+  static auto* instance = new Chosen;  // never destroyed, because accelerators are not either
   return *instance;
 }
 
@@ -63,7 +63,7 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
            refused_plugins()});
 }
 
-/// Throws the error of get_accelerator() for a named accelerator that cannot run.
+/// Throws the same error as get_accelerator() for a named accelerator that cannot run.
 void require_available(const BackendVerdict& verdict, const char* where) {
   if (verdict.available) return;
   throw Error(
@@ -73,8 +73,8 @@ void require_available(const BackendVerdict& verdict, const char* where) {
        .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to use an available accelerator"});
 }
 
-/// Probes all backends and fills in everything except the choice. Does not open plugins if
-/// DS_ACCELERATOR names another accelerator.
+/// Probes all backends and sets every field except the choice. Does not open plugins if
+/// DS_ACCELERATOR names a different accelerator.
 Detection probe_all(const std::vector<BackendEntry>& entries) {
   const auto named = env("DS_ACCELERATOR");
   Detection detection;
@@ -89,7 +89,7 @@ Detection probe_all(const std::vector<BackendEntry>& entries) {
   return detection;
 }
 
-/// Returns the index of the entry to use. Throws as get_accelerator() does.
+/// Returns the index of the entry to use. Throws the same errors as get_accelerator().
 std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detection) {
   if (const auto named = env("DS_ACCELERATOR")) {
     const auto index =

@@ -18,7 +18,7 @@ DeviceIndex Accelerator::checked(std::optional<DeviceIndex> index, const char* w
   const auto count = backend_->device_count();
   if (*index >= 0 && *index < count) return *index;
   // If device names have no index, accept any index: programs pass their local rank, which may
-  // exceed the device count. Such ranks share device 0.
+  // exceed the device count. Ranks without a device of their own share device 0.
   if (!backend_->traits().indexed_names && count > 0) return 0;
   throw Error(
       ErrorCode::invalid_argument, where,

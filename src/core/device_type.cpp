@@ -8,7 +8,7 @@ std::optional<c10::DeviceType> find_device_type(const std::string& name) noexcep
     if (!c10::isValidDeviceType(type)) continue;
     try {
       if (c10::DeviceTypeName(type, /*lower_case=*/true) == name) return type;
-    } catch (...) {  // torch's list does not use this number
+    } catch (...) {  // no device type has this number
     }
   }
   return std::nullopt;

@@ -42,7 +42,7 @@ at::Tensor empty_pinned(c10::Allocator* allocator, c10::IntArrayRef shape, c10::
 at::Tensor Accelerator::pin_memory(const at::Tensor& tensor, bool make_copy, bool match_shape) {
   require_host(tensor, "pin_memory");
   auto* allocator = backend_->host_allocator();
-  // contiguous() would copy a pinned tensor with another memory format into unpinned memory, so
+  // contiguous() would copy a pinned tensor with a different memory format into unpinned memory, so
   // copy such a tensor here.
   const bool reuse =
       make_copy && (allocator == nullptr || (tensor.is_contiguous() && is_pinned(tensor)));
@@ -76,7 +76,7 @@ bool Accelerator::is_pinned(const at::Tensor& tensor) const {
   if (!tensor.defined() || !tensor.device().is_cpu()) return false;
   auto* const allocator = backend_->host_allocator();
   if (allocator == nullptr) return false;
-  // torch may not know a backend's own allocator, but the deleter identifies its blocks.
+  // torch may not recognize memory from a backend's own allocator, but the deleter identifies it.
   const auto& memory = tensor.storage().data_ptr();
   if (memory.get() != nullptr && allocator->raw_deleter() != nullptr &&
       memory.get_deleter() == allocator->raw_deleter())

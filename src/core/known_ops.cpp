@@ -43,8 +43,8 @@ constexpr auto kKnown = std::to_array<std::pair<std::string_view, std::string_vi
     {"UtilsBuilder", "utils"},
 });
 
-/// Returns the edit distance: the number of letters to insert, delete or replace to turn `a` into
-/// `b`.
+/// Returns the edit distance: the number of characters to insert, delete or replace to turn `a`
+/// into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

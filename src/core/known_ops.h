@@ -7,7 +7,8 @@
 
 namespace anyaccel {
 
-/// Returns `NAME` of a builder's class, for example "cpu_adam"; empty for an unknown class.
+/// Returns the op name (`NAME`) of a builder class, for example "cpu_adam"; empty for an unknown
+/// class.
 std::string_view known_op_name(std::string_view class_name) noexcept;
 
 /// Returns the known class whose name is closest to an unknown one; empty if none is close.

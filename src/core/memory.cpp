@@ -47,7 +47,7 @@ std::int64_t Accelerator::max_memory_cached(std::optional<DeviceIndex> device_in
 void Accelerator::reset_peak_memory_stats(std::optional<DeviceIndex> device_index) {
   const auto index = checked(device_index, "reset_peak_memory_stats");
   translated("reset_peak_memory_stats", [&] { backend_->reset_peak_memory_stats(index); });
-  reset_peak_resident_bytes();  // if this fails, the peak is that of the whole process lifetime
+  reset_peak_resident_bytes();  // if this fails, the peak since the start of the process is used
 }
 
 void Accelerator::reset_max_memory_allocated(std::optional<DeviceIndex> device_index) {

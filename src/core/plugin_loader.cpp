@@ -65,8 +65,8 @@ constexpr const char* kWhere = "load_plugin";
 
 const char* text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
-/// Checks the library itself. The text file was checked before the library was opened, but the two
-/// may not belong together.
+/// Checks the library itself. The text file was checked before the library was opened, but it may
+/// describe a different library.
 void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descriptor) {
   // The fields of version 1 of the ABI. Later fields are read only if struct_size includes them.
   constexpr std::size_t kNeeded =
@@ -128,8 +128,8 @@ LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial) {
       try {
         loaded.probe();
       } catch (...) {
-        // Ignore the error, because the next call of the probe reports it. The trial only detects
-        // hangs and crashes.
+        // Ignore the error: the real probe call reports it. The trial only detects hangs and
+        // crashes.
       }
     };
     const auto problem = run_in_trial(work, static_cast<double>(plugin_seconds()));

@@ -15,11 +15,11 @@ struct LoadedPlugin {
   std::function<sdk::Probe()> probe;  ///< empty if the plugin has no probe
 };
 
-/// Opens the library of a plugin whose search found no problem, and never closes it. Throws
+/// Opens the library of a plugin for which the search found no problem, and never closes it. Throws
 /// `unavailable` or `version_mismatch` with the reason. With `trial`, a child process first does
-/// the same and also calls the probe. A library that hangs or ends its process, for example by a
-/// crash or a static constructor that throws, is then rejected like any other. Call it once per
-/// plugin.
+/// the same and also calls the probe. This way, a library that hangs or ends its process, for
+/// example by a crash or a static constructor that throws, is rejected like any other broken
+/// library. Call it once per plugin.
 LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial);
 
 /// Returns ANYACCEL_PLUGIN_TIMEOUT, the time limit in seconds for opening a plugin, for its probe

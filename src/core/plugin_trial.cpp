@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr char kDone = 'd';
 constexpr char kRefused = 'r';
 constexpr char kStage = 's';
-/// Maximum size of the stored reason and worker output.
+/// Maximum size of the reason and of the worker's output that are kept.
 constexpr std::size_t kMaxText = 64 << 10;
 /// A library that writes more than this while it is opened probably never stops writing.
 constexpr std::size_t kMaxOutput = 16 << 20;
@@ -45,7 +45,7 @@ constexpr std::chrono::seconds kEndWithin{5};
 /// Descriptor to which the worker writes its verdict; -1 in all other processes.
 int own_verdict = -1;
 
-/// A pipe whose ends are closed on exec and are not standard descriptors.
+/// A pipe whose ends are closed on exec and do not occupy descriptors 0 to 2.
 struct Pipe {
   int from = -1;
   int to = -1;
@@ -72,7 +72,7 @@ struct Pipes {
   /// Written by the keeper after all of the worker's processes have ended: the worker's exit
   /// status.
   Pipe report;
-  Pipe life;  ///< closing it makes the keeper kill everything
+  Pipe life;  ///< closing it makes the keeper kill the worker's processes
 };
 
 void send(int pipe, std::string_view text) {
@@ -90,8 +90,8 @@ void send_failure(std::string_view why) {
 
 [[noreturn]] void run_worker(const std::function<void()>& work, const Pipes& pipes) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The library's output becomes part of the reason instead of this program's output. The library
-  // must not read this program's input either.
+  // Capture the library's output, which becomes part of the reason. The library must not read this
+  // program's input.
   ::dup2(pipes.output.to, STDOUT_FILENO);
   ::dup2(pipes.output.to, STDERR_FILENO);
   if (const int none = ::open("/dev/null", O_RDONLY | O_CLOEXEC); none >= 0)
@@ -151,7 +151,8 @@ void kill_children() {
     run_worker(work, pipes);
   }
   if (worker < 0) ::_exit(1);
-  // Only the worker may hold these ends, because it decides when they are closed.
+  // Only the worker may hold the write ends of these pipes, because the reader waits until they are
+  // closed.
   Pipe::close_one(pipes.verdict.to);
   Pipe::close_one(pipes.output.to);
   int status = 0;
@@ -278,7 +279,7 @@ void begin_trial_stage(const char* name) {
 
 std::string run_in_trial(const std::function<void()>& work, double seconds) {
   Pipes pipes;
-  // If a trial is impossible, loading the library directly may still work.
+  // If the trial cannot be set up, loading the library directly may still work.
   for (const auto* pipe : {&pipes.output, &pipes.verdict, &pipes.report, &pipes.life})
     if (!pipe->made()) return {};
   // Close the pipe in children that other threads fork in the meantime. Otherwise the keeper would

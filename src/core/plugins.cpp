@@ -20,7 +20,7 @@ namespace {
 /// A plugin. Exists until the process ends.
 struct Known {
   FoundPlugin found;
-  bool registered = false;  ///< whether it is the backend of its name; protected by Plugins::mutex
+  bool registered = false;  ///< whether it provides the backend `name`; protected by Plugins::mutex
   std::mutex loading;       ///< held while the library is opened; protects `loaded`
   LoadedPlugin loaded;
 
@@ -151,7 +151,7 @@ void add(const FoundPlugin& found) {
                 "its text file is compatible; its library has not been opened yet");
   else
     reject(*plugin, found.problem);
-  // Also register a rejected plugin, so that a program that names it gets the reason.
+  // Also register a rejected plugin, so that a program that names the plugin gets the reason.
   if (!taken && is_plugin_name(found.name) && !is_reserved_name(found.name))
     register_as_backend(*plugin);
 }

@@ -29,7 +29,7 @@ Registry& registry() {
 
 void register_built_once() {
   static std::once_flag once;
-  static thread_local bool inside = false;  // register_backend() below calls this function again
+  static thread_local bool inside = false;  // register_backend() below re-enters this function
   if (inside) return;
   std::call_once(once, [] {
     inside = true;

@@ -22,7 +22,7 @@ std::vector<BackendEntry> registered_entries();
 BackendVerdict probe_backend(const BackendEntry& entry) noexcept;
 
 /// Makes `answer` the result of all probes of the backend `name`, even if the backend is registered
-/// later. Used for devices without a driver, such as simulated ones. Thread-safe.
+/// later. Used for devices that have no driver, such as simulated ones. Thread-safe.
 void answer_probe(const std::string& name, sdk::Probe answer);
 
 /// Returns a list such as "cpu, cuda, ..." for messages.

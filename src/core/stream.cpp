@@ -64,7 +64,7 @@ StreamGuard::StreamGuard(Accelerator& accelerator, const Stream& stream)
     : accelerator_(accelerator),
       previous_device_(accelerator.current_device()),
       previous_(accelerator.current_stream(stream.device_index())) {
-  accelerator_.set_stream(stream);  // comes first, so that nothing has changed if it throws
+  accelerator_.set_stream(stream);  // must come first: if it throws, nothing has changed yet
   accelerator_.set_device(stream.device_index());
 }
 

@@ -87,7 +87,7 @@ std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& ac
       auto entry = list->substr(begin, end - begin);
       entry.erase(0, entry.find_first_not_of(' '));
       entry.erase(entry.find_last_not_of(' ') + 1);
-      // Stop at the first invalid entry, like the vendors' libraries.
+      // Stop at the first invalid entry, as the vendors' libraries do.
       if (entry.empty() || entry.front() == '-') break;
       out.push_back(std::move(entry));
       begin = end + 1;

@@ -20,15 +20,15 @@ struct JobAccelerator {
   std::string reason;  ///< one sentence that explains the selection
 };
 
-/// Returns the accelerator `named` or, if empty, the first one in the registry's order that has
-/// devices on this machine. Throws `invalid_argument` for an unknown name, and `unavailable` if the
-/// accelerator has no devices or if ANYACCEL_STRICT forbids the fallback to the host. With
-/// `elsewhere`, ranks run on other hosts, so an accelerator without devices on this machine is not
-/// an error.
+/// Returns the accelerator called `named` or, if `named` is empty, the first one in the registry's
+/// order that has devices on this machine. Throws `invalid_argument` for an unknown name, and
+/// `unavailable` if the accelerator has no devices or if ANYACCEL_STRICT forbids the fallback to
+/// the host. If `elsewhere` is true, ranks run on other hosts, so an accelerator without devices on
+/// this machine is not an error.
 JobAccelerator find_accelerator(const std::optional<std::string>& named, bool elsewhere = false);
 
 /// Returns the slots of this host: the entries of the accelerator's visible-devices variable, or
-/// numbers if it is unset. Do not call it for accelerators that compute on cores. Throws
+/// numbers if it is unset. Do not call it for accelerators that compute on the host's cores. Throws
 /// `unavailable` if the devices cannot be counted.
 std::vector<std::string> visible_slots(const JobAccelerator& accelerator);
 

@@ -15,7 +15,7 @@ namespace {
 /// Prefixes of the variables that DeepSpeed passes on. The traits of the accelerator add more.
 constexpr const char* kExported[] = {"MLFLOW", "PYTHON", "MV2", "UCX"};
 /// Variables that must be the same on all hosts. Other ANYACCEL_ variables are not passed on,
-/// because logging and paths may differ between hosts.
+/// because hosts may differ in their log settings and paths.
 constexpr const char* kSame[] = {"DS_ACCELERATOR", "ANYACCEL_STRICT", "OMP_NUM_THREADS"};
 
 void add(std::vector<std::string>& words, bool given, const char* option) {

@@ -40,7 +40,7 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
                                             plan.memory_nodes, plan.policy == MemoryPolicy::bind);
                                       });
   } catch (const std::exception&) {
-    // There is not enough memory for the warning. The rank runs without it.
+    // Building the warning ran out of memory. Run the rank without the warning.
   }
   return result;
 }

@@ -11,9 +11,8 @@ namespace anyaccel::launch {
 
 namespace {
 
-constexpr int kHighestCpu =
-    (1 << 16) -
-    1;  // eight times the limit of Linux; prevents "0-4000000000" from exhausting memory
+constexpr int kHighestCpu = (1 << 16) - 1;  // eight times Linux's maximum number of CPUs; prevents
+                                            // "0-4000000000" from exhausting memory
 
 [[noreturn]] void fail(const std::string& what, std::string_view whole) {
   throw Error(ErrorCode::invalid_argument, "--bind_core_list",

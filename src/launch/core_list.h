@@ -1,4 +1,4 @@
-// Parses the list of `--bind_core_list`.
+// Parses the argument of `--bind_core_list`.
 #pragma once
 
 #include <string_view>

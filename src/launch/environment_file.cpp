@@ -60,7 +60,7 @@ Variables environment_files() {
   const std::filesystem::path name = env("DS_ENV_FILE").value_or(".deepspeed_env");
   std::vector<std::filesystem::path> files;
   if (const auto home = env("HOME"))
-    files.push_back(*home / name);  // an absolute name replaces the folder
+    files.push_back(*home / name);  // if `name` is an absolute path, the result is `name`
   std::error_code error;
   const auto here = std::filesystem::absolute(name, error);
   if (files.empty() || !std::filesystem::equivalent(files.front(), here, error))

@@ -14,12 +14,12 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 
 /// Parses lines `NAME=VALUE`. The value extends to the end of the line; spaces around the name and
 /// the value are removed. Empty lines and lines that begin with # are ignored. `name` is the file's
-/// name in messages. Throws `invalid_argument`, naming the line.
+/// name in error messages. Throws `invalid_argument`, naming the line.
 Variables parse_environment_file(std::string_view text, const std::string& name);
 
 /// Reads the same files as DeepSpeed: `.deepspeed_env`, or the file that DS_ENV_FILE names, first
-/// in the home folder and then in the current folder. Missing files are skipped. Throws `io` and
-/// the errors of parse_environment_file().
+/// in the home folder and then in the current folder. Missing files are skipped. Throws `io`, and
+/// the same errors as parse_environment_file().
 Variables environment_files();
 
 /// Sets the variable `name`, replacing any earlier value.

@@ -26,13 +26,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Time between the signal that asks processes to end and SIGKILL. It is long after a user's
-/// signal, so that programs can save their state. It is short after a failure, because the
+/// Grace period between the signal that asks processes to end and SIGKILL. After a user's signal,
+/// it is long, so that programs can save their state. After a failure, it is short, because the
 /// remaining ranks only wait for the failed one.
 constexpr milliseconds kAfterSignal{3000};
 constexpr milliseconds kAfterFailure{500};
-/// Processes that survive SIGKILL for this long are blocked in the kernel or belong to another
-/// user.
+/// Processes that survive SIGKILL for this long are assumed to be blocked in the kernel or to
+/// belong to another user.
 constexpr milliseconds kAfterKill{1500};
 constexpr milliseconds kLook{10};
 /// Number of heartbeats within Job::silence seconds.
@@ -132,9 +132,9 @@ pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
   if (job_.input == RankInput::nothing) input[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const pid_t self = ::getpid();
   const pid_t process = ::fork();
-  // The terminal's Ctrl-C must not reach clients that connect to other hosts, because they are
-  // asked to end through their input or by `end_signal`. If the guard dies, a runner gets SIGTERM
-  // instead of SIGKILL, so that it can end its processes on other hosts.
+  // The terminal's Ctrl-C must not reach clients that connect to other hosts, because the guard
+  // asks them to end through their standard input or with `end_signal`. If the guard dies, a runner
+  // gets SIGTERM instead of SIGKILL, so that it can end its processes on other hosts.
   if (process == 0)
     become_rank(job_.ranks[index], job_.unset, descriptors, input[0], signals, self,
                 job_.own_group ? 0 : group_, job_.end_signal != 0 ? SIGTERM : SIGKILL);
@@ -155,7 +155,7 @@ void Watch::end(int signal, milliseconds grace, pid_t except) {
       if (rank.held >= 0) ::close(rank.held);
       rank.held = -1;
     }
-    // Agents need as much time to end their ranks as this guard does after a signal.
+    // An agent takes up to kAfterSignal to end its ranks, so allow more time than that.
     kill_at_ = Clock::now() + kAfterSignal + kAfterFailure;
     return;
   }
@@ -174,7 +174,7 @@ int Watch::milliseconds_to_wait() const {
   return static_cast<int>(std::max<std::int64_t>(left, 0) + 1);
 }
 
-/// Sends heartbeats to agents, which could not detect a broken network connection otherwise.
+/// Sends heartbeats to agents, which otherwise could not detect a broken network connection.
 void Watch::give_sign() {
   if (job_.silence == 0 || ending_ || Clock::now() < sign_at_) return;
   sign_at_ = Clock::now() + milliseconds(job_.silence * 1000LL / kSigns);
@@ -197,7 +197,7 @@ void Watch::obey() {
     else if (!ending_)
       end(SIGTERM, kAfterSignal);
   } else if (request.signal == 0) {
-    // A request to start has no effect if it arrives after a signal.
+    // Requests to start that arrive after a signal are ignored.
   } else if (request.signal == SIGUSR1 || request.signal == SIGUSR2) {
     for (const auto& rank : ranks_)
       if (rank.process > 0) ::kill(rank.process, request.signal);
@@ -209,8 +209,8 @@ void Watch::obey() {
 }
 
 /// Forwards a signal to the launcher, which decides what it means. The launcher recognizes the
-/// guard as the sender, so a scheduler that signals every process of a job does not count as two
-/// requests.
+/// guard as the sender. If a scheduler signals every process of a job, the launcher therefore does
+/// not count its own signal and the guard's as two requests.
 void Watch::take_signal() {
   signalfd_siginfo info{};
   if (::read(signals_, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD) return;
@@ -246,8 +246,8 @@ void Watch::reap() {
   }
 }
 
-/// True if there are no descendants. This process inherits all orphans, so in that case it has no
-/// children.
+/// True if this process has no descendants. It is a subreaper, so orphaned descendants become its
+/// children: without children, it has no descendants either.
 bool Watch::nothing_left() {
   siginfo_t info{};
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
@@ -312,7 +312,8 @@ bool wait_for_start(int link) {
   Watch watch(job, link, launcher, launcher_group);
   watch.start(descriptors, signals);
   for (const auto& one : descriptors) {
-    // Close these copies, because the launcher reads until all writers have closed their ends.
+    // Close these copies. The launcher reads until end-of-file, which it gets only after all write
+    // ends are closed.
     if (one.output >= 0) ::close(one.output);
     if (one.error >= 0 && one.error != one.output) ::close(one.error);
   }

@@ -2,9 +2,9 @@
 // failure, and ends all remaining processes, even if the launcher dies.
 //
 // The guard is the parent of the ranks and the subreaper of all their descendants, so that no
-// process of a rank can detach itself as a daemon. It ends all ranks if one fails, if the launcher
-// requests it, or if the launcher dies. If the guard itself is killed, the kernel kills the ranks,
-// and the launcher, which is also a subreaper, inherits their descendants.
+// process of a rank can escape by becoming a daemon. It ends all ranks if one fails, if the
+// launcher requests it, or if the launcher dies. If the guard itself is killed, the kernel kills
+// the ranks, and the launcher, which is also a subreaper, inherits their descendants.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@
 
 namespace anyaccel::launch {
 
-/// Descriptors for a rank's output; -1 means that of the launcher.
+/// Descriptors for a rank's output; -1 means that the rank inherits the launcher's descriptor.
 struct RankDescriptors {
   int output = -1;
   int error = -1;
@@ -43,9 +43,9 @@ struct GuardMessage {
 /// The launcher's connection to the guard process.
 class Guard {
  public:
-  /// Forks the guard. `descriptors` has one entry per rank. `remove` is a file that the guard
-  /// removes if the launcher dies; may be empty. The caller must not have other threads. Throws
-  /// `unavailable` if it cannot fork.
+  /// Forks the guard. `descriptors` has one entry per rank. `remove` is the path of a file that the
+  /// guard removes if the launcher dies; an empty path means none. The calling process must have
+  /// only one thread. Throws `unavailable` if it cannot fork.
   Guard(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove);
   /// Waits until the guard has ended. If start() was not called, no rank is started.
   ~Guard();
@@ -63,9 +63,9 @@ class Guard {
   pid_t process() const noexcept { return process_; }
 
   /// Tells the guard at `link` that the launcher received a signal. `from_terminal` means that a
-  /// terminal sent it, so the ranks have received it, too. Otherwise the guard sends it to the
-  /// ranks. The ranks get SIGKILL three seconds later or at the second call. SIGUSR1 and SIGUSR2
-  /// are only forwarded. Async-signal-safe.
+  /// terminal sent the signal, so the ranks have also received it. Otherwise the guard sends it to
+  /// the ranks. The ranks get SIGKILL three seconds later or at the second call. SIGUSR1 and
+  /// SIGUSR2 are only forwarded. Async-signal-safe.
   static void forward(int link, int signal, bool from_terminal) noexcept;
 
  private:

@@ -14,7 +14,7 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
-/// A larger count is probably a typing error. The limit also bounds the length of the list.
+/// A larger count is probably a typo. The limit also bounds the length of the list.
 constexpr int kMaxSlots = 4096;
 
 [[noreturn]] void fail(const std::string& what, const std::string& got = {},
@@ -47,7 +47,7 @@ bool is_letter_or_digit(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Parses a slot; "007" is slot 7. Returns nullopt if the text cannot be a slot.
+/// Parses a slot; "007" is slot 7. Returns nullopt if the text is not a valid slot.
 std::optional<std::string> slot_of(std::string_view text) {
   text = trimmed(text);
   if (text.empty() || text.find_first_of(" \t@,") != std::string_view::npos) return std::nullopt;
@@ -56,8 +56,8 @@ std::optional<std::string> slot_of(std::string_view text) {
   return std::string(text.substr(digit));
 }
 
-/// Sorts slots by number if all of them are numbers, and leaves other lists unsorted, like
-/// DeepSpeed.
+/// Sorts slots by number if all of them are numbers; otherwise keeps their order. DeepSpeed does
+/// the same.
 void sort_slots(std::vector<std::string>& slots) {
   if (std::all_of(slots.begin(), slots.end(), is_number))
     std::stable_sort(slots.begin(), slots.end(), [](const std::string& a, const std::string& b) {
@@ -106,7 +106,7 @@ std::vector<Host> parse_filter(std::string_view text) {
     const auto colon = part.find(':');
     const auto name = trimmed(part.substr(0, colon));
     if (name.empty())
-      fail("a host is missing in the filter", "'" + std::string(text) + "'",
+      fail("an entry of the filter has no host name", "'" + std::string(text) + "'",
            "HOST[:SLOT,...][@HOST...]");
     auto host =
         std::find_if(out.begin(), out.end(), [&](const Host& one) { return one.name == name; });
@@ -115,7 +115,7 @@ std::vector<Host> parse_filter(std::string_view text) {
     for (const auto word : split(part.substr(colon + 1), ',')) {
       auto slot = slot_of(word);
       if (!slot)
-        fail("a slot is missing in the filter", "'" + std::string(part) + "'",
+        fail("an entry of the filter has an empty slot", "'" + std::string(part) + "'",
              "HOST:SLOT[,SLOT...]");
       if (std::find(host->slots.begin(), host->slots.end(), *slot) == host->slots.end())
         host->slots.push_back(std::move(*slot));
@@ -154,7 +154,8 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     if (host.find_first_of("@:") != std::string::npos)
       fail(where + " has a host name that filters cannot express", quoted_text(host),
            "a name without @ and :");
-    // Reject such a name, because it becomes an argument of ssh and of other programs.
+    // Reject this name: it becomes an argument of ssh and other programs, which would parse it as
+    // an option.
     if (host.starts_with('-'))
       fail(where + " has a host name that looks like an option", quoted_text(host),
            "a name that does not begin with -");

@@ -22,9 +22,9 @@ std::vector<std::string> numbered_slots(int count);
 
 /// Parses a host file with lines `NAME slots=N`, or `NAME slots=A,B,...` for named slots. Blank
 /// lines, lines that begin with #, and text after the slots (`max_slots=8`) are ignored. Hosts with
-/// slots=0 are kept, because filters may name them. `name` is the file's name in messages. Throws
-/// `invalid_argument` for an invalid line or a duplicate host, naming the line, and for a file
-/// without slots.
+/// slots=0 are kept, because filters may name them. `name` is the file's name in error messages.
+/// Throws `invalid_argument`, naming the line, for an invalid line or a duplicate host, and also
+/// for a file without any slots.
 std::vector<Host> parse_host_file(std::string_view text, const std::string& name);
 
 /// Parses hosts and their slots in the format of a filter, `a:0,1@b:0`. Slots keep their order.
@@ -33,10 +33,11 @@ std::vector<Host> parse_hosts(std::string_view text);
 /// Formats hosts as text for parse_hosts().
 std::string format_hosts(const std::vector<Host>& hosts);
 
-/// Keeps only the hosts in `include`, or removes those in `exclude`; at least one of the two must
-/// be empty. Both have the form `NAME[:SLOT,...][@NAME...]`, where a name without slots means the
-/// whole host. Hosts without slots are dropped. Hosts keep their order, and numbered slots are
-/// sorted. Throws `invalid_argument` for unknown hosts and slots, and if nothing is left.
+/// Keeps only the hosts and slots in `include`, or removes those in `exclude`; at least one of the
+/// two must be empty. Both have the form `NAME[:SLOT,...][@NAME...]`, where a name without slots
+/// selects all slots of the host. Hosts that have no slots left are dropped. Hosts keep their
+/// order, and numbered slots are sorted. Throws `invalid_argument` for unknown hosts and slots, and
+/// if nothing is left.
 std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include,
                                std::string_view exclude);
 
@@ -57,8 +58,8 @@ enum class FewerSlots {
 std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots fewer);
 
 /// Throws `invalid_argument` for a slot that is not a number. Used for accelerators without a
-/// visible-devices variable, which cannot use slot names: a name such as `slots=O4` is a typing
-/// error. `accelerator` is used in the message.
+/// visible-devices variable, which cannot use slot names: a name such as `slots=O4` is a typo.
+/// `accelerator` is used in the error message.
 void check_numbered(const std::vector<Host>& hosts, const std::string& accelerator);
 
 }  // namespace anyaccel::launch

@@ -36,16 +36,16 @@ struct Job {
   std::vector<JobRank>
       ranks;  ///< ranks of this host; if other hosts are used, the processes that connect to them
   RankInput input = RankInput::launcher;
-  /// For `held`: number of seconds without data after which the reader assumes that this process is
-  /// gone. Heartbeats are sent more often.
+  /// For `held`: number of seconds without data after which the process that reads the pipe assumes
+  /// that this process is gone. Heartbeats are sent more often.
   int silence = 0;
   /// Whether to keep ranks out of the launcher's process group, so that they do not receive its
   /// signals, such as a terminal's Ctrl-C.
   bool own_group = false;
   /// Text that the guard writes to standard error if the launcher dies before ending the job.
   std::string last_words;
-  /// If not 0, the only rank is an MPI or Slurm launcher, and this signal makes its processes end
-  /// their ranks.
+  /// If not 0, the job's only process is an MPI or Slurm launcher, and sending it this signal makes
+  /// its agents end their ranks.
   int end_signal = 0;
   /// For an MPI launcher: give up if ranks are missing and none has started for this many seconds;
   /// 0 means to wait forever.
@@ -77,9 +77,9 @@ struct JobInput {
   std::string master_addr;
   int master_port = 0;
   bool own_slots =
-      false;  ///< slots do not come from a host file, but have the names of this host's devices
+      false;  ///< slots are the names of this host's devices, not entries of a host file
   std::vector<std::string> set_variables =
-      {};  ///< the variables in variables_that_matter() that are set in the launcher's environment
+      {};  ///< those of variables_that_matter() that are set for the launcher
 };
 
 /// Returns the names of variables that affect the plan of a job, such as OMP_NUM_THREADS.

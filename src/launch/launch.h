@@ -21,7 +21,7 @@ struct Launch {
 /// this host. Does not start ranks. If other hosts are reached by ssh or pdsh, connects to the
 /// first one to get its address or to check that it can be reached. `program` is the path of this
 /// program, which must be the same on all hosts. With an MPI or Slurm launcher, the job has one
-/// process, which starts all ranks, even on a single host. Throws the errors of all steps.
+/// process, which starts all ranks, even on a single host. Errors of all steps are propagated.
 ANYACCEL_API Launch make_launch(const Options& options, const std::string& program);
 
 /// Returns a TCP port of this machine that is currently free. Throws `unavailable`.

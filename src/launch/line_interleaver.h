@@ -1,6 +1,6 @@
-// Keeps the lines of several writers intact in one output. Programs may write a line in pieces, as
-// unbuffered Python does with the text and the newline of each print(). Without this class, pieces
-// from two ranks would interleave.
+// Combines the output of several writers without splitting their lines. Programs may write a line
+// in pieces, as unbuffered Python does with the text and the newline of each print(). Without this
+// class, pieces from two ranks would interleave.
 #pragma once
 
 #include <chrono>
@@ -27,8 +27,8 @@ class LineInterleaver {
     /// Hold the beginning of a line until the line ends, for at most kPatience. Meant for output
     /// that another program forwards.
     whole_lines,
-    /// Expect whole lines, ended by "\n" or "\r". If another writer follows after a "\r", insert a
-    /// newline.
+    /// Expect whole lines that end with "\n" or "\r". If the last line ended with "\r" and a
+    /// different writer is next, insert a newline.
     line_ends,
   };
   LineInterleaver(std::size_t writers, Mode mode) : writers_(writers), mode_(mode) {}
@@ -36,7 +36,7 @@ class LineInterleaver {
   /// Adds text of `writer`. Returns the text to write now.
   std::string add(std::size_t writer, std::string_view text, Clock::time_point now);
   /// Marks the end of `writer`'s output, so that other writers need not wait for the end of its
-  /// line. Text that cannot be written now is held. Returns the text to write now.
+  /// last line. Text that cannot be written now is held. Returns the text to write now.
   std::string end(std::size_t writer, Clock::time_point now);
   /// Returns the text that has been held for kPatience.
   std::string overdue(Clock::time_point now);

@@ -79,7 +79,7 @@ struct Option {
   std::string_view name;
   std::string_view also;   ///< alternative name; may be empty
   std::string_view value;  ///< name of the value in the help; empty for a flag
-  const char* help;        ///< null for an internal option between launchers
+  const char* help;        ///< null for an internal option that launchers pass to agents
   Set set;
 };
 

@@ -1,4 +1,4 @@
-// The command line of `anyaccel launch`. It has DeepSpeed's options, with the same names and
+// The command line of `anyaccel launch`. It accepts DeepSpeed's options, with the same names and
 // meanings, and additional ones.
 #pragma once
 
@@ -35,12 +35,12 @@ struct Options {
   bool oversubscribe = false;
 
   // Rendezvous.
-  std::string master_addr;  ///< empty means this machine, or the first host
+  std::string master_addr;  ///< empty means 127.0.0.1 on a single host, else the first host
   std::optional<int> master_port;
 
   // Launcher that starts ranks on other hosts.
   std::optional<Runner> runner;
-  std::string runner_arguments;  ///< written like a shell command line
+  std::string runner_arguments;  ///< quoted as for a shell
   bool no_ssh = false;
   bool no_ssh_check = false;
   std::optional<int> node_rank;
@@ -77,7 +77,7 @@ struct Options {
 
   // Internal: options of a rank agent, see rank_agent.h.
   std::optional<Runner>
-      rank_agent;  ///< runner that started the agent; the command line may then lack a program
+      rank_agent;  ///< runner that started the agent; the command line then need not name a program
   std::optional<int> local_rank;
   std::string folder;       ///< working directory
   Variables variables;      ///< variables that the launcher passes on

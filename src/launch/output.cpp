@@ -317,8 +317,8 @@ void Outputs::write(Destination& destination, std::string_view text) {
   if (error != EPIPE)
     anyaccel::log(LogLevel::error, std::string("launch: the output of ranks cannot be written: ") +
                                        std::strerror(error));
-  // Close the pipes, so that the ranks get the same kind of error as if they wrote to the
-  // destination themselves.
+  // Close the pipes, so that the ranks get the same kind of error as if they wrote to the failed
+  // destination directly.
   for (auto& stream : streams_)
     if (stream->destination == &destination && stream->from >= 0) {
       ::close(stream->from);

@@ -49,7 +49,8 @@ std::optional<Report> parse_report(std::string_view line);
 /// unfinished line.
 class ReportFilter {
  public:
-  /// Returns the text without reports. Holds back a possible beginning of a report.
+  /// Returns the text without reports. Holds back text at the end that may be the beginning of a
+  /// report.
   std::string add(std::string_view text);
   std::string rest() { return std::exchange(unread_, {}); }
   /// Returns the first failure report.
@@ -88,12 +89,12 @@ class LinePrefix {
 std::vector<std::string> make_log_files(const std::string& folder, const std::vector<int>& ranks,
                                         std::chrono::system_clock::time_point now);
 
-/// The pipes of all ranks, read by the launcher. No output is lost: if an output blocks, ranks that
-/// write to it wait. Lines of several ranks do not interleave (LineInterleaver). If the launcher's
-/// standard output is a terminal, ranks also get a terminal.
+/// The pipes of all ranks, read by the launcher. No output is lost: if a destination blocks, ranks
+/// that write to it wait. Lines of several ranks do not interleave (LineInterleaver). If the
+/// launcher's standard output is a terminal, ranks also get a terminal.
 class Outputs {
  public:
-  /// Throws as make_log_files() does, and `unavailable` if pipes cannot be created.
+  /// Throws the same errors as make_log_files(), and `unavailable` if pipes cannot be created.
   Outputs(const std::vector<int>& ranks, const OutputSettings& settings);
   ~Outputs();
   Outputs(const Outputs&) = delete;

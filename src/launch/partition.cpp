@@ -26,8 +26,8 @@ std::vector<CoreIndices> groups_by(const std::vector<Place>& places, const CoreI
   return groups;
 }
 
-/// Joins neighboring groups into `ranks` parts that are as even as possible without splitting a
-/// group: the sum of squares is minimal. Larger parts come first.
+/// Joins neighboring groups into `ranks` parts without splitting a group. The parts are as even as
+/// possible: the sum of their squared sizes is minimal. Larger parts come first.
 std::vector<CoreIndices> join(const std::vector<CoreIndices>& groups, std::size_t ranks) {
   const std::size_t count = groups.size();
   std::vector<double> before(count + 1, 0);

@@ -28,8 +28,8 @@ std::vector<CoreIndices> deal(const std::vector<Place>& places, const CoreIndice
 /// larger ones come first.
 std::vector<CoreIndices> deal_evenly(const CoreIndices& cores, int ranks);
 
-/// Splits `count` in proportion to `sizes`. Each part is at least 1 and at most its size. `count`
-/// must be between the number of sizes and their sum.
+/// Splits `count` into parts proportional to `sizes`. Each part is at least 1 and at most the
+/// corresponding size. `count` must be between the number of sizes and their sum.
 std::vector<int> apportion(int count, const std::vector<int>& sizes);
 
 }  // namespace anyaccel::launch

@@ -1,9 +1,9 @@
-// Reaches other hosts through pdsh, with one process per host. pdsh starts the ssh client according
-// to its settings, and that client uses the launcher's pipes directly.
+// Reaches other hosts through pdsh, with one process per host. pdsh starts the ssh client, so
+// pdsh's settings apply, but the client uses the launcher's pipes directly.
 //
 // This uses pdsh's module `exec` instead of `ssh`, so that input and output do not pass through
-// pdsh. pdsh itself does not provide input, drops text after a NUL byte in a line and the beginning
-// of lines above 128 KiB, and reports a client killed by a signal as successful.
+// pdsh. pdsh itself does not forward standard input, drops text after a NUL byte in a line and the
+// beginning of lines above 128 KiB, and reports a client killed by a signal as successful.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace anyaccel::launch {
 /// Owner of the pipes that the ssh client uses.
 enum class PdshPipes { launcher, pdsh };
 
-/// Returns the pdsh command that runs `command`, a line for the host's shell, on `host`.
+/// Returns the pdsh command that runs `command`, a command line for the shell of `host`, on `host`.
 /// `connection` contains ssh options that the user may override. PDSH_SSH_ARGS_APPEND and
 /// PDSH_SSH_ARGS work as in pdsh's ssh module. Throws `invalid_argument` for a host name that pdsh
 /// would treat as a pattern.

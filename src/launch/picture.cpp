@@ -67,11 +67,11 @@ std::string plain(std::string text) {
   return text;
 }
 
-/// The cores of one node in one package, and the memory that is close to them.
+/// The cores that one NUMA node has in one package, and the memory close to them.
 struct Block {
   int node = -1;
   std::vector<const topology::Core*> cores;
-  std::vector<int> memory;  ///< indices of nearby nodes that have no cores
+  std::vector<int> memory;  ///< indices of nodes without cores that are close to this block
   int columns = 1;
   int threads = 1;
   Size size;
@@ -139,12 +139,12 @@ class Drawing {
 
   const NumaNode& node(int index) const { return machine_.nodes[static_cast<std::size_t>(index)]; }
 
-  /// True for memory without cores of its own that is near some of these CPUs.
+  /// True if `memory` is a node without cores that is close to at least one of these CPUs.
   bool beside(const NumaNode& memory, const CpuList& cpus) const {
     return memory.cpus.empty() && !topology::intersect(memory.near_cpus, cpus).empty();
   }
 
-  /// Returns the blocks of each package, in the machine's order.
+  /// Returns the blocks of each package; packages are in the machine's order.
   std::map<int, std::vector<Block>> blocks() {
     std::map<int, std::vector<Block>> packages;
     for (const auto& core : machine_.cores) {
@@ -172,7 +172,7 @@ class Drawing {
     return packages;
   }
 
-  /// Returns the memory that is not drawn next to cores.
+  /// Returns the indices of memory nodes that are not drawn next to cores.
   std::vector<int> far_memory() const {
     std::vector<int> found;
     for (int i = 0; i < static_cast<int>(machine_.nodes.size()); ++i)
@@ -243,7 +243,7 @@ class Drawing {
                (memory.memory > 0 ? amount(memory.memory) : "no memory") + users(index)});
   }
 
-  /// Returns a text that names the ranks whose memory is on a node.
+  /// Returns a label that names the ranks whose memory is on a node.
   std::string users(int index) const {
     if (plan_ == nullptr) return "";
     CpuList ranks;

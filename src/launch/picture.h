@@ -52,13 +52,13 @@ ANYACCEL_API Picture draw(const topology::Machine& machine, const HostPlan* plan
 /// Returns the picture as an SVG document.
 std::string to_svg(const Picture& picture);
 
-/// Returns the picture as the bytes of a PNG file at twice the size. Throws `unsupported` in a
-/// build without cairo, and `unavailable` if cairo's library cannot be opened.
+/// Returns the picture as the bytes of a PNG file at twice the picture's size in pixels. Throws
+/// `unsupported` in a build without cairo, and `unavailable` if cairo's library cannot be opened.
 std::string to_png(const Picture& picture);
 
 /// Writes the picture in the format of the file's extension, .svg or .png. Replaces an existing
-/// file atomically. Throws the errors of to_png(), `invalid_argument` for other extensions, and
-/// `io`.
+/// file atomically. Throws the same errors as to_png(), `invalid_argument` for other extensions,
+/// and `io`.
 ANYACCEL_API void write_picture(const Picture& picture, const std::filesystem::path& file);
 
 }  // namespace anyaccel::launch

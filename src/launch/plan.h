@@ -1,6 +1,6 @@
 // Plans the cores, memory and number of threads of each rank on a host. The plan is a pure function
-// of the machine and the options, so that it also works for other hosts and saved machines.
-// docs/explanation/rank-plan.md describes the rules for users.
+// of the machine and the options, so it can also be computed for other hosts and for saved
+// topologies. docs/explanation/rank-plan.md describes the rules for users.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,12 @@
 
 namespace anyaccel::launch {
 
-/// How strictly a rank's memory is kept on its nodes.
+/// How strictly a rank's memory is bound to its nodes.
 enum class MemoryPolicy {
   none,  ///< the system's default: the rank's memory nodes are unknown, or nothing is bound
   bind,  ///< use only these nodes
-  /// Try these nodes first. Used for small high-bandwidth memory next to the DRAM (flat mode).
+  /// Prefer these nodes, but fall back to others. Used for small high-bandwidth memory next to the
+  /// DRAM (flat mode).
   preferred,
 };
 
@@ -58,8 +59,8 @@ struct RankPlan {
       memory_nodes;  ///< the operating system's numbers, ascending; empty with MemoryPolicy::none
   MemoryPolicy policy = MemoryPolicy::none;
   int threads = 0;  ///< value of OMP_NUM_THREADS; at least 1
-  /// The CPUs in HostPlan::reserved that were taken from this rank; all of them if several ranks
-  /// use a core.
+  /// The CPUs in HostPlan::reserved that were taken from this rank. If ranks share cores, every
+  /// rank lists all reserved CPUs.
   topology::CpuList reserved = {};
 };
 
@@ -78,9 +79,10 @@ struct HostPlan {
 /// with usable cores.
 int default_ranks(const topology::Machine& machine, const PlanOptions& options = {});
 
-/// Plans a host. Throws `invalid_argument` if there are more than kRanksPerCore ranks per core
-/// (naming `--oversubscribe`), if reserving cores leaves none, or if `core_list` contains CPUs that
-/// do not exist or may not be used.
+/// Assigns cores and memory to the ranks of a host. Throws `invalid_argument`
+/// - if there are more than kRanksPerCore ranks per core; the error suggests `--oversubscribe`
+/// - if no core remains after reserving cores
+/// - if `core_list` contains CPUs that do not exist or that this process may not use
 ANYACCEL_API HostPlan plan_host(const topology::Machine& machine, const PlanOptions& options);
 
 }  // namespace anyaccel::launch

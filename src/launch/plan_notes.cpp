@@ -21,7 +21,7 @@ void note_threads(const Machine& machine, const Cores& cores, const PlanOptions&
                     count_of(named, "thread") + " on " + count_of(cores.cpus.size(), "core") + ".");
 }
 
-/// Returns the ranks that have cores on more than one node.
+/// Returns the ranks that have cores on more than one NUMA node.
 std::vector<int> reaching(const Cores& cores, const std::vector<CoreIndices>& shares) {
   std::vector<int> ranks;
   for (std::size_t r = 0; r < shares.size(); ++r)

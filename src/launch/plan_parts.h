@@ -10,7 +10,7 @@
 
 namespace anyaccel::launch {
 
-/// Usable cores, each with the CPUs to which its rank is bound.
+/// Usable cores. `cpus` has, for each core, the CPUs to which a rank on that core is bound.
 struct Cores {
   std::vector<topology::CpuList> cpus;
   std::vector<Place> places;

@@ -34,7 +34,7 @@ bool is_plain(char c) {
               {.what = std::string(kJobVariable) + " is not a job", .got = std::string(text)});
 }
 
-/// Variables in which a runner tells its processes their ranks.
+/// Names of the variables in which a runner tells each process its rank.
 struct Names {
   Runner runner;
   const char* rank;

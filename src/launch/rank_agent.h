@@ -19,13 +19,13 @@ namespace anyaccel::launch {
 /// Variable with the arguments for the agents, in the format of format_words().
 constexpr const char* kJobVariable = "ANYACCEL_LAUNCH_JOB";
 
-/// Encodes arguments as a text that consists only of letters, digits and `_-./:=,@+%~`. Every
-/// runner passes on such a text unchanged.
+/// Encodes arguments as text that consists only of letters, digits and `_-./:=,@+%~`. Every runner
+/// passes such text on unchanged.
 std::string format_words(const std::vector<std::string>& words);
 /// Decodes a text from format_words(). Throws `invalid_argument`.
 std::vector<std::string> parse_words(std::string_view text);
 
-/// The place in the job that a runner has assigned to a process.
+/// The rank numbers and sizes that a runner has assigned to a process.
 struct RankPlace {
   int rank = 0;
   int world_size = 0;
@@ -43,7 +43,7 @@ std::size_t host_of(const std::vector<Host>& hosts, const RankPlace& place, Runn
 
 /// Reads the options of this agent from its environment. Also sets the variables for its rank and
 /// changes to the launcher's folder. Throws `not_found` if this host does not have that folder, and
-/// the errors of the functions above.
+/// the same errors as the functions above.
 ANYACCEL_API Options rank_options(Runner runner);
 
 /// Returns a descriptor that becomes readable when the parent process has ended or, for Slurm, when

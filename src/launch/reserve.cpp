@@ -7,7 +7,7 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Returns the last core of a rank on the node that has most of the rank's cores.
+/// Returns the rank's last core on the node where it has the most cores.
 CoreIndices::iterator last_of_fullest(const Cores& cores, CoreIndices& share) {
   std::map<int, int> counts;
   for (const std::size_t core : share) ++counts[cores.places[core].node];

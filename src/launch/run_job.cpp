@@ -170,7 +170,7 @@ class PidFile {
                    .got = path_ + ": " + std::strerror(error),
                    .hint = error == EEXIST ? "remove it: its launcher has ended" : ""});
     }
-    // Log this, because standard output belongs to the ranks.
+    // Log this instead of printing it, because standard output belongs to the ranks.
     log(LogLevel::info,
         "launch: launcher pid: " + number + ", kept in " + path_ + " while the job runs");
   }
@@ -185,8 +185,8 @@ class PidFile {
   std::string path_;
 };
 
-/// Returns true at the end of `descriptor`; discards its data. A pidfd is readable after its
-/// process has ended, and reading from it fails.
+/// Returns true if `descriptor` is at end-of-file; discards available data. A pidfd is readable
+/// after its process has ended, and reading from it fails.
 bool at_end(int descriptor) {
   pollfd one{descriptor, POLLIN, 0};
   char buffer[256];
@@ -311,7 +311,7 @@ int run_job(const Job& job, const RunSettings& settings) {
   }
   if (was_asked != 0 && !before_signal) return 0;
   if (got_signal != 0 && !before_signal) {
-    // If one rank agent is ended, all of them are, and their launcher logs it.
+    // Terminating one rank agent terminates all of them, and the job's launcher logs it.
     log(settings.one_rank ? LogLevel::debug : LogLevel::warning,
         std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" +
             ::strsignal(got_signal) + "); no process of any rank is left");

@@ -17,7 +17,7 @@ struct RunSettings {
   /// failure; SIGUSR1 and SIGUSR2 are forwarded.
   bool one_rank = false;
   bool asked_by_end =
-      false;  ///< with `one_rank`: the end of `ends_with` also requests the end of the rank
+      false;  ///< with `one_rank`: end-of-file on `ends_with` also requests the end of the rank
   /// For an agent: number of seconds without data on standard input after which it assumes that the
   /// launcher is gone.
   int silence = 0;
@@ -25,8 +25,8 @@ struct RunSettings {
 };
 
 /// Starts all ranks and waits until all of their processes have ended. If a rank fails, ends the
-/// others, and logs the rank, its host, its status and its last lines. Returns the exit code for
-/// the program:
+/// others, and logs the failed rank, its host, its status and its last lines of output. Returns the
+/// exit code for this program:
 /// - 0 if all ranks ended with 0,
 /// - the exit code of the rank that failed first, or 128 + N if signal N ended it,
 /// - 128 + N if the signal N (SIGINT, SIGTERM, SIGHUP or SIGQUIT) ended the job.

@@ -27,7 +27,7 @@ constexpr const char* kWhere = "launch";
 struct Known {
   Runner runner;
   std::vector<const char*> programs;  ///< possible names, with the most common one first
-  std::vector<const char*> says;  ///< texts of which at least one is in the output of `--version`
+  std::vector<const char*> says;      ///< texts, at least one of which `--version` prints
   const char* install;
   /// Signal that the runner forwards to the agents. They then end their ranks, giving them time to
   /// save their state, and exit with 0, because runners kill the other processes if one exits with
@@ -164,7 +164,8 @@ std::string usual_program(Runner runner) { return known(runner).programs.front()
 
 std::string find_runner(Runner runner) {
   const auto& one = known(runner);
-  // The version text of MVAPICH's Hydra does not mention MVAPICH, so also look for its mpiname.
+  // The version text of MVAPICH's Hydra does not mention MVAPICH, so also look for MVAPICH's
+  // program mpiname.
   if (runner == Runner::mvapich && !find_program("mpiname")) return {};
   for (const char* name : one.programs) {
     if (!find_program(name)) continue;

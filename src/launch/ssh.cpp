@@ -17,8 +17,8 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Returns ssh options that limit the time without a response. ssh uses the first value of an
-/// option, so these come after the user's.
+/// Returns ssh options that limit how long ssh waits for a silent host. ssh uses the first value of
+/// an option, so these options come after the user's.
 std::vector<std::string> limits() {
   const int silence = silence_of_connections();
   if (silence == 0) return {};

@@ -5,7 +5,7 @@
 
 namespace anyaccel::llm {
 
-/// Token that ends a document.
+/// End-of-text token, which follows each document.
 constexpr std::uint16_t kEndOfText = 256;
 /// Number of tokens in the vocabulary.
 constexpr int kByteVocabulary = 257;

@@ -1,4 +1,4 @@
-// Binds the calling thread and the processes that it later starts to CPUs and NUMA nodes.
+// Binds the calling thread, and processes that it starts afterwards, to CPUs and NUMA nodes.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace anyaccel::topology {
 
 /// Binds the thread to exactly these CPUs. Returns "" on success, otherwise the reason: the
-/// system's error, or the CPUs that the system allowed instead.
+/// system's error, or a text that names the CPUs that the system allowed instead.
 std::string bind_cpus(const CpuList& cpus);
 
-/// Makes the thread allocate memory from these NUMA nodes (the operating system's numbers):
-/// exclusively if `strict`, otherwise preferably. Returns "" on success, otherwise the reason.
-/// Never changes the CPUs.
+/// Makes the thread allocate memory from these NUMA nodes (the operating system's numbers): only
+/// from them if `strict`, otherwise preferably from them. Returns "" on success, otherwise the
+/// reason. Does not change the thread's CPU binding.
 std::string bind_memory(const std::vector<int>& nodes, bool strict);
 
 }  // namespace anyaccel::topology

@@ -46,8 +46,8 @@ bool has_word(std::string_view list, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Returns this process's path in the v2 hierarchy (line "0::PATH") or in that of a v1 controller
-/// ("N:memory:PATH").
+/// Returns this process's control group, as a path in the v2 hierarchy (line "0::PATH") or in the
+/// hierarchy of a v1 controller ("N:memory:PATH").
 std::optional<std::string> own_path(std::string_view cgroup, std::string_view controller, bool v2) {
   for (const auto line : split(cgroup, '\n')) {
     const auto first = line.find(':');
@@ -61,11 +61,11 @@ std::optional<std::string> own_path(std::string_view cgroup, std::string_view co
   return std::nullopt;
 }
 
-/// Returns the folders from the process's own group up to the mount point of the hierarchy.
+/// Returns the folders from the process's own group up to the hierarchy's mount point.
 std::vector<fs::path> chain(const fs::path& mount, const std::string& mount_root,
                             const std::string& own) {
-  // In a container without a cgroup namespace, the path is relative to the host's root, but only
-  // the lower part of that hierarchy is mounted.
+  // In a container without a cgroup namespace, the path is relative to the host's root group, but
+  // only the lower part of the hierarchy is mounted.
   fs::path below = fs::path(own).lexically_relative(mount_root);
   if (below.empty() || *below.begin() == "..") below = ".";
   std::vector<fs::path> folders;
@@ -90,8 +90,8 @@ struct MemoryGroup {
   fs::path limit;
   fs::path usage;
   fs::path stat;
-  fs::path hierarchy;         ///< set only for a parent in v1
-  std::string_view inactive;  ///< key in `stat` for the page cache that is reclaimed first
+  fs::path hierarchy;         ///< set only for ancestors in v1
+  std::string_view inactive;  ///< key in `stat` of the page cache that is reclaimed first
 };
 
 MemoryGroup memory_group(const fs::path& folder, bool v2, bool parent) {
@@ -111,7 +111,7 @@ void limit_by_group(MemoryAmount& amount, const MemoryGroup& group) {
   constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
   const auto limit = number_in(group.limit);
   if (!limit || *limit >= kNoLimit) return;
-  // In v1, a parent limits its children only if memory.use_hierarchy is set.
+  // In v1, a group limits its descendants only if its memory.use_hierarchy is set.
   if (!group.hierarchy.empty() && number_in(group.hierarchy).value_or(1) == 0) return;
   const auto usage = number_in(group.usage).value_or(0);
   const auto stat = try_read_kernel_file(group.stat.native()).value_or("");
@@ -167,8 +167,8 @@ std::vector<GroupFolders> groups_of(const std::optional<std::string>& cgroup, st
 
 /// The groups that limit this process's memory, for a given content of /proc/self/cgroup. They are
 /// cached, because reading and parsing all mounts takes most of the time of a memory query. Mounts
-/// are assumed not to change; if the process moves to another group, the content changes. There is
-/// no lock, because a forked child could inherit it locked.
+/// are assumed not to change. If the process moves to a different group, the content of the file
+/// changes. There is no lock, because a forked child could inherit it locked.
 struct KnownGroups {
   std::string root;
   std::string cgroup;
@@ -219,7 +219,7 @@ double control_group_processors(const fs::path& root) {
 
 MemoryAmount control_group_memory(const fs::path& root) {
   using Clock = std::chrono::steady_clock;
-  // Remember for a second that there is no limit, because this query takes three times as long as
+  // Remember the absence of a limit for a second, because this query takes three times as long as
   // the rest of a memory query.
   static std::atomic<Clock::duration> unlimited_until{Clock::duration::min()};
   const bool real = root.native() == "/";

@@ -1,4 +1,4 @@
-// Reads Linux control groups. Private to the topology.
+// Reads Linux control groups. Internal to src/topology.
 #pragma once
 
 #include <cstdint>

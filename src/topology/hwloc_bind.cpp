@@ -20,8 +20,8 @@ Bitmap to_bitmap(const std::vector<int>& numbers) {
   return bitmap;
 }
 
-/// Returns this machine's topology, which is loaded once for CPUs and memory. It is needed because
-/// plans use the operating system's numbers, which hwloc knows only after loading.
+/// Returns this machine's topology, which is loaded once and used for both CPUs and memory. Loading
+/// is needed because plans use the operating system's numbers, which hwloc knows only afterwards.
 const Topology& loaded() {
   static const auto& topology = *[] {
     const WithoutPlugins fast;
@@ -56,7 +56,7 @@ std::string bind_memory(const std::vector<int>& nodes, bool strict) {
   const auto set = to_bitmap(nodes);
   const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_NOCPUBIND |
                     (strict ? HWLOC_MEMBIND_STRICT : 0);
-  // Without HWLOC_MEMBIND_STRICT, the binding is only a preference. It applies to several nodes if
+  // Without HWLOC_MEMBIND_STRICT, the binding is only a preference. It covers more than one node if
   // the kernel supports that (Linux 5.15).
   if (hwloc_set_membind(loaded().get(), set.get(), HWLOC_MEMBIND_BIND, flags) == 0) return "";
   // For example, Docker's default profile allows set_mempolicy() only with CAP_SYS_NICE.

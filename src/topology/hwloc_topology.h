@@ -1,4 +1,4 @@
-// Setup that is needed for every use of hwloc. Private to the topology.
+// Setup that is needed for every use of hwloc. Internal to src/topology.
 #pragma once
 
 #include <hwloc.h>
@@ -14,18 +14,18 @@
 namespace anyaccel::topology {
 
 /// Disables hwloc's plugins during its lifetime. The plugins that distributions install open
-/// OpenCL, OpenGL and X11 whenever a topology is created, which takes 3 to 16 ms; everything else
-/// takes 1 ms. hwloc reads this setting only from the environment. Because setenv() could move the
-/// environment while another thread calls getenv(), the class installs a copy of the environment
-/// instead, which it never frees.
+/// OpenCL, OpenGL and X11 whenever a topology is created, which takes 3 to 16 ms; creating it
+/// without them takes 1 ms. hwloc reads this setting only from the environment. Because setenv()
+/// could move the environment while a different thread calls getenv(), the class installs a copy of
+/// the environment instead, which it never frees.
 class WithoutPlugins {
  public:
   WithoutPlugins() : lock_(mutex()) {
     static char setting[] = "HWLOC_PLUGINS_PATH=/nonexistent";
     if (::getenv("HWLOC_PLUGINS_PATH") != nullptr) return;
     before_ = environ;
-    // Never freed, because other threads may still read a copy. The static reference prevents
-    // reports of leak checkers.
+    // Never freed, because other threads may still read a copy. The static reference keeps leak
+    // checkers from reporting the copies.
     static auto& kept = *new std::deque<std::vector<char*>>;
     auto& copy = kept.emplace_back();
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
@@ -35,8 +35,8 @@ class WithoutPlugins {
     environ = ours_ = copy.data();
   }
   ~WithoutPlugins() {
-    // If another thread has called setenv(), the environment is that thread's copy. Keep that copy,
-    // and remove our setting from it.
+    // If a different thread has called setenv(), the environment is now that thread's copy. Keep
+    // that copy, and remove our setting from it.
     if (ours_ == nullptr) return;
     if (environ == ours_)
       environ = before_;
@@ -68,7 +68,8 @@ class Topology {
     // hwloc attaches the nodes of a sub-NUMA cluster to a group inside the package. Without groups,
     // each of these nodes would get all CPUs of the package.
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
-    // A node whose memory this process may not use is still the node of its cores, so include it.
+    // Include nodes whose memory this process may not use, because its cores may still belong to
+    // them.
     hwloc_topology_set_flags(topology_, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     // Disable hwloc's x86 component, which moves this thread from core to core to query each one.
     // Linux already provides all the data that is needed.

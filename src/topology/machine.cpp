@@ -1,4 +1,4 @@
-// Functions of a Machine that has been read. The readers are in hwloc.cpp and no_hwloc.cpp.
+// Functions for a Machine that has been read. The readers are in hwloc.cpp and no_hwloc.cpp.
 #include <sched.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace anyaccel::topology {
 
 namespace {
 
-/// Fallback if the machine cannot be read: one node, where each allowed CPU counts as a core.
+/// Fallback if the machine cannot be read: one node, with one core per allowed CPU.
 Machine flat_machine() {
   Machine machine;
   machine.nodes.emplace_back();
@@ -46,7 +46,7 @@ CpuList Machine::cpus() const {
 }
 
 CpuList allowed_cpus() {
-  // The kernel rejects a set that is smaller than its own, so double the size until the call
+  // The kernel rejects a CPU set that is smaller than its own, so double the size until the call
   // succeeds.
   for (int limit = 1024; limit <= 1 << 20; limit *= 2) {
     cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(limit));
@@ -99,7 +99,7 @@ std::vector<int> numa_nodes_with_cores(const Machine& machine) {
   std::set<int> found;
   for (const auto& core : machine.cores)
     if (core.node >= 0) found.insert(core.node);
-  // If no core belongs to a node, all cores together still form one device.
+  // If no core belongs to a node, treat all cores together as one device.
   if (found.empty() && !machine.cores.empty() && !machine.nodes.empty()) found.insert(0);
   return {found.begin(), found.end()};
 }

@@ -40,8 +40,8 @@ MemoryAmount node_memory(const std::vector<int>& os_indices, const std::filesyst
     const auto total = number_after(text, "MemTotal:");
     const auto free = number_after(text, "MemFree:");
     if (!total || !free) return {};
-    // The kernel does not report MemAvailable per node. Estimate it as the free pages plus the
-    // reclaimable pages of files and slabs.
+    // The kernel does not report MemAvailable per node. Estimate it as the sum of the node's free
+    // pages, reclaimable file pages and reclaimable slabs.
     const auto reclaimable = number_after(text, "Inactive(file):").value_or(0) +
                              number_after(text, "Active(file):").value_or(0) +
                              number_after(text, "SReclaimable:").value_or(0);

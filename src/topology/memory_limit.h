@@ -1,6 +1,6 @@
-// Host memory that this process can use: the minimum over the host, its NUMA nodes and the
+// Host memory that this process can use: the minimum over the host, the given NUMA nodes and the
 // process's control groups (v1 and v2, with all ancestors). `root` is the folder that contains
-// /proc and /sys; tests pass another one.
+// /proc and /sys; tests pass a different one.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct MemoryAmount {
       {};  ///< file with the total, for example "/sys/fs/cgroup/job/memory.max"; "" if unlimited
   std::string available_from = {};
 
-  /// Replaces each amount with that of `other` if that is smaller.
+  /// Sets each amount to the minimum of itself and the corresponding amount of `other`.
   void limit_to(const MemoryAmount& other);
 };
 
@@ -41,14 +41,14 @@ MemoryAmount node_memory(const std::vector<int>& os_indices,
 /// limit before, a new limit is noticed within a second.
 ANYACCEL_API MemoryAmount control_group_memory(const std::filesystem::path& root = "/");
 
-/// Returns the minimum of all three. `os_indices` are the nodes to count; an empty list means all
-/// memory of the host.
+/// Returns the minimum of all three amounts. `os_indices` are the nodes to count; an empty list
+/// means all memory of the host.
 ANYACCEL_API MemoryAmount usable_memory(const std::vector<int>& os_indices = {},
                                         const std::filesystem::path& root = "/");
 
-/// Returns the operating system's numbers of the nodes that provide memory for the cores of a node:
-/// the node itself, and HBM or memory of unknown kind near it. `node` is an index into
-/// `machine.nodes`. Device memory and CXL memory are not included.
+/// Returns the operating system's numbers of the nodes that provide memory for a node's cores: the
+/// node itself, and HBM or memory of unknown kind near it. `node` is an index into `machine.nodes`.
+/// Device memory and CXL memory are not included.
 ANYACCEL_API std::vector<int> memory_nodes(const Machine& machine, int node);
 
 }  // namespace anyaccel::topology

@@ -7,7 +7,7 @@ namespace anyaccel::topology {
 
 /// Returns the tightest quota of this process's control groups (v1 and v2, with all ancestors), in
 /// CPUs: 1.5 means one and a half. Infinite if there is none. `root` is the folder that contains
-/// /proc and /sys; tests pass another one.
+/// /proc and /sys; tests pass a different one.
 double control_group_processors(const std::filesystem::path& root = "/");
 
 }  // namespace anyaccel::topology

@@ -1,8 +1,8 @@
 // The machine as seen by placement code: NUMA nodes, cores, hardware threads and kinds of memory.
 // It is read with hwloc, from the running system or from a saved XML file. A `Machine` is a plain
-// value, so decisions that are based on it can be tested for machines that are not available. Does
-// not use torch. With ANYACCEL_MINIMAL, the same functions work without hwloc and return one node
-// with the CPUs that the process may use.
+// value, so tests can check decisions for machines that are not available. Does not use torch. With
+// ANYACCEL_MINIMAL, the same functions work without hwloc and return one node with the CPUs that
+// the process may use.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ enum class MemoryKind {
 ANYACCEL_API const char* to_string(MemoryKind kind) noexcept;
 
 struct Core {
-  int package = 0;  ///< number of the socket, counted from 0
+  int package = 0;  ///< socket number, counted from 0
   int node = -1;    ///< index of the core's node in Machine::nodes; -1 if there is none
   CpuList cpus;     ///< hardware threads of the core, ascending; the first one represents the core
 };
@@ -41,7 +41,7 @@ struct NumaNode {
   CpuList near_cpus;        ///< hardware threads close to the node; a superset of `cpus`
 };
 
-/// A machine, restricted to what a process may use.
+/// A machine, restricted to the resources that a process may use.
 struct ANYACCEL_API Machine {
   std::vector<NumaNode> nodes;  ///< sorted by os_index
   std::vector<Core> cores;      ///< in hwloc's order, so that neighboring cores are adjacent
@@ -56,8 +56,8 @@ struct ANYACCEL_API Machine {
 /// cpuset). Throws `unavailable` with the reason if the machine cannot be read.
 ANYACCEL_API Machine read_machine();
 
-/// Reads a machine saved with `lstopo --of xml FILE`. Throws `io`, `not_found` or `corrupt`, and
-/// `unsupported` in a build without hwloc.
+/// Reads a machine from a file that `lstopo --of xml FILE` has written. Throws `io`, `not_found` or
+/// `corrupt`, and `unsupported` in a build without hwloc.
 ANYACCEL_API Machine read_machine(const std::filesystem::path& xml_file);
 
 /// Returns the result of the first read_machine() in this process. If that throws, returns one node
@@ -82,8 +82,8 @@ ANYACCEL_API std::vector<Core> cores_of_node(const Machine& machine, int node);
 /// Returns the number of sockets with cores.
 ANYACCEL_API int package_count(const Machine& machine);
 
-/// Assigns each core to one node: DRAM takes precedence over other kinds, then nodes with fewer
-/// CPUs, then nodes with lower numbers. Fills Core::node and NumaNode::cpus from
+/// Assigns each core to one of the nodes close to it: DRAM takes precedence over other kinds, then
+/// nodes with fewer CPUs, then nodes with lower numbers. Fills Core::node and NumaNode::cpus from
 /// NumaNode::near_cpus. Called by the readers.
 void assign_cores(Machine& machine);
 

@@ -170,7 +170,7 @@ class Mutant final : public sdk::Backend {
   }
   c10::Allocator* host_allocator() const override {
     if (is("torch_pins_everything"))
-      return nullptr;  // otherwise the accelerator itself reports the memory as pinned
+      return nullptr;  // otherwise, Accelerator::is_pinned() would also report the memory as pinned
     return is("host_allocator_ordinary") ? c10::GetCPUAllocator() : inner_.host_allocator();
   }
   bool register_host_memory(void* address, std::size_t bytes) override {

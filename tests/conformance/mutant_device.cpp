@@ -1,5 +1,5 @@
-// Defects below the backend interface: in the device guard and the kernels of the simulated device,
-// which torch calls directly.
+// Defects in code that torch calls directly, without the backend interface: the device guard and
+// the kernels of the simulated device.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_copy_from.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Guard = c10::impl::DeviceGuardImplInterface;
 
-/// The device's guard, but all streams appear idle.
+/// Forwards to the device's guard, but reports all streams as idle.
 class GuardOfIdleStreams final : public Guard {
  public:
   explicit GuardOfIdleStreams(const Guard& inner) : inner_(inner) {}

@@ -1,5 +1,5 @@
-// Defects in torch's hooks for a device type. The simulated device registers its hooks by calling a
-// function of torch, which the test program replaces.
+// Defects in torch's hooks for a device type. The simulated device registers its hooks with a torch
+// function, which the test program overrides.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <dlfcn.h>

@@ -49,13 +49,13 @@ conformance::Report judge(const std::string& mutant, const std::string& base,
                           const std::string& cases) {
   ::setenv("MUTANT", mutant.c_str(), 1);
   ::setenv("MUTANT_OF", base.c_str(), 1);
-  // Without this variable, the simulated device stores every type.
+  // Without this variable, the simulated device can store every dtype.
   if (mutant == "claims_storage")
     ::setenv("SIM_DTYPES", "float32,int64,uint8", 1);
   else
     ::unsetenv("SIM_DTYPES");
   // On the simulated device, an allocation waits until memory in use is freed. SIM_FAULTS makes
-  // allocations fail instead, from about the first one of the case on.
+  // allocations fail instead, starting with about the first allocation of the case.
   if (mutant == "trait_backpressure_lies")
     ::setenv("SIM_FAULTS", "alloc@40+", 1);
   else
@@ -102,8 +102,8 @@ class Mutants : public testing::Test {
     for (const auto& row : rows_of_the_list()) {
       if (row.on != (base == "sim" ? "sim" : "any") || row.mutant == "trait_synchronized_lies")
         continue;
-      // A case that the correct backend skips proves nothing when it fails on the mutant. The cases
-      // listed here apply only to a backend with the defect.
+      // The correct backend must pass each case. Otherwise, the mutant's failure in the case would
+      // prove nothing. The exceptions below are cases that apply only to a backend with the defect.
       const bool needs_defect =
           row.mutant == "trait_host_timers_lie" || row.mutant == "trait_asynchronous_lies" ||
           row.mutant == "capability_negative" || row.mutant == "trait_data_dependency_lies" ||

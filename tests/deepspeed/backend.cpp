@@ -30,8 +30,8 @@ class PythonEvent final : public sdk::EventImpl {
   py::object* event_;  // never freed: the last owner may be a thread that does not hold the GIL
 };
 
-/// Uses graphs as DeepSpeed's callers do. create_graph() may return None, which is then passed to
-/// the accelerator, as these callers do.
+/// Uses graphs in the same way as DeepSpeed. If create_graph() returns None, None is passed to the
+/// accelerator's other graph functions, as in DeepSpeed.
 class PythonGraph final : public sdk::GraphImpl {
  public:
   explicit PythonGraph(const py::object& accelerator) : accelerator_(accelerator) {
@@ -126,7 +126,8 @@ class PythonBackend final : public sdk::Backend {
     return {ask<c10::Stream>("default_stream", index), index};
   }
   void set_stream(const Stream& stream) override {
-    // DeepSpeed sets a stream only with a context manager, which is entered here and never left.
+    // DeepSpeed's interface sets a stream only through a context manager, which is entered here and
+    // never exited.
     in_python("stream()",
               [&] { accelerator_.attr("stream")(stream.unwrap()).attr("__enter__")(); });
   }
@@ -196,7 +197,8 @@ class PythonBackend final : public sdk::Backend {
   void tell(const char* name, const A&... arguments) {
     in_python(std::string(name) + "()", [&] { accelerator_.attr(name)(arguments...); });
   }
-  /// Returns a class of the accelerator. Some accelerators return None for a class that they lack.
+  /// Returns one of the accelerator's classes, such as Stream. Some accelerators return None for a
+  /// class that they lack.
   py::object class_named(const char* name) const {
     py::object found = accelerator_.attr(name);
     if (found.is_none()) throw std::runtime_error(std::string(name) + " is None");

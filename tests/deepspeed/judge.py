@@ -19,7 +19,7 @@ def main():
     import torch
 
     # Builds of torch without support for a device type still define the type, but lack the Python
-    # functions that the accelerator calls.
+    # functions that DeepSpeed's accelerator calls.
     built = {"cuda": torch.backends.cuda.is_built, "xpu": torch.xpu._is_compiled, "mps": torch.backends.mps.is_built}
     if not built.get(name, lambda: True)():
         refuse(f"this torch was built without {name}")

@@ -19,7 +19,8 @@ int judge(const py::object& accelerator, const std::string& name,
                     }});
   std::vector<const char*> words{"deepspeed_adapter", "--backend", name.c_str()};
   for (const auto& option : options) words.push_back(option.c_str());
-  // Cases run in forked children of this thread, whose threads must be able to acquire the GIL.
+  // Cases run in children that this thread forks. Threads of these children must be able to acquire
+  // the GIL.
   const py::gil_scoped_release no_gil;
   return conformance::conformance_main(static_cast<int>(words.size()), words.data());
 }

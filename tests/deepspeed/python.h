@@ -31,8 +31,8 @@ auto in_python(const std::string& where, Body&& body) {
   }
 }
 
-/// Converts an accelerator's answer to T. If it is None or has another type, the error contains
-/// `what`.
+/// Converts a value that the accelerator returned to T. If the value is None or has a different
+/// type, throws an error whose message contains `what`.
 template <typename T>
 T answer(const py::object& value, const std::string& what) {
   const std::string got = py::repr(value);

@@ -1,9 +1,9 @@
-"""Chat templates that use the same constructs as published ones, and conversations to render with
-them. The texts are our own.
+"""Chat templates, written for the tests, that use the same constructs as published templates, and
+conversations to render with them.
 """
 import itertools
 
-# Each name tells which model's template the entry resembles.
+# Each key names the model whose published template the entry resembles.
 TEMPLATES = {
     "llama2": """{% if messages[0]['role'] == 'system' %}
 {% set rest = messages[1:] %}
@@ -283,8 +283,8 @@ def turns(*roles_and_texts):
 
 
 def conversations():
-    """Return lists of messages: first those that every template accepts, then some that certain
-    templates reject.
+    """Return conversations as lists of messages: first those that every template accepts, then some
+    that certain templates reject.
     """
     out = []
     for first, second in itertools.product(TEXTS, TEXTS[:4]):

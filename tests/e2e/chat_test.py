@@ -47,7 +47,7 @@ class Render(SmallModelTest):
         values = dict(values)
         try:
             return tokenizer.apply_chat_template(values.pop("messages"), tokenize=False, **values)
-        except Exception:  # errors of Jinja and of the template
+        except Exception:  # errors from Jinja, and errors that the template raises
             return None
 
     def ours(self, lines):
@@ -58,12 +58,13 @@ class Render(SmallModelTest):
         return [json.loads(line) for line in done.stdout.split("\n")[:-1]], done
 
     def test_templates(self):
-        # Fails if a template renders a different text than with Jinja under transformers' settings.
+        # Fails if a template is rendered differently than by Jinja with transformers' settings.
         compared = 0
         for number, (name, template) in enumerate(chat_templates.TEMPLATES.items()):
             with self.subTest(template=name):
                 tokenizer = self.tokenizer(template)
-                # Store the template alternately in its own file and in tokenizer_config.json.
+                # Store the templates alternately in chat_template.jinja and in
+                # tokenizer_config.json.
                 if os.path.exists(f"{self.folder}/chat_template.jinja"):
                     os.remove(f"{self.folder}/chat_template.jinja")
                 tokenizer.save_pretrained(self.folder, save_jinja_files=number % 2 == 0)
@@ -85,7 +86,8 @@ class Render(SmallModelTest):
         print(f"{compared} texts compared")
 
     def test_named_templates(self):
-        # Fails if the template for tools is not used with tools, or is used without them.
+        # Fails if the template "tool_use" is not used when tools are given, or is used without
+        # tools.
         tokenizer = self.tokenizer({"default": "plain", "tool_use": "tools {{ tools|length }}"})
         for files in (True, False):
             tokenizer.save_pretrained(self.folder, save_jinja_files=files)

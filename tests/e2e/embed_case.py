@@ -1,4 +1,4 @@
-"""Helpers for the tests of `anyaccel embed`: run it, and compute reference vectors with
+"""Helpers for the tests of `anyaccel embed`: run the command, and compute reference vectors with
 transformers.
 """
 import json
@@ -25,8 +25,8 @@ def cosines(a, b):
 
 
 def reference(folder, texts, poolings=("mean",), normalize=False, max_length=72):
-    """Compute the vectors with transformers and the formulas of sentence-transformers, one text at
-    a time, so that no padding is needed.
+    """Compute embedding vectors with transformers and the pooling formulas of
+    sentence-transformers, one text at a time, so that no padding is needed.
     """
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"))

@@ -30,7 +30,7 @@ class SmallModels(EmbedCase):
         model = kind(transformers.BertConfig(vocab_size=words.get_vocab_size(), **{**SIZES, **changes}))
         with torch.no_grad():
             for parameter in model.parameters():
-                if parameter.dim() == 1:  # the default ones and zeros in norms and biases would hide errors
+                if parameter.dim() == 1:  # weights of 1 and biases of 0 would hide errors
                     parameter.add_(torch.randn_like(parameter) * 0.2)
         model.to(dtype).save_pretrained(self.model, max_shard_size=shard)
         words.save(os.path.join(self.model, "tokenizer.json"))
@@ -71,8 +71,8 @@ class SmallModels(EmbedCase):
                 self.check(poolings, normalize, batch_size=7, DS_ACCELERATOR="sim")
 
     def test_checkpoints(self):
-        # Fails if a variant of checkpoints is read wrongly: shards, prefixed names, bf16 weights,
-        # another activation, one token type, or a cased tokenizer.
+        # Fails if a checkpoint variant is read incorrectly: shards, prefixed names, bf16 weights, a
+        # different activation, a single token type, or a cased tokenizer.
         cases = [dict(shard="10KB", hidden_act="relu"), dict(kind=transformers.BertForMaskedLM), dict(dtype=torch.bfloat16),
                  dict(tokenizer=kinds.cased_word_piece, type_vocab_size=1, layer_norm_eps=1e-5)]
         for number, case in enumerate(cases):

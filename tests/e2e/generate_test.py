@@ -66,7 +66,7 @@ class Generate(SmallModelTest):
 
     def test_speculation_errors(self):
         # Fails if a draft model with a different tokenizer is accepted. Also fails if the error
-        # about an unknown method does not list the known ones.
+        # about an unknown speculation method does not list the known ones.
         other = os.path.join(self.folder, "other")
         shell(f"cp -r {self.model} {other}")
         path = os.path.join(other, "tokenizer.json")
@@ -85,7 +85,7 @@ class Generate(SmallModelTest):
         # not in input order.
         lines = [json.dumps({"prompt": text}) if i % 2 else text for i, text in enumerate(PROMPTS)]
         path = self.prompts("\n\n".join(lines) + "\n" + json.dumps({"prompt_ids": [108, 105]}))
-        # Near ties and random draws reveal differences in single bits.
+        # With near ties and random draws, even a single different bit changes the generated tokens.
         integers = "--temperature 1.5 -n 30 --quantize int4 --dtype bf16 --seed "
         for options, step in (("--greedy -n 30", 0), (integers, 1), (SAMPLED.replace("--seed 5", "-n 30 --seed "), 1)):
             seeds = [f"{options}{5 + i}" if step else options for i in range(5)]
@@ -130,7 +130,8 @@ class Generate(SmallModelTest):
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"], ANYACCEL_CCL="off")
         command = ["anyaccel", "launch", "-q", "--oversubscribe", "--num_accelerators", "2", "anyaccel", "generate", "--model", self.model,
                    "--tensor-parallel", "auto", "--prompt", "line", "--greedy", "-n", str(LONG)]
-        # Unbuffered, because communicate() does not return data that Python has read ahead.
+        # Use unbuffered pipes, because communicate() does not return data that Python has already
+        # read into a buffer.
         with subprocess.Popen(command, bufsize=0, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               start_new_session=True) as program:
             try:

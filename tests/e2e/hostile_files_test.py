@@ -65,8 +65,8 @@ class HostileFiles(SmallModelTest):
         return done.stderr
 
     def test_special_files(self):
-        # Fails if the program opens a file in a model folder that blocks, never ends, or exceeds
-        # its size limit.
+        # Fails if the program reads a file of a model folder although opening it blocks, it has no
+        # end, or it exceeds its size limit.
         generate = f"generate --model {self.model} --prompt a -n 1"
         for name in ("config.json", "tokenizer.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
                      "special_tokens_map.json", "chat_template.jinja"):
@@ -95,7 +95,7 @@ class HostileFiles(SmallModelTest):
                             os.rename(kept, self.path(name))
 
     def test_pipes_are_inputs(self):
-        # Fails if a pipe is rejected as an input file that the user names.
+        # Fails if a pipe is rejected when the user names it as an input file.
         done = shell(f"anyaccel train --data <(cat {self.data}) --out {self.folder}/piped --steps 1 --batch-size 2 {SMALL}")
         self.assertEqual(done.returncode, 0, done.stderr)
         want = shell(f"anyaccel tokenize --model {self.model} --file {self.data}").stdout
@@ -111,8 +111,8 @@ class HostileFiles(SmallModelTest):
         self.refused(f"train --data /dev/zero --out {self.folder}/zero --steps 1 {SMALL}", "/dev/zero", status=2)
 
     def ended_by(self, number, *words, written=None):
-        """Start `anyaccel words...`, send the signal `number` when the program blocks or computes,
-        and return the seconds until it exits, and its exit code.
+        """Start `anyaccel words...` and send the signal `number` while the program is blocked or
+        computing. Return the seconds from the signal to the exit, and the exit code.
         """
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         with subprocess.Popen(["anyaccel", *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -207,8 +207,8 @@ class HostileFiles(SmallModelTest):
         self.refused(generate, name)
 
     def test_index(self):
-        # Fails if the index may name a file outside the folder, or if the error does not name the
-        # index.
+        # Fails if an index that names a file outside the folder is accepted, or if the error does
+        # not name the index.
         os.rename(self.path("model.safetensors"), self.path("part.safetensors"))
         for file in ("", ".", "..", "../x", "a/b", 3, "\x1b[31m" + "z" * 100000 + "/"):
             with self.subTest(file=str(file)[:20]):

@@ -21,10 +21,10 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 PROGRAMS = ("unshare", "nsenter", "ip", "mount", "sshd", "ssh", "ssh-keygen")
 KINDS = ("--net", "--uts", "--mount", "--ipc", "--pid")
 NEW = ["unshare", *KINDS, "--fork", "--kill-child", "--mount-proc", "sh", "-ec"]
-# The first process of a namespace. It waits until its input is closed, and reaps orphans.
+# First process of a namespace. It runs until end-of-file on standard input, and reaps orphans.
 STAY = "echo up; exec env --ignore-signal=CHLD cat > /dev/null 2>&1"
 WORLD = "ip link set lo up; ip link add name net type bridge; ip link set net up; " + STAY
-# Shared folders in /tmp are mounted again from the real /tmp, which is hidden on the host.
+# The host's own /tmp hides the real /tmp, so shared folders in the real /tmp are mounted again.
 HOST = """name=$1; address=$2; files=$3; shift 3
 echo "$name" > /proc/sys/kernel/hostname
 mount -t tmpfs -o mode=755 none /etc/ssh
@@ -275,7 +275,7 @@ class Hosts:
 
     def begin(self, words):
         """Start a process in new namespaces and wait until it reports that they are ready. The
-        namespaces are removed when the test closes the input of the process.
+        namespaces are removed when the test closes the process's standard input.
         """
         process = subprocess.Popen(words, env={**os.environ, "PATH": PATH}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

@@ -54,8 +54,8 @@ class HostIsolation(HostsTest):
         self.hosts[2].link(up=True)
         wait_for(lambda: self.hosts[0].run(reach).returncode == 0)
 
-    # Fails if connections survive stop_sshd(), or if the server cannot be restarted with other
-    # CPUs.
+    # Fails if connections survive stop_sshd(), or if the server cannot be restarted with a
+    # different set of CPUs.
     def test_sshd(self):
         host = self.hosts[1]
         process = self.hosts[0].start(f"exec ssh {host.name} 'echo up; exec sleep 1000'")

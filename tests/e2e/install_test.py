@@ -36,8 +36,8 @@ class Install(unittest.TestCase):
         self.assertGreaterEqual(int(number.group(3)), 4 * 2**20)
         self.assertLess(int(number.group(3)), 5 * 2**20)
 
-    # Fails if the headers for graphs are not installed, or if a replayed step gives different
-    # losses than an eager one.
+    # Fails if the graph headers are not installed, or if a replayed step gives different losses
+    # than an eager one.
     def test_1_captured_step(self):
         self.configure("captured", source=self.captured_step)
         build(self.folder / "captured", self.prefix)

@@ -10,7 +10,7 @@ import tempfile
 
 SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["ANYACCEL_BUILD_DIR"])
-# External projects must not depend on our variables.
+# External projects must build without AnyAccel's environment variables.
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith(("ANYACCEL_", "DS_", "Torch_DIR"))}
 
 
@@ -31,13 +31,14 @@ def cached(name):
 
 
 def install(case):
-    """Install for a test class and return a temporary folder and the prefix in it. Both are removed
-    after the tests of the class.
+    """Install AnyAccel for a test class and return a temporary folder and the installation prefix
+    in it. Both are removed after the tests of the class.
     """
     folder = pathlib.Path(tempfile.mkdtemp())
     case.addClassCleanup(shutil.rmtree, folder)
     prefix = folder / "prefix with a space"
-    # The manifest of a real install from this build is restored, because `uninstall` reads it.
+    # The manifest of a real installation from this build is restored afterwards, because
+    # `uninstall` reads it.
     manifest = BUILD / "install_manifest.txt"
     kept = manifest.read_bytes() if manifest.exists() else None
     if kept is not None:

@@ -41,7 +41,7 @@ class Jobs:
         return process
 
     def why_not_up(self):
-        """Return the log of servers that may have failed to start ranks."""
+        """Return the logs of servers that may have failed to start ranks."""
         return ""
 
     def check_train(self, options=""):
@@ -66,8 +66,8 @@ class Jobs:
         """Check that all processes end promptly, without waiting for a timeout.
 
         The documented limit is a few seconds on an idle machine, which benchmarks measure. This
-        check allows 30 s, because the machine may be busy, which the load average would show too
-        late.
+        check allows 30 s, because the machine may be busy, and the load average rises too slowly to
+        tell.
         """
         self.assert_nothing_left()
         self.assertLess(time.monotonic() - since, 30)

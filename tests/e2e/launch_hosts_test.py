@@ -55,8 +55,8 @@ class OverHosts(Jobs):
                          [f"host1 0 0 4 1 0 3 {rest}", f"host2 1 0 4 2 1 3 {rest}", f"host2 2 1 4 2 1 3 {rest}", f"host3 3 0 4 1 2 3 {rest}"], result.stderr)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
-    # Fails if a variable that should be exported does not reach other hosts, or if another variable
-    # does.
+    # Fails if a variable that should be exported does not reach other hosts, or if any other
+    # variable does.
     def test_exported_variables(self):
         self.write(".deepspeed_env", "\n# mine\nMINE=a b%h\n")
         result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
@@ -195,8 +195,8 @@ class OverHosts(Jobs):
 class Cut:
     """Tests that wait for timeouts."""
 
-    # Fails if the error about an unreachable host does not name it, or if other hosts run without
-    # it.
+    # Fails if the error about an unreachable host does not name the host, or if the other hosts run
+    # the job without it.
     def test_unreachable(self):
         self.addCleanup(self.hosts[1].link, up=True)
         self.hosts[1].link(up=False)
@@ -246,7 +246,7 @@ class CutLong(Cut):
         self.assertEqual(process.returncode, 255, error)
         self.assert_nothing_left()
 
-    # Fails if ranks that print nothing are mistaken for a lost connection.
+    # Fails if the silence of ranks that print nothing is mistaken for a lost connection.
     def test_silent_ranks(self):
         result = self.launch("sh -c 'sleep 8; echo done'", **SILENCE)
         self.assertEqual((result.returncode, result.stdout), (0, "done\n" * 4), result.stderr)

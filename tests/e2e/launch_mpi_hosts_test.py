@@ -170,7 +170,7 @@ class IntelMPI(OverHosts, HostsTest):
 
 
 class Slurm(OverHosts, HostsTest):
-    """A Slurm installation with the controller on the first host, which is not the first in the
+    """A Slurm installation with the controller on self.hosts[0], which is not the first host in the
     host file, and a daemon on each host.
     """
     runner = "slurm"

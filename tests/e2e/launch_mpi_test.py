@@ -1,4 +1,4 @@
-"""Tests of `anyaccel launch` with those MPI launchers that are installed on this machine."""
+"""Tests of `anyaccel launch` with the MPI launchers that are installed on this machine."""
 import collections
 import contextlib
 import glob
@@ -17,7 +17,7 @@ import unittest
 import slurm
 from launch_case import PYTHON, LaunchCase
 
-# A program that calls MPI through its binary interface. MPI_COMM_WORLD is an integer or an address,
+# A program that calls the MPI library through ctypes. MPI_COMM_WORLD is an integer or an address,
 # depending on the implementation.
 PROGRAM = """
 import ctypes, os, sys
@@ -181,7 +181,7 @@ class Runner:
             found, = glob.glob(str(self.folder / f"logs/*_rank{rank}.log"))
             self.assertEqual(pathlib.Path(found).read_text(), f"out {rank}\nerr {rank}\n")
 
-    # Fails if each rank reports an impossible job, instead of the launcher once.
+    # Fails if every rank reports an impossible job, instead of the launcher reporting it once.
     def test_rejected_command_lines(self):
         for line, words in ((self.launch + "no-such-program", "the program 'no-such-program' is not in PATH"),
                             (f"anyaccel launch --launcher {self.runner} --num_accelerators 4000 true", "--oversubscribe")):
@@ -208,7 +208,7 @@ class MPICH(Runner, LaunchCase):
 
 
 class IntelMPI(Runner, LaunchCase):
-    # The library is next to Intel MPI's programs, so `library` is not set.
+    # The test finds the library next to Intel MPI's programs, so `library` is not set.
     runner, world = "impi", "number"
 
 

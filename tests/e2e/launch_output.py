@@ -2,8 +2,8 @@
 whether bytes were lost or reordered.
 """
 
-# The program of a rank. The two highest bits of each byte are the rank. The other bits follow a
-# sequence with a long period, which includes NUL and newlines.
+# The program that each rank runs. The two highest bits of each byte are the rank. The other bits
+# follow a sequence with a long period, which includes NUL and newlines.
 STREAM = """import os, sys
 rank = int(os.environ["RANK"])
 table = bytes(64 * rank + i % 64 for i in range(256))

@@ -1,5 +1,5 @@
-"""Tests that host files, filters and core lists are parsed as by DeepSpeed's own functions, on a
-table of cases and on random ones. The table gives reasons for deliberate differences.
+"""Tests that host files, filters and core lists are parsed as DeepSpeed's own functions parse them,
+for a table of cases and for random cases. The table gives reasons for deliberate differences.
 """
 import json
 import os
@@ -78,7 +78,7 @@ def ours_hosts(text, include, exclude):
         file.flush()
         filters = (f"--include '{include}' " if include else "") + (f"--exclude '{exclude}' " if exclude else "")
         done = shell(f"anyaccel launch --dry_run --json --oversubscribe --force_multi --hostfile {file.name} {filters} true",
-                     # On the CPU, slots cannot have names.
+                     # Named slots require a backend other than cpu.
                      DS_ACCELERATOR="npu" if "slots=GPU" in text else "cpu", HOME="/")
     if done.returncode:
         return None

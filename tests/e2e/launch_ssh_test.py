@@ -125,8 +125,8 @@ class LaunchSsh(LaunchCase):
         self.assertIn("127.0.0.2", error)
         self.assert_nothing_left()
 
-    # Fails if the error about an unreachable host does not name it, or if other hosts run without
-    # it.
+    # Fails if the error about an unreachable host does not name the host, or if the other hosts run
+    # the job without it.
     def test_unreachable(self):
         self.write("hosts", "127.0.0.1 slots=1\n127.0.0.3 slots=1\n")
         result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'")
@@ -145,7 +145,7 @@ class LaunchSsh(LaunchCase):
         result = self.launch("--force_multi sh -c 'echo $RANK $SSH_CONNECTION'")
         self.assertIn("0 127.0.0.", result.stdout, result.stderr)
 
-    # Fails if a rank's log file lacks its output.
+    # Fails if a rank's log file lacks the rank's output.
     def test_rank_logs(self):
         result = self.launch("--enable_each_rank_log logs sh -c 'echo out $RANK'")
         self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)

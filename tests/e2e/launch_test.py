@@ -90,8 +90,8 @@ class Launch(LaunchCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertEqual(result.stderr, f"anyaccel: error: launch: unknown option \"{words.split()[0]}\"; {told}\nTry 'anyaccel launch --help'.\n")
 
-    # Fails if an empty value, such as a script's unset variable, does not select the default, as it
-    # does in DeepSpeed.
+    # Fails if an empty value, for example from an unset variable of a script, does not select the
+    # default, as it does in DeepSpeed.
     def test_empty_values(self):
         result = self.run_line("anyaccel launch -q --hostfile '' --include '' --exclude '' --master_addr '' --num_accelerators 1 echo ok")
         self.assertEqual((result.returncode, result.stdout), (0, "ok\n"), result.stderr)

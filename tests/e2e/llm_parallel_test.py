@@ -1,8 +1,8 @@
 """Tests that `anyaccel generate --tensor-parallel` with 2, 3 and 4 ranks gives the same logits and
 greedy continuation as transformers and as one rank.
 
-Checkpoints are small and random, created here with fixed seeds. They include key heads and sizes
-that do not divide evenly, fused weights, biases and experts.
+Checkpoints are small and random, created here with fixed seeds. They include numbers of key-value
+heads and sizes that the number of ranks does not divide, fused weights, biases and experts.
 """
 import json
 import os
@@ -101,8 +101,8 @@ class Parallel(unittest.TestCase):
         self.together(2, "-n 4 --greedy --self-check")
 
     def test_without_shared_memory(self):
-        """Fails if ranks without shared memory, which cannot all-reduce within the op, get
-        different results.
+        """Fails if ranks get different results when shared memory is unavailable. In that case,
+        they cannot all-reduce within the op.
         """
         self.make(*CASES["qwen2"])
         greedy = "-n 12 --greedy --json"
@@ -160,7 +160,7 @@ class Parallel(unittest.TestCase):
         rank reads another rank's shards from the cache.
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192, attention_bias=True))
-        # Three ranks have 1, 1 and 2 of 4 heads, and 2 of 6 groups each.
+        # The three ranks have 1, 1 and 2 of the 4 heads, and each rank has 2 of the 6 groups.
         for ranks, kind, environment in ((2, "int8", {}), (3, "int4", {}), (2, "int4", dict(DS_ACCELERATOR="sim", SIM_DEVICES="2"))):
             shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
             got, alone, said = self.quantized(ranks, f"--quantize {kind} --group-size 32", 1e-3, **environment)
@@ -195,7 +195,7 @@ class Parallel(unittest.TestCase):
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192))
         _, _, said = self.quantized(3, "--quantize int8", 5e-2)
-        # These are the output projections of both layers.
+        # The two weights are the output projections of the two layers.
         self.assertIn("2 weights have different quantization groups", said)
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 3 --plan --json --quantize int8").stdout)}
         self.assertEqual(plan["model.layers.0.self_attn.o_proj.weight"]["groups"], [32, 32, 64])
@@ -207,8 +207,8 @@ class Parallel(unittest.TestCase):
         self.assertIn("a multiple of 32", refused.stderr)
 
     def test_plan(self):
-        """Fails if --plan needs ranks or ignores a rule. Also fails if the error about an invalid
-        rule does not name the weight.
+        """Fails if --plan requires running ranks or ignores a rule. Also fails if the error about
+        an invalid rule does not name the weight.
         """
         self.make(*CASES["llama_biases"])
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 4 --plan --json").stdout)}

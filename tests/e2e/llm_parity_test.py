@@ -95,7 +95,7 @@ class Parity(unittest.TestCase):
         self.assertTrue(os.path.exists(os.path.join(folder, "model.safetensors.index.json")))
         self.check(folder, IDS)
 
-    # Fails if a method of RoPE scaling differs from transformers. Dynamic scaling starts above
+    # Fails if a RoPE scaling method differs from transformers. Dynamic scaling starts above
     # max_position_embeddings.
     def test_rope_types(self):
         llama3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -120,7 +120,8 @@ class Parity(unittest.TestCase):
         self.edit(folder, old)
         self.assertLessEqual(np.abs(self.ours(folder, IDS) - want).max(), 1e-4 * max(1.0, np.abs(want).max()))
 
-    # Fails if the KV cache, greedy decoding or the end token differs from transformers' generate().
+    # Fails if the KV cache, greedy decoding or the end-of-sequence token differs from transformers'
+    # generate().
     def test_greedy_generation(self):
         folder = self.write(num_key_value_heads=2)
         model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -149,7 +150,7 @@ class Parity(unittest.TestCase):
                 hot = [json.loads(shell(f"{command} --temperature 50 --top-k 0 --seed {seed}").stdout)["ids"] for seed in (1, 2)]
                 self.assertNotEqual(*hot)
 
-    # Fails if an unsupported family or method of RoPE scaling is accepted.
+    # Fails if an unsupported model family or RoPE scaling method is accepted.
     def test_unsupported_models(self):
         folder = self.write()
         self.edit(folder, lambda config: config.update(model_type="gpt_oss"))

@@ -30,7 +30,7 @@ class Train(SmallModelTest):
 
     # Fails if documented lines or keys are missing, or if training does not reduce the loss.
     def test_json(self):
-        # The bigram start alone predicts half of this text.
+        # Initial weights from bigram counts would already predict half of this text.
         done = self.train("out", "--steps 40 --seed 3 --random-start")
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["step"] for line in lines[:-1]], list(range(1, 41)))
@@ -98,7 +98,8 @@ class Train(SmallModelTest):
         for wrong in ("256", "65537"):
             self.assertIn("vocab-size", self.train("words", f"--steps 2 --vocab-size {wrong}").stderr)
 
-    # Fails if a checkpoint from before vocabularies were learned cannot be resumed.
+    # Fails if a byte-level checkpoint from a version without learned vocabularies cannot be
+    # resumed.
     def test_resume_from_byte_checkpoint(self):
         whole = self.losses(self.train("whole", "--steps 6 --vocab-size 257"))
         first = self.losses(self.train("old", "--steps 3 --vocab-size 257"))
@@ -139,12 +140,13 @@ class Train(SmallModelTest):
         eager = self.losses(self.train("eager16", "--steps 12 --dtype fp16"))
         self.assertEqual(self.losses(self.train("graph16", "--steps 12 --dtype fp16 --graph")), eager)
 
-    # Fails if --steps disables --minutes or the reverse.
+    # Fails if --steps disables --minutes or vice versa.
     def test_steps_and_minutes(self):
         self.assertEqual(len(self.losses(self.train("steps", "--steps 3 --minutes 5"))), 3)
         self.assertLess(len(self.losses(self.train("minutes", "--steps 1000000 --minutes 0.02"))), 1000000)
 
-    # Fails if an invalid value of an option is accepted, or if an endless device is read.
+    # Fails if an invalid value of an option is accepted, or if an endless device such as /dev/zero
+    # is read.
     def test_invalid_arguments(self):
         for options, text in (("--steps 0", "steps"), ("--minutes -1", "minutes"), ("--dtype fp64", "fp32, bf16 or fp16"),
                               ("--lr 50", "lr"), ("--data /dev/zero", "/dev/zero")):
@@ -152,7 +154,8 @@ class Train(SmallModelTest):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(text, done.stderr)
 
-    # Fails if Ctrl-C stops a job that ignores SIGINT, as nohup and background jobs of a shell do.
+    # Fails if Ctrl-C stops a job that ignores SIGINT, like the background jobs of a non-interactive
+    # shell.
     def test_ignored_signal_stays_ignored(self):
         done = shell(f"trap '' INT; anyaccel train --data {self.data} --out {self.path('ignored')} {SMALL} --json --minutes 0.05 & "
                      "pid=$!; sleep 1; kill -INT $pid; wait $pid")
@@ -256,8 +259,8 @@ class Generate(unittest.TestCase):
     def generate(self, options):
         return shell(f"anyaccel generate --model {self.model} {options}")
 
-    # Fails if the model did not learn its text, or if standard output contains anything but the
-    # generated text.
+    # Fails if the model did not learn its training text, or if standard output contains anything
+    # but the generated text.
     def test_greedy(self):
         done = self.generate("--prompt abc -n 5 --temperature 0")
         self.assertEqual((done.returncode, done.stdout), (0, "defgh\n"), done.stderr)

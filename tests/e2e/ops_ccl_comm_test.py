@@ -1,5 +1,5 @@
-"""Tests of oneCCL collectives between two and four processes without MPI: those of the op, and
-those of torch.distributed with the backend "ccl".
+"""Tests of oneCCL collectives between two and four processes without MPI: the collectives of the
+op, and those of torch.distributed with the backend "ccl".
 
 Needs oneCCL (tools/setup --ccl, or CCL_ROOT). CCL_TEST_REPEAT=n repeats each rank's work n times.
 """
@@ -70,7 +70,8 @@ def point_to_point(ccl, rank, size):
 
 
 def check_data_movement(ccl, rank, size, group):
-    """Check the collectives that move data in a group, in which this process is `rank`."""
+    """Check the collectives that move data between ranks. This process has rank `rank` in `group`.
+    """
     import torch
     last = size - 1
 
@@ -300,8 +301,8 @@ class CCLCommTest(unittest.TestCase):
     def test_torch_distributed_four_ranks_and_subgroups(self):
         self.run_ranks(4, "torch")
 
-    # Fails if the backend is "ccl" although oneCCL does not start, or the reverse. Also fails if
-    # the result of the trial is cached wrongly.
+    # Fails if the backend is "ccl" although oneCCL does not start, or vice versa. Also fails if the
+    # result of trying to start oneCCL is cached incorrectly.
     def test_backend_requires_working_oneccl(self):
         with tempfile.TemporaryDirectory() as cache:
             ask = "import anyaccel; print(anyaccel.get_accelerator().communication_backend_name(), '|', anyaccel.communication_backend_reason())"
@@ -319,8 +320,8 @@ class CCLCommTest(unittest.TestCase):
                 folder = os.path.join(cache, "memo")
                 return sorted((name, os.stat(os.path.join(folder, name)).st_mtime_ns) for name in os.listdir(folder) if name.startswith("ccl-"))
 
-            # An op for a oneCCL from CCL_ROOT may not be prebuilt, because the build may not have
-            # found oneCCL.
+            # The op may not be prebuilt, because the build may not have found a oneCCL that
+            # CCL_ROOT names.
             subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", "deepspeed_ccl_comm"],
                            env=os.environ | {"ANYACCEL_OP_CACHE": cache}, check=True, capture_output=True)
             self.assertEqual(answer(), ["ccl", "oneCCL starts on this machine"])

@@ -15,8 +15,8 @@ NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 
 
 def device_code(library):
-    """Return kind and architecture of each entry in a library's fat binaries. Every entry has a
-    header.
+    """Return the kind and architecture of each entry in a library's fat binaries. Each fat binary
+    and each entry begins with a header.
     """
     found = set()
     start = library.find(FAT_BINARY)
@@ -38,7 +38,7 @@ def newest():
 
 class CudaSources(unittest.TestCase):
     def check(self, ops, archs):
-        """Build ops for `archs`, and for the last one as PTX too."""
+        """Build ops for `archs`, and for the last of them also as PTX."""
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "ANYACCEL_OP_CACHE": folder, "NVCC": NVCC}
             for op in ops:
@@ -53,8 +53,8 @@ class CudaSources(unittest.TestCase):
     def test_fused_optimizers(self):
         self.check(("fused_adam", "fused_lamb", "fused_lion"), [80, 90])
 
-    # Fails if a CUDA op does not compile, or if its library lacks an architecture. nvcc supports
-    # sm_100 since 12.8.
+    # Fails if a CUDA op does not compile, or if its library lacks an architecture. nvcc has
+    # supported sm_100 since version 12.8.
     def test_quantizers(self):
         self.check(("quantizer", "fp_quantizer"), newest())
 

@@ -13,7 +13,7 @@ REDUCTIONS = ("sum", "avg", "product", "min", "max")
 
 
 def start(rank, size, store, device="cpu"):
-    """Return the op's Python module, initialized for torch.distributed's default group."""
+    """Return the op's Python module, initialized with torch.distributed's default group."""
     import datetime
 
     import torch
@@ -71,8 +71,8 @@ def same(got, want):
 
 
 def can_reduce(dtype, op):
-    """Return whether the header documents the reduction as supported: all reductions of floats, all
-    but averages of integers and bool, and sums and averages of complex numbers.
+    """Return whether the header documents the reduction as supported for `dtype`: all reductions of
+    floats, all but averages of integers and bool, and sums and averages of complex numbers.
     """
     import torch
     if dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
@@ -107,8 +107,8 @@ def every_dtype(rank, size, shm):
 
 
 def edge_values(rank, size, shm):
-    """Check values that reveal sums in the tensor's own dtype, signed comparisons of unsigned
-    values, and lost NaNs.
+    """Check values that reveal sums that are accumulated in the tensor's own dtype, signed
+    comparisons of unsigned values, and lost NaNs.
     """
     import torch
     for dtype, value in ((torch.float16, 2048.0), (torch.bfloat16, 256.0)):
@@ -163,7 +163,7 @@ def recreated_group(rank, size, shm):
         assert code == "timeout" and "rank 1 did not respond in time" in text, (code, text)
         assert time.monotonic() - begin < 15, "the first timeout was 30 s"
     dist.barrier()
-    # Replace the failed process group by another one with the same name.
+    # Replace the failed process group with a new one of the same name.
     dist.destroy_process_group()
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[4]}_again", rank=rank, world_size=size)
     try:
@@ -296,7 +296,7 @@ class ShareMemCommTest(unittest.TestCase):
     def test_killed_rank(self):
         self.run_ranks(3, "killed", codes=[0, -signal.SIGKILL, 0])
 
-    # Fails if tensors of a device are treated as host memory.
+    # Fails if device tensors are treated as host memory.
     def test_simulated_device(self):
         self.run_ranks(2, "on_device", DS_ACCELERATOR="sim")
 

@@ -16,7 +16,7 @@ class Ops(unittest.TestCase):
     def setUpClass(cls):
         cls.folder, cls.prefix = install(cls)
         cls.environment = {**ENVIRONMENT, "ANYACCEL_OP_CACHE": str(cls.folder / "op cache")}
-        # PATH contains no programs, in particular no compiler.
+        # With this PATH and CXX, no programs are found, in particular no compiler.
         cls.bare = {**cls.environment, "PATH": "/nowhere", "CXX": "/nowhere/c++"}
 
     def ops(self, *words, check=True, prefix=None, env=None):
@@ -59,7 +59,7 @@ class Ops(unittest.TestCase):
             moved.rename(self.prefix)
         self.assertFalse((self.folder / "op cache").exists() and list((self.folder / "op cache").glob("*/*.so")))
 
-    # Fails if a library of another instruction set is used, or if a dry run builds something.
+    # Fails if a library for a different instruction set is used, or if a dry run builds something.
     def test_3_build_for_another_machine(self):
         plan = self.ops("build", "UtilsBuilder", "--dry_run", "--target-arch=x86-64-v3").stdout
         self.assertRegex(plan, r"(?s)utils\n  key     [0-9a-f]{64}\n.* -march=x86-64-v3 .* -shared ")
@@ -103,7 +103,8 @@ class Ops(unittest.TestCase):
         library = next(self.prefix.glob("lib*/**/libanyaccel_op_utils.so"))
         manifest = library.with_name(library.name + ".manifest")
         whole, text = library.read_bytes(), manifest.read_text()
-        # Simulate a library that was built for a newer C library: intact, but it cannot be opened.
+        # Simulate a library that was built for a newer C library: its checksum is correct, but it
+        # cannot be opened.
         library.write_bytes(b"no ELF")
         manifest.write_text(text.replace(hashlib.sha256(whole).hexdigest(), hashlib.sha256(b"no ELF").hexdigest()))
         try:

@@ -37,7 +37,7 @@ class Plugin(unittest.TestCase):
         return json.loads([line[line.index("{"):] for line in text.splitlines() if '"losses"' in line][-1])
 
     # Fails if the example's own tests fail when it is built outside the tree. Also fails if
-    # training gives other losses than on the CPU, whose kernels the example uses.
+    # training gives different losses than on the CPU, whose kernels the example uses.
     def test_1_own_tests(self):
         said = run("ctest", "--test-dir", self.built, "-V", env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", "ANYACCEL_OP_CACHE": str(self.folder / "op cache")}).stdout
         self.assertIn("100% tests passed, 0 tests failed", said)

@@ -1,4 +1,4 @@
-"""Helpers that create small random checkpoints of Hugging Face's families with fixed seeds, and
+"""Helpers that create small random checkpoints of Hugging Face model families with fixed seeds, and
 compute transformers' results for them. Importing this module skips the test if transformers is not
 installed.
 """
@@ -26,7 +26,7 @@ def make(family, folder, sizes):
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() == 1:  # the default ones and zeros in norms and biases would hide errors
+            if parameter.dim() == 1:  # weights of 1 and biases of 0 would hide errors
                 parameter.add_(torch.randn_like(parameter) * 0.2)
     model.save_pretrained(folder, max_shard_size=shard)
     if bare:  # names without the prefix, as in the original files of GPT-2 and OPT

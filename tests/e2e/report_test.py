@@ -1,4 +1,4 @@
-"""Tests of `anyaccel report`: the selected accelerator and the reason, as text and as JSON, also if
+"""Tests of `anyaccel report`: the selected accelerator and the reason, as text and as JSON, even if
 no accelerator can be selected.
 """
 import fcntl
@@ -98,7 +98,8 @@ class Report(unittest.TestCase):
         self.assertGreater(len(lines), 30)
         self.assertEqual([line for line in lines if len(line) > 80 and " " in line.strip()], [])
 
-    # Fails if DS_ACCELERATOR does not take precedence, or if the reason does not mention it.
+    # Fails if DS_ACCELERATOR does not take precedence, or if the reason does not mention the
+    # variable.
     def test_named_accelerator(self):
         done, data = report(DS_ACCELERATOR="cpu")
         self.assertEqual((done.returncode, data["accelerator"]), (0, "cpu"))
@@ -117,8 +118,8 @@ class Report(unittest.TestCase):
         self.assertEqual(text.returncode, 1)
         self.assertIn("gpu9000", text.stdout)
 
-    # Fails if selecting an accelerator that cannot run falls back to another one, or if the reason
-    # is lost.
+    # Fails if selecting an accelerator that cannot run falls back to a different accelerator, or if
+    # the reason is lost.
     def test_unavailable_accelerator(self):
         _, data = report()
         absent = [b for b in data["backends"] if b["verdict"] == "unavailable"]

@@ -80,7 +80,7 @@ class SimCheck(SmallModelTest):
                 done, problems = self.run_checked(line)
                 self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails if the checker reports a valid way of ordering streams.
+    # Fails if the checker reports a program that orders its streams correctly.
     def test_correct_streams(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("this Python has no torch")

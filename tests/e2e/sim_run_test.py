@@ -130,7 +130,7 @@ dist.destroy_process_group()"""
             self.assertEqual(result.stdout, "mine ran\n2.0\n", result.stderr)
             self.assertIn("torch was imported before", result.stderr)
 
-    # Fails if torch is imported into a Python program that does not use it.
+    # Fails if torch is imported into a Python program that does not use torch.
     def test_python_without_torch(self):
         result = run("--", sys.executable, "-c", "import sys; print('torch' in sys.modules)")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "False\n", ""))

@@ -1,4 +1,4 @@
-"""Options of a model that trains in a second, and a text for it."""
+"""Options for a model that trains in a second, and a training text for the model."""
 import os
 import tempfile
 import unittest

@@ -14,7 +14,7 @@ import numpy as np
 
 SIZES = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=64, initializer_range=0.3, bos_token_id=0, eos_token_id=1, pad_token_id=1)
-LONG = " ".join(str(i * 7 % 97) for i in range(2, 42))  # a prompt with more rows than the op accepts at once
+LONG = " ".join(str(i * 7 % 97) for i in range(2, 42))  # longer than max_decode_rows
 SHORT = "5 9 2 40"
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
@@ -30,8 +30,8 @@ def pack(values, bits):
 
 
 def integers(shape, bits, group, symmetric, random):
-    """Return random q, scales and zero points of shape [outputs, inputs or groups], and the group
-    of each input.
+    """Return random quantized values of shape [outputs, inputs], scales and zero points of shape
+    [outputs, groups], and the group of each input.
     """
     outputs, inputs = shape
     groups = inputs // group
@@ -76,7 +76,7 @@ def compressed(form, bits, **more):
 
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": True}
 # name: (writer, config, bits, group size or 0 for all inputs, symmetric, offset of stored zero
-# points, whether the order of inputs is permuted, whether the weights remain integers)
+# points, whether the order of inputs is permuted, whether the weights stay integers)
 KINDS = {
     "gptq": (gptq, GPTQ, 4, 32, True, 1, False, True),
     "gptq asymmetric": (gptq, dict(GPTQ, sym=False), 4, 32, False, 1, False, True),
@@ -157,7 +157,7 @@ class StoredIntegers(unittest.TestCase):
         self.assertEqual(kinds, {wanted})
 
     def test_sim(self):
-        # Fails if integers are unpacked only on the host.
+        # Fails if integers cannot be unpacked on a device.
         plain, stored = self.write("gptq asymmetric")
         self.near(self.logits(stored, LONG, "ANYACCEL_ACCELERATOR=sim"), self.logits(plain, LONG))
 
@@ -188,7 +188,7 @@ class StoredIntegers(unittest.TestCase):
         self.assertEqual(self.check_ranks("awq", 2)["self_attn.o"], [4, 4])
 
     def test_ranks_with_row_scales(self):
-        # Fails if a scale that belongs to all inputs is not used by every rank.
+        # Fails if a scale that applies to all inputs is not used by every rank.
         self.assertEqual(self.check_ranks("int8", 2)["mlp.down"], [8, 8])
 
     def test_ranks_with_uneven_shards(self):

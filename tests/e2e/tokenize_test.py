@@ -1,5 +1,5 @@
-"""Tests that `anyaccel tokenize` gives the same ids and texts as the `tokenizers` library, for all
-kinds of tokenizers.
+"""Tests that `anyaccel tokenize` gives the same ids and texts as the `tokenizers` library for
+tokenizers of all kinds.
 """
 import json
 import os
@@ -38,7 +38,7 @@ class Tokenize(unittest.TestCase):
             return [json.loads(line) for line in file]
 
     def test_every_kind(self):
-        # Fails if ids or texts differ from those of the library.
+        # Fails if ids or texts differ from those of the `tokenizers` library.
         text = kinds.lines(LINES)
         training = kinds.training_text()
         for kind in kinds.KINDS:

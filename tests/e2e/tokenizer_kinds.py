@@ -31,7 +31,7 @@ PROSE = [
 
 def newer(text):
     """Return whether the text contains characters that may be newer than the Unicode version of
-    ICU, Oniguruma or the library.
+    ICU, Oniguruma or `tokenizers`.
     """
     return any(c > "\u086f" and unicodedata.category(c) == "Cn" for c in text)
 
@@ -49,7 +49,8 @@ def training_text():
 
 
 def lines(count, seed=1):
-    """Return `count` lines of many kinds: fixed ones, then Python's own sources, then random ones.
+    """Return `count` lines of many kinds: fixed lines, then source lines of Python's standard
+    library, then random lines.
     """
     chance = random.Random(seed)
     out = list(PROSE)
@@ -270,7 +271,7 @@ def byte_symbols_first(text):
 
 
 def small_steps(text):
-    """Return a tokenizer with all remaining kinds of steps."""
+    """Return a BPE tokenizer with several small normalizers and pre-tokenizers."""
     t = Tokenizer(models.BPE(unk_token="<unk>", continuing_subword_prefix="@@", end_of_word_suffix="</w>"))
     t.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()])
     t.pre_tokenizer = pre_tokenizers.Sequence([

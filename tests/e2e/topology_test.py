@@ -1,4 +1,4 @@
-"""Tests of `anyaccel topology`: saved topologies, plans of ranks and pictures."""
+"""Tests of `anyaccel topology`: saved topologies, rank plans and pictures."""
 import collections
 import json
 import os

@@ -10,8 +10,8 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-# Ranks sum in a different order than one rank, and training amplifies the difference. It is below
-# this bound after 20 steps of this model.
+# Ranks sum in a different order than one rank, and training amplifies the difference. After 20
+# steps of this model, the difference is below this bound.
 BOUND = 1e-5
 
 
@@ -29,7 +29,8 @@ class TrainRanks(SmallModelTest):
         return shell(self.command(out, options, ranks), OMP_NUM_THREADS="1", **variables)
 
     def result(self, done):
-        """Return the last line of the output, which is the summary. Each other line is a step."""
+        """Return the last line of the output, which is the summary. All lines before it are steps.
+        """
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["loss"] for line in lines[:-1]], lines[-1]["losses"])
@@ -77,8 +78,8 @@ class TrainRanks(SmallModelTest):
         losses += self.result(self.train("parts", "--resume --steps 12", 3))["losses"]
         losses += self.result(self.train("parts", "--resume --steps 15"))["losses"]
         losses += self.result(self.train("parts", "--resume --steps 20", 2))["losses"]
-        # The learning-rate schedule depends on the number of steps, so one rank must run the same
-        # parts.
+        # The learning-rate schedule depends on the number of steps, so the run with one rank must
+        # be resumed at the same steps.
         alone = self.result(self.train("alone", f"--steps 6 {options}"))["losses"]
         for steps in (12, 15, 20):
             alone += self.result(self.train("alone", f"--resume --steps {steps}"))["losses"]

@@ -1,6 +1,6 @@
 // A fake libcuda. Its devices are the lines of FAKE_CUDA, in CUDA's order:
 //   <32 hex digits> <major> <minor> <SMs>
-// It counts its initializations. Like the driver, it rejects all calls before the first one.
+// It counts its initializations. Like the driver, it rejects all calls before it is initialized.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>

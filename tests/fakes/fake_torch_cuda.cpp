@@ -1,5 +1,5 @@
-// A fake libtorch_cuda.so with those parts of a CUDA LibTorch that graphs use: torch's own class,
-// with methods that record their calls.
+// A fake libtorch_cuda.so with the parts of a CUDA LibTorch that graphs use: torch's class
+// at::cuda::CUDAGraph, with methods that record their calls.
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 

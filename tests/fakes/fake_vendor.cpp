@@ -1,5 +1,6 @@
-// A vendor's library that adds a device type to torch when it is loaded, if FAKE_VENDOR names one.
-// At the same time, it stores the value of PT_HPU_LAZY_ACC_PAR_MODE in FAKE_VENDOR_SAW.
+// A fake vendor library that, when it is loaded, adds the device type that FAKE_VENDOR names to
+// torch. It also stores the value that PT_HPU_LAZY_ACC_PAR_MODE has at that time in
+// FAKE_VENDOR_SAW.
 #include <cstdlib>
 
 #include "unit/support/test_device.h"

@@ -1,5 +1,5 @@
-// A chat template is parsed or rejected with a typed error. Rendering a parsed template returns a
-// text or a typed error, and stays within its limits.
+// A chat template is parsed, or rejected with a typed error. Rendering a parsed template gives a
+// text or a typed error, and stays within the limits on steps and size.
 // sources: text/chat/access.cpp text/chat/calculate.cpp text/chat/compare.cpp text/chat/errors.cpp
 // sources: text/chat/evaluate.cpp text/chat/filters.cpp text/chat/filters_lists.cpp
 // sources: text/chat/functions.cpp text/chat/interpreter.cpp text/chat/letters.cpp

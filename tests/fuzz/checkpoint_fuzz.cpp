@@ -1,5 +1,5 @@
-// Input: an index and, after a zero byte, the header of its only shard. Tensors are returned with
-// the requested dtype and shape, or rejected with a typed error that names a file.
+// Input: a checkpoint index and, after a NUL byte, the header of the only shard. Tensors are
+// returned with the requested dtype and shape, or rejected with a typed error that names a file.
 // sources: llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp text/json.cpp
 // sources: llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp
 // sources: base/untrusted_text.cpp

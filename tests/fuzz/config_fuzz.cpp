@@ -1,4 +1,4 @@
-// A config.json is read or rejected with a typed error.
+// A config.json is accepted, or rejected with a typed error.
 // sources: llm/checkpoint/activation.cpp llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp
 // sources: llm/checkpoint/families.cpp llm/checkpoint/families_learned.cpp
 // sources: llm/checkpoint/rope_config.cpp llm/checkpoint/stored_config.cpp text/json.cpp

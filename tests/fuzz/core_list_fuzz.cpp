@@ -1,5 +1,5 @@
-// The value of --bind_core_list is read or rejected. A list that was read is ascending, names each
-// CPU once, and round-trips when written with ranges.
+// A value of --bind_core_list is accepted or rejected. The CPUs of an accepted list are ascending
+// and distinct, and round-trip through the format with ranges.
 // sources: launch/core_list.cpp topology/cpu_list.cpp base/error.cpp base/untrusted_text.cpp
 #include "launch/core_list.h"
 

@@ -1,4 +1,4 @@
-// A list of CPUs is read or rejected. A list that was read round-trips.
+// A CPU list is accepted or rejected. An accepted list round-trips.
 // sources: topology/cpu_list.cpp base/error.cpp base/untrusted_text.cpp
 #include "topology/cpu_list.h"
 

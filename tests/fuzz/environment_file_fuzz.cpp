@@ -1,4 +1,5 @@
-// A file of environment variables is read or rejected. Variables that were read round-trip.
+// A file of environment variables is accepted or rejected. The variables of an accepted file
+// round-trip.
 // sources: launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp
 // sources: base/file.cpp
 #include "launch/environment_file.h"

@@ -1,5 +1,5 @@
 // A folder may contain a note that lists the renames of an interrupted save. An untrusted note is
-// rejected, or moves only files in this folder.
+// rejected, or renames only files in the folder.
 // sources: base/file_group.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
 // options: -timeout=5 -rss_limit_mb=256
 #include "base/file_group.h"

@@ -1,5 +1,5 @@
-// A host file is read or rejected. Filters can name every host and slot of a file that was read.
-// Hosts in the form of a filter are read or rejected too.
+// A host file is accepted or rejected. Filters can name every host and slot of an accepted file.
+// A filter is accepted or rejected, too.
 // sources: launch/hosts.cpp base/error.cpp base/untrusted_text.cpp
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace anyaccel;
   using namespace anyaccel::launch;
-  // The first line is a filter, the rest is a host file.
+  // The first line is a filter; the rest is a host file.
   std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto filter = text.substr(0, text.find('\n'));
   text.remove_prefix(std::min(filter.size() + 1, text.size()));
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       slots += host.slots.size();
     }
     if (slots < 1000) {
-      // Written as a filter, the hosts select everything.
+      // The hosts, written as a filter, must select everything.
       if (parse_hosts(format_hosts(hosts)) != hosts) std::abort();
       if (filter_hosts(hosts, format_hosts(hosts), "").size() != hosts.size()) std::abort();
       filter_hosts(hosts, filter, "");

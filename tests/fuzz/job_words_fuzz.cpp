@@ -1,5 +1,5 @@
-// An agent reads a job's command line from an environment variable. The variable is read or
-// rejected, and every command line round-trips.
+// A rank's agent reads the job's command line from an environment variable. Any value of the
+// variable is accepted or rejected, and every command line round-trips.
 // sources: launch/foreign_options.cpp base/nearest_name.cpp launch/rank_agent.cpp launch/hosts.cpp
 // sources: launch/options.cpp launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp
 // sources: base/env.cpp base/file.cpp
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument) std::abort();
   }
-  // Arguments of a command line contain no zero bytes, so the fuzzer uses these as separators.
+  // Command-line arguments cannot contain NUL bytes, so the fuzzer uses these as separators.
   std::vector<std::string> words(1);
   for (const char c : text) {
     if (c == '\0')

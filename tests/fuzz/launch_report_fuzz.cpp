@@ -1,5 +1,5 @@
-// Failure reports, and nothing else, are removed from the output of a pipe, wherever its reads
-// split the output.
+// Failure reports, and nothing else, are removed from output that is read from a pipe, no matter
+// how the reads split the output.
 // sources: launch/line_interleaver.cpp launch/terminal.cpp launch/output.cpp base/log.cpp
 // sources: base/error.cpp base/untrusted_text.cpp base/env.cpp base/fork_safe.cpp
 #include <algorithm>

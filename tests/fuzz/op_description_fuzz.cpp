@@ -1,4 +1,4 @@
-// An op's description is read or rejected with a typed error. Accepted paths stay in the op's
+// An op description is accepted, or rejected with a typed error. Accepted paths stay in the op's
 // folder, and accepted flags name no files.
 // sources: build/description.cpp build/flags.cpp build/host_flags.cpp build/nvcc_flags.cpp
 // sources: base/file.cpp base/untrusted_text.cpp base/error.cpp

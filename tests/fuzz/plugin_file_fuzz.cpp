@@ -1,5 +1,5 @@
-// A plugin's text file is read or rejected with a typed error. The probe that a file describes does
-// not crash.
+// A plugin's text file is accepted, or rejected with a typed error. The probe that an accepted file
+// describes does not crash.
 // sources: base/plugin/plugin_file.cpp base/device_files.cpp base/file.cpp base/env.cpp
 // sources: base/error.cpp base/untrusted_text.cpp
 #include "base/plugin/plugin_file.h"

@@ -1,5 +1,5 @@
-// A file of prompts is read, and its invalid lines are reported. The same bytes as the value of
-// --prompt-ids are read or rejected with a typed error.
+// Any prompt file is read, and invalid lines are reported. The same bytes, as the value of
+// --prompt-ids, are accepted, or rejected with a typed error.
 // sources: cli/commands/generate/prompts.cpp cli/commands/input_lines.cpp base/file.cpp
 // sources: base/error.cpp base/untrusted_text.cpp
 // options: -timeout=5 -rss_limit_mb=512

@@ -1,5 +1,5 @@
-// Input: a regular expression and, after a zero byte, a text. The expression is rejected with a
-// typed error that names its position, or searched in bounded time.
+// Input: a regular expression and, after a NUL byte, a text. The expression is rejected with a
+// typed error that names the source of the expression, or the text is searched in bounded time.
 // sources: text/tokenizer/regex.cpp text/tokenizer/utf8.cpp base/error.cpp base/untrusted_text.cpp
 // libraries: onig icuuc
 // options: -timeout=30 -rss_limit_mb=1024 -max_len=512

@@ -1,5 +1,5 @@
-// A safetensors file is read or rejected with a typed error. All tensors of a file that was read
-// are inside the file.
+// A safetensors file is accepted, or rejected with a typed error. All tensors of an accepted file
+// are within the bounds of the file.
 // sources: llm/checkpoint/safetensors.cpp text/json.cpp llm/support/mapped_file.cpp base/file.cpp
 // sources: base/error.cpp base/untrusted_text.cpp
 // torch

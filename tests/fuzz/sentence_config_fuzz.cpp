@@ -1,5 +1,5 @@
-// The files next to an encoder's weights are read or rejected with a typed error. The same bytes
-// serve as config.json and as each of sentence-transformers' files.
+// The configuration files of an encoder are accepted, or rejected with a typed error. The same
+// bytes serve as config.json and as each of sentence-transformers' files.
 // sources: llm/checkpoint/activation.cpp llm/embed/bert_config.cpp llm/embed/sentence_config.cpp
 // sources: llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp llm/checkpoint/families.cpp
 // sources: llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp

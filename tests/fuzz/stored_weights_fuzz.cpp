@@ -1,6 +1,6 @@
-// Input: a byte that selects the format, and the header of a shard with weights stored as integers.
-// A weight is returned with the requested shape, or rejected with a typed error that names a tensor
-// or a file.
+// Input: a byte that selects the format, and the header of a shard with quantized weights. A weight
+// is returned with the requested shape, or rejected with a typed error that names a tensor or a
+// file.
 // sources: llm/quantize/stored_weights.cpp llm/quantize/pack.cpp llm/model/names.cpp
 // sources: llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp
 // sources: llm/checkpoint/stored_config.cpp llm/checkpoint/activation.cpp llm/checkpoint/config.cpp
@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 4> kConfigs = {
     R"({"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":
         {"weights":{"num_bits":4,"type":"int","strategy":"group","group_size":32},"targets":["Linear"]}}}})"};
 
-/// Returns a shard with this header. Its data contains every value of a byte.
+/// Returns a shard with this header. The shard's data contains every byte value.
 std::string shard(std::string_view header) {
   std::string out;
   for (std::size_t size = header.size(), i = 0; i < 8; ++i, size >>= 8)
@@ -54,8 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                     config.size());
   const auto& folder = fuzz::folder_with(
       "model.safetensors", reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
-  // A whole matrix, some of its rows, and some of its columns. The columns begin within a group and
-  // within a packed word.
+  // The whole matrix, some of its rows, and some of its columns. The columns begin within a group
+  // and within a packed word.
   const std::vector<std::pair<llm::TensorPlan, std::array<std::int64_t, 2>>> parts = {
       {{.name = "a.weight", .shape = {32, 64}}, {32, 64}},
       {{.name = "a.weight", .shape = {32, 64}, .dim = 0, .parts = {{3, 7}, {16, 9}}}, {16, 64}},

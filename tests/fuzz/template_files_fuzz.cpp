@@ -1,5 +1,5 @@
-// Each file that may contain a chat template is read or rejected with a typed error. The same bytes
-// serve as every such file.
+// Each file that may contain a chat template is accepted, or rejected with a typed error. The same
+// bytes serve as every such file.
 // sources: text/chat/template_files.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp
 // sources: base/error.cpp base/untrusted_text.cpp
 // libraries: icuuc

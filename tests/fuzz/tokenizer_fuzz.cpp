@@ -1,5 +1,5 @@
-// A tokenizer.json is read or rejected with a typed error. A tokenizer that was read encodes any
-// text, or its error names the byte for which it has no token.
+// A tokenizer.json is accepted, or rejected with a typed error. An accepted tokenizer encodes any
+// text, or throws an error that names the byte for which the tokenizer has no token.
 // sources: text/tokenizer/added_tokens.cpp text/tokenizer/bert_normalizer.cpp
 // sources: text/tokenizer/bpe.cpp text/tokenizer/byte_level.cpp text/tokenizer/byte_symbols.cpp
 // sources: text/tokenizer/bytes.cpp text/tokenizer/decoders.cpp text/tokenizer/metaspace.cpp

@@ -1,4 +1,5 @@
-// Any text becomes printable: valid UTF-8 within the size limits, in which nothing needs escaping.
+// Any text becomes printable: valid UTF-8 that does not exceed the size limits and that needs no
+// further escaping.
 // sources: base/untrusted_text.cpp
 // options: -timeout=2 -rss_limit_mb=256
 #include "base/untrusted_text.h"

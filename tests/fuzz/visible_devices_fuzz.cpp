@@ -1,5 +1,5 @@
-// Any CUDA_VISIBLE_DEVICES selects existing devices, each at most once. A MIG instance is never
-// selected together with another device.
+// Any value of CUDA_VISIBLE_DEVICES selects existing devices, each at most once. A MIG instance is
+// never selected together with other devices.
 // sources: backends/cuda/visible_devices.cpp
 #include "backends/cuda/visible_devices.h"
 

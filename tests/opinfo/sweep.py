@@ -67,8 +67,8 @@ def moved(tree, device):
 
 
 def seed_of_first_draw(seed):
-    """Return the seed with which the CPU draws the same numbers as a device in its first draw. This
-    is mix(seed, 1) of hash.h, as in src/backends/sim/generator.cpp.
+    """Return the CPU seed that reproduces the first draw of a device that is seeded with `seed`.
+    This is mix(seed, 1) of hash.h, as in src/backends/sim/generator.cpp.
     """
     mask = (1 << 64) - 1
     z = (seed + 0x9E3779B97F4A7C15 * 2) & mask
@@ -78,8 +78,8 @@ def seed_of_first_draw(seed):
 
 
 def call_as_device(op, sample):
-    """Call the op on the CPU with the random numbers of a device. Some ops of the database call
-    manual_seed(), so it is patched.
+    """Call the op on the CPU so that it draws the same random numbers as on a device. This patches
+    torch.manual_seed(), because call() and some ops of the database call it.
     """
     import torch
     seed = torch.manual_seed
@@ -140,7 +140,7 @@ def compare(op, device, kind):
     for count, sample in enumerate(itertools.islice(op.sample_inputs("cpu", torch.float32, requires_grad=False), 4), 1):
         try:
             reference = call_as_device(op, sample) if kind == "random" else call(op, sample, torch.device("cpu"))
-        except Exception as error:  # if the CPU fails too, the op is not compared
+        except Exception as error:  # if the device fails too, the sample is skipped
             reference = error
         try:
             ours = call(op, sample, device)
@@ -198,7 +198,7 @@ def child(wanted):
         if index not in wanted:
             continue
         print(json.dumps({"begin": index, "name": name}), flush=True)
-        signal.alarm(60)  # ends this process if an op hangs, which the parent reports
+        signal.alarm(60)  # ends this process if an op hangs; the parent reports the op
         try:
             result = compare(op, device, kinds.get(name, (None,))[0])
         except Exception as error:

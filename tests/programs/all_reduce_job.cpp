@@ -1,4 +1,4 @@
-// all_reduce_job [ROUNDS]: a rank of a job, for tests of the launcher.
+// all_reduce_job [ROUNDS]: the program of one rank, for tests of the launcher.
 //
 // Finds the other ranks through the launcher's variables, all-reduces tensors on the accelerator
 // and on the host, and checks every element. The sizes range from one element to many chunks of
@@ -67,7 +67,7 @@ int main(int argc, char** argv) try {
           check_size(group, count, at::TensorOptions().dtype(dtype).device(device));
           checks += 3;
         }
-  // An error on one rank makes all ranks fail.
+  // Exchange the results, so that an error on one rank makes all ranks fail.
   auto all = at::full({1}, static_cast<double>(wrong), at::TensorOptions().dtype(at::kDouble));
   group.all_reduce(all);
   const auto memory = group.shared_memory_reason();

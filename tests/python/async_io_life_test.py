@@ -17,7 +17,9 @@ from async_io_numbers import aio, numbers, path  # noqa: F401
 
 @contextlib.contextmanager
 def counting():
-    """Count on another thread during the scope. Yield a function that returns the count."""
+    """Increment a counter on another thread until the `with` block ends. Yield a function that
+    returns the count.
+    """
     counted, stop = [0], threading.Event()
 
     def count():

@@ -1,4 +1,4 @@
-"""async_io and pin_memory, called as in DeepSpeed's Python code, and torch's requirements on ops.
+"""async_io and pin_memory, called as in DeepSpeed's Python code, and torch's requirements for ops.
 Also runs on sim.
 """
 

@@ -1,7 +1,7 @@
-"""Runs test programs in their own process without importing torch each time.
+"""Runs each test program in its own process without importing torch each time.
 
-`run` forks them from a server process that has imported torch and anyaccel but has not chosen an
-accelerator. Tests of the import itself must start a new interpreter instead.
+`run` forks the process from a server process that has imported torch and anyaccel but has not
+chosen an accelerator. Tests of the import itself must start a new interpreter instead.
 
 The child's environment is set before its code runs. If the environment contains variables that are
 only read at startup (`_EARLY`), `run` starts a new interpreter. The child exits like any

@@ -56,7 +56,7 @@ def lion_of_the_paper(p, g, m):
     return p * (1 - 1e-2 * 0.1) - 1e-2 * direction, 0.99 * m + 0.01 * g
 
 
-# Fails if a step differs from the formula in the paper on Lion.
+# Fails if a step differs from the formula in the Lion paper.
 def test_lion_matches_the_paper():
     p, _, m = tensors()
     q, n = p.double(), m.double()

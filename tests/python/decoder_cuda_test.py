@@ -1,5 +1,5 @@
-"""The decoder pass on a CUDA device, beyond decoder_test.py: streams, graphs, long caches, and
-agreement with the host. Skipped without a device.
+"""Cases of the decoder pass on a CUDA device that decoder_test.py does not have: streams, graphs,
+long caches, and agreement with the host. Skipped without a device.
 """
 
 import pytest
@@ -29,8 +29,8 @@ def begin(kind, past):
 @pytest.mark.parametrize("past", [5, 300, 20000])
 @pytest.mark.parametrize("kind", [{}, {"dtype": torch.bfloat16, "heads": 8, "kv_heads": 1, "dim": 128, "window": 1000}, {"bits": 4, "group": 64, "inner": 192}])
 def test_matches_the_host(kind, past):
-    # Fails if the result differs from the host's with split attention over a long cache, heads that
-    # share a key, or a window.
+    # Fails if the result differs from the host's, with attention split over a long cache, with
+    # heads that share a key head, or with a window.
     model, x, (keys, values) = begin(kind, past)
     on_host = [[each.cpu() for each in part] for part in (keys, values)]
     got = model.run(x, keys, values, past)

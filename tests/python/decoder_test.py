@@ -29,8 +29,8 @@ def test_against_torch(kind, dtype):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not KINDS[kind].get("experts")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_many_rows_against_torch(kind, dtype):
-    # Fails if a query in a large block sees too many or too few keys, or a pass over many rows
-    # fills the cache differently than a pass over few rows.
+    # Fails if a query in a large block attends to too many or too few keys, or a pass over many
+    # rows fills the cache differently than a pass over few rows.
     model = Model(dtype, **KINDS[kind])
     x = torch.randn(109, model.hidden, generator=model.random)
     keys, values = model.caches(120), model.caches(120)
@@ -44,8 +44,8 @@ def test_many_rows_against_torch(kind, dtype):
 
 @pytest.mark.parametrize("kind", ["llama", "gemma", "int4"])
 def test_many_rows_of_sequences(kind):
-    # Fails if the sequences of a pass over many rows see each other, or logits belong to the wrong
-    # row.
+    # Fails if a sequence in a pass over many rows attends to another sequence, or logits belong to
+    # the wrong row.
     model = Model(**KINDS[kind])
     pasts, counts = [0, 9, 0], [30, 17, 1]
     caches = [(model.caches(40), model.caches(40)) for _ in counts]
@@ -87,7 +87,8 @@ def test_row_bits_do_not_depend_on_other_rows(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_sequence_bits_do_not_depend_on_other_sequences(kind, dtype):
-    # Fails if a row sees another sequence's positions, or its bits depend on the other sequences.
+    # Fails if a row attends to another sequence's positions, or its bits depend on the other
+    # sequences.
     model = Model(dtype, **KINDS[kind])
     capacities, pasts = [7, 16, 9], [0, 11, 3]
     caches, singles = [], []
@@ -205,7 +206,7 @@ def test_invalid_arguments():
     for past, capacity in ((-1, 4), (4, 4), (2, 2), (1 << 62, 4), ((1 << 63) - 1, 4), (0, 0)):
         refused("positions are out of range", two(past=(0, past), capacity=capacity))
     refused("rows does not match x", lambda a: a.update(past=[], rows=[], keys=[], values=[]))
-    nothing = torch.zeros(1, 0, 1 << 58, 16, device=DEVICE)  # as many elements as a cache whose size overflows
+    nothing = torch.zeros(1, 0, 1 << 58, 16, device=DEVICE)  # same number of elements as a cache whose size overflows
     refused("cache has the wrong shape", lambda a: a.update(keys=[nothing] * 2, values=[nothing] * 2, past=[1 << 40]))
     second = model.caches(5)
     refused("cache has the wrong shape", lambda a: (two()(a), a["keys"].__setitem__(3, second[0])))

@@ -18,8 +18,8 @@ _HOLDERS = {"device_module", "device_mod", "custom_device_mod", "_device_module"
 _MAKERS = {"get_device_module", "_get_device_module", "_get_device_handle"}
 # Files without these strings are skipped, because parsing all of torch takes half a minute.
 _SIGNS = (*_HOLDERS, *_MAKERS, "getattr(torch,", "_get_custom_mod_func", "_get_device_attr")
-# Words in expressions X that name a device type in getattr(torch, X), and words in expressions that
-# do not.
+# getattr(torch, X) returns the module of a device type if the expression X contains one of the
+# first words and none of the second.
 _DEVICE_WORDS = ("device", "backend", "gpu", "GPU", "acc", "privateuse")
 _OTHER_WORDS = ("dtype", "func")
 

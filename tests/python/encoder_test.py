@@ -69,8 +69,8 @@ SHAPES = [dict(), dict(hidden=64, heads=1, inner=64), dict(hidden=35, heads=5, i
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 @pytest.mark.parametrize("lengths", [[1], [22], [5, 64, 1], [49, 48, 130, 7]], ids=str)
 def test_against_torch(sizes, lengths):
-    # Fails if a text sees another text's rows, or the last rows of a panel or of a block of queries
-    # are skipped.
+    # Fails if a text attends to another text's rows, or the last rows of a panel or of a block of
+    # queries are skipped.
     model = Encoder(**sizes)
     x = model.draw(sum(lengths), model.layers[0][0].shape[1]) * 3
     want = torch.cat([model.reference(text) for text in x.split(lengths)])

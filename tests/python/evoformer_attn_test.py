@@ -22,7 +22,7 @@ ERROR = {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 4e-3, torch.b
 
 
 def plain(q, k, v, bias1=None, bias2=None, scale=None):
-    """Reference in float64. The result of a query without visible keys is zero."""
+    """Reference in float64. The result of a fully masked query is zero."""
     scale = 1 / math.sqrt(max(1, q.shape[-1])) if scale is None else scale
     scores = torch.einsum("...qhd,...khd->...hqk", q.double(), k.double()) * scale
     for bias in (bias1, bias2):
@@ -88,14 +88,14 @@ def test_empty_and_tiny_sizes(lead, queries, keys, heads, dim):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_queries_without_visible_keys_are_zero(dtype):
-    """Fails if a query without visible keys, hidden by either bias, gives NaN instead of zero
-    results and zero gradients.
+    """Fails if a query whose keys are all masked by one of the biases gives NaN instead of a zero
+    result and zero gradients.
     """
     inputs = make((2, 2), 40, 300, 2, 16, dtype)
     with torch.no_grad():
-        inputs[3][0, 0] = -math.inf  # all keys of an entry
-        inputs[3][0, 1, ..., :260] = -math.inf  # more keys than fit in the first chunk
-        inputs[4][1, 0, 1, 3] = -math.inf  # all keys of a query
+        inputs[3][0, 0] = -math.inf  # all keys of an entry are masked
+        inputs[3][0, 1, ..., :260] = -math.inf  # masks more keys than fit in the first chunk
+        inputs[4][1, 0, 1, 3] = -math.inf  # all keys of a query are masked
         inputs[4][1, 0, 0, :, 7:200] = -math.inf
     compare(inputs)
 
@@ -104,8 +104,8 @@ def test_queries_without_visible_keys_are_zero(dtype):
 @pytest.mark.parametrize("size", [1e9, 3e4, 300.0, "least"])
 def test_large_masks(dtype, size):
     """Fails if the backward pass loses accuracy under AlphaFold's masks, 1e9 * (mask - 1), because
-    it assumes that the stored log-sum-exp is exact. If a mask covers all keys of an entry, only
-    score differences that survive rounding count.
+    it assumes that the stored log-sum-exp is exact. If all keys of an entry are masked, only score
+    differences that survive rounding count.
     """
     size = -torch.finfo(dtype).min if size == "least" else size
     if size > torch.finfo(dtype).max:
@@ -191,8 +191,8 @@ def test_second_derivative_raises():
 @HOST
 @pytest.mark.parametrize("lead, heads", [((1, 6), 2), ((1, 1), 1), ((2, 40), 1)])
 def test_bits_do_not_depend_on_threads(lead, heads):
-    """Fails if the bits of a gradient that threads share depend on timing or on the number of
-    threads.
+    """Fails if a gradient to which several threads add is not bitwise reproducible, or its bits
+    depend on the number of threads.
     """
     inputs = make(lead, 150, 150, heads, 16, torch.float32)
     grad = torch.randn(inputs[0].shape)
@@ -213,8 +213,8 @@ def test_bits_do_not_depend_on_threads(lead, heads):
 @HOST
 def test_memory():
     """Fails if memory proportional to entries x heads x queries x keys is allocated. The forward
-    pass may use its result and one number per row. The backward pass may use the gradients, a copy
-    of bias2's gradient per group of entries, and little else.
+    pass may allocate its result and one number per row. The backward pass may allocate the
+    gradients, a copy of bias2's gradient per group of entries, and little more.
     """
     inputs = make((1, 16), 512, 512, 4, 16, torch.float32)
     size, square = 4 * inputs[0].numel(), 4 * inputs[4].numel()

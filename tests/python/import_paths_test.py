@@ -16,7 +16,7 @@ from anyaccel import get_accelerator
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "docs/reference/deepspeed-paths.md").read_text()
 ROWS = [(path, re.findall(r"`([\w.]+)`", names)) for path, names in re.findall(r"^\| `([\w.]+)` \| (.*) \|$", SECTION, re.M) if path.startswith("deepspeed")]
-MISSING = re.findall(r"`([\w.]+)`", SECTION.split("| below `deepspeed` | |")[1].split("\n\n")[0])
+MISSING = re.findall(r"`([\w.]+)`", SECTION.split("| modules of `deepspeed` | part |")[1].split("\n\n")[0])
 
 
 def found(path, name):
@@ -62,8 +62,8 @@ def test_errors_for_missing_paths_give_advice(path):
             exec(how, {})
 
 
-# Fails if the advice is missing for a missing attribute of the package, or appears for a name that
-# DeepSpeed lacks, too.
+# Fails if the advice is missing for a missing attribute of the package, or is given for a name that
+# DeepSpeed lacks as well.
 def test_errors_for_missing_names_give_advice():
     for name in ("initialize", "zero", "init_inference", "DeepSpeedConfig"):
         with pytest.raises(AttributeError, match=f"no counterpart of deepspeed.{name}; keep"):

@@ -316,8 +316,8 @@ def test_compute_capability_raises():
     assert error.value.code == "unsupported"
 
 
-# Fails if a local rank beyond the number of devices is rejected, because torchrun may start any
-# number of ranks.
+# Fails if a local rank beyond the number of devices is rejected. torchrun may start any number of
+# ranks.
 def test_local_ranks_beyond_the_devices():
     a = get_accelerator()
     for rank in (a.device_count(), 1000, -1):

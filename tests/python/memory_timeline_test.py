@@ -25,7 +25,7 @@ def record():
     return timeline, y, z
 
 
-# Fails if a sample misses an allocation or a release, or the peak is attributed to another op.
+# Fails if a sample misses an allocation or a release, or the peak is attributed to the wrong op.
 def test_samples():
     timeline, y, _z = record()
     before = timeline.samples[0].allocated
@@ -96,7 +96,7 @@ def test_errors(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# Fails if the axis does not reach the peak, or has too many or too few lines.
+# Fails if the axis does not reach the peak, or has too many or too few grid lines.
 def test_scale():
     from anyaccel.memory_timeline import _scale
     for peak in [0, 1, 7, 1000, 1023, 1024, 3000, 5 * MIB, 81 * MIB, 999 * MIB, 1 << 30, 80 << 30, 141 << 30]:

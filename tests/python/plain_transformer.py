@@ -30,14 +30,14 @@ def parameters(hidden, inter, dtype):
 
 
 def kept(ratio, seed, which, rows, columns):
-    """Return dropout's scaling factors of all elements, from the mask that the op draws."""
+    """Return the factor that dropout applies to each element, from the mask that the op draws."""
     mask = torch.ops.anyaccel._transformer_layer_mask(ratio, seed, which, rows, columns)
     return mask.double() / (1 - ratio)
 
 
 def plain(x, mask, weights, heads, attn_dropout=0.0, hidden_dropout=0.0, eps=1e-12, seed=0, pre_layer_norm=False,
           gelu_approximate="none", **_):
-    """Reference in float64. The attention of a query without visible keys is zero."""
+    """Reference in float64. The attention result of a fully masked query is zero."""
     p = dict(zip(NAMES, weights))
     batch, length, hidden = x.shape
     dim = hidden // heads

@@ -73,8 +73,8 @@ def test_inherited_methods_use_overrides(custom):
     assert custom.memory_allocated(3) >= 0  # the names have no index, so any index is a local rank
     info = custom.memory_info(0)
     assert info.free == 1000 and info.total > 1000
-    # The host's backend rejects a device that only the class knows, instead of accessing memory out
-    # of bounds.
+    # The cpu backend rejects the index of a device that only the class counts, instead of accessing
+    # memory out of bounds.
     for ask in (custom.set_device, custom.memory_info, custom.current_stream):
         with pytest.raises(anyaccel.Error, match="device index out of range"):
             ask(2)

@@ -122,8 +122,8 @@ def test_buffer_views():
 
 
 class Batch:
-    """Sequences of (seen, new) tokens with random cache blocks, and the tensors that DeepSpeed's
-    Python code passes.
+    """Sequences with (seen, new) token counts and random cache blocks, and the tensors that
+    DeepSpeed's Python code passes.
     """
 
     def __init__(self, sequences, blocks, block):
@@ -166,7 +166,7 @@ def rotated(x, place, rotary, steps):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("how", ["copied", "rotated", "in part", "trained"])
 def test_kv_cache_writes(dtype, case, how):
-    """Fails if a token is written to the wrong block or slot, is rotated for another position, or
+    """Fails if a token is written to the wrong block or slot, is rotated for the wrong position, or
     changes other cache entries.
     """
     heads, kv, dim, block = 4, 2, 16, 8
@@ -200,7 +200,9 @@ def test_kv_cache_writes(dtype, case, how):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("causal", [True, False])
 def test_attention(dtype, case, causal):
-    """Fails if a query sees a later key, another sequence or head, or unused slots of a block."""
+    """Fails if a query attends to a later key, to another sequence or head, or to unused slots of a
+    block.
+    """
     heads, kv, dim, block = 6, 2, 20, 8
     batch = Batch(case, 12, block)
     q, given = made(batch.tokens, heads * dim, dtype=dtype)
@@ -231,8 +233,8 @@ def test_attention(dtype, case, causal):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("placed", [True, False])
 def test_embeddings_and_logits_rows(dtype, case, placed):
-    """Fails if positions are counted from the start of the batch, or the logits use another token's
-    row.
+    """Fails if positions are counted from the start of the batch, or the logits use the row of the
+    wrong token.
     """
     batch = Batch(case, 12, 8)
     (table, weight), (places, positions) = made(30, 16, dtype=dtype), made(12, 16, dtype=dtype)
@@ -302,8 +304,8 @@ CACHE = torch.zeros(4, 8, 2, 2, 16)
 
 
 def far(place, count):
-    """Return BATCH's rows with a number that overflows 32 bits when the tokens are added. `place`
-    is 0 for the first token and 2 for the seen tokens.
+    """Return BATCH's rows with a value that overflows 32 bits when the sequence's token count is
+    added to it. `place` is the column: 0 for the first token, 2 for the number of seen tokens.
     """
     rows = BATCH.rows.clone()
     rows[0, 1] = count

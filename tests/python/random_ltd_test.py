@@ -92,8 +92,8 @@ def test_token_sort(numbers, shape, tokens):
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_masks(heads):
-    """Fails if a mask is gathered for another layer's or entry's tokens, or rows and columns are
-    swapped.
+    """Fails if a mask is gathered for the tokens of a different layer or batch entry, or rows and
+    columns are swapped.
     """
     mask = torch.randn(2, heads, 9, 9).masked_fill(torch.rand(2, 1, 9, 9) < 0.3, -torch.inf)
     ids = torch.stack([sampled(2, 9, 4) for _ in range(3)])

@@ -1,6 +1,6 @@
 """DeepSpeed's documented examples (seeds/*.txt, unchanged) run with `anyaccel` instead of
-`deepspeed`, and do what the documents promise. The simulator replaces missing hardware. Each
-example runs in its own process, like a user's program.
+`deepspeed`, and do what DeepSpeed's documentation promises. The simulator replaces missing
+hardware. Each example runs in its own process, like a user's program.
 """
 
 import os
@@ -238,7 +238,8 @@ print("converted")
 """
 
 
-# Fails if a call that is converted by these rules returns a different result than torch.cuda's.
+# Fails if a call that is converted by these rules returns a different result than the call of
+# torch.cuda.
 def test_conversions():
     assert run_on_simulated_cuda(CONVERTED.format(calls=SAME)).strip() == "converted"
 

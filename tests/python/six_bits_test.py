@@ -1,5 +1,5 @@
-"""Linear layers with six-bit weights, called as in DeepSpeed's inference v2 and compared with the
-represented values in float64.
+"""Linear layers with six-bit weights, called as in DeepSpeed's inference v2 and compared in float64
+with products of the values that the weights represent.
 """
 
 import math
@@ -35,12 +35,12 @@ def multiplied(x, packed, scale, outputs, out=None):
     return out.cpu()
 
 
-# Few and many tokens use different kernels. Both have tiles of outputs: 4 for 16384 inputs,
-# otherwise 64 or more.
+# Few and many tokens use different kernels. Both process tiles of outputs: 4 outputs for 16384
+# inputs, otherwise 64 or more.
 @pytest.mark.parametrize("outputs, inputs", [(256, 64), (1, 64), (5, 192), (301, 320), (9, 17024), (130, 8192)])
 def test_products(outputs, inputs):
     """Fails if a code is decoded incorrectly, a tile of outputs is skipped, or a scale is applied
-    to the wrong row. The error bound also excludes sums in float16.
+    to the wrong row. The error bound is too tight for sums that are accumulated in float16.
     """
     x, weight, scale = random_weights(40, outputs, inputs)
     packed = core.preprocess_weight(weight.to(DEVICE))

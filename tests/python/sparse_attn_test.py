@@ -21,7 +21,7 @@ sparse = accelerator.create_op_builder("SparseAttnBuilder").load()
 
 def dense(q, k, v, layout, block, rpe=None, key_padding_mask=None, attn_mask=None, key_padding_mask_mode="add",
           attn_mask_mode="mul"):
-    """Reference in float64. The result of a row without visible keys is zero."""
+    """Reference in float64. The result of a fully masked row is zero."""
     scores = q.double() @ k.double().transpose(-1, -2) / math.sqrt(q.shape[-1])
     if rpe is not None:
         scores = scores + rpe
@@ -43,7 +43,7 @@ def compare(shape, block, dtype, density=0.4, **masks):
     blocks = length // block
     layout = (torch.rand(heads, blocks, blocks) < density).long()
     if blocks and heads:
-        layout[0, 0] = 0  # a row without visible keys
+        layout[0, 0] = 0  # fully masked rows
     q, k, v = (torch.randn(shape).to(dtype).requires_grad_() for _ in range(3))
     there = [on(tensor) for tensor in (q, k, v)]
     out = sparse.sparse_attention(*there, on(layout), block, **{name: on(value) for name, value in masks.items()})
@@ -66,8 +66,8 @@ def test_matches_dense_attention(shape, block, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_masks_of_lowest_value(dtype):
-    """Fails if Hugging Face's masks, which contain the dtype's lowest value, give wrong results for
-    whole rows or more keys than one chunk.
+    """Fails if Hugging Face's masks, which contain the dtype's lowest value, give wrong results
+    when they mask whole rows, or more keys than one chunk holds.
     """
     shape = (2, 2, 1024, 16)
     mask = torch.zeros(2, 1024, dtype=dtype)
@@ -116,8 +116,7 @@ def test_strided_inputs():
 
 
 def test_queries_without_visible_keys_are_zero():
-    """Fails if a query without visible keys gives NaN instead of a zero result and zero gradients.
-    """
+    """Fails if a fully masked query gives NaN instead of a zero result and zero gradients."""
     q = torch.randn(1, 1, 32, 16, requires_grad=True)
     there = on(q)
     out = sparse.sparse_attention(there, there, there, on(torch.ones(1, 2, 2)).long(), 16,
@@ -146,7 +145,7 @@ def test_gradients(batch, heads, dim, shared):
     padding = torch.zeros(batch, 48, dtype=torch.float64)
     padding[0, 5:20] = -math.inf
     seen = torch.ones(48, 48).tril()
-    seen[20] = 0  # a query without visible keys
+    seen[20] = 0  # a fully masked query
 
     def call(q, k, v, rpe):
         out = sparse.sparse_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), layout, 16, 0.3, rpe,
@@ -158,8 +157,8 @@ def test_gradients(batch, heads, dim, shared):
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 def test_bits_do_not_depend_on_threads():
-    """Fails if the bits of a head's gradients, to which several threads add, depend on timing or on
-    the number of threads.
+    """Fails if a head's gradients, to which several threads add, are not bitwise reproducible, or
+    their bits depend on the number of threads.
     """
     layout = (torch.rand(1, 24, 24) < 0.4).long()
     inputs = [torch.randn(1, 1, 384, 32, requires_grad=True) for _ in range(3)]
@@ -198,9 +197,9 @@ def test_gradient_of_shared_position_embeddings(shape):
         before = accelerator.memory_allocated()
     got, = torch.autograd.grad(out, there, on(grad))
     if DEVICE == "cpu":
-        # Allowed memory: the gradients of q, k and v; rpe's gradient for each of its own batch
-        # entries and heads, in full length; its sum if rpe is broadcast along the length; the
-        # layout as bool; and less than a page for each of these.
+        # Allowed memory: the gradients of q, k and v; rpe's full-length gradient for each batch
+        # entry and head that rpe has; its sum if rpe is broadcast along the length; the layout as
+        # bool; and less than a page for each of these.
         slices = math.prod(shape[:-2])
         most = 3 * 4 * inputs[0].numel() + 4 * slices * 384 ** 2 + 4 * rpe.numel() + layout.numel() + 8 * 4096
         assert accelerator.max_memory_allocated() - before <= most

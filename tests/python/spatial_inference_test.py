@@ -82,7 +82,7 @@ def test_gradients(shape):
     assert torch.autograd.gradcheck(spatial.nhwc_bias_add_add, leaves[:3])
     assert torch.autograd.gradcheck(spatial.nhwc_bias_add_bias_add, leaves)
     assert torch.autograd.gradgradcheck(spatial.nhwc_bias_add_bias_add, leaves)
-    # Only one input requires gradients.
+    # In each step, exactly one input requires gradients.
     for number in range(4):
         given = [x if i == number else x.detach() for i, x in enumerate(leaves)]
         out = spatial.nhwc_bias_add_bias_add(*given)

@@ -62,8 +62,8 @@ def test_options(pre, invertible, gelu, checkpoint):
 
 @pytest.mark.parametrize("pre", [False, True])
 def test_other_code_paths(pre):
-    """Check float16, the other builder's module, a tuple as the result, and a length that DeepSpeed
-    pads to 48.
+    """Check float16, the module of the stochastic builder, a tuple as the result, and a length that
+    DeepSpeed pads to 48.
     """
     compare(torch.float16, 32, pre)
     compare(torch.float32, 32, pre, stochastic_mode=True, return_tuple=True)

@@ -46,7 +46,7 @@ def some_mask(kind, batch, queries, keys, dtype):
 @pytest.mark.parametrize("kind", ["none", "rows", "bool", "added", "infinite", "hidden"])
 def test_softmax(dtype, kind):
     """Fails if a mask or alibi is added to the wrong row or head, or a window is one key too wide.
-    The result of a query without visible keys must be zero.
+    The result of a fully masked query must be zero.
     """
     for case, (batch, heads, queries, keys) in enumerate(((2, 3, 5, 5), (1, 2, 1, 9), (2, 4, 3, 7), (0, 2, 4, 4), (2, 1, 33, 33))):
         scores, given = made(batch, heads, queries, keys, dtype=dtype, gaps=case % 2 == 0)
@@ -78,7 +78,7 @@ def rotate(x, first, dims, half, theta):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("half", [True, False])
 def test_rotation(dtype, half):
-    """Fails if the wrong channels are paired, or a token is rotated for another position."""
+    """Fails if the wrong channels are paired, or a token is rotated for the wrong position."""
     for dims, offset in ((8, 0), (4, 3), (0, 2)):
         (q, gq), (k, gk) = made(2, 5, 24, dtype=dtype, gaps=True), made(2, 5, 24, dtype=dtype)
         got = m.apply_rotary_pos_emb(gq, gk, dims, offset, 3, half, 100.0)
@@ -96,7 +96,7 @@ CONTEXTS = {
 @pytest.mark.parametrize("what", CONTEXTS)
 def test_prompt_and_continuation(dtype, what):
     """Fails if a key is stored at the wrong position or in another layer's cache, or a new prompt
-    sees the previous one.
+    attends to the previous one.
     """
     options = dict(CONTEXTS[what])
     heads, kv, dim, batch, window, kind = 4, options.get("kv", 4), 8, 2, options.get("window"), options.get("mask")
@@ -138,8 +138,8 @@ def test_prompt_and_continuation(dtype, what):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_encoders_and_full_masks(dtype):
-    """Fails if an encoder's single token counts as a continuation. The result of a completely
-    masked row must be zero.
+    """Fails if an encoder's single token counts as a continuation. The result of a fully masked row
+    must be zero.
     """
     of("allocate_workspace", dtype)(32, 4, 5, 2, 1)
     for tokens in (5, 1, 1):

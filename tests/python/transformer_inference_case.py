@@ -17,8 +17,8 @@ ops = torch.ops.anyaccel
 HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 DTYPES = list(NAMES)
-# Each result is rounded once. Torch computes sums of float16 products, and may round intermediate
-# results.
+# Each op rounds its result once. For float16, torch computes the matrix products, and may round
+# intermediate results.
 ERRORS = {torch.float32: 3e-6, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
 NONE = torch.empty(1)
 

@@ -45,8 +45,8 @@ ACTIVATIONS = {1: gelu_tanh, 2: F.relu, 3: lambda x: x.chunk(2, -1)[0] * F.gelu(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", shapes())
 def test_elementwise_functions(dtype, shape):
-    """Fails if a bias is added to the wrong channel, the wrong half is the gate, or gelu is the
-    other variant.
+    """Fails if a bias is added to the wrong channel, the wrong half is the gate, or the wrong
+    variant of gelu is used.
     """
     (x, gx), (y, gy) = made(*shape, dtype=dtype, gaps=True), made(*shape, dtype=dtype)
     b, gb = made(shape[-1], dtype=dtype)

@@ -103,8 +103,8 @@ def test_deepspeed_functions(pre, invertible, gelu, dtype):
 
 
 def test_stochastic_op_is_the_same():
-    """Check that the stochastic builder's op gives the same bits, also if both ops are loaded in
-    one process.
+    """Check that the stochastic builder's op gives bitwise identical results, also if both ops are
+    loaded in one process.
     """
     other = accelerator.create_op_builder("StochasticTransformerBuilder").load()
     module, x = layer(), on(torch.randn(2, 10, 32))
@@ -147,7 +147,7 @@ def minilm():
 
 
 def test_weights_of_minilm():
-    """Check all six layers of a real model, one after another."""
+    """Check all six layers of a pretrained model, one after another."""
     folder = minilm()
     transformers = pytest.importorskip("transformers")
     model = transformers.AutoModel.from_pretrained(folder).eval()

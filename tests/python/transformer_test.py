@@ -16,9 +16,7 @@ from plain_transformer import DEVICE, NAMES, compare, on, parameters, plain
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("shape", [(2, 40, 64, 4, 128), (2, 70, 30, 3, 50), (1, 300, 64, 2, 96)])
 def test_matches_plain_layer(shape, pre, dtype):
-    """Compare shapes whose heads are read in place, with odd head sizes, and with more keys than a
-    chunk.
-    """
+    """Covers heads that are read in place, odd head sizes, and more keys than fit in one chunk."""
     compare(*shape, dtype, pre_layer_norm=pre, gelu_approximate="tanh" if pre else "none", eps=1e-5)
 
 
@@ -60,7 +58,7 @@ def test_dropouts(pre, dtype):
 @pytest.mark.parametrize("pre", [False, True])
 def test_masks(pre):
     """Compare float and bool masks of keys, pairs and heads. They contain the lowest value and
-    minus infinity, and hide all keys of some rows and entries.
+    minus infinity, and mask all keys of some rows and entries.
     """
     few = torch.zeros(2, 1, 1, 33).masked_fill(torch.rand(2, 1, 1, 33) < 0.4, -10000.0)
     least = torch.full((2, 1, 1, 33), torch.finfo(torch.float32).min)
@@ -257,8 +255,8 @@ def test_random_shapes():
         shape = (batch, length, heads * rng.randint(1 if dtype == torch.float64 else 8, 40), heads, rng.randint(1, 140))
         options = {"pre_layer_norm": rng.random() < 0.5, "gelu_checkpoint": rng.random() < 0.5,
                    "attn_dropout_checkpoint": rng.random() < 0.5, "stochastic_mode": rng.random() < 0.5,
-                   # In 16 bits, the values to divide are already rounded, so the error exceeds that
-                   # of the other options.
+                   # With 16-bit dtypes, this option recomputes the norms' inputs from results that
+                   # are already rounded, so its error exceeds that of the other options.
                    "normalize_invertible": rng.random() < 0.5 and dtype.itemsize > 2,
                    "gelu_approximate": rng.choice(["none", "tanh"]), "eps": 1e-3, "seed": case,
                    "attn_dropout": rng.choice([0.0, 0.2]), "hidden_dropout": rng.choice([0.0, 0.2])}

@@ -28,7 +28,7 @@ struct Registered {
   explicit Registered(const Bug& bug) { bugs().push_back(bug); }
 };
 
-/// Options of a float32 tensor on a simulated device.
+/// Options for a float32 tensor on a simulated device.
 inline at::TensorOptions on(int index = 0) {
   return at::TensorOptions().dtype(at::kFloat).device(get_accelerator().torch_device(index));
 }
@@ -38,7 +38,7 @@ inline at::Tensor pinned(c10::IntArrayRef sizes) {
   return accelerator.pin_memory(at::ones(sizes));
 }
 
-/// Queues work that takes some time.
+/// Queues a matrix product, which keeps the current stream busy for a short time.
 inline at::Tensor busy(const at::Tensor& matrix) { return at::mm(matrix, matrix).mul_(1e-3); }
 
 }  // namespace anyaccel::sim_bugs

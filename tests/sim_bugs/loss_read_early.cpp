@@ -1,4 +1,4 @@
-// The loss is copied to the host without blocking, and read immediately.
+// The loss is copied to the host asynchronously, and read immediately.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

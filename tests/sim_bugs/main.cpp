@@ -98,8 +98,8 @@ std::string try_bug(const Bug& bug, const std::string& folder) {
   return judged(bug, status, report);
 }
 
-/// Runs all fixed versions in one process, to detect effects of one on the next. Returns the number
-/// of wrong reports.
+/// Runs all fixed versions in one process, so that a fixed version that affects the following ones
+/// is detected. Returns the number of wrong reports.
 int try_fixed(const std::vector<Bug>& chosen, const std::string& folder) {
   std::fflush(nullptr);
   const pid_t process = ::fork();

@@ -1,5 +1,5 @@
-// A pipeline's first stage runs on its own stream. Another stream copies the result to the next
-// device without waiting for it.
+// A pipeline's first stage runs on its own stream. Another stream copies the stage's result to the
+// next device without waiting for the stage.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

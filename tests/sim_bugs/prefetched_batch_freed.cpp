@@ -1,5 +1,5 @@
-// The usual prefetcher without record_stream(). The batch's memory belongs to the copy stream,
-// which reuses it for the next batch while the step still reads the previous one.
+// A batch is prefetched on a copy stream without record_stream(). The batch's memory belongs to the
+// copy stream, which reuses it for the next batch while the step still reads the previous one.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

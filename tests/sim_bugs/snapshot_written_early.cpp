@@ -1,4 +1,4 @@
-// A checkpoint is copied to pinned memory without blocking the step. The host writes it to the
+// A checkpoint is copied to pinned memory asynchronously. The host reads the pinned memory into the
 // file's buffer before the copy is complete.
 #include <cstring>
 

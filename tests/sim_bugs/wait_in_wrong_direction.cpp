@@ -1,4 +1,4 @@
-// The producer's stream waits for the consumer's stream instead of the reverse.
+// The producer's stream waits for the consumer's stream instead of the other way around.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,6 +1,6 @@
-"""Tests of DeepSpeed with AnyAccel on cpu and sim: the trainings of
-tests/python/with_deepspeed/train.py compared with stock DeepSpeed, and AutoTP of all kinds of
-models compared with the whole model. Skipped without DeepSpeed (tools/setup --deepspeed).
+"""Tests of DeepSpeed with AnyAccel on cpu and sim: compare the training runs of
+tests/python/with_deepspeed/train.py with stock DeepSpeed, and compare AutoTP with the unsharded
+model for all kinds of models. Skipped without DeepSpeed (tools/setup --deepspeed).
 """
 import os
 import subprocess

@@ -1,5 +1,5 @@
-"""Tests that op builds, killed at 50 random times, block no other build, leave no partial library
-and end their compilers.
+"""Tests that op builds that are killed at 50 random times do not block other builds, do not leave
+partial libraries, and do not leave compilers running.
 """
 import os
 import subprocess

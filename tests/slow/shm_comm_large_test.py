@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "python"))
-COUNT = (1 << 32) + 6 * 4096 + 2  # a multiple of two ranks, but not of a chunk
+COUNT = (1 << 32) + 6 * 4096 + 2  # divisible by two ranks, but not by the chunk size
 PERIOD = 251  # a prime, so that values at a distance of a power of two differ
 BLOCK = PERIOD << 16
 GIB = 1 << 30

@@ -31,8 +31,8 @@ class TrainKilled(SmallModelTest):
     def weights(self, out):
         return (pathlib.Path(out) / "model.safetensors").read_bytes()
 
-    # Fails if a kill leaves a mixture of two checkpoints, or no checkpoint that resumes where it
-    # stopped.
+    # Fails if a kill leaves a mixture of two checkpoints, or if the run cannot be resumed from the
+    # last checkpoint.
     def test_kills_change_nothing(self):
         seed = random.SystemRandom().randrange(1 << 32)
         moments = random.Random(seed)

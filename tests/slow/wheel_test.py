@@ -105,13 +105,14 @@ class Wheel(unittest.TestCase):
         tests = [n for n in names if re.search(r"unit_|_test\.(py|cpp)$|\.bench\.|/libfake_", n) and "/backend_template/" not in n]
         self.assertEqual(tests, [])
         big = [known for name, known in sizes.items() if re.match(r"anyaccel/lib/[^/]*\.so", name)]
-        # The linker names of base, anyaccel, comm, ops, text, llm and conformance are copies.
+        # The unversioned names of the libraries base, anyaccel, comm, ops, text, llm and
+        # conformance, which linkers use, are copies of the versioned files.
         self.assertLessEqual(len(big) - len(set(big)), 7)
         version = re.search(r"project\(anyaccel VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text()).group(1)
         self.assertIn(f"\nVersion: {version}\n", metadata)
         self.assertIn("Requires-Dist: torch", metadata)
 
-    # Fails if a build with pip's isolation, which hides the installed torch, fails or gives a
+    # Fails if a build with pip's build isolation, which hides the installed torch, fails or gives a
     # different wheel.
     def test_isolated_build(self):
         fetched = run(PYTHON, "-m", "pip", "download", "-q", "--no-deps", "-d", self.folder / "fetched", "scikit-build-core", check=False)
@@ -132,7 +133,7 @@ class Wheel(unittest.TestCase):
         self.assertIn("Found 1 error", done.stdout)
 
     # Fails if the hook for DeepSpeed is active without ANYACCEL_DEEPSPEED, or inactive with it.
-    # Also fails if it imports torch.
+    # Also fails if the hook imports torch.
     def test_hook_for_deepspeed(self):
         code = "import sys; print(any(type(f).__module__ == '_anyaccel_deepspeed' for f in sys.meta_path), 'torch' in sys.modules)"
         for value, found in (("1", "True False\n"), ("0", "False False\n")):

@@ -33,7 +33,8 @@ def declared(sides, prepare=()):
 
 
 class SmallRepository(unittest.TestCase):
-    """A repository with this tree's runner, and benchmarks that print their commit's file `text`.
+    """A repository with this tree's runner, and benchmarks that print the file `text` of their
+    commit.
     """
 
     def setUp(self):
@@ -76,7 +77,8 @@ class Commits(SmallRepository):
                 commits.resolve(self.root, name)
         self.assertEqual(commits.resolve(self.root, "HEAD"), (self.git("rev-parse", "HEAD"), "first"))
 
-    # Fails if a comparison ignores uncommitted changes, or an untracked file prevents it.
+    # Fails if a comparison ignores uncommitted changes, or if an untracked file prevents the
+    # comparison.
     def test_dirty_tree(self):
         (self.root / "notes").write_text("mine")
         commits.check_clean(self.root)
@@ -101,8 +103,8 @@ class Commits(SmallRepository):
         shutil.rmtree(self.root / "build")
         self.assertTrue((commits.check_out(self.root, cache, head) / "text").exists())
 
-    # Fails if a benchmark is read with another commit's runner, so that fields added later are
-    # errors.
+    # Fails if a benchmark is read with another commit's runner, which would reject fields that were
+    # added later.
     def test_benchmarks_are_read_by_their_own_runner(self):
         declare = self.root / "benchmarks/runner/declare.py"
         declare.write_text(declare.read_text().replace('    keep: tuple = ()\n', '    keep: tuple = ()\n    later: int = 7\n'))
@@ -126,8 +128,8 @@ class Commits(SmallRepository):
         self.assertEqual(commits.targets([op], self.root), ["anyaccel_prebuilt_adam_op", "anyaccel_python", "lib/libplain.so"])
         self.assertEqual(commits.targets([generate], self.root), ["anyaccel_prebuilt_decoder", "bin/bench_generate"])
 
-    # Fails if the two builds share files made by different programs, or do not share files made by
-    # the same program.
+    # Fails if the two builds share data files that different programs generate, or do not share
+    # data files that the same program generates.
     def test_data_folder(self):
         build = commits.Build("old", "c", "s", self.root, "python3")
         (self.root / "benchmarks/make.py").write_text("one")
@@ -141,9 +143,9 @@ class Commits(SmallRepository):
 
 @unittest.skipUnless(shutil.which("cmake") and shutil.which("ninja"), "cmake or ninja is not installed")
 class WholeComparisons(SmallRepository):
-    # Fails if a build does not run its own commit's program. Only the programs' figures differ. A
-    # slower figure must give exit status 1, a faster rate must not count as slower, and peers must
-    # neither run nor appear in the table.
+    # Fails if a build does not run the program of its own commit; only the programs' figures
+    # differ. A slower figure must give exit status 1, a faster rate must not count as slower, and
+    # peers must neither run nor appear in the table.
     def test_slower(self):
         self.write("kept", '{"x_us": 110, "y_tokens_s": 60, "torch_us": 1}')
         self.commit("second")
@@ -153,11 +155,11 @@ class WholeComparisons(SmallRepository):
         self.assertRegex(text, r"\| ours: y tokens s \| 50.00 \| 60.00 \| 0.833 \|.*\| faster \|")
         self.assertEqual((status, out.read_text()), (1, text))
         self.assertNotIn("torch", text)
-        # Now the rate is lower.
+        # With the commits swapped, the rate is lower.
         self.assertEqual(self.run_compare("HEAD", "kept", "--with", "HEAD~1")[0], 1)
 
-    # Fails if a benchmark that one commit renamed prevents the comparison of others, or equal
-    # commits do not give exit status 0.
+    # Fails if a benchmark that was renamed in one commit prevents the comparison of the others, or
+    # if equal commits do not give exit status 0.
     def test_renamed_benchmark(self):
         self.write("before", '{"x_us": 100}')
         self.commit("second")
@@ -169,8 +171,8 @@ class WholeComparisons(SmallRepository):
         self.assertIn("Benchmarks only in NEW: after.", text)
         self.assertIn("1 figures: 0 slower, 0 faster, 1 without a change", text)
 
-    # Fails if a program's failure in one commit counts as success, or the message does not name the
-    # commit.
+    # Fails if a program's failure in one commit counts as success, or if the message does not name
+    # the commit.
     def test_failing_side(self):
         self.write("kept", "nonsense")
         self.commit("second")
@@ -179,8 +181,8 @@ class WholeComparisons(SmallRepository):
         self.assertRegex(text, r"No figures: new \(\w{12}\): ours: last line of output is not a JSON object")
         self.assertIn("benchmarks: kept: new (", last)
 
-    # Fails if invalid input does not give one clear line and exit status 2. Exit status 1 would
-    # mean slower.
+    # Fails if invalid input does not give one clear line and exit status 2. Exit status 1 means
+    # that a figure is slower.
     def test_bad_input(self):
         for words, line in ((("nope",), "unknown commit: got 'nope'"), (("HEAD", "nope"), "unknown benchmark: got 'nope', expected one of: kept. List")):
             status, text, last = self.run_compare(*words)
@@ -190,8 +192,8 @@ class WholeComparisons(SmallRepository):
         self.assertIn("uncommitted changes: got 'text'", self.run_compare("HEAD")[2])
         self.assertEqual(self.run_compare("HEAD", "--with", "HEAD")[0], 0)  # uncommitted changes do not matter here
 
-    # Fails if a commit that does not build is measured with an earlier build, or more is built than
-    # the selected benchmarks need.
+    # Fails if a commit that does not build is measured with an earlier build, or if more is built
+    # than the selected benchmarks need.
     def test_commit_that_does_not_build(self):
         path = self.root / "benchmarks/kept.bench.py"
         path.write_text(path.read_text().replace("bin/program", "bin/broken"))

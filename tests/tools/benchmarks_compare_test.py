@@ -110,7 +110,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual(self.take(8, lambda taken: True, 10_000), 8)
         self.assertEqual(self.take(8, lambda taken: len(taken) >= 11, 10_000), 12)  # added in pairs: ABBA
 
-    # Fails if the time limit is ignored, or skips rounds requested with --rounds.
+    # Fails if the time limit is ignored, or if it skips rounds that --rounds requests.
     def test_stops_at_the_deadline(self):
         self.assertEqual(self.take(8, lambda taken: False, 125), 12)
         self.assertEqual(self.take(8, lambda taken: False, 0), 8)
@@ -143,16 +143,17 @@ class Rounds(unittest.TestCase):
         rows = compare.compare(measured, 8, 3.0, 0.0, 9)
         return {row.key[1]: row.interval.verdict(3.0) for row in rows}
 
-    # Fails if a difference is reported that further rounds do not confirm, or that only they show.
-    # With a hundred figures, every run would then end with status 1.
+    # Fails if a difference is reported that further rounds do not confirm, or one that only the
+    # further rounds show. With a hundred figures, every run would then end with exit status 1.
     def test_unconfirmed_differences_are_dropped(self):
         self.assertEqual(self.judge(noisy(1.02, 1) + noisy(1.0, 2)), {"x_us": "no change within the noise", "y_us": "no change within the noise"})
 
-    # Fails if a real difference is not reported, or rounds are measured again unnecessarily.
+    # Fails if a real difference is not reported, or if further rounds run although there is no
+    # difference to confirm.
     def test_differences_are_confirmed(self):
         self.assertEqual(self.judge(noisy(1.05, 1) + noisy(1.05, 2))["x_us"], "slower")
         self.assertEqual(self.judge(noisy(0.95, 1) + noisy(0.95, 2))["x_us"], "faster")
-        # Otherwise more than 8 values would be read.
+        # There are only 8 ratios, so further rounds would fail.
         self.assertEqual(self.judge(noisy(1.0, 2))["x_us"], "no change within the noise")
 
 
@@ -163,7 +164,7 @@ class Table(unittest.TestCase):
         page.add("Title", verdicts.rows(taken), only or {"old": [], "new": ["added side"]})
         return page
 
-    # Fails if a number in a row is in the wrong column, or `slower` is not counted.
+    # Fails if a number in a row is in the wrong column, or if the verdict `slower` is not counted.
     def test_rows(self):
         page = self.page([numbers(10.0, 12.0)] * 8)
         self.assertIn("| side: x us | 10.00 | 12.00 | 1.200 | 1.200 to 1.200 | 0.0 % | 8 | slower |", page.text())
@@ -206,8 +207,9 @@ class Sides(unittest.TestCase):
         self.assertEqual([pair.name for pair in pairs], ["a"])
         self.assertEqual(only, {"old": ["gone"], "new": ["added"]})
 
-    # Fails if peers of a commit without `ours` count as AnyAccel's. Both programs must run the same
-    # sides, so that the conditions of the measurement are equal.
+    # Fails if, for a commit whose benchmarks do not declare `ours`, peers count as AnyAccel's
+    # sides. Both commits must run the same sides, so that both are measured under the same
+    # conditions.
     def test_commits_that_do_not_declare_ours(self):
         reference = {"b": declared([{"name": "a", "ours": ["our_"]}, {"name": "peer", "ours": []}])}
         old = declared([{"name": "a", "command": []}, {"name": "peer", "command": []}])
@@ -218,8 +220,8 @@ class Sides(unittest.TestCase):
         [pair], _ = compare.pair_up({"old": new, "new": new}, reference)
         self.assertEqual(compare.side_of(pair, "old", "/data").env["BENCHMARK_ONLY"], "our_")
 
-    # Fails if a field that a later commit adds to Side prevents the comparison. A benchmark's files
-    # must not be in the build tree, which is recreated more often than the models.
+    # Fails if a field that a later commit adds to Side prevents the comparison, or if a benchmark's
+    # files, such as models, are in the build tree, which is recreated more often.
     def test_side_of_another_commit(self):
         side = {"name": "a", "command": ["{build}/bin/x", "{build}/benchmarks/models"], "env": {"OUT": "{build}/benchmarks/o"}, "ours": [""], "later": 1}
         [pair], _ = compare.pair_up({"old": declared([side]), "new": declared([side])}, {})
@@ -234,7 +236,7 @@ class Sides(unittest.TestCase):
         with mock.patch.dict(os.environ, BENCHMARK_ONLY=""):
             self.assertEqual(by_turns.wanted(sides), sides)
 
-    # Fails if one of the project's benchmarks has no side of AnyAccel to compare.
+    # Fails if one of the project's benchmarks lacks an AnyAccel side to compare.
     def test_every_benchmark_has_an_anyaccel_side(self):
         reference = commits.describe(SOURCE)
         self.assertLessEqual(set(compare.DEFAULT), set(reference))

@@ -34,7 +34,7 @@ def quiet(_max_load):
 
 class Runner(unittest.TestCase):
     def setUp(self):
-        # Waiting has its own test.
+        # A separate test covers waiting.
         self.addCleanup(setattr, load, "wait_until_quiet", load.wait_until_quiet)
         if "busy" not in self.id():
             load.wait_until_quiet = quiet
@@ -45,8 +45,8 @@ class Runner(unittest.TestCase):
     def tracing(self, name, number="1"):
         return side(name, f"open({self.trace!r}, 'a').write({name!r}); print('noise'); print('{{\"x\": {number}}}')")
 
-    # Fails if the order of the sides does not alternate, or the first runs count, although caches
-    # are cold.
+    # Fails if the order of the sides does not alternate, or if the first runs, which have cold
+    # caches, count.
     def test_sides_alternate(self):
         result = measure.run(bench([self.tracing("a"), self.tracing("b")]), PLACES, 7, max_load=99)
         with open(self.trace, encoding="ascii") as file:
@@ -114,8 +114,8 @@ class Runner(unittest.TestCase):
         self.assertIn("Left out because it is not installed: peer.", page)
         self.assertIn("Not evaluated because a program was left out: compared with the peer.", page)
 
-    # Fails if a benchmark with few, long rounds does not say so on the page, with all figures. Too
-    # few short rounds must be an error.
+    # Fails if the page does not say that a benchmark has few, long rounds, or does not show all
+    # their figures. Too few short rounds must be an error.
     def test_few_long_rounds(self):
         few = bench([self.tracing("a"), self.tracing("b")])
         few.few_rounds, few.warm_up = "a build takes minutes.", False
@@ -139,7 +139,7 @@ class Runner(unittest.TestCase):
         (folder / "short.bench.py").write_text(text.format(", few_rounds='it takes an hour'"), encoding="ascii")
         self.assertEqual([benchmark.rounds for benchmark in find(folder)], [3])
 
-    # Fails if repeating one benchmark removes the figures of others from the page.
+    # Fails if repeating one benchmark removes the figures of other benchmarks from the page.
     def test_page_keeps_other_results(self):
         page = pathlib.Path(self.folder.name) / "benchmarks.md"
         for name in ("one", "two", "one"):
@@ -165,8 +165,8 @@ class Runner(unittest.TestCase):
         self.assertEqual([circle.get("fill") for circle in circles], [plot.MET, plot.MISSED, plot.MET])
         limit = next(float(t.get("x")) for t in tree.findall("s:text", names) if t.text == "limit")
         self.assertEqual([float(circle.get("cx")) > limit for circle in circles], [True, False, True])
-        # The third target uses half of its limit, so it has the same position as twice the wanted
-        # ratio.
+        # The third target's value is half of its upper limit. Its circle has the same position as
+        # the first one, whose value is twice its lower limit.
         self.assertEqual(circles[0].get("cx"), circles[2].get("cx"))
         write.record(page, {**result, "targets": [], "name": "one", "title": "One"}, ["one"])
         self.assertNotIn("svg", page.read_text())

@@ -38,8 +38,8 @@ class CheckDocs(unittest.TestCase):
         status, output = self.run_tool({})
         self.assertEqual(status, 0, output)
 
-    # Fails if a link to a missing heading is accepted, or a correct link to a heading with code or
-    # to the second of two equal headings is rejected.
+    # Fails if a link to a missing heading is accepted, or if a correct link is rejected when the
+    # heading contains code or is the second of two equal headings.
     def test_headings(self):
         page = {"docs/a.md": "# A page\n\n## Use `x()` and y\n\n## Use `x()` and y\n\n```sh\n# not a heading\n```\n"}
         for anchor in ("a-page", "use-x-and-y", "use-x-and-y-1"):

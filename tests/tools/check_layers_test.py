@@ -64,7 +64,7 @@ class CheckLayers(unittest.TestCase):
         self.refused("src/core/bad.cpp", '#include "topology/machine.h"\n', "may not include")
         self.refused("src/llm/bad.cpp", '#include "core/registry.h"\n', "may not include")
 
-    # Fails if a header for callers is allowed to include a header for authors of backends.
+    # Fails if a header for callers is allowed to include a header for backend authors.
     def test_callers_header_includes_authors_header(self):
         self.refused("include/anyaccel/bad.h", '#include "anyaccel/sdk/traits.h"\n', "may not include")
         self.accepted("include/anyaccel/sdk/good.h", '#include "anyaccel/error.h"\n')
@@ -93,8 +93,8 @@ class CheckLayers(unittest.TestCase):
     def test_public_header_includes_source(self):
         self.refused("include/anyaccel/bad.h", '#include "base/log.h"\n', "not installed")
 
-    # Fails if code is allowed to compare device names of vendors. Comments are allowed to contain
-    # them.
+    # Fails if code is allowed to compare a name with a vendor's device name. Comments are allowed
+    # to contain such names.
     def test_device_name_in_quotes(self):
         self.refused("src/llm/bad.cpp", 'bool f() { return name == "cuda"; }\n', "src/llm/bad.cpp:1", '"cuda"')
         self.refused("src/core/bad.cpp", 'auto d = "cuda:0";\n')

@@ -43,7 +43,7 @@ class CheckPluginAbi(ToolCase):
         self.edit(HEADER, ("  uint32_t flags;", "  uint16_t flags;"))
         self.refused("field flags of ABI 1 moved or changed")
 
-    # Fails if a removed field is accepted, even if another one replaces it.
+    # Fails if a removed field is accepted, even if a different field replaces it.
     def test_removed_field(self):
         self.edit(HEADER, ("  const char* compiler_abi;", "  const char* compiler_kind;"))
         self.refused("field compiler_abi was removed")

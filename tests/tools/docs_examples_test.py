@@ -1,5 +1,5 @@
-"""tools/check_examples on its own pages: which blocks run, which outputs are compared, and which
-pages are rejected.
+"""tools/check_examples on pages that the tests write: which blocks run, which outputs are compared,
+and which pages are rejected.
 """
 import importlib.machinery
 import importlib.util
@@ -39,7 +39,8 @@ class Reading(unittest.TestCase):
             ("copy", "README.md", "r.md", 0), ("numbers", "1\n", None, 0)])
         self.assertEqual(blocks[0].line, 3)
 
-    # Fails if a block that is never run, or a misspelled comment, is accepted.
+    # Fails if a block that is never run is accepted, or if a misspelled comment for the tool is
+    # accepted.
     def test_invalid_pages(self):
         for page, words in (("```python\nx\n```\n", "no comment"), ("<!-- output -->\n```text\na\n```\n", "without commands"),
                             ("<!-- ouput -->\n```sh\nls\n```\n", "unknown comment"), ("<!-- output -->\n\nText.\n", "no code block follows")):
@@ -96,7 +97,8 @@ class Running(unittest.TestCase):
                               text=True, env={**os.environ, **environment})
         return done.returncode, done.stdout + done.stderr
 
-    # Fails if the blocks of a page do not share a shell, a folder, files and the installation.
+    # Fails if the blocks of a page do not share one shell, one folder, the page's files and the
+    # installation.
     def test_blocks_share_a_shell(self):
         status, output = self.run_page("```sh\nmkdir a && cd a\nname=value\n```\n<!-- file: f -->\n```text\nfrom a file\n```\n"
                                        "```sh\ncat f; echo $name; anyaccel; ls -d $HOME/.local/bin | sed 's/.*home/home/'; echo \"[$SIM_CHECK]\"\n```\n"

@@ -50,7 +50,8 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.convert({"docs/how-to/a.md": text}).pages["how-to/a.md"], text)
         self.assertEqual([code for code, _ in split_code(text)], [False, True, False])
 
-    # Fails if a block's title does not show which file it is, or that it is output.
+    # Fails if a block's title does not show the name of the file in the block, or that the block is
+    # output.
     def test_titles(self):
         text = "a\n\n<!-- file: a.py -->\n```python\nx\n```\n\n<!-- output, numbers vary -->\n```text\n1\n```\n\nb\n\n```sh\nls\n```\n"
         page = self.convert({"docs/how-to/a.md": text}).pages["how-to/a.md"]
@@ -74,8 +75,8 @@ class Pages(unittest.TestCase):
             (self.root / f"cpp/{name}.md").write_text("")
         self.assertEqual(hooks.expand([{"R": ["x.md", {"C++": "cpp/"}]}], self.root), [{"R": ["x.md", {"C++": ["cpp/index.md", "cpp/a.md", "cpp/b.md"]}]}])
 
-    # Fails if the options of a command's actions are missing, or other lists are treated as
-    # actions.
+    # Fails if a command's actions, whose options the page must show, are not found, or if other
+    # lists are treated as actions.
     def test_actions(self):
         text = "Usage: x\n\nOptions:\n  -h  Help\n\nSubcommands:\n  list    List ops\n  build   Build ops\n\nName  is not one\n"
         self.assertEqual(generated.actions_of(text), ["list", "build"])

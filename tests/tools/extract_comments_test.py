@@ -78,7 +78,7 @@ class ExtractCommentsTest(unittest.TestCase):
         self.assertEqual({path.read_text() for path in (self.folder / "out").iterdir()}, {"mine\n"})
         self.assertEqual(len(list((self.folder / "out").iterdir())), 2)
 
-    # Fails if a wrong folder, or one without comments, returns success.
+    # Fails if a missing folder, or a folder without comments, returns success.
     def test_without_comments(self):
         self.write("one.h", "int x;\n")
         done = run(self.folder / "include", self.folder / "out")

@@ -24,7 +24,8 @@ INTRINSICS = """#if defined(__x86_64__)
 
 
 def find_compiler():
-    """Return the compiler of CXX, of the build directory, or of the system; None if none is found.
+    """Return the path of the C++ compiler that CXX or the build's cache names, or of c++; None if
+    none of them exists.
     """
     names = [os.environ.get("CXX")]
     cache = pathlib.Path(os.environ.get("ANYACCEL_BUILD_DIR", ""), "CMakeCache.txt")
@@ -34,7 +35,7 @@ def find_compiler():
 
 
 class Tree:
-    """The headers of src/kernels below `root`."""
+    """The headers below root/src/kernels, and how to compile them."""
 
     def __init__(self, root, scratch):
         self.source = root / "src"
@@ -44,7 +45,7 @@ class Tree:
         self.text = {name: (self.source / name).read_text() for name in self.headers}
 
     def compile(self, *options, text=None):
-        """Return the compiler's messages, or an empty text if there is no error."""
+        """Return the compiler's messages, or an empty string if there is no error."""
         done = subprocess.run([self.compiler, "-std=c++20", "-w", "-I", self.source, *options], input=text, capture_output=True, text=True)
         return done.stderr if done.returncode else ""
 
@@ -66,13 +67,14 @@ class Tree:
                 continue
             options = ["-include", self.scratch / "intrinsics.h"] if "kernels/simd/target.h" in included else []
             yield name, options
-            # Compile the other branches of #if ANYACCEL_WIDTH, too.
+            # Also compile the branches of #if ANYACCEL_WIDTH for wide vectors.
             if GUARD.search(self.text[name]) and wide:
                 yield name, [*options, f"-DANYACCEL_ISA={wide}"]
 
     def errors(self):
         """Return the first error of each header that does not compile on its own."""
-        # Intrinsics are precompiled, because parsing them takes most of a header's time.
+        # The headers of intrinsics are precompiled, because parsing them takes most of a header's
+        # compile time.
         (self.scratch / "intrinsics.h").write_text(INTRINSICS)
         self.compile("-x", "c++-header", self.scratch / "intrinsics.h", "-o", self.scratch / "intrinsics.h.gch")
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -27,8 +27,8 @@ class Methods(ToolCase):
         count = int(re.search(r"has (\d+) public methods", page).group(1))
         rows = re.findall(r"^\| `(\w+)` \|", page, re.M)
         self.assertEqual(len(set(rows)), count)
-        # The header's own list: declarations of the class, which are indented by two spaces, and
-        # end in a method's parenthesis.
+        # Each method's comment in the class has a line with its counterpart in DeepSpeed, so the
+        # number of these lines must equal the number of rows.
         header = (self.root / HEADER).read_text()
         public = header[header.index("class ANYACCEL_API Accelerator {"):header.index(" private:")]
         for name in ("BFloat16Tensor", "capture_to_graph", "device_properties", "set_visible_devices_envs"):
@@ -42,7 +42,8 @@ class Methods(ToolCase):
         self.assertEqual(status, 1)
         self.assertIn("DeepSpeed's range_push has no counterpart", output)
 
-    # Fails if a method without its counterparts is accepted.
+    # Fails if a method is accepted whose comment does not name its counterparts in torch.cuda and
+    # DeepSpeed.
     def test_method_without_equivalents_is_an_error(self):
         self.change(HEADER, r"^  /// torch\.cuda: synchronize\. DeepSpeed: synchronize\.\n", "")
         status, output = self.run_tool()
@@ -64,7 +65,8 @@ class Methods(ToolCase):
         folder.mkdir()
         (folder / "backend.h").write_text("class NewChip : public sdk::TorchBackend {\n"
                                           "  MemoryInfo memory_info(DeviceIndex index) const override;\n};\n")
-        # A method of another interface with the same name.
+        # Overrides of another interface's methods must not count, even if a method has the same
+        # name.
         (folder / "hooks.h").write_text("Stream current_stream(DeviceIndex index) const override;\n")
         self.run_tool()
         rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", (self.root / "docs/reference/methods.md").read_text(), re.M))

@@ -14,8 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def put_torch(environment, version):
-    """Create the files of torch that setup reads in a virtual environment. Return torch's folder.
-    """
+    """In a virtual environment, create the torch files that setup reads. Return torch's folder."""
     site = next((environment / "lib").glob("python*/site-packages"))
     (site / "torch/include/ATen").mkdir(parents=True)
     (site / "torch/share/cmake/Torch").mkdir(parents=True)
@@ -65,7 +64,7 @@ class Setup(unittest.TestCase):
             self.assertIn(f"LibTorch: {folder}", said)
             seen = subprocess.run([self.folder / "tree/.venv/bin/python3", "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True)
             self.assertEqual(seen.stdout.strip(), folder, seen.stderr)
-        # Packages of an earlier setup remain, and the tool says so.
+        # A torch that an earlier setup installed is still used, and the tool says so.
         own = put_torch(self.folder / "tree/.venv", "2.13.0")
         (self.folder / "tree/.cache/setup/torch").unlink()
         status, said, chosen = self.setup("second")

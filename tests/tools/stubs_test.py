@@ -43,7 +43,7 @@ class Stubs(ToolCase):
         self.assertEqual(status, 1)
         self.assertRegex(output, HEADER + r":\d+: get_rss: no Python type for `Strange`; add it to TYPES or PYTHON")
 
-    # Fails if a Python-specific entry for a missing method is accepted.
+    # Fails if a Python-specific entry for a method that the header lacks is accepted.
     def test_missing_method_is_an_error(self):
         self.change(HEADER, r"^  bool register_host_memory\(.*\n", "")
         status, output = self.run_tool()

@@ -76,7 +76,7 @@ class TestAll(unittest.TestCase):
         said = self.run_parts("--ci", "--only", "format,tree,format").stdout.splitlines()
         self.assertEqual([line.split()[0] for line in said if " passed " in line], ["format", "tree"])
 
-    # Fails if the page that a run writes counts as an uncommitted change, or a real change does
+    # Fails if the page that a run writes counts as an uncommitted change, or if a real change does
     # not.
     def test_uncommitted_changes_are_marked(self):
         git = lambda *words: subprocess.run(["git", "-C", self.root, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""tools/torch_versions on a small build, with folders that imitate torch."""
+"""tools/torch_versions on a small build, with folders that imitate torch installations."""
 import json
 import pathlib
 import shutil
@@ -39,15 +39,15 @@ class TorchVersions(unittest.TestCase):
                               capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
-    # Fails if a source that compiles with the other version is not counted, or the build folder is
-    # modified.
+    # Fails if a source that compiles with a different torch version is not counted, or if the build
+    # folder is modified.
     def test_compatible_sources(self):
         status, output = self.run_tool({"a.cpp": SOURCE, "b.cpp": SOURCE}, self.torch("2.11.0", "int thing();\n"))
         self.assertEqual((status, output.splitlines()), (0, ["torch 2.11.0: 2 sources compile, 0 do not, 0 skipped", "2 passed, 0 failed, 0 skipped"]))
         self.assertEqual(sorted(path.name for path in (self.folder / "build").iterdir()), ["compile_commands.json", "src"])
 
-    # Fails if an incompatible source is missed, for example because the build's own headers are
-    # used, or the compiler's message is missing.
+    # Fails if an incompatible source is missed, for example because the headers of the build's own
+    # torch are used, or if the compiler's message is missing.
     def test_incompatible_source(self):
         status, output = self.run_tool({"a.cpp": SOURCE}, self.torch("2.11.0", "int thing(int);\n"))
         self.assertEqual(status, 1, output)

@@ -42,7 +42,7 @@ def escape(text):
 
 
 def plain(node):
-    """Return the text below a node, as in the source."""
+    """Return the text of a node and its descendants, as in the source."""
     return "" if node is None else re.sub(r"\s+", " ", "".join(node.itertext())).strip()
 
 
@@ -132,7 +132,9 @@ class Entity:
         return f"{template}{' '.join(words + [self.name])}{arguments} {plain(node.find('initializer'))}".rstrip() + ";"
 
     def is_dull(self):
-        """Return whether to omit the declaration: every class has it, or the class deletes it."""
+        """Return whether to omit the declaration: an undocumented destructor, or an undocumented
+        defaulted or deleted function.
+        """
         return not about(self.node) and (self.name.startswith("~") or bool(re.search(r"= ?(delete|default)", self.signature())))
 
 
@@ -210,7 +212,7 @@ def show_fields(fields):
 
 
 def pages(root, xml):
-    """Return {path below reference/cpp: page}."""
+    """Return {path relative to reference/cpp: page}."""
     entities, members = read(xml)
     out, index = {}, {}
     for path in sorted((root / "include/anyaccel").rglob("*.h")):

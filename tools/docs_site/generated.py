@@ -63,8 +63,8 @@ def error_codes(root):
 
 
 def python_pages(root):
-    """Return {path below reference/python-api: page}. The plugin mkdocstrings replaces lines that
-    begin with `:::`.
+    """Return {path relative to reference/python-api: page}. The plugin mkdocstrings replaces lines
+    that begin with `:::`.
     """
     pages = dict(PYTHON_PAGES)
     ops = sorted(p.stem for p in (root / "bindings/python/anyaccel/ops").glob("*.pyi") if not p.stem.startswith("_"))

@@ -1,5 +1,5 @@
-"""Hooks of MkDocs: expand folders in the navigation, and rank pages that teach first in search
-results.
+"""Hooks of MkDocs: expand folders in the navigation, and rank tutorials and how-to guides first in
+search results.
 """
 import pathlib
 
@@ -19,7 +19,7 @@ def expand(nav, folder):
     return out
 
 
-# Factors of the search ranking by folder. The first folder that matches counts.
+# Search ranking factors by folder. The first folder that matches a page applies.
 BOOSTS = {"tutorials/": 3, "how-to/": 3, "reference/cpp/": 0.5, "reference/python-api/": 0.5, "tree/": 0.3}
 
 

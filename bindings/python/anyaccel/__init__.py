@@ -1,5 +1,5 @@
-"""One accelerator for every device that torch can reach: `get_accelerator()`, with DeepSpeed's
-method names.
+"""One interface for every device that torch supports: `get_accelerator()`, with DeepSpeed's method
+names.
 
     from anyaccel import get_accelerator
 
@@ -49,11 +49,11 @@ else:
 
 
 def report(*, show: bool = True) -> "dict[str, object]":
-    """Print which accelerator this process uses and why, and what the machine offers, like
+    """Print which accelerator this process uses and why, and what hardware the machine has, like
     `anyaccel report`.
 
-    Return the report as a dict: that of `anyaccel report --json`, plus the versions of Python,
-    torch, DeepSpeed and transformers in "versions". `show=False` prints nothing.
+    Return the report as a dict: the content of `anyaccel report --json`, plus the versions of
+    Python, torch, DeepSpeed and transformers in "versions". `show=False` prints nothing.
     """
     from . import _report
     return _report.report(show)

@@ -10,12 +10,12 @@ import importlib.abc
 import importlib.machinery
 import sys
 
-# Modules of DeepSpeed's engine.
+# Modules of DeepSpeed's engine, which AnyAccel does not replace.
 ENGINE = ("autotuning", "checkpoint", "compile", "compression", "constants", "datastates", "env_report", "git_version_info", "inference", "io", "launcher",
           "linear", "model_implementations", "module_inject", "moe", "monitor", "nvme", "pipe", "profiling", "runtime", "sequence", "utils", "zero")
 ENGINE_NAMES = ("DeepSpeedConfig", "DeepSpeedEngine", "DeepSpeedOptimizer", "InferenceEngine", "OnDevice", "PipelineModule", "add_config_arguments",
                 "checkpointing", "default_inference_config", "init_inference", "initialize", "replace_transformer_layer", "tp_model_init")
-# Modules without a counterpart, including their submodules.
+# Other modules without a counterpart, including their submodules.
 OTHERS = ("comm.backend", "comm.ccl", "comm.config", "comm.constants", "comm.mori", "comm.pg_utils", "comm.torch", "ops.adam.multi_tensor_apply",
           "ops.adam.zenflow_cpu_adam", "ops.adam.zenflow_torch_adam", "ops.fp_quantizer.fp8_gemm_triton", "ops.fp_quantizer.quantize",
           "ops.lion.multi_tensor_apply", "ops.op_builder.hpu", "ops.op_builder.klxpu", "ops.op_builder.mlu", "ops.op_builder.mps", "ops.op_builder.npu",
@@ -25,7 +25,7 @@ OTHERS = ("comm.backend", "comm.ccl", "comm.config", "comm.constants", "comm.mor
 ALIASES = {
     "comm.reduce_op": "comm.comm",
     "comm.utils": "comm.comm",
-    "ops.anyaccel4science": "ops.deepspeed4science",  # after replacing `deepspeed` everywhere
+    "ops.anyaccel4science": "ops.deepspeed4science",  # if a program replaces `deepspeed` everywhere
     "ops.deepspeed4science.evoformer_attn": "ops.deepspeed4science",
     "ops.fp_quantizer.fp8_gemm": "ops.fp_quantizer",
     "ops.random_ltd.dropping_utils": "ops.random_ltd",
@@ -55,7 +55,9 @@ def hint(name):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loader for a module with DeepSpeed's name and the public names of one of our modules."""
+    """Loader that creates a module with DeepSpeed's name and the public names of one of our
+    modules.
+    """
 
     def __init__(self, target):
         self._target = target
@@ -78,7 +80,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         if name in ALIASES:
             return importlib.machinery.ModuleSpec(fullname, _Loader(ALIASES[name]))
         if name.split(".")[0] in ENGINE or name in OTHERS:
-            # `from anyaccel import runtime` would swallow an error that has the argument `name`.
+            # `from anyaccel import runtime` would swallow a ModuleNotFoundError whose `name` is
+            # set.
             raise ModuleNotFoundError(hint(name))
         return None
 

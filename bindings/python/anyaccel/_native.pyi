@@ -56,7 +56,7 @@ class HostMemoryStats(_Record):
     def num_host_free(self) -> int: ...
 
 class DeviceProperties(_Record):
-    """Properties of one device. Unknown numbers are -1, unknown texts are empty."""
+    """Properties of one device. An unknown number is -1; an unknown string is empty."""
 
     @property
     def name(self) -> str: ...
@@ -136,7 +136,7 @@ class Scope:
     def __exit__(self, *exception: object) -> None: ...
 
 class Event:
-    """A point in a stream that can be waited for and timed.
+    """A point in a stream that other streams and the host can wait for, and that can be timed.
 
     Before record(), it counts as completed.
     """
@@ -212,8 +212,9 @@ def detection() -> Detection:
     """Return why get_accelerator() selected its backend. Probes if none is selected yet."""
 
 def communication_backend_reason() -> str:
-    """Return the reason for get_accelerator().communication_backend_name(), or "" if there is no
-    choice."""
+    """Return why get_accelerator().communication_backend_name() chose its result, or "" if the
+    accelerator has only one communication backend.
+    """
 
 def is_current_accelerator_supported() -> bool:
     """Return whether the selected accelerator is from AnyAccel's registry."""

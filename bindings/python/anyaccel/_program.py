@@ -18,7 +18,7 @@ def path():
 
 
 def run(arguments):
-    """Replace this process by the program. Does not return."""
+    """Replace this process with the program. Does not return."""
     program = path()
     sys.stdout.flush()
     sys.stderr.flush()

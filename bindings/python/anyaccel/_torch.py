@@ -18,12 +18,12 @@ imported_before = "torch" in sys.modules
 
 # Device types that torch.manual_seed() seeds by name. It also seeds PrivateUse1.
 SEEDED_BY_NAME = ("cuda", "mps", "xpu", "mtia")
-# Of those, the types for which torch.manual_seed() calls the module's manual_seed(), not
-# manual_seed_all().
+# The types in SEEDED_BY_NAME for which torch.manual_seed() calls the module's manual_seed() instead
+# of manual_seed_all().
 SEEDED_BY_MANUAL_SEED = ("mps",)
 # Types for which `import torch` caches whether a device is available.
 DETECTED_BY_IMPORT = ("cuda",)
-# Device type of the simulator, unless it stands in for another type.
+# Device type of the simulator, unless it stands in for another device type.
 SIMULATED = "sim"
 # Types that torch.save() writes without the device's index.
 SAVED_WITHOUT_INDEX = ("mps",)

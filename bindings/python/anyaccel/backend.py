@@ -7,9 +7,9 @@ entry point.
 
     anyaccel.register_backend("mycard", MyCard, device_type="mycard")
 
-After registration it works like a C++ backend: detection probes it, `DS_ACCELERATOR=mycard` selects
-it, and C++ code of this process (communication, ops, the conformance kit) calls it. See
-docs/reference/python-backend.md.
+After registration, the backend works like a C++ backend: detection probes it,
+`DS_ACCELERATOR=mycard` selects it, and C++ code in this process (communication, ops, the
+conformance kit) calls it. See docs/reference/python-backend.md.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ GROUP = "anyaccel.backends"
 class Backend:
     """Base class of backends in Python.
 
-    Methods that a class does not define are those of the backend below it: torch's generic backend
-    for the device type, or the registered backend `base`. In an overriding method, `super()` calls
-    the backend below.
+    A Python backend extends an underlying native backend: the registered backend `base`, or else
+    the generic LibTorch backend for the device type. Methods that a class does not define, and
+    `super()` in an overriding method, call the underlying backend.
 
     Arguments are checked before the call, for example that an index is in range. Methods are called
     from any thread, with the GIL held; keep frequently called ones short. For unsupported
@@ -87,7 +87,9 @@ class Backend:
         return self._below.is_initialized()
 
     def properties(self, index: int) -> _native.DeviceProperties | dict[str, Any]:
-        """Return a DeviceProperties, or a dict of its fields. Missing fields are unknown."""
+        """Return a DeviceProperties, or a dict of its fields. A missing field means that the
+        property is unknown.
+        """
         return self._below.at(index).properties(index)
 
     def dtype_support(self, index: int, dtype: torch.dtype) -> _native.DtypeSupport | dict[str, bool] | bool:
@@ -99,7 +101,9 @@ class Backend:
     # Random numbers
 
     def default_generator(self, index: int) -> torch.Generator:
-        """Return the device's torch.Generator, which is used for seeds and states."""
+        """Return the device's default torch.Generator, whose seed and state the accelerator's
+        random-number functions get and set.
+        """
         return self._below.at(index).default_generator(index)
 
     # Streams and events
@@ -128,8 +132,9 @@ class Backend:
     # Memory
 
     def memory_stats(self, index: int) -> dict[str, Any]:
-        """Return a dict: allocated_bytes, reserved_bytes, allocation_count as (current, peak);
-        num_alloc_retries, num_ooms."""
+        """Return a dict with allocated_bytes, reserved_bytes and allocation_count, each as
+        (current, peak), and with num_alloc_retries and num_ooms.
+        """
         return self._below.at(index).memory_stats(index)
 
     def memory_info(self, index: int) -> _native.MemoryInfo | tuple[int, int]:
@@ -175,7 +180,7 @@ class Backend:
     # Ops and environment
 
     def create_op_builder(self, class_name: str) -> OpBuilder | None:
-        """Return an anyaccel.OpBuilder, or None to use the backend below.
+        """Return an anyaccel.OpBuilder, or None to use the underlying backend's builder.
 
         The default returns builders of the package `op_builder_dir`.
         """
@@ -195,13 +200,15 @@ class Backend:
 
 
 def given_slots(cls, traits):
-    """Return the functions that a class overrides. Only these are called in Python."""
+    """Return the names of the functions that a class overrides. C++ calls only these in Python."""
     given = [name for name in _native.backend_slots if getattr(cls, name) is not getattr(Backend, name)]
     return given + (["create_op_builder"] if traits.get("op_builder_dir") else [])
 
 
 def over(below, traits, cls, **arguments):
-    """Return the C++ object of a backend of class `cls` on top of the C++ backend `below`."""
+    """Return the C++ object of a Python backend of class `cls` that extends the native backend
+    `below`.
+    """
     made = cls.__new__(cls)
     made._below, made._name, made._op_builder_dir = below, traits["name"], traits.get("op_builder_dir")
     made.__init__(**arguments)
@@ -209,21 +216,23 @@ def over(below, traits, cls, **arguments):
 
 
 def below(traits, base):
-    """Return the backend below a Python class: the registered backend `base`, or torch's generic
-    one."""
+    """Return the native backend that a Python backend class extends: the registered backend `base`,
+    or the generic LibTorch backend.
+    """
     return _native.make_registered_backend(base) if base else _native.make_torch_backend(traits)
 
 
 def register_backend(name: str, cls: type[Backend], *, base: str | None = None, probe: Callable[[], int | tuple[int, str]] | None = None,
                      **traits: Any) -> None:
-    """Register a backend in Python under a name, for DS_ACCELERATOR and set_accelerator().
+    """Register a backend in Python, so that DS_ACCELERATOR and set_accelerator() accept its name.
 
-    base: registered backend that provides the traits and functions that the class does not define (default: torch's generic
-        backend for `device_type`).
-    probe: function that counts devices without starting one. It returns a number, or a number and the reason as a sentence
-        (default: the class's static method `probe`, or else the probe of the backend below).
-    traits: all other keywords, such as device_type, communication_backend, priority and op_builder_dir (docs/reference/python-backend.md). A class
-        may also define them as a dict `traits`.
+    base: registered backend that provides the traits and functions that the class does not define
+        (default: the generic LibTorch backend for `device_type`).
+    probe: function that counts devices without starting one. It returns the count, or (count, reason)
+        with the reason as a sentence (default: the class's static method `probe`, or else the probe
+        of the underlying backend).
+    traits: all other keywords, such as device_type, communication_backend, priority and op_builder_dir
+        (docs/reference/python-backend.md). A class may also define them as a dict `traits`.
 
     Raises `invalid_argument` if the name is taken, the class does not derive from Backend, or a
     trait is unknown.
@@ -286,6 +295,6 @@ def _register_broken(point, error):
 
 
 _native.add_backend_finder(load_entry_points)
-# After this handler, C++ no longer calls Python; the backends below answer instead. It is
-# registered early, so that it runs late.
+# After this handler has run, C++ calls the underlying backends instead of Python. The handler is
+# registered early so that it runs late, because atexit runs handlers in reverse order.
 atexit.register(_native.python_ends)

@@ -3,7 +3,7 @@
 torch.utils.checkpoint, torch.random, autocast, FSDP, DeviceMesh, DataLoader and others look up
 functions in the module named after the device type. A missing name rarely raises: most callers fall
 back to a default, which may change results. tests/python/device_module_audit.txt lists every name
-that torch reads, and its effect.
+that torch reads, and the effect of a missing or wrong one.
 """
 
 import atexit

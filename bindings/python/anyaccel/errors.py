@@ -28,8 +28,9 @@ def make_error(code: str, where: str, what: str, got: str = "", want: str = "", 
 
 
 def parts_of(error):
-    """Convert an exception from a Python backend for C++: (number of the code, where or "" if
-    C++ knows it, text)."""
+    """Convert an exception from a Python backend for C++: (index of the code in CODES, location,
+    text). An empty location means that C++ already knows it.
+    """
     import torch
     if isinstance(error, Error):
         where, closing, text = str(error).removeprefix("[").partition("] ")

@@ -14,12 +14,13 @@ import torch
 from . import _native
 from .errors import make_error
 
-_modules = {}  # keyed by library, because a second import would create a second module
+_modules = {}  # keyed by library, because importing a library again would create a second module
 
 
 def build_service_of(builder):
-    """Return a builder of the build service for a Python builder's sources(), include_paths(),
-    cxx_args(), nvcc_args(), libraries_args() and extra_ldflags()."""
+    """Return a build-service builder for the sources(), include_paths(), cxx_args(), nvcc_args(),
+    libraries_args() and extra_ldflags() of a Python builder.
+    """
     text, folder = describe(builder)
     return _native.make_described_builder(text, folder)
 
@@ -49,8 +50,9 @@ def describe(builder):
 def path_of(builder, source):
     """Return the absolute path of a source.
 
-    Relative paths are below the folder of the builder's class, or below its `<prefix>_kernel_path`,
-    or, if the builder copies its sources as DeepSpeed extensions do, below the current folder.
+    Relative paths are relative to the folder of the builder's class, or to its
+    `<prefix>_kernel_path`. If the builder copies its sources, as DeepSpeed extensions do, they are
+    relative to the current folder.
     """
     return _below_root(type(builder), source, *_prefixed(builder, "_kernel_path")[:1])
 
@@ -61,7 +63,8 @@ def _below_root(cls, path, folder=""):
 
 
 def for_setup(builder, extension):
-    """Return the same sources as an extension for setup.py."""
+    """Return a setuptools extension with the same sources, for setup.py. `extension` is its class.
+    """
     text, folder = describe(builder)
     lines = [line.split(" = ", 1) for line in text.splitlines()]
     values = {key: [os.path.join(folder, value.split(": ")[0]) for other, value in lines if other == key] for key in ("source", "include")}

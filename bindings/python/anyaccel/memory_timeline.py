@@ -1,4 +1,4 @@
-"""Device memory after every op of a program, as data and as a picture.
+"""Records device memory after every op of a program, and saves it as data or as a picture.
 
     from anyaccel.memory_timeline import MemoryTimeline
 
@@ -35,7 +35,7 @@ class Sample(NamedTuple):
     """Memory after an op.
 
     seconds: time since the timeline began.
-    allocated: bytes of tensors on the device, as of `memory_allocated()`.
+    allocated: bytes of tensors on the device, as reported by `memory_allocated()`.
     op: name of the op, for example "aten::mm".
     """
     seconds: float
@@ -99,7 +99,9 @@ class MemoryTimeline:
         self.marks.append((len(self.samples), text))
 
     def peak(self) -> Sample:
-        """Return the first sample with the most memory. Raise `invalid_state` if there is none."""
+        """Return the sample with the most memory, or the first of several. Raise `invalid_state` if
+        there are no samples.
+        """
         if not self.samples:
             raise make_error("invalid_state", "MemoryTimeline", "no op was recorded")
         return max(self.samples, key=lambda sample: sample.allocated)
@@ -107,8 +109,8 @@ class MemoryTimeline:
     def save(self, file: Union[str, "os.PathLike[str]"]) -> None:
         """Write a picture (NAME.svg) or the samples and marks (NAME.json).
 
-        The picture has the ops on the horizontal axis and is legible on light and dark pages.
-        Raise `invalid_argument` for another ending, and `invalid_state` if no op was recorded.
+        The picture has the ops on the horizontal axis and is legible on light and dark pages. Raise
+        `invalid_argument` for any other file extension, and `invalid_state` if no op was recorded.
         """
         path = pathlib.Path(file)
         if path.suffix == ".svg":
@@ -163,8 +165,8 @@ _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def _scale(peak: int) -> Tuple[float, str, float]:
-    """Return the end of the vertical axis, its unit and the distance between its lines, all in
-    bytes.
+    """Return (top, unit, step) of the vertical axis: its upper end in bytes, the unit of its
+    labels, and the distance between its grid lines in bytes.
     """
     unit = next((name for name in ("GiB", "MiB", "KiB") if peak >= _UNITS[name]), "B")
     most = max(1.0, peak / _UNITS[unit])

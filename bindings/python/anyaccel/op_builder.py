@@ -29,17 +29,17 @@ class OpName(str):
 
 
 class OpBuilder(_native.OpBuilder):
-    """Base of the classes that `get_op_builder(name)` returns; `create_op_builder(name)` returns
-    an instance.
+    """Base class of the classes that `get_op_builder(name)` returns; `create_op_builder(name)`
+    returns an instance.
 
     A backend's own builder derives from this class and has a name that ends in `Builder`. It
     defines `NAME`, and either load() or sources() with related methods (include_paths(),
-    cxx_args(), ...), which AnyAccel's build service builds, caches and loads. Methods that it does
-    not define are those of AnyAccel's op of the same class name, or raise `unsupported` if there is
-    none.
+    cxx_args(), ...). AnyAccel's build service builds, caches and loads these sources. Methods that
+    the builder does not define are those of AnyAccel's op of the same class name, or raise
+    `unsupported` if there is none.
 
-    Sources stay in the extension's folder. Relative paths are below the folder of the class's file,
-    or below its subfolder named by a variable `<prefix>_kernel_path` of the class or its module.
+    Sources stay in the extension's folder. Relative paths are relative to the folder of the class's
+    file, or to its subfolder named by a variable `<prefix>_kernel_path` of the class or its module.
     `<prefix>_include` names header folders.
     """
 
@@ -74,7 +74,7 @@ class OpBuilder(_native.OpBuilder):
         self.NAME = value
 
     def sources(self) -> "list[str]":
-        """Paths of the sources, absolute or relative to the kernels' folder."""
+        """Paths of the sources: absolute, or relative to the folder of the kernels."""
         return super().sources()
 
     def include_paths(self) -> "list[str]":
@@ -107,12 +107,14 @@ class OpBuilder(_native.OpBuilder):
         return self._described
 
     def compatibility(self) -> "_native.Compatibility":
-        """Return (compatible, reason). The reason is empty if load() can work here."""
+        """Return (compatible, reason): whether load() can work in this process. The reason is empty
+        if it can.
+        """
         service = self._service()
         return super().compatibility() if service is None else service.compatibility()
 
     def is_compatible(self, verbose: bool = False) -> bool:
-        """Return whether load() can work here.
+        """Return whether load() can work in this process.
 
         With `verbose`, print the reason if it cannot; see also compatibility().
         """
@@ -122,12 +124,12 @@ class OpBuilder(_native.OpBuilder):
         return answer.compatible
 
     def load(self, verbose: bool = True) -> Any:
-        """Load the op, prebuilt or built now, and return its functions.
+        """Load the op, building it first if necessary, and return its functions.
 
         The result is the module `anyaccel.ops.<name>` if it exists, with the functions that
-        DeepSpeed's Python code calls, else `torch.ops.anyaccel`. For a class with sources(), it is
-        the Python module that they define (PYBIND11_MODULE(TORCH_EXTENSION_NAME, ...)), else
-        `torch.ops.<NAME>`.
+        DeepSpeed's Python code calls, or else `torch.ops.anyaccel`. For a class with sources(), it
+        is the Python module that the sources define (PYBIND11_MODULE(TORCH_EXTENSION_NAME, ...)),
+        or else `torch.ops.<NAME>`.
         """
         service = self._service()
         if service is not None:
@@ -194,7 +196,9 @@ class OpBuilder(_native.OpBuilder):
         warnings.warn(f"anyaccel: {self.name()}: {msg}", stacklevel=2)
 
     def deepspeed_src_path(self, code_path: str) -> str:
-        """Return the path of a source. Relative paths are below the folder of the class's file."""
+        """Return the path of a source. A relative path is relative to the folder of the class's
+        file.
+        """
         from . import extension_op
         return extension_op.path_of(self, code_path)
 
@@ -250,14 +254,14 @@ def _is_offered(name, value, module, package):
 
 
 def classes_of(package):
-    """Return the op builders of a Python package (`op_builder_dir` of a backend) by name:
-    classes of the package and its modules whose names end in `Builder`.
+    """Return the op builders of a Python package (`op_builder_dir` of a backend) by name: classes
+    of the package and its modules whose names end in `Builder`.
 
     Excluded are base classes (abstract classes, and names that begin with `_` or end in
     `OpBuilder`), and classes that a module imports from other packages and does not list in
     `__all__`. A module that cannot be imported causes a warning and does not affect others.
-    DeepSpeed's own package is skipped, because its builders build its own sources, which ours
-    replace.
+    DeepSpeed's own package is skipped, because its builders build DeepSpeed's sources. AnyAccel's
+    builders replace them.
     """
     found = {}
     if not package or package.split(".")[0] == "deepspeed":

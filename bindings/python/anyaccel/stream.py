@@ -1,4 +1,4 @@
-"""Streams and events, with the interface of torch.cuda's."""
+"""Streams and events, with the same interface as in torch.cuda."""
 
 import torch
 
@@ -12,8 +12,9 @@ class Stream(torch.Stream):
 
     Lower priority numbers are more urgent.
 
-    It derives from torch.Stream, so `tensor.record_stream(stream)` accepts it. On a synchronous
-    device (cpu), work has completed when the call returns, so streams have no effect on its order.
+    The class derives from torch.Stream, so `tensor.record_stream(stream)` accepts its objects. On a
+    synchronous device (cpu), work has completed when the call returns, so streams have no effect on
+    its order.
     """
 
     __slots__ = ("_index", "_scopes")

@@ -1,4 +1,5 @@
-// The class Accelerator, from which accelerator/accelerator.py derives, op builders and scopes.
+// Binds the class Accelerator, from which the class in accelerator/accelerator.py derives, and op
+// builders and scopes.
 #include <ATen/ops/empty.h>
 #include <pybind11/functional.h>
 
@@ -17,7 +18,7 @@ namespace {
 
 using Index = std::optional<DeviceIndex>;
 
-/// Binds methods of the class with their docstrings, which come from the header.
+/// Binds methods of the class with their docstrings, which come from accelerator.h.
 class Class {
  public:
   // pybind11 must not delete accelerators, which live until the process ends.
@@ -40,7 +41,7 @@ class Class {
 
 py::arg_v index_argument() { return py::arg("device_index") = py::none(); }
 
-/// Wraps a function with a seed for Python's integers. Negative seeds wrap around, as in
+/// Adapts a function that takes a seed to Python's integers. Negative seeds wrap around, as in
 /// torch.manual_seed().
 template <typename Function>
 auto seeding(Function function) {
@@ -272,8 +273,8 @@ void bind_accelerator(py::module_& module) {
     const py::gil_scoped_release release;
     return std::unique_ptr<Accelerator, py::nodelete>(&accelerator_of(name));
   }));
-  // An accelerator of a backend outside the registry, for users' classes. It lives until the
-  // process ends, like all others.
+  // Creates an accelerator for a backend outside the registry, for users' classes. Like all
+  // accelerators, it lives until the process ends.
   bound.def(py::init([](const std::shared_ptr<sdk::Backend>& backend) {
     return std::unique_ptr<Accelerator, py::nodelete>(new Accelerator(backend));
   }));

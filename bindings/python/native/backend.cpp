@@ -1,5 +1,5 @@
-// A backend that is a Python object. Functions that its class overrides are called there, with the
-// GIL; all others are called on the backend below it.
+// A backend that is a Python object. Functions that the object's class overrides are called in
+// Python, with the GIL held. All others are called on the underlying native backend.
 #include "backend.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ constexpr std::size_t slot(std::string_view name) {
   return place;
 }
 
-/// Returns `below` if it has a device with this index. The class above may count more devices, and
-/// `below` does not check.
+/// Returns `below`, the underlying backend, if it has a device with this index. The Python class
+/// may count more devices, and `below` does not check the index.
 const std::shared_ptr<sdk::Backend>& at(const std::shared_ptr<sdk::Backend>& below,
                                         DeviceIndex index) {
   const auto count = below->device_count();
@@ -170,7 +170,8 @@ class PythonBackend final : public sdk::Backend {
   }
 
   std::shared_ptr<sdk::OpBuilder> create_op_builder(const std::string& class_name) override {
-    // A Python builder calls this to get the builder that it replaces, which must not be itself.
+    // A Python builder calls this function to get the builder that it replaces. The result must not
+    // be the Python builder itself.
     static thread_local bool asking = false;
     std::shared_ptr<sdk::OpBuilder> made;
     if (!asking) {
@@ -198,8 +199,8 @@ class PythonBackend final : public sdk::Backend {
   }
 
  private:
-  /// Calls the Python class if it overrides the slot and Python still runs, or else the backend
-  /// below.
+  /// Calls the Python class if it overrides the slot and Python still runs, or else the underlying
+  /// backend.
   template <std::size_t number, typename Take, typename Below, typename... Arguments>
   std::invoke_result_t<Below&> call(Take&& take, Below&& below,
                                     const Arguments&... arguments) const {

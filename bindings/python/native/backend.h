@@ -1,4 +1,4 @@
-// Declarations for backends in Python, shared by their sources.
+// Declarations shared by the sources that implement backends in Python.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace anyaccel::python {
 /// the GIL then.
 bool python_runs() noexcept;
 
-/// A Python object that C++ owns, usable on any thread. Leaks the object if it outlives the
-/// interpreter.
+/// Owning handle to a Python object, usable on any thread. If the handle outlives the interpreter,
+/// the object is leaked.
 class Kept {
  public:
   explicit Kept(py::object object) : object_(object.release()) {}
@@ -59,14 +59,16 @@ inline constexpr auto take = [](const py::object& answer) { return answer.cast<T
 /// Returns `traits` with the fields of a dict replaced. Throws `invalid_argument` for unknown keys.
 sdk::Traits traits_from(const py::dict& given, sdk::Traits traits);
 
-// Conversions between the SDK and Python, where a backend may return a dict or a tuple.
+// Conversions between the SDK's structs and Python objects. A Python backend may return a dict or a
+// tuple instead of a struct.
 DeviceProperties properties_from(const py::object& given, DeviceProperties known);
 DtypeSupport support_from(const py::object& given);
 MemoryInfo info_from(const py::object& given);
 MemoryStats stats_from(const py::object& given);
 py::dict stats_to(const MemoryStats& stats);
 
-// Conversions of parts that a Python class returns. Parts of C++ backends are unwrapped.
+// Conversions of the events, graphs and op builders that a Python class returns. Objects from C++
+// backends are unwrapped.
 std::shared_ptr<sdk::EventImpl> event_from(py::object made, const std::string& backend);
 std::shared_ptr<sdk::GraphImpl> graph_from(py::object made, const std::string& backend);
 /// Returns null for None.
@@ -75,7 +77,7 @@ std::shared_ptr<sdk::OpBuilder> builder_from(py::object made, const std::string&
 void bind_backend_parts(py::module_& module);
 
 /// Returns null for None, a C++ allocator unwrapped, and otherwise an allocator that calls the
-/// object. It lives until the process ends.
+/// Python object. The result lives until the process ends.
 c10::Allocator* host_allocator_from(py::object made, const std::string& backend);
 
 using BackendBelow = py::class_<sdk::Backend, std::shared_ptr<sdk::Backend>>;

@@ -1,4 +1,4 @@
-// Data of backends in Python: traits, and results of their functions.
+// Conversion of data that backends in Python provide: traits, and results of their functions.
 #include <string>
 
 #include "backend.h"

@@ -1,4 +1,4 @@
-// Host allocators of backends in Python, and those of C++ backends as Python objects.
+// Adapts host allocators of backends in Python to C++, and those of C++ backends to Python.
 #include <map>
 #include <string>
 
@@ -8,8 +8,8 @@ namespace anyaccel::python {
 
 namespace {
 
-/// The allocator of each block, which must free it. Requires the GIL. Never destroyed, because
-/// tensors may outlive it.
+/// Maps each block to the allocator that must free it. Requires the GIL. The map is never
+/// destroyed, because tensors may outlive static objects.
 std::map<void*, std::shared_ptr<Kept>>& owners() {
   static auto& made = *new std::map<void*, std::shared_ptr<Kept>>;
   return made;

@@ -1,5 +1,5 @@
-// Events, graphs and op builders of backends in Python, and those of C++ backends as Python
-// objects.
+// Adapts events, graphs and op builders of backends in Python to C++, and those of C++ backends to
+// Python.
 #include <string>
 
 #include "backend.h"

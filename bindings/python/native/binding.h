@@ -32,7 +32,7 @@ class GilReleased {
 /// For calls that may block.
 using NoGil = py::call_guard<GilReleased>;
 
-/// A guard of the library as a reentrant context manager.
+/// Exposes a guard of the library as a reentrant context manager.
 template <typename Guard>
 class Scope {
  public:

@@ -61,8 +61,8 @@ kit::Grade grade_of(const std::string& name) {
   throw py::value_error("unknown grade: " + name);
 }
 
-/// Registers a case in Python. It fails if `body` raises, and is skipped if the exception is a
-/// `skip`.
+/// Registers a case written in Python. The case fails if `body` raises an exception, but is skipped
+/// if that is an instance of `skip`.
 void register_case(const std::string& suite, const std::string& name, const std::string& grade,
                    const py::object& body, const py::object& skip) {
   // Leaked on purpose: cases are destroyed after Python has shut down.

@@ -1,4 +1,4 @@
-// Plain data: device properties, memory statistics, dtype support and results of detection.
+// Binds plain data: device properties, memory statistics, dtype support and detection results.
 #include <string>
 
 #include "binding.h"

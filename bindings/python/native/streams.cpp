@@ -1,4 +1,4 @@
-// Streams, events and graphs.
+// Binds streams, events and graphs.
 #include <optional>
 #include <string>
 

@@ -1,5 +1,5 @@
 // The device as seen by torch. In this example, it uses host memory and the CPU's kernels. For a
-// real device, replace guard.cpp and memory.cpp with calls of its runtime, and fallback.cpp with
+// real device, replace guard.cpp and memory.cpp with calls to its runtime, and fallback.cpp with
 // kernels.
 #pragma once
 
@@ -35,7 +35,7 @@ const at::Generator& default_generator(c10::DeviceIndex index);
 /// Returns the host generator that a device's generator wraps.
 at::Generator host_generator(const at::Generator& generator);
 
-/// Returns the same memory as a CPU tensor, which kernels may resize.
+/// Returns a CPU tensor that uses the same memory as `tensor`. Kernels may resize it.
 at::Tensor host_view(const at::Tensor& tensor);
 
 void register_guard();

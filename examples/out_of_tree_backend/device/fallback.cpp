@@ -66,7 +66,7 @@ class Call {
     return {kDeviceType, index < 0 ? current_device() : index};
   }
 
-  /// Copies outputs that the kernel resized back to the device.
+  /// If the kernel resized an output, resizes the device tensor and copies the values to it.
   void put_back() {
     for (const auto& [own, view] : views_) {
       if (view.sizes() == own.sizes() && view.storage().data() == own.storage().data()) continue;

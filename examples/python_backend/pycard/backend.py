@@ -1,4 +1,4 @@
-"""A backend. The card is simulated on the host; replace the methods with calls of your runtime."""
+"""A backend. The card is simulated on the host; replace the methods with calls to your runtime."""
 
 import anyaccel
 

@@ -1,5 +1,5 @@
 // Conformance kit: test cases that every backend must pass, inside or outside of this repository.
-// Users run it with `anyaccel conformance`. An outside project can link `anyaccel::conformance`,
+// Users run it with `anyaccel conformance`. An external project can link `anyaccel::conformance`,
 // register its own cases and call conformance_main(). docs/reference/conformance.md explains grades
 // and outcomes.
 #pragma once
@@ -24,7 +24,7 @@ namespace anyaccel::conformance {
 
 /// Importance of a case.
 enum class Grade {
-  /// Portable programs rely on it. The exit code is 0 only if no required case fails.
+  /// Portable programs rely on this behavior. The exit code is 0 only if no required case fails.
   required,
   recommended,  ///< programs work without it, but less well
   optional,     ///< an optional feature of a backend
@@ -64,24 +64,24 @@ struct Case {
   std::string name;
   Grade grade = Grade::required;
   /// Body of the case. It may throw Failure, Skip or any other exception. An `Error` with code
-  /// `unsupported` means "skipped" unless the case is required; a required case wraps the calls
-  /// that a backend may reject in feature().
+  /// `unsupported` means "skipped" unless the case is required; in a required case, use feature()
+  /// for calls that a backend may reject.
   std::function<void(Accelerator&)> run;
   /// Run the case in a new process.
   bool own_process = false;
   /// Number of new processes that run the case at the same time, if above 1. The case passes if it
   /// passes in all of them. See process_number().
   int processes = 1;
-  /// Called in each of these processes before its accelerator starts. Used only if `processes` is
+  /// Called in each of the `processes` before the accelerator starts. Used only if `processes` is
   /// above 1.
   std::function<void()> before_start = {};
 
-  /// `suite.name`, which patterns match.
+  /// `suite.name`, against which patterns are matched.
   std::string full_name() const { return suite + "." + name; }
 };
 
-/// Register a case. Returns true, so that it can initialize a constant. Call it before main() or at
-/// its start.
+/// Register a case. Always returns true, so that the call can initialize a static constant. Call it
+/// before main() or at the start of main().
 ANYACCEL_API bool register_case(Case item);
 /// All cases. Suites are in the order of their first registration.
 ANYACCEL_API const std::vector<Case>& all_cases();
@@ -93,7 +93,7 @@ ANYACCEL_API const std::vector<Case>& all_speed_cases();
 /// Attach text to the running case's result even if it passes, for example a measured time.
 ANYACCEL_API void note(const std::string& text);
 
-/// Number of this process among the processes of a case, from 0.
+/// Index of this process among the processes of a case, starting at 0.
 ANYACCEL_API int process_number() noexcept;
 /// Path of an initially empty file through which a case's processes can find each other, for
 /// example with c10d's FileStore. Empty if there is one process.
@@ -180,7 +180,7 @@ struct Options {
 /// A command-line option of the kit.
 struct OptionInfo {
   const char* name;   ///< name without dashes
-  const char* value;  ///< placeholder of its value; null for a flag
+  const char* value;  ///< placeholder for its value in help text; null for a flag
   /// Help text.
   const char* text;
 };
@@ -224,8 +224,8 @@ struct ANYACCEL_API Report {
 
 /// Run the selected cases in child processes, so that a crash or hang affects only one case. The
 /// calling process does not start a device and must not have started one, because the child
-/// processes are forked. Throws the errors of get_accelerator() if the accelerator cannot run, and
-/// `invalid_argument` for an unknown suite or if no case matches.
+/// processes are forked. Throws the same errors as get_accelerator() if the accelerator cannot run,
+/// and `invalid_argument` for an unknown suite or if no case matches.
 ANYACCEL_API Report run(const Options& options);
 
 /// Write a report as text for people.
@@ -238,11 +238,11 @@ ANYACCEL_API void write_junit(std::ostream& out, const Report& report);
 ANYACCEL_API void write_markdown(std::ostream& out, const Report& report);
 
 /// Run the cases and write the outputs that the options request. Returns 0 if the backend conforms,
-/// otherwise 1. Throws the errors of run(), and `io` if an output cannot be written.
+/// otherwise 1. Throws the same errors as run(), and `io` if an output cannot be written.
 ANYACCEL_API int run_and_write(const Options& options);
-/// Command line of the kit, for programs of other projects, with the options of `anyaccel
+/// Run the kit from the main() of another project's program. Accepts the options of `anyaccel
 /// conformance`. Returns the exit code: 0 if the backend conforms, 1 if it does not or the run
-/// failed, 2 for wrong usage.
+/// failed, 2 for a usage error.
 ANYACCEL_API int conformance_main(int argc, const char* const* argv);
 
 }  // namespace anyaccel::conformance

@@ -1,4 +1,4 @@
-// AdamW with its state on the device, so that a captured graph advances it at each replay.
+// AdamW with its state on the device, so that each replay of a captured graph performs a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,11 +28,11 @@ struct AdamWOptions {
 };
 
 /// AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled Weight Decay
-/// Regularization", ICLR 2019, arXiv:1711.05101). The update is that of torch.optim.AdamW.
+/// Regularization", ICLR 2019, arXiv:1711.05101). The update rule is that of torch.optim.AdamW.
 ///
 /// The step count and the learning rate are tensors on the parameters' device, and no function
-/// waits for the device. Therefore step() and clip_grad_norm() can be captured in a graph, and
-/// set_lr() between replays drives the schedule.
+/// waits for the device. Therefore step() and clip_grad_norm() can be captured in a graph, and a
+/// learning-rate schedule can call set_lr() between replays.
 ///
 /// All parameters share one step count. A parameter without a gradient does not change in that
 /// step. The moments have the dtype of their parameter, so keep parameters in float32 and compute
@@ -51,15 +51,15 @@ class ANYACCEL_API AdamW {
 
   /// Create the optimizer with zero moments. `parameters`: dense floating-point leaves on one
   /// device. `decay[i]`: whether weight decay applies to parameter i; empty applies it to all.
-  /// Throws `invalid_argument` for other tensors, for options out of range, and if `decay` has
-  /// another length.
+  /// Throws `invalid_argument` for any other tensor, for options out of range, and if the length of
+  /// `decay` differs from that of `parameters`.
   explicit AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options = {},
                  const std::vector<bool>& decay = {});
 
   /// Update all parameters from their gradients.
   void step();
 
-  /// Gradients of the parameters that have one, in their order.
+  /// Gradients of all parameters that have one, in the order of the parameters.
   std::vector<at::Tensor> gradients() const;
 
   /// Scale all gradients so that their joint 2-norm is at most `max_norm` (> 0), like
@@ -67,8 +67,8 @@ class ANYACCEL_API AdamW {
   at::Tensor clip_grad_norm(double max_norm);
 
   /// Return the joint 2-norm of all gradients, without scaling them. With clip_gradients(), this
-  /// lets all ranks clip by the norm of one rank: computed norms can differ in their last bits,
-  /// because sums depend on the number of threads.
+  /// lets all ranks clip with the norm that one rank computed: norms computed on different ranks
+  /// can differ in the last bits, because sums depend on the number of threads.
   at::Tensor gradient_norm() const;
   /// Scale all gradients by `max_norm / norm` if `norm`, a 0-d tensor on the device, is greater
   /// than `max_norm`.
@@ -85,8 +85,8 @@ class ANYACCEL_API AdamW {
   const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   const State& state() const noexcept { return state_; }
 
-  /// Copy a state into this optimizer. Throws `invalid_argument`, naming the tensor, for another
-  /// number of tensors or another shape; the current state then does not change.
+  /// Copy a state into this optimizer. Throws `invalid_argument`, naming the tensor, if the number
+  /// of tensors or a shape does not match; the current state is then unchanged.
   void load_state(const State& state);
 
   /// Return whether the device's fused kernel is used.

@@ -20,7 +20,7 @@ namespace anyaccel::llm {
 /// Step counts and learning rates are tensors on the device, so step() can be captured in an
 /// anyaccel::Graph. Before each replay, call update_lr() if a scheduler changed the learning rate,
 /// and zero gradients with zero_grad(false), which keeps their addresses. Of a group's options,
-/// only the learning rate may change after the group was added.
+/// only the learning rate may change after the group is added.
 ///
 /// Constructors and add_param_group() throw `invalid_argument` for options out of range, for
 /// adamw_mode(false) and bias_correction(false), and for parameters of a group that are not
@@ -29,7 +29,7 @@ class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
  public:
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
-  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
+  /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
   explicit AdamWOptimizer(const ParamGroups& groups, optim::AdamOptions defaults = {});
   /// Create an optimizer for one group of parameters.
   explicit AdamWOptimizer(std::vector<at::Tensor> params, optim::AdamOptions defaults = {})
@@ -39,19 +39,20 @@ class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
   /// Perform one step and return the loss of `closure`, if given. The closure runs with gradients
   /// enabled. Parameters without a gradient are skipped.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// Copy learning rates that changed since the last call to the device. step() also does this.
+  /// Update the learning rates on the device that have changed since the last call. step() also
+  /// does this.
   void update_lr();
   /// Write options and state. Used by torch::save().
   void save(torch::serialize::OutputArchive& archive) const override;
   /// Read options and state. Used by torch::load().
   void load(torch::serialize::InputArchive& archive) override;
-  /// Add a parameter group. Options of the group replace all defaults.
+  /// Add a parameter group. If the group has options, they replace all defaults.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
  private:
   struct Group {
     AdamW adamw;
-    double device_lr;  ///< learning rate in the device's tensor
+    double device_lr;  ///< current value of the learning-rate tensor on the device
   };
   double lr(std::size_t group) const;
 

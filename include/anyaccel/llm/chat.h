@@ -31,27 +31,27 @@ struct Message {
 ///     const auto ids = tokenizer.encode(prompt, /*add_special_tokens=*/false);
 class ANYACCEL_API ChatTemplate {
  public:
-  /// Read chat_template.jinja, or otherwise the template in tokenizer_config.json, and the names of
-  /// the special tokens. Returns nothing if the folder has no template. Throws `corrupt` for an
-  /// invalid template and `unsupported` for one outside the supported subset. Both errors name the
-  /// construct and its line.
+  /// Read chat_template.jinja, or if it does not exist, the template in tokenizer_config.json, and
+  /// the names of the special tokens. Returns std::nullopt if the folder has no template. Throws
+  /// `corrupt` for an invalid template and `unsupported` for a template outside the supported
+  /// subset. Both errors name the construct and its line.
   [[nodiscard]] static std::optional<ChatTemplate> load(const std::filesystem::path& folder);
   /// Create a template from its text. `special_tokens`: variables such as {"bos_token", "<s>"}.
-  /// Throws the errors of load().
+  /// Throws the same errors as load().
   static ChatTemplate parse(std::string_view text,
                             const std::map<std::string, std::string>& special_tokens = {});
 
   /// Render a conversation, followed by the start of the model's answer unless
   /// `add_generation_prompt` is false. The text contains the special tokens, so encode it with
   /// `add_special_tokens` false. Invalid UTF-8 is replaced by U+FFFD. Throws `invalid_argument` if
-  /// the template rejects the messages, and `unsupported` if it exceeds the limits of time or
-  /// memory.
+  /// the template rejects the messages, and `unsupported` if rendering exceeds the time or memory
+  /// limit.
   std::string apply(const std::vector<Message>& messages, bool add_generation_prompt = true) const;
-  /// Render a template with all variables of a JSON object: "messages", with the keys that the
-  /// template needs, and optionally others such as "tools", "add_generation_prompt" (default:
-  /// false) or "enable_thinking". If "tools" is given, the template named "tool_use" is used if
-  /// there is one. Throws the errors of apply(), and `corrupt` if `variables` is not such an
-  /// object.
+  /// Render the template with the variables in a JSON object: "messages", with the keys that the
+  /// template needs, and optionally other variables, such as "tools", "add_generation_prompt"
+  /// (default: false) or "enable_thinking". If "tools" is given, the template named "tool_use" is
+  /// used if there is one. Throws the same errors as apply(), and `corrupt` if `variables` is not
+  /// such an object.
   std::string apply_json(std::string_view variables) const;
 
  private:

@@ -1,5 +1,5 @@
-// Configuration of decoder models, as in config.json of a Hugging Face folder. A model family is a
-// set of values of `ModelConfig`.
+// Configuration of decoder models, as in config.json of a Hugging Face folder. Model families
+// differ only in the values of `ModelConfig`.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@ namespace anyaccel::llm {
 /// Scaling of rotary positions, as in transformers' modeling_rope_utils.
 enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope };
 
-/// Rotary position embedding (Su et al., 2021, arXiv:2104.09864). If a member's comment begins with
-/// RoPE types, only these types use the member.
+/// Rotary position embedding (Su et al., 2021, arXiv:2104.09864). Only the RoPE types at the start
+/// of a member's comment use that member.
 struct RopeConfig {
   RopeType type = RopeType::standard;
   /// Base of the rotation's wavelengths.
   double theta = 10000.0;
   double factor = 1.0;            ///< linear, dynamic, llama3, yarn: scaling factor
-  double low_freq_factor = 1.0;   ///< llama3: factor of low frequencies
-  double high_freq_factor = 4.0;  ///< llama3: factor of high frequencies
+  double low_freq_factor = 1.0;   ///< llama3: factor for low frequencies
+  double high_freq_factor = 4.0;  ///< llama3: factor for high frequencies
   /// llama3, yarn, longrope: context length before scaling.
   std::int64_t original_max_positions = 0;
   double beta_fast = 32.0;  ///< yarn: rotations above which a frequency is not scaled
   double beta_slow = 1.0;   ///< yarn: rotations below which a frequency is fully scaled
-  bool truncate = true;     ///< yarn: round the limits of the ramp to whole pairs
+  bool truncate = true;     ///< yarn: round the ends of the ramp to integers
   /// longrope: factor per rotated pair, up to original_max_positions.
   std::vector<double> short_factor;
   /// longrope: factor per rotated pair, above original_max_positions.
   std::vector<double> long_factor;
-  double attention_factor = 1.0;  ///< factor of the cosines and sines
+  double attention_factor = 1.0;  ///< multiplier of the cosines and sines
   double partial = 1.0;           ///< fraction of each head's dimensions to rotate
 };
 
@@ -58,7 +58,8 @@ struct ANYACCEL_API ModelConfig {
   std::int64_t num_kv_heads = 4;
   /// For one rank's part of a model: query heads per key head. 0: num_heads / num_kv_heads.
   std::int64_t head_group = 0;
-  /// With head_group: query heads of the first key head that belong to another rank.
+  /// With head_group: number of query heads that share this rank's first key head but precede this
+  /// rank's first query head.
   std::int64_t first_head = 0;
   /// Width of a head.
   std::int64_t head_dim = 64;
@@ -72,28 +73,28 @@ struct ANYACCEL_API ModelConfig {
   bool tie_word_embeddings = false;
   /// The projections of query, key and value have biases.
   bool qkv_bias = false;
-  /// The projection after attention has a bias.
+  /// The attention output projection has a bias.
   bool output_bias = false;
   /// The feed-forward layers have biases.
   bool mlp_bias = false;
   /// Activation function of the feed-forward layers.
   Activation activation = Activation::silu;
-  /// The feed-forward layers multiply by a gate. False: two matrices with the activation between
-  /// them.
+  /// The feed-forward layers are gated (SwiGLU, GeGLU). False: two projections with the activation
+  /// between them.
   bool gated = true;
   /// Width of the token embeddings, which are projected to hidden_size and back. 0: hidden_size,
   /// without projections.
   std::int64_t embedding_size = 0;
-  /// Add a learned vector per position to the embedding, instead of rotating.
+  /// Add learned position embeddings to the token embeddings instead of using RoPE.
   bool learned_positions = false;
-  /// Number of unused rows at the start of the learned positions.
+  /// Number of unused rows at the start of the learned position embeddings.
   std::int64_t position_offset = 0;
   /// Use LayerNorm instead of RMS norm.
   bool layer_norm = false;
   /// False: LayerNorm without weights and biases.
   bool norm_weights = true;
-  /// Normalize before attention and feed-forward layers. False: after their residual sums
-  /// (OPT-350m).
+  /// Pre-norm: normalize before attention and before the feed-forward layers. False: post-norm,
+  /// after each residual sum (OPT-350m).
   bool norms_before = true;
   /// Apply a norm after the last layer.
   bool final_norm = true;
@@ -101,9 +102,9 @@ struct ANYACCEL_API ModelConfig {
   bool norm_plus_one = false;
   /// Also normalize after attention and after the feed-forward layers.
   bool norms_after = false;
-  /// Factor of the token embeddings.
+  /// Multiplier of the token embeddings.
   double embedding_scale = 1.0;
-  /// Factor of the attention scores. 0: 1 / sqrt(head_dim).
+  /// Multiplier of the attention scores. 0: 1 / sqrt(head_dim).
   double attention_scale = 0;
   /// Also divide the scores by the layer's number, counted from 1.
   bool scale_by_layer = false;
@@ -111,8 +112,8 @@ struct ANYACCEL_API ModelConfig {
   double attention_softcap = 0;
   /// Soft cap of the logits. 0: none.
   double logit_softcap = 0;
-  /// RopeConfig::theta of layers with an attention window, whose positions are not scaled. 0: as in
-  /// the other layers.
+  /// RopeConfig::theta of layers with an attention window, which then do not scale RoPE. 0: the
+  /// same RoPE as in layers without a window.
   double window_rope_theta = 0;
   /// Number of experts in layers that have them. 0: none.
   std::int64_t num_experts = 0;
@@ -120,11 +121,11 @@ struct ANYACCEL_API ModelConfig {
   std::int64_t experts_per_token = 0;
   /// Width of one expert's feed-forward layers.
   std::int64_t expert_size = 0;
-  /// Scale the weights of a token's experts to a sum of 1.
+  /// Normalize the router weights of a token's experts to a sum of 1.
   bool normalize_experts = false;
   /// Whether each layer has experts. Empty: no layer has experts.
   std::vector<bool> expert_layers;
-  /// Normalize every head of query and key before the rotation.
+  /// QK norm: normalize each query and key head before RoPE.
   bool query_key_norm = false;
   /// The checkpoint has fused weights: qkv_proj and gate_up_proj.
   bool fused_weights = false;
@@ -137,17 +138,18 @@ struct ANYACCEL_API ModelConfig {
   /// Ids that end generation.
   std::vector<std::int64_t> eos_token_ids;
 
-  /// Read config.json of a folder, in the style of transformers 5 (`rope_parameters`) or older
-  /// (`rope_theta`, `rope_scaling`), and the end-of-text ids of generation_config.json if it
-  /// exists. Throws `not_found`, `corrupt` with the file and key, or `unsupported` with the family
-  /// or option.
+  /// Read config.json of a folder, in the format of transformers 5 (`rope_parameters`) or of older
+  /// releases (`rope_theta`, `rope_scaling`), and the end-of-text ids of generation_config.json if
+  /// it exists. Throws `not_found`, `corrupt` with the file and key, or `unsupported` with the
+  /// family or option.
   static ModelConfig read(const std::filesystem::path& folder);
-  /// Return the text of a config.json for float32 weights, in transformers' style. Throws
+  /// Return the text of a config.json for float32 weights, in the format of transformers. Throws
   /// `unsupported` for families other than Llama.
   std::string to_json() const;
   /// Throw `invalid_argument` if members contradict each other.
   void check() const;
-  /// Maximum number of tokens of a sequence: max_positions, or more if positions are scaled for it.
+  /// Maximum number of tokens of a sequence: max_positions, or more if RoPE scaling extends the
+  /// context.
   std::int64_t context_length() const;
   /// Return whether a layer has experts instead of a single feed-forward network.
   bool has_experts(std::int64_t layer) const {

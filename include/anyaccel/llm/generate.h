@@ -23,23 +23,24 @@ namespace anyaccel::llm {
 struct SamplingOptions {
   double temperature = 1.0;  ///< 0: always the most likely token (greedy)
   std::int64_t top_k = 0;    ///< number of most likely tokens to keep; 0: all
-  double top_p = 1.0;        ///< keep the most likely tokens with this total probability
+  double top_p = 1.0;  ///< keep the fewest most likely tokens whose probabilities add up to this
   /// Keep tokens with at least this fraction of the most likely token's probability.
   double min_p = 0.0;
   double repetition_penalty = 1.0;  ///< above 1: tokens that occurred before become less likely
   std::uint64_t seed = 0;           ///< the same seed samples the same tokens on every accelerator
 };
 
-/// Read the sampling options of a folder's generation_config.json, or of config.json if that file
-/// does not exist, as transformers does: without `do_sample`, the temperature is 0; a missing top_k
-/// means 50. Returns SamplingOptions{} if neither file has sampling options. Logs a warning for
-/// unsupported options (beams, n-grams, suppressed tokens). Throws `corrupt` with the file and key.
+/// Read the sampling options of a folder's generation_config.json, or of config.json if
+/// generation_config.json does not exist, as transformers does: without `do_sample`, the
+/// temperature is 0; a missing top_k means 50. Returns SamplingOptions{} if neither file has
+/// sampling options. Logs a warning for unsupported options (beams, n-grams, suppressed tokens).
+/// Throws `corrupt` with the file and key.
 ANYACCEL_API SamplingOptions sampling_defaults(const std::filesystem::path& folder);
 
 /// Speculative decoding (Leviathan et al., arXiv:2211.17192): a drafter proposes several tokens,
 /// and the model verifies them in one pass. Tokens are sampled from the model's own logits with the
-/// same random numbers as without speculation, so the text is the same, apart from rounding: in a
-/// pass with several rows, it can swap two tokens of almost equal probability.
+/// same random numbers as without speculation, so the text is the same, except that logits round
+/// differently in a pass with several rows, which can swap two tokens of almost equal probability.
 struct Speculation {
   std::int64_t tokens = 0;  ///< maximum number of tokens proposed per pass; 0: off
   /// Model that proposes tokens. It must have the same vocabulary as the model. Empty: propose the
@@ -73,7 +74,7 @@ struct GenerateResult {
   FinishReason finish = FinishReason::length;
   /// Number of tokens of the prompt.
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;  ///< prompt tokens that a Generator had already computed
+  std::int64_t cached_tokens = 0;  ///< prompt tokens that were already in a Generator's KV cache
   std::int64_t drafted = 0;        ///< tokens that a drafter proposed
   std::int64_t accepted = 0;       ///< proposed tokens that the model accepted
   double prefill_seconds = 0;      ///< time until the first token's logits
@@ -102,9 +103,9 @@ ANYACCEL_API GenerateResult generate(const Model& model, const Tokenizer* tokeni
                                      const std::function<void(std::string_view)>& on_text = {},
                                      StopCondition stop = {});
 
-/// Generates repeatedly with one model and keeps its KV cache. If a prompt begins with the previous
-/// prompt and answer, as in a conversation, only its new tokens are computed. Shares the model's
-/// weights. Not thread-safe.
+/// Runs several generations with one model and keeps the KV cache between them. If a prompt begins
+/// with the previous prompt and answer, as in a conversation, only its new tokens are computed.
+/// Shares the model's weights. Not thread-safe.
 class ANYACCEL_API Generator {
  public:
   /// Create a generator. `tokenizer`: may be null; otherwise it must outlive the generator.
@@ -112,7 +113,7 @@ class ANYACCEL_API Generator {
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
-  /// Generate text after `prompt`. See the function of the same name.
+  /// Generate text after `prompt`. See the free function generate().
   GenerateResult generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
                           const std::function<void(std::string_view)>& on_text = {},
                           StopCondition stop = {});
@@ -130,7 +131,7 @@ struct BatchResult {
 
 /// Generate a continuation of each prompt, with up to `batch_size` prompts per forward pass. When
 /// one finishes, the next one takes its place. With `batch_size` 1, or with speculation, the
-/// prompts run one after the other, as with a Generator.
+/// prompts run sequentially, as with a Generator.
 ///
 /// `on_result`: receives the index and result of each prompt, in the order of the prompts. `stop`:
 /// if it requests a stop, prompts in progress end as `interrupted`, and prompts that have not

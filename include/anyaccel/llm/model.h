@@ -19,7 +19,8 @@ struct ModelState;
 /// Options for loading a model.
 struct LoadOptions {
   c10::ScalarType dtype = c10::kFloat;  ///< dtype of the weights and of the computation
-  /// 8 or 4: quantize matrices to integers with one scale per group of inputs. 0: do not quantize.
+  /// 8 or 4: quantize weight matrices to integers of this size, with one scale per group of inputs.
+  /// 0: do not quantize.
   int bits = 0;
   /// Inputs per scale, a multiple of 32. 0: the largest of 128, 64 and 32 that divides the number
   /// of inputs.
@@ -39,11 +40,11 @@ class ANYACCEL_API Model {
   /// family or option, or `corrupt` with the file and tensor.
   [[nodiscard]] static Model load(const std::filesystem::path& folder,
                                   c10::ScalarType dtype = c10::kFloat);
-  /// Read a Hugging Face folder, and quantize its matrices to integers if `options.bits` is set.
-  /// This makes generation faster, because its speed is limited by reading weights: 8-bit and 4-bit
-  /// integers take half and a quarter of bfloat16's bytes. Embedding, norms, biases and experts
-  /// remain in `options.dtype`. Throws `invalid_argument` for other bits or group sizes, or if the
-  /// checkpoint is already quantized.
+  /// Read a Hugging Face folder, and quantize its weight matrices to integers if `options.bits` is
+  /// set. This makes generation faster, because its speed is limited by reading weights: 8-bit and
+  /// 4-bit integers take half and a quarter of bfloat16's bytes. Embedding, norms, biases and
+  /// experts remain in `options.dtype`. Throws `invalid_argument` for unsupported bits or group
+  /// sizes, or if the checkpoint is already quantized.
   ///
   /// Quantized checkpoints keep their integers: GPTQ with 4 and 8 bits, AWQ ("gemm") with 4 bits,
   /// and compressed-tensors with 4 and 8 bits. A matrix is converted to `options.dtype` if inputs
@@ -55,21 +56,21 @@ class ANYACCEL_API Model {
   /// ranks call them with the same arguments and get the same results.
   ///
   /// `plan_file`: a JSON object that maps name patterns to column, row, vocabulary or replicated.
-  /// Empty: the plan in config.json, if any. Throws the errors of load() and of
+  /// Empty: the plan in config.json, if any. Throws the same errors as load() and
   /// comm::init_process_group(), and `invalid_argument` with the name of a weight that cannot be
   /// split.
   [[nodiscard]] static Model load_parallel(const std::filesystem::path& folder,
                                            c10::ScalarType dtype = c10::kFloat,
                                            const std::filesystem::path& plan_file = {});
   /// Read a model together with all ranks of a job, with quantized weights if `options.bits` is set
-  /// or the checkpoint is quantized. A rank has the same integers as a model on a single rank if
-  /// its part of the inputs begins and ends at group boundaries. The feed-forward layers are split
-  /// at such boundaries.
+  /// or the checkpoint is quantized. A rank's integers are those of a model on a single rank if the
+  /// rank's part of the inputs begins and ends at group boundaries. The feed-forward layers are
+  /// split at such boundaries.
   ///
-  /// The projection after attention is split between heads. If such a boundary is within a group,
-  /// the rank uses groups of 64 or 32 inputs if these fit. Otherwise, or if `options.group_size` is
-  /// set, its part has `options.dtype`. Groups of a quantized checkpoint are divided instead. Each
-  /// rank has its own file in the cache.
+  /// The attention output projection is split at head boundaries. If such a boundary is inside a
+  /// group, the rank uses groups of 64 or 32 inputs if these fit. Otherwise, or if
+  /// `options.group_size` is set, its part has `options.dtype`. Groups of a quantized checkpoint
+  /// are divided instead. Each rank has its own file in the cache.
   [[nodiscard]] static Model load_parallel(const std::filesystem::path& folder,
                                            const LoadOptions& options,
                                            const std::filesystem::path& plan_file = {});
@@ -81,7 +82,8 @@ class ANYACCEL_API Model {
   const ModelConfig& config() const noexcept;
   /// Dtype of the computation.
   c10::ScalarType dtype() const noexcept;
-  /// Return whether matrices are integers, because of LoadOptions::bits or of the checkpoint.
+  /// Return whether weight matrices are quantized to integers, because of LoadOptions::bits or
+  /// because the checkpoint is quantized.
   bool quantized() const noexcept;
   /// Number of parameters of the whole model.
   std::int64_t parameter_count() const;
@@ -89,8 +91,8 @@ class ANYACCEL_API Model {
   int rank() const noexcept;
   /// Number of ranks that hold the model. 1 if one process holds it.
   int ranks() const noexcept;
-  /// Wait until all ranks have called barrier(). Call it before a rank exits while others still
-  /// need it.
+  /// Wait until all ranks have called barrier(). Call it before a rank exits, so that other ranks
+  /// do not lose a rank that they still need.
   void barrier() const;
 
   /// Return the logits [time, vocab] of a sequence as float32 on the host. Throws

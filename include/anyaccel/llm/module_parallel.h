@@ -23,8 +23,8 @@ namespace anyaccel::llm {
 /// - gathered: like column, but the outputs of all ranks are then concatenated.
 /// - row: a rank has a part of the inputs, which are the outputs of a column layer. The results of
 ///   all ranks are summed.
-/// - vocabulary: a rank has a part of an embedding's rows. A product with the same weight is
-///   gathered.
+/// - vocabulary: a rank has a part of an embedding's rows. If a matrix product uses the same weight
+///   (a tied output layer), its outputs are gathered.
 enum class ModuleStyle { replicated, column, gathered, row, vocabulary };
 /// Return the name of a style. Never null.
 ANYACCEL_API const char* to_string(ModuleStyle style) noexcept;
@@ -33,8 +33,8 @@ ANYACCEL_API const char* to_string(ModuleStyle style) noexcept;
 struct ModuleRule {
   std::string pattern;  ///< pattern of layer names ("layers.*.fc1"), in which `*` matches any text
   ModuleStyle style = ModuleStyle::replicated;
-  /// Column: number of equal parts, such as query, key and value, that are concatenated in the
-  /// weight. Each of them is split separately.
+  /// For column layers: number of equal parts, such as query, key and value, that are concatenated
+  /// in the weight. Each of them is split separately.
   int fused = 1;
   /// Size of units that must not be split, such as the width of a head. Use the same value for the
   /// column and the row layer.
@@ -68,13 +68,14 @@ struct ModuleShard {
 /// with the same inputs. The gradients of replicated parameters are then the same on all ranks, and
 /// those of split parameters are slices of the whole gradients.
 ///
-/// Styles without rules are derived from names and sizes. A Linear whose name is common for the
+/// Styles without rules are derived from names and sizes. A Linear whose name is typical of the
 /// last layer of a block (o_proj, out_proj, wo, attention.dense; down_proj, fc2, w2, linear2, lin2,
-/// dense_4h_to_h, c_proj) becomes a row layer if the Linear layers of the same parent produce its
-/// inputs, once or as fused parts; those become column layers. Every other Linear is gathered.
-/// Every Embedding is split by vocabulary unless it has `max_norm`, or a `padding_idx` outside of
-/// the first rank's tokens. The styles gathered and vocabulary are correct for any use of a layer.
-/// Layers smaller than the number of ranks are replicated.
+/// dense_4h_to_h, c_proj) becomes a row layer if every other Linear layer of the same parent has
+/// one, two or three times as many outputs as the row layer has inputs (two or three: fused parts).
+/// Those layers become column layers. Every other Linear is gathered. Every Embedding is split by
+/// vocabulary unless it has `max_norm`, or a `padding_idx` outside of the first rank's tokens. The
+/// styles gathered and vocabulary are correct for any use of a layer. Layers smaller than the
+/// number of ranks are replicated.
 ///
 /// Implementation: the tensor of a split weight carries a dispatch key (DeferredInit). t, matmul,
 /// mm, addmm, linear and embedding of such a tensor run the collectives, with gradients. Every
@@ -83,8 +84,8 @@ struct ModuleShard {
 /// keep the key. After a column layer there are fewer features, so a forward that passes the number
 /// of heads or features to view() must use `-1` instead.
 ///
-/// Throws `invalid_argument` for a rule that matches no layer, or whose layer cannot be split that
-/// way. The module is then unchanged.
+/// Throws `invalid_argument` for a rule that matches no layer, or that requests an unsupported
+/// split of a layer. The module is then unchanged.
 ///
 ///     auto group = std::make_shared<comm::ProcessGroup>(comm::init_process_group());
 ///     tensor_parallel(*model, group, {.head_dim = 64});
@@ -93,8 +94,8 @@ ANYACCEL_API std::vector<ModuleShard> tensor_parallel(torch::nn::Module& module,
                                                       std::shared_ptr<comm::ProcessGroup> group,
                                                       const ModuleParallelOptions& options = {});
 
-/// Return the result that tensor_parallel() would have on a rank. Changes nothing and does not need
-/// a process group.
+/// Return the result that tensor_parallel() would have on a rank. Does not change the module, and
+/// does not need a process group.
 ANYACCEL_API std::vector<ModuleShard> module_plan(const torch::nn::Module& module, int rank,
                                                   int ranks,
                                                   const ModuleParallelOptions& options = {});

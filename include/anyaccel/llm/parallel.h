@@ -1,4 +1,4 @@
-// Plan of how ranks split a model's weights.
+// Tensor-parallel plan: how ranks split a model's weights.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace anyaccel::llm {
 
-/// The parts into which ranks split a checkpoint's tensor.
+/// How ranks split one tensor of a checkpoint.
 struct PlannedTensor {
   /// Name of the tensor.
   std::string name;
@@ -26,8 +26,8 @@ struct PlannedTensor {
 };
 
 /// Return the plan of Model::load_parallel() for a number of ranks, without reading weights. Throws
-/// the same errors for the same arguments. The quantized copy of an embedding that is also the
-/// output layer is not included.
+/// the same errors as load_parallel() for the same arguments. The quantized copy of an embedding
+/// that is also the output layer is not included.
 ANYACCEL_API std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder,
                                                       int ranks,
                                                       const std::filesystem::path& plan_file = {},

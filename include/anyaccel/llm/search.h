@@ -18,9 +18,10 @@ struct Passage {
   std::string text;
 };
 
-/// Read the passages of all text files below a folder, in sorted order. Hidden files and files that
-/// contain NUL bytes are skipped. A passage ends at an empty line, or after the line with which it
-/// reaches `max_bytes`. Throws `not_found`, `io`, or `invalid_argument` if `max_bytes` is 0.
+/// Read the passages of all text files in a folder and its subfolders, in sorted order. Hidden
+/// files and files that contain NUL bytes are skipped. A passage ends at an empty line, or after
+/// the line at which its size reaches `max_bytes`. Throws `not_found`, `io`, or `invalid_argument`
+/// if `max_bytes` is 0.
 ANYACCEL_API std::vector<Passage> read_passages(const std::filesystem::path& folder,
                                                 std::size_t max_bytes = 800);
 

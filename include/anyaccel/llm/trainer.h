@@ -18,9 +18,9 @@
 namespace anyaccel::llm {
 
 /// Return the configuration of the demo model: 5.1 million parameters with a vocabulary of 4096
-/// tokens. It is wide and shallow, because two cores train such a model fastest, and its context of
-/// 128 tokens is short, which allows more updates per minute. Its positions rotate faster than
-/// Llama's (theta 300) to suit that context.
+/// tokens. It is wide and shallow, because such a model trains fastest on two cores, and its
+/// context of 128 tokens is short, which allows more updates per minute. Its RoPE theta (300) is
+/// smaller than Llama's to suit that context.
 ANYACCEL_API ModelConfig demo_model();
 
 /// Training options. With the defaults, a model of a few million parameters beats an order-3 n-gram
@@ -33,7 +33,8 @@ struct TrainOptions {
   std::optional<std::int64_t> steps;  ///< number of steps
   /// Time limit. With `steps`, training ends at whichever comes first. Default without both: 1.
   std::optional<double> minutes;
-  /// Without `steps` and `minutes`, a slow run continues to this many steps, for at most 3 minutes.
+  /// Without `steps` and `minutes`, a run that reaches fewer steps in the default time continues
+  /// until this step, but for at most 3 minutes.
   std::int64_t min_steps = 1000;
   /// Seed of all random numbers of the run.
   std::uint64_t seed = 0;
@@ -48,7 +49,7 @@ struct TrainOptions {
   bool bigram_start = true;
   /// Size of the learned vocabulary; smaller if the text is short. 257: byte tokens.
   std::int64_t vocab_size = 4096;
-  std::int64_t batch_size = 0;  ///< sequences per step over all ranks; 0: one per rank
+  std::int64_t batch_size = 0;  ///< sequences per step, summed over ranks; 0: one per rank
   double bucket_cap_mb = 25;    ///< maximum MiB of gradients per all-reduce
   /// Maximum learning rate.
   double lr = 1e-3;
@@ -78,7 +79,7 @@ struct TrainInfo {
   std::int64_t files = 0, train_bytes = 0, held_out_bytes = 0;
   /// Tokens for training and for evaluation.
   std::int64_t train_tokens = 0, held_out_tokens = 0;
-  std::int64_t first_step = 0;  ///< steps that earlier runs have done, if resumed
+  std::int64_t first_step = 0;  ///< steps completed by earlier runs, if resumed
   /// Rank of this process, and number of ranks.
   int rank = 0, world_size = 1;
   TrainOptions options;  ///< effective options
@@ -120,8 +121,8 @@ struct TrainResult {
   std::optional<double> held_out_loss, unigram_entropy, ngram_loss;
 };
 
-/// Owns model, data and optimizer of one run. Not thread-safe, but `stop` may be requested from any
-/// thread.
+/// Owns the model, data and optimizer of one run. Not thread-safe, but `stop` may be requested from
+/// any thread.
 ///
 /// In a job of several ranks (WORLD_SIZE above 1), every rank creates a Trainer and calls run().
 /// The ranks train one model, each on its part of every batch; apart from rounding, the result is
@@ -137,9 +138,9 @@ class ANYACCEL_API Trainer {
  public:
   /// Read the data, and create the model or, with `resume`, read it from `out`. Throws
   /// `invalid_argument` for options out of range, `not_found` or `io` for the data, `unsupported`
-  /// for a dtype that the accelerator lacks, `io` if `out` cannot be written, and the errors of
-  /// Model::load(). With several ranks, also throws `unsupported` for `graph`, and the errors of
-  /// comm::init_process_group().
+  /// for a dtype that the accelerator lacks, `io` if `out` cannot be written, and the same errors
+  /// as Model::load(). With several ranks, also throws `unsupported` for `graph`, and the same
+  /// errors as comm::init_process_group().
   explicit Trainer(TrainOptions options);
   ~Trainer();
   Trainer(const Trainer&) = delete;

@@ -28,8 +28,8 @@ class [[nodiscard]] AsyncIORequest {
   ANYACCEL_API void wait();
   /// Return whether the request is done, successfully or not.
   [[nodiscard]] ANYACCEL_API bool done() const;
-  /// Drop the blocks that the system has not started. Blocks in flight complete, and keep their
-  /// memory until then.
+  /// Drop the blocks that were not submitted to the system yet. Blocks in flight complete, and keep
+  /// their memory until then.
   ANYACCEL_API void cancel();
 
  private:
@@ -42,13 +42,13 @@ class [[nodiscard]] AsyncIORequest {
 /// errors are exceptions of type `anyaccel::Error`.
 ///
 /// Any offset, length, memory and dtype is supported. Data that is aligned for the disk is
-/// transferred directly between disk and tensor (O_DIRECT). Other memory is copied through an
-/// aligned block. File systems without O_DIRECT use the page cache.
+/// transferred directly between disk and tensor (O_DIRECT). Unaligned data is copied through an
+/// aligned buffer. File systems without O_DIRECT use the page cache.
 ///
 /// Writes: a write changes only the bytes of its range, and extends the file at most to the end of
 /// that range. Partial pages at the ends of the range are written through the page cache, after the
 /// rest. A missing file is created with mode 0600. After a failed write, the content of the range
-/// is undefined. Data is not synced; call fsync() if you need that.
+/// is undefined. Data is not flushed to the disk; call fsync() if you need durability.
 ///
 /// Tensors: a tensor that is not contiguous or not in host memory is transferred through a host
 /// copy. A write copies it when the function is called, in the order of the current stream, and
@@ -76,8 +76,8 @@ class ANYACCEL_API AsyncIOHandle {
   /// - intra_op_parallelism: number of threads that process a request together.
   ///
   /// The environment variable ANYACCEL_AIO_QUEUE selects the system interface. Throws
-  /// `invalid_argument`, `unavailable` if the selected interface does not work, and the errors of
-  /// OpBuilder::load().
+  /// `invalid_argument`, `unavailable` if the selected interface does not work, and the same errors
+  /// as OpBuilder::load().
   explicit AsyncIOHandle(std::int64_t block_size = 1 << 20, std::int64_t queue_depth = 128,
                          bool single_submit = false, bool overlap_events = false,
                          std::int64_t intra_op_parallelism = 1);
@@ -122,17 +122,17 @@ class ANYACCEL_API AsyncIOHandle {
   /// pwrite() with `async`, without `validate`.
   std::int64_t async_pwrite(const at::Tensor& buffer, const std::string& filename,
                             std::int64_t file_offset = 0);
-  /// Write to a file that the caller opened for writing, and may close at once. The write bypasses
-  /// the page cache if the file was opened with O_DIRECT.
+  /// Write to a file that the caller has opened for writing. The caller may close it as soon as the
+  /// function returns. The write bypasses the page cache if the file was opened with O_DIRECT.
   std::int64_t async_pwrite(const at::Tensor& buffer, int fd, std::int64_t file_offset = 0);
   /// Wait for all asynchronous requests and return their number. If any failed, throws the first
   /// error after all are done.
   std::int64_t wait();
   /// Cancel all asynchronous requests; see AsyncIORequest::cancel().
   void cancel();
-  /// Call wait() and end the threads, even if wait() throws. Requests of start_read() and
-  /// start_write() keep the threads until they are destroyed. Afterwards all functions except
-  /// getters throw `invalid_state`. A second call is a no-op.
+  /// Call wait() and end the threads, even if wait() throws. Requests from start_read() and
+  /// start_write() keep the threads alive until the requests are destroyed. Afterwards all
+  /// functions except getters throw `invalid_state`. A second call is a no-op.
   void close();
 
   /// Start a read and return it as a separate request, which the handle's wait() does not cover.
@@ -142,7 +142,7 @@ class ANYACCEL_API AsyncIOHandle {
   [[nodiscard]] AsyncIORequest start_write(const at::Tensor& buffer, const std::string& filename,
                                            std::int64_t file_offset = 0);
 
-  /// Create a pinned tensor; see PinHandle. Transfers of such tensors need no copy.
+  /// Create a pinned tensor; see PinHandle. Such tensors are transferred without a copy.
   [[nodiscard]] at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
   /// Free a pinned tensor; see PinHandle.
   bool free_cpu_locked_tensor(const at::Tensor& locked);

@@ -1,5 +1,5 @@
-// Calls ops from their C++ interfaces: the builder loads the op once, and torch's dispatcher calls
-// it.
+// Helpers for the C++ interfaces of ops: the builder loads the op once, and torch's dispatcher
+// calls it.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -17,7 +17,7 @@
 namespace anyaccel::ops {
 
 /// Return the op `anyaccel::<name>`, and load it with its builder first if necessary. Throws the
-/// errors of OpBuilder::load().
+/// same errors as OpBuilder::load().
 template <typename Signature>
 c10::TypedOperatorHandle<Signature> load_op(const std::string& builder, const char* name) {
   const std::string full = std::string("anyaccel::") + name;
@@ -31,12 +31,12 @@ inline bool has_op(const std::string& builder) {
   return get_accelerator().create_op_builder(builder)->is_compatible().compatible;
 }
 
-/// Return whether the op has its own kernel for the device of this tensor.
+/// Return whether the op has a kernel for this tensor's device.
 inline bool has_kernel(const c10::OperatorHandle& op, const at::Tensor& tensor) {
   return op.hasKernelForDispatchKey(c10::legacyExtractDispatchKey(tensor.key_set()));
 }
 
-/// Return an unused id for an optimizer created in C++. Ids from Python are 0 and above.
+/// Return an unused, negative id for an optimizer created in C++. Ids from Python are nonnegative.
 ANYACCEL_API std::int64_t next_optimizer_id() noexcept;
 
 /// Run a call and convert torch's ValueError to `invalid_argument` with the text `[where] what`.

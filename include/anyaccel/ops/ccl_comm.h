@@ -1,4 +1,4 @@
-// Collectives of oneCCL between processes on one or more hosts.
+// oneCCL collectives between processes on one or more hosts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,14 +28,13 @@ namespace anyaccel::ops {
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support float16, bfloat16,
 /// float32, float64, uint8, int8, int16, int32, int64 and bool. `avg` requires a floating-point
-/// dtype. Others throw `unsupported`.
+/// dtype. Other dtypes throw `unsupported`.
 ///
-/// Errors: if a process of a rank on this host has ended, the others throw `unavailable` within
-/// seconds. If a rank does not arrive, or a rank of another host has ended, they throw `timeout`.
-/// The object is then unusable (`invalid_state`). In a forked child, functions throw
-/// `invalid_state`.
+/// Errors: if a rank on this host has exited, the other ranks throw `unavailable` within seconds.
+/// If a rank does not arrive, or a rank on another host has exited, they throw `timeout`. The
+/// object is then unusable (`invalid_state`). In a forked child, functions throw `invalid_state`.
 ///
-/// Thread-safe: calls of one object run one after the other.
+/// Thread-safe: calls on one object are serialized.
 class ANYACCEL_API CCLComm {
  public:
   /// Join the group. All ranks call it with the same store, which must not be used for anything

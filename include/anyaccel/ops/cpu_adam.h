@@ -63,8 +63,9 @@ class ANYACCEL_API CPUAdam {
   /// Perform one step and increment steps(). `exp_avg` and `exp_avg_sq`: first and second moments.
   void step(at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
             at::TensorList exp_avg_sq);
-  /// Undo the last step, as far as rounding allows. Takes the arguments of that step. A parameter
-  /// whose restored value is not finite becomes 0. Throws `invalid_state` before the first step.
+  /// Undo the last step, as far as rounding allows. Takes the same arguments as that step. A
+  /// parameter whose restored value is not finite becomes 0. Throws `invalid_state` before the
+  /// first step.
   void rollback(at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
                 at::TensorList exp_avg_sq);
 

@@ -13,7 +13,7 @@ namespace anyaccel::ops {
 /// Options with the defaults of DeepSpeedCPULion.
 struct CPULionOptions {
   double lr = 1e-3;  ///< any finite number
-  /// Weight of the momentum in the update's direction, in [0, 1).
+  /// Weight of the momentum in the update direction, in [0, 1).
   double beta1 = 0.9;
   /// Decay of the momentum, in [0, 1).
   double beta2 = 0.999;

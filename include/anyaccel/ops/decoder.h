@@ -41,7 +41,8 @@ struct DecoderConfig {
   std::int32_t head_dim = 1;
   /// Query heads per key head. 0: num_heads / num_kv_heads, which must be an integer.
   std::int32_t heads_per_kv_head = 0;
-  /// Query heads of the first key head that precede this rank's first query head.
+  /// Number of query heads that share this rank's first key head but precede this rank's first
+  /// query head.
   std::int32_t first_head = 0;
   std::int32_t experts_per_token = 0;  ///< number of experts per token; 0: no layer has experts
   Norm norm = Norm::rms;
@@ -49,13 +50,13 @@ struct DecoderConfig {
   Part part = Part::whole;
   std::int32_t reserved = 0;
   // Flags: 0 or 1.
-  std::uint8_t gated = 0;              ///< feed-forward layers multiply by a gate
+  std::uint8_t gated = 0;              ///< gated feed-forward layers (SwiGLU, GeGLU)
   std::uint8_t norms_after = 0;        ///< norms after attention and after the feed-forward part
   std::uint8_t final_norm = 0;         ///< apply a norm before the head
   std::uint8_t normalize_experts = 0;  ///< scale the weights of the chosen experts to a sum of 1
   /// All-reduce the results of attention in the group that the op's argument `sum_group` names.
   std::uint8_t sum_attention = 0;
-  /// All-reduce the results of the feed-forward part in that group.
+  /// All-reduce the results of the feed-forward part in the group of `sum_group`.
   std::uint8_t sum_feed_forward = 0;
   std::uint8_t reserved_bytes[2] = {};
   /// Epsilon of the norms.
@@ -65,7 +66,7 @@ struct DecoderConfig {
 
 /// Properties of one layer.
 struct DecoderLayerConfig {
-  /// Factor of the attention scores.
+  /// Multiplier of the attention scores.
   double attention_scale = 1;
   /// Number of positions that a token attends to, including itself. 0: all.
   std::int64_t window = 0;

@@ -24,7 +24,8 @@
 ///
 /// The first call of a function loads the op, building it first if necessary, and throws
 /// `build_failed` or `unavailable` if that fails. Invalid arguments throw `invalid_argument`; the
-/// tensors are then unchanged. Threads may call the functions concurrently for different results.
+/// tensors are then unchanged. Threads may call the functions concurrently with different output
+/// tensors.
 namespace anyaccel::ops::fp_quantizer {
 
 /// Bytes of a group's row: codes and scale.
@@ -37,8 +38,8 @@ constexpr std::int64_t row_bytes(std::int64_t group_size, std::int64_t q_bits) {
 /// - out: uint8, row_bytes() for each group.
 /// - val: float32, bfloat16 or float16. The number of elements must be a multiple of `group_size`.
 /// - stochastic_rounding: round up or down with a probability that depends on the distance. The
-///   same `seed` gives the same codes. Otherwise round to nearest: halves away from 0, and
-///   subnormal numbers to even.
+///   same `seed` gives the same codes. False: round to nearest, with ties away from 0, or to even
+///   for subnormal numbers.
 ///
 /// The scale maps the largest magnitude of a group to the format's largest number. A group with a
 /// NaN or an infinity dequantizes to NaN.

@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// Statistics of the process's pool of system-locked memory. `Accelerator::host_memory_stats()` has
-/// those of the accelerator's own allocator.
+/// Statistics of the process-wide pool of memory that is locked with mlock(). For the accelerator's
+/// own allocator, see `Accelerator::host_memory_stats()`.
 struct PinMemoryStats {
   std::int64_t used_bytes = 0;  ///< bytes of blocks that tensors use
   /// Peak of `used_bytes`.
@@ -25,29 +25,29 @@ struct PinMemoryStats {
   std::int64_t misplaced = 0;  ///< blocks that are not on the NUMA node of the allocating thread
 };
 
-/// Creates pinned tensors, like DeepSpeed's pin_handle. Handles have no state of their own; the
-/// memory belongs to the process. The first one loads the op `PinMemoryBuilder` and throws the
-/// errors of OpBuilder::load(). Thread-safe.
+/// Creates pinned tensors, like DeepSpeed's pin_handle. Handles are stateless; the pool belongs to
+/// the process. The first handle loads the op `PinMemoryBuilder` and throws the same errors as
+/// OpBuilder::load(). Thread-safe.
 class ANYACCEL_API PinHandle {
  public:
   PinHandle();
-  /// Create a 1-d, uninitialized tensor with `elements` elements and the dtype of `example`. On an
-  /// accelerator that pins memory, it comes from that accelerator's allocator. On others, it is
+  /// Create a 1-d, uninitialized tensor with `elements` elements and the dtype of `example`. If the
+  /// accelerator pins memory, the tensor comes from its allocator. Otherwise, the tensor is
   /// page-aligned, locked in memory (mlock) and placed on the NUMA node of the calling thread.
   /// Throws `out_of_memory` with the limit, RLIMIT_MEMLOCK or ANYACCEL_PIN_MEMORY_LIMIT, and
   /// `invalid_argument` for a negative number.
   at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
-  /// Mark a tensor of new_cpu_locked_tensor() as no longer needed. If the system locked its memory,
-  /// is_pinned() is false afterwards. Tensors that still use the memory keep it, and it is reused
-  /// when the last one is destroyed, which also happens without this call. Returns false for other
-  /// tensors, for views that do not begin where the tensor does, and for tensors that were already
-  /// freed.
+  /// Mark a tensor of new_cpu_locked_tensor() as no longer needed. If its memory is locked with
+  /// mlock(), is_pinned() is false afterwards. Tensors that still use the memory keep it, and it is
+  /// reused when the last one is destroyed, which also happens without this call. Returns false for
+  /// other tensors, for views that do not begin where the tensor does, and for tensors that were
+  /// already freed.
   bool free_cpu_locked_tensor(const at::Tensor& locked);
-  /// Mark the tensor with this data_ptr() as no longer needed. Only for memory that the system
-  /// locked.
+  /// Mark the tensor with this data_ptr() as no longer needed. Only for memory that is locked with
+  /// mlock().
   bool free_cpu_locked_tensor_by_ptr(std::uintptr_t address);
   /// Return whether all memory that the tensor, which may be a view, can access is pinned by the
-  /// accelerator or by the system.
+  /// accelerator or locked with mlock().
   bool is_pinned(const at::Tensor& buffer) const;
 
   /// Statistics of the pool.

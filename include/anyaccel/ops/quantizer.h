@@ -34,11 +34,11 @@ struct Quantized {
 /// Quantize a float32, bfloat16 or float16 tensor. The number of elements must be a multiple of
 /// `groups`. Returns codes with the input's shape; with int4, the last dimension is half as large.
 ///
-/// Symmetric: the largest magnitude of a group corresponds to 2^(bits-1) steps. Asymmetric: its
-/// minimum and maximum are 2^bits steps apart. Codes are rounded to nearest, ties to even, and
-/// clamped to their range, so the error is up to one step for a group's largest value and up to
-/// half a step for all others. A group with a NaN or an infinity dequantizes to NaN, except an
-/// asymmetric group in which all values are the same infinity.
+/// Symmetric: the largest magnitude of a group corresponds to 2^(bits-1) steps. Asymmetric: the
+/// minimum and maximum of a group are 2^bits steps apart. Codes are rounded to nearest, ties to
+/// even, and clamped to their range, so the error is up to one step for a group's largest value and
+/// up to half a step for all others. A group with a NaN or an infinity dequantizes to NaN, except
+/// an asymmetric group in which all values are the same infinity.
 ANYACCEL_API Quantized quantize(const at::Tensor& input, std::int64_t groups, std::int64_t num_bits,
                                 QuantizationType type = QuantizationType::symmetric);
 
@@ -64,8 +64,8 @@ ANYACCEL_API Quantized quantized_reduction(const Quantized& inputs, std::int64_t
                                            std::int64_t out_groups, std::int64_t num_bits,
                                            QuantizationType type, std::int64_t devices_per_node);
 
-/// Return float16 [num_group, group_size] of unsigned uint8 codes: code / scale + min_value, with
-/// rounding to float16 after each operation. `scale` and `min_value` are float16, one per group.
+/// Dequantize uint8 codes to float16 [num_group, group_size]: code / scale + min_value, rounded to
+/// float16 after each operation. `scale` and `min_value` are float16, one per group.
 ANYACCEL_API at::Tensor dequantize_to_half(const at::Tensor& codes, const at::Tensor& scale,
                                            const at::Tensor& min_value, std::int64_t num_group,
                                            std::int64_t group_size, std::int64_t num_bits);

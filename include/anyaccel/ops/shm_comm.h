@@ -29,20 +29,21 @@ namespace anyaccel::ops {
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support floating-point
 /// dtypes of 16 to 64 bits, integers and bool. Complex numbers can be summed and averaged. Integers
-/// cannot be averaged. Others throw `unsupported`. float16 and bfloat16 are summed in float32.
+/// cannot be averaged. Other dtypes throw `unsupported`. float16 and bfloat16 are summed in
+/// float32.
 ///
 /// Errors: if a rank dies, all others throw `unavailable` within a second. If a rank does not
 /// arrive, they throw `timeout`. The object is then unusable. It is also unusable in a forked
 /// child.
 ///
-/// Thread-safe: calls of one object run one after the other.
+/// Thread-safe: calls on one object are serialized.
 class ANYACCEL_API ShareMemComm {
  public:
   /// Join the group. All ranks of `group` call it. Loads the op `ShareMemCommBuilder` and throws
-  /// the errors of OpBuilder::load().
+  /// the same errors as OpBuilder::load().
   explicit ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                         std::chrono::milliseconds timeout = std::chrono::minutes(30));
-  /// Leave the group. Other ranks that use it afterwards get an error.
+  /// Leave the group. Other ranks that use the group afterwards get an error.
   ~ShareMemComm();
   ShareMemComm(const ShareMemComm&) = delete;
   ShareMemComm& operator=(const ShareMemComm&) = delete;
@@ -55,11 +56,11 @@ class ANYACCEL_API ShareMemComm {
 
   /// Reduce a tensor in place on all ranks.
   void all_reduce_(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
-  /// Return the reduced tensor.
+  /// Return the reduced tensor without changing `tensor`.
   at::Tensor all_reduce(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
-  /// Reduce `count` elements in host memory. Bypasses tensors and torch's dispatcher, which for a
-  /// few KiB take longer than the reduction. `in` and `out` may be equal; otherwise they must not
-  /// overlap.
+  /// Reduce `count` elements in host memory. Bypasses tensors and torch's dispatcher, whose
+  /// overhead exceeds the reduction time for a few KiB. `in` and `out` may be equal; otherwise they
+  /// must not overlap.
   void all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype,
                   ReduceOp reduce = ReduceOp::sum);
   /// Return the tensors of all ranks, concatenated along the first dimension in the order of the

@@ -1,4 +1,4 @@
-// Block-sparse attention in host memory and on CUDA (not run on hardware), with the layouts and
+// Block-sparse attention in host memory and on CUDA (untested on hardware), with the layouts and
 // names of DeepSpeed's deepspeed.ops.sparse_attention. Time and memory grow with the number of
 // blocks in the layout. Link `anyaccel::ops`. docs/reference/ops-attention.md describes the Python
 // interface.
@@ -31,7 +31,7 @@ namespace anyaccel::ops {
 /// - attention: "bidirectional" or "unidirectional". With "unidirectional", windows, sliding
 ///   windows and single global blocks end at the query's block, in which the query attends to all
 ///   keys. As in DeepSpeed, ranges of several global blocks and the random blocks of
-///   VariableSparsityConfig may be after that block; use an attention mask to hide them.
+///   VariableSparsityConfig may be after that block; exclude them with an attention mask.
 /// - seed: selects the random blocks. The same seed gives the same layout in C++ and Python and on
 ///   all machines.
 class ANYACCEL_API SparsityConfig {
@@ -178,12 +178,12 @@ class ANYACCEL_API LocalSlidingWindowSparsityConfig : public SparsityConfig {
 
 /// Masks and relative position bias. Undefined tensors are omitted.
 struct SparseAttentionMasks {
-  /// Relative position bias, added to the scaled scores. Expands to [batch, heads, length, length].
-  /// May require a gradient.
+  /// Relative position bias, added to the scaled scores. Broadcasts to [batch, heads, length,
+  /// length]. May require a gradient.
   at::Tensor rpe;
-  at::Tensor key_padding_mask;  ///< expands to [batch, length]
-  at::Tensor attn_mask;         ///< expands to [length, length]
-  /// "add": add key_padding_mask to the scores. "mul": hide keys for which it is 0.
+  at::Tensor key_padding_mask;  ///< broadcasts to [batch, length]
+  at::Tensor attn_mask;         ///< broadcasts to [length, length]
+  /// "add": add key_padding_mask to the scores. "mul": mask the keys for which it is 0.
   std::string key_padding_mask_mode = "add";
   /// How attn_mask is applied: "add" or "mul", as for key_padding_mask_mode.
   std::string attn_mask_mode = "mul";
@@ -198,13 +198,13 @@ struct SparseAttentionMasks {
 /// - layout: integers or bool, [heads or 1, length / block, length / block].
 /// - scale: 1 / sqrt(head dim) by default.
 ///
-/// Returns a contiguous tensor with the shape and dtype of q. For a query without visible keys, the
-/// result and the gradients are zero. Masks whose dtype differs from that of the arithmetic are
-/// converted first, except bool masks that hide keys. Head dimensions that need padding are padded
-/// first. Both take an additional pass over the data.
+/// Returns a contiguous tensor with the shape and dtype of q. For a query whose keys are all
+/// masked, the result and the gradients are zero. Masks whose dtype differs from that of the
+/// arithmetic are converted first, except a bool attn_mask in "mul" mode. Head dimensions that need
+/// padding are padded first. Both take an additional pass over the data.
 ///
 /// Results do not depend on the number of threads. Gradients are the same in every run with the
-/// same number of threads, and with any number up to 4. Differentiable once.
+/// same number of threads, and with any number up to 4. Second derivatives are not supported.
 ///
 /// Throws `invalid_argument` for invalid arguments, and `build_failed` or `unavailable` if the op
 /// cannot be loaded. Thread-safe; uses torch's threads.
@@ -214,18 +214,18 @@ ANYACCEL_API at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& 
                                          std::optional<double> scale = std::nullopt,
                                          const SparseAttentionMasks& masks = {});
 
-/// Block-sparse self-attention, like DeepSpeed's module of that name. It creates the layout once,
-/// for `max_seq_length`, and uses its first blocks for shorter sequences.
+/// Block-sparse self-attention, like DeepSpeed's module of the same name. It creates the layout
+/// once, for `max_seq_length`, and uses the layout's first blocks for shorter sequences.
 class ANYACCEL_API SparseSelfAttention {
  public:
-  /// Create the layout. Throws the errors of SparsityConfig::make_layout().
+  /// Create the layout. Throws the same errors as SparsityConfig::make_layout().
   explicit SparseSelfAttention(std::shared_ptr<const SparsityConfig> config,
                                std::string key_padding_mask_mode = "add",
                                std::string attn_mask_mode = "mul",
                                std::int64_t max_seq_length = 2048);
 
-  /// Return the layout for `length`. Throws `invalid_argument` if it is not a multiple of the block
-  /// size, or greater than max_seq_length.
+  /// Return the layout for `length`. Throws `invalid_argument` if `length` is not a multiple of the
+  /// block size or is greater than max_seq_length.
   at::Tensor get_layout(std::int64_t length) const;
   /// Compute the attention; see sparse_attention(). Pass undefined tensors to omit `rpe` and the
   /// masks.

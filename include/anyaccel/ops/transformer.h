@@ -1,4 +1,4 @@
-// BERT-style transformer layers in host memory and on CUDA (not run on hardware), with the names
+// BERT-style transformer layers in host memory and on CUDA (untested on hardware), with the names
 // and options of DeepSpeed's DeepSpeedTransformerLayer. Link `anyaccel::ops`.
 // docs/reference/ops-attention.md describes the Python interface.
 //
@@ -29,14 +29,14 @@ struct TransformerConfig {
   double attn_dropout_ratio = 0;
   /// Dropout ratio of the terms that are added to a residual, 0 <= ratio < 1.
   double hidden_dropout_ratio = 0;
-  /// Number of layers of the model. With adjust_init_range, the initial weights before residuals
-  /// are divided by sqrt(2 * num_hidden_layers).
+  /// Number of layers of the model. With adjust_init_range, the initial weights of the two
+  /// projections that feed a residual sum are divided by sqrt(2 * num_hidden_layers).
   std::int64_t num_hidden_layers = 0;
   /// Standard deviation of the initial weights.
   double initializer_range = 0.02;
   /// Epsilon of the norms.
   double layer_norm_eps = 1e-12;
-  /// Seed of the dropouts. Negative: torch's default generator provides one for each call.
+  /// Seed for dropout. Negative: torch's default generator provides one for each call.
   std::int64_t seed = -1;
   /// Normalize before attention and before the feed-forward part. False: after each residual, as in
   /// BERT.
@@ -46,7 +46,7 @@ struct TransformerConfig {
   bool normalize_invertible = false;
   /// Save memory: recompute the activation in the backward pass. Results have the same bits.
   bool gelu_checkpoint = false;
-  /// Scale initial weights by num_hidden_layers.
+  /// Scale some initial weights; see num_hidden_layers.
   bool adjust_init_range = true;
   /// No effect: masks and attention weights are never stored.
   bool attn_dropout_checkpoint = false;
@@ -59,10 +59,10 @@ struct TransformerConfig {
 /// A transformer layer. Parameters have DeepSpeed's names and shapes:
 ///
 /// - attn_qkvw [3 * hidden, hidden], attn_qkvb [3 * hidden]: query, key and value
-/// - attn_ow [hidden, hidden], attn_ob [hidden]: projection after attention
+/// - attn_ow [hidden, hidden], attn_ob [hidden]: attention output projection
 /// - attn_nw, attn_nb [hidden]: norm after attention
-/// - inter_w [intermediate, hidden], inter_b [intermediate]: first matrix of the feed-forward part
-/// - output_w [hidden, intermediate], output_b [hidden]: second matrix of the feed-forward part
+/// - inter_w [intermediate, hidden], inter_b [intermediate]: up projection of the feed-forward part
+/// - output_w [hidden, intermediate], output_b [hidden]: down projection of the feed-forward part
 /// - norm_w, norm_b [hidden]: the first norm with pre_layer_norm, otherwise the last
 ///
 /// Throws `invalid_argument` for invalid arguments, and `build_failed` or `unavailable` if the op
@@ -80,15 +80,15 @@ class ANYACCEL_API TransformerLayer {
   /// Apply the layer.
   ///
   /// - hidden_states: [batch, length, hidden_size] of the parameters' dtype, with any strides.
-  /// - attention_mask: undefined, or added to the scores, or bool with true for visible keys.
-  ///   Expands to [batch, heads, length, length].
+  /// - attention_mask: undefined, a floating-point mask that is added to the scores, or a bool mask
+  ///   that is false for masked keys. Broadcasts to [batch, heads, length, length].
   ///
   /// Returns a contiguous tensor with the shape of hidden_states. Arithmetic is in float32, or in
-  /// float64 for float64. The attention of a query without visible keys is zero. Differentiable
-  /// once, for the input and all parameters.
+  /// float64 for float64. The attention of a query whose keys are all masked is zero. First
+  /// derivatives are supported, for the input and all parameters.
   at::Tensor forward(const at::Tensor& hidden_states, const at::Tensor& attention_mask = {});
 
-  /// Names and tensors of the parameters, in the order above.
+  /// Names and tensors of the parameters, in the order of the class description.
   const Parameters& named_parameters() const noexcept { return parameters_; }
   /// Return a parameter. Throws `invalid_argument` for an unknown name.
   at::Tensor& parameter(const std::string& name);
@@ -100,9 +100,9 @@ class ANYACCEL_API TransformerLayer {
   void eval() noexcept { train(false); }
   bool is_training() const noexcept { return training_; }
 
-  /// Copy the weights of a BertLayer of Hugging Face's transformers, whose names are `prefix` +
-  /// "attention.self.query.weight" and so forth. Such a layer requires pre_layer_norm false, and
-  /// gelu_approximate "none" for its activation "gelu".
+  /// Copy the weights of a BertLayer of Hugging Face's transformers. Their names begin with
+  /// `prefix`, for example `prefix` + "attention.self.query.weight". Such a layer requires
+  /// pre_layer_norm false, and gelu_approximate "none" for its activation "gelu".
   void load_hugging_face(const std::map<std::string, at::Tensor>& tensors,
                          const std::string& prefix = "");
 

@@ -1,9 +1,9 @@
 // Interfaces for authors of backends: 25 virtual functions, 7 of them pure, grouped by topic.
 // `TorchBackend` (sdk/torch_backend.h) implements all of them for any device type that torch knows.
-// A backend for such a device derives from it and overrides only the differences.
+// A backend for such a device derives from it and overrides only what differs.
 //
-// `Accelerator` checks arguments before it calls a backend: it checks that indices are in range and
-// fills in defaults. Functions may be called from any thread. To reject a call, throw
+// `Accelerator` checks arguments before it calls a backend: it checks that indices are in range,
+// and fills in default values. Functions may be called from any thread. To reject a call, throw
 // `anyaccel::Error` with `ErrorCode::unsupported`. Functions marked "Optional" have the given
 // default implementation.
 #pragma once
@@ -40,8 +40,8 @@ class ANYACCEL_API EventImpl {
   /// Block the host until the work before the event is complete. Optional: a no-op, for synchronous
   /// devices.
   virtual void synchronize() const;
-  /// Return the milliseconds to `end`, an event of the same class. Called only if both events have
-  /// timing, were recorded and are complete.
+  /// Return the milliseconds from this event to `end`, an event of the same class. Called only if
+  /// both events have timing, were recorded and are complete.
   virtual double elapsed_time(const EventImpl& end) const = 0;
 
  private:
@@ -122,16 +122,16 @@ class ANYACCEL_API MemoryInterface {
   virtual ~MemoryInterface() = default;
   /// Return the allocator's counters. Optional: throws `unsupported`.
   virtual MemoryStats memory_stats(DeviceIndex index) const;
-  /// Return the free and total bytes of a device. Memory that other processes use is not free.
-  /// Optional: throws `unsupported`.
+  /// Return the free and total bytes of a device. Memory that other processes use does not count as
+  /// free. Optional: throws `unsupported`.
   virtual MemoryInfo memory_info(DeviceIndex index) const;
   /// Reset the peaks of memory_stats() to the current values. Optional: throws `unsupported`.
   virtual void reset_peak_memory_stats(DeviceIndex index);
   /// Return unused cached memory of all devices to the driver. Optional: a no-op, for allocators
   /// without a cache.
   virtual void empty_cache();
-  /// Return the allocator of pinned host memory. is_pinned() recognizes its blocks by
-  /// raw_deleter(), and otherwise asks torch. Optional: null, which means no pinning.
+  /// Return the allocator of pinned host memory. is_pinned() recognizes the allocator's blocks by
+  /// raw_deleter(), and asks torch about all other memory. Optional: null, which means no pinning.
   virtual c10::Allocator* host_allocator() const;
   /// Page-lock the caller's memory and register it with the device. Returns whether it was
   /// registered. Optional: false.
@@ -190,7 +190,7 @@ class ANYACCEL_API Backend : public DeviceInterface,
   Backend& operator=(const Backend&) = delete;
 
   const Traits& traits() const noexcept { return traits_; }
-  /// torch's device type for the traits' `device_type`, which may be PrivateUse1 under another
+  /// torch's device type for the traits' `device_type`. It can be PrivateUse1, renamed to that
   /// name.
   c10::DeviceType device_type() const noexcept { return device_type_; }
 

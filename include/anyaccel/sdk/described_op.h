@@ -1,5 +1,5 @@
-// Op builders from descriptions that are created at run time, for language bindings. Builders in
-// C++ use a file (sdk/op_builder.h).
+// Op builders from descriptions that are created at run time, for language bindings. C++ code
+// creates builders from description files instead (sdk/op_builder.h).
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ namespace anyaccel::sdk {
 /// folder of the sources. Throws `corrupt` for an invalid text.
 ANYACCEL_API std::shared_ptr<OpBuilder> make_described_builder(
     const std::string& text, const std::string& folder, const OpBuilderOptions& options = {});
-/// Return the absolute path of the library that load() of such a builder, or of a builder from a
-/// file, opened. Empty before load(), and for other builders.
+/// Return the absolute path of the library that load() opened. Empty before load(), and for
+/// builders that were not created from a description or a description file.
 ANYACCEL_API std::string library_of(const OpBuilder& builder);
 
 }  // namespace anyaccel::sdk

@@ -31,8 +31,8 @@ class ANYACCEL_API NotImplementedBuilder final : public OpBuilder {
 
 /// Options of a builder that is created from a description.
 struct OpBuilderOptions {
-  /// Program or path of the compiler. Empty: the description's, otherwise CXX, otherwise the
-  /// system's.
+  /// Program or path of the compiler. Empty: the compiler that the description names, otherwise
+  /// CXX, otherwise the system's compiler.
   std::string compiler = {};
 };
 
@@ -47,8 +47,9 @@ ANYACCEL_API std::shared_ptr<OpBuilder> make_op_builder(const std::string& descr
 /// already registered. Thread-safe.
 ANYACCEL_API void register_op_builder(const std::string& backend, const std::string& class_name,
                                       OpBuilderFactory factory);
-/// Return the factory registered under the two names, otherwise that of AnyAccel's own op if it
-/// supports the backend, otherwise an empty function. Thread-safe.
+/// Return the factory registered for this backend and class name. If there is none, return the
+/// factory of AnyAccel's op of that class name if the op supports the backend, otherwise an empty
+/// function. Thread-safe.
 ANYACCEL_API OpBuilderFactory find_op_builder(const std::string& backend,
                                               const std::string& class_name);
 /// Return the sorted class names for which find_op_builder() has a factory. Thread-safe.

@@ -1,5 +1,5 @@
-// Interface for authors of plugins: write one registering function, and pass it to
-// ANYACCEL_PLUGIN(function) in one source. docs/how-to/new-backend.md is a tutorial, and
+// Interface for authors of plugins: write a registering function, and pass it to
+// ANYACCEL_PLUGIN(function) in one source file. docs/how-to/new-backend.md is a tutorial, and
 // examples/out_of_tree_backend is a complete project.
 #pragma once
 
@@ -27,8 +27,8 @@ class Backend;
 /// thread-safe.
 class ANYACCEL_API Plugin {
  public:
-  /// Traits from the text file next to the library. `probe` is null, because the registry runs the
-  /// text file's probe itself.
+  /// Traits from the text file next to the library. `probe` is null, because the registry itself
+  /// runs the probe that the text file describes.
   const Traits& traits() const noexcept { return traits_; }
   /// Absolute path of the folder that contains the library and its text file.
   const std::string& folder() const noexcept { return folder_; }
@@ -36,17 +36,18 @@ class ANYACCEL_API Plugin {
   /// Register the backend under the name in the text file. Throws `invalid_argument` if called
   /// twice or without `create`.
   ///
-  /// `create` is called once, when the backend is chosen. It may change the process, for example
-  /// rename PrivateUse1 or register kernels. `probe` counts devices without starting one; if it is
-  /// empty, the text file's probe is used. Both run on separate threads and must return within
-  /// ANYACCEL_PLUGIN_TIMEOUT. `probe` first runs in a forked child, which is then killed.
+  /// `create` is called once, when the backend is chosen. It may change global state of the
+  /// process, for example rename PrivateUse1 or register kernels. `probe` counts devices without
+  /// starting one; if it is empty, the text file's probe is used. Both run on separate threads and
+  /// must return within ANYACCEL_PLUGIN_TIMEOUT. `probe` first runs in a forked child, which is
+  /// killed afterwards.
   void add_backend(std::function<std::shared_ptr<Backend>()> create,
                    std::function<Probe()> probe = {});
-  /// Register an op builder for that backend; see register_op_builder().
+  /// Register an op builder for the plugin's backend; see register_op_builder().
   void add_op_builder(const std::string& class_name, OpBuilderFactory factory);
 
  private:
-  friend struct PluginAccess;  // the loader's access to this class
+  friend struct PluginAccess;  // lets the plugin loader access private members
   Plugin(Traits traits, std::string folder)
       : traits_(std::move(traits)), folder_(std::move(folder)) {}
   Traits traits_;
@@ -75,7 +76,7 @@ inline int register_plugin_safely(void (*function)(Plugin&), anyaccel_plugin_hos
 
 /// Make this library a plugin with the registering function `function`, of type
 /// void(anyaccel::sdk::Plugin&). Use it once per library. CMake's anyaccel_add_plugin() defines the
-/// plugin's name, and writes the text file from the second constant below.
+/// plugin's name, and generates the plugin's text file from anyaccel_plugin_identity.
 #define ANYACCEL_PLUGIN(function)                                                                 \
   extern "C" {                                                                                    \
   static int anyaccel_plugin_register(anyaccel_plugin_host* host, char* message,                  \

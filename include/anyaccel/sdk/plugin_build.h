@@ -1,4 +1,4 @@
-// Properties of the compilation on which two libraries in one process must agree. Does not need
+// Compile-time properties that must be the same for all libraries in a process. Does not need
 // torch.
 #pragma once
 
@@ -21,8 +21,8 @@
 #define ANYACCEL_ARCHITECTURE "unknown"
 #endif
 
-// Switches that change the standard library's layout. Versions of one compiler are compatible if
-// these are equal.
+// Settings that change the ABI of the standard library. If they are equal, libraries built by
+// different versions of one compiler are compatible.
 #if defined(_LIBCPP_VERSION)
 #define ANYACCEL_STANDARD_LIBRARY "libc++ abi=" ANYACCEL_TEXT_OF(_LIBCPP_ABI_VERSION)
 #elif defined(_GLIBCXX_DEBUG)
@@ -43,7 +43,7 @@
 #define ANYACCEL_HAS_FEATURE(x) 0
 #endif
 
-/// Sanitizer as one of ANYACCEL_SANITIZER_*, and as text.
+/// The sanitizer of this build, as one of ANYACCEL_SANITIZER_* and as text.
 #if defined(__SANITIZE_ADDRESS__) || ANYACCEL_HAS_FEATURE(address_sanitizer)
 #define ANYACCEL_SANITIZER_KIND ANYACCEL_SANITIZER_ADDRESS
 #define ANYACCEL_SANITIZER_NAME "address"

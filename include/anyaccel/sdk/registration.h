@@ -1,4 +1,4 @@
-// Registration of backends, for their authors.
+// Registration of backends, for backend authors.
 #pragma once
 
 #include <functional>
@@ -30,7 +30,7 @@ struct BackendEntry {
 /// change. Thread-safe.
 ANYACCEL_API void register_backend(BackendEntry entry);
 
-/// Return the entry of a registered backend, for a backend that builds on it. Throws
+/// Return the entry of a registered backend, so that another backend can be based on it. Throws
 /// `invalid_argument`, with the known names, for an unknown name. Thread-safe.
 ANYACCEL_API BackendEntry registered_backend(const std::string& name);
 

@@ -24,10 +24,10 @@ struct EnvironmentSetting {
 struct Traits {
   /// Name for `DS_ACCELERATOR`, for example "cuda". Unique in the registry.
   std::string name;
-  /// DeepSpeed's class for it, for example "CUDA_Accelerator".
+  /// Name of DeepSpeed's accelerator class for this backend, for example "CUDA_Accelerator".
   std::string class_name;
-  /// torch's device type, for example "cuda". Any other name selects PrivateUse1, which is renamed
-  /// to it.
+  /// torch's device type, for example "cuda". A name that torch does not know selects PrivateUse1,
+  /// which is renamed to that name.
   std::string device_type;
   std::string vendor;  ///< vendor of the devices; empty if it differs by device
   /// Default value of communication_backend_name().
@@ -37,7 +37,7 @@ struct Traits {
   /// Names that set_compile_backend() accepts. Empty: only the default.
   std::vector<std::string> compile_backends;
 
-  /// is_synchronized_device(): calls return when their work is complete.
+  /// is_synchronized_device(): calls return only when their work is complete.
   bool synchronized = false;
   bool use_host_timers = false;  ///< use_host_timers(): use the host's clock, not events
   /// resolves_data_dependency(): streams need no explicit waits.
@@ -50,17 +50,17 @@ struct Traits {
   bool fp64 = true;     ///< is_fp64_supported(): the device computes in float64
   bool triton = false;  ///< is_triton_supported(), if all devices have the same value
 
-  /// Priority in detection: backends with higher values are probed first. A backend needs a higher
-  /// value if its software stack imitates another backend's.
+  /// Priority in detection: backends with higher values are probed first. A backend whose software
+  /// stack imitates that of another backend needs a higher value than that backend.
   int priority = 0;
 
   /// Environment variables that select devices. The first one is the default.
   std::vector<std::string> visible_devices_envs;
-  /// Prefixes of the environment variables that a launcher passes on.
+  /// Prefixes of the environment variables that a launcher passes to other nodes.
   std::vector<std::string> export_envs;
   /// Variables to set once when the backend is chosen.
   std::vector<EnvironmentSetting> start_environment;
-  /// Python package of its op builders.
+  /// Python package that contains the backend's op builders.
   std::string op_builder_dir;
 
   /// Counts devices in milliseconds, without torch. It creates no context, and the process can

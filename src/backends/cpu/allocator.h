@@ -7,8 +7,8 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Replaces torch's allocator by the counting allocator for all host tensors made from now on. The
-/// library calls this function when it is loaded; later calls are no-ops. Returns false if the
+/// Replaces torch's allocator with the counting allocator for all host tensors made from now on.
+/// The library calls this function when it is loaded; later calls are no-ops. Returns false if the
 /// program has already set an allocator of its own. That allocator then stays in use, and nothing
 /// is counted. Existing tensors keep their allocator.
 bool install_counting_allocator() noexcept;

@@ -19,12 +19,13 @@ namespace anyaccel::backends::cpu {
 namespace {
 
 // The current device and streams of each thread. Plain data, because a thread_local with a
-// destructor costs a check at each use, and recording an event reads the current stream.
+// destructor needs an initialization check at each use, and recording an event reads the current
+// stream.
 constexpr std::size_t kInlineDevices = 16;
 constinit thread_local DeviceIndex thread_device = -1;  // not chosen yet
 constinit thread_local std::array<c10::StreamId, kInlineDevices> thread_streams{};
 
-/// Streams of the devices from kInlineDevices on, by index.
+/// Current streams of the devices with index kInlineDevices and above.
 std::vector<c10::StreamId>& more_streams() {
   static thread_local std::vector<c10::StreamId> streams;
   return streams;

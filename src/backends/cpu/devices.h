@@ -12,9 +12,9 @@ namespace anyaccel::backends::cpu {
 
 /// One device of the cpu backend.
 struct CpuDevice {
-  int numa_node = -1;             ///< first node's number in the operating system; -1 if unknown
+  int numa_node = -1;             ///< operating-system number of the first NUMA node; -1 if unknown
   int cores = 0;                  ///< cores of the device that this process may use
-  std::vector<int> memory_nodes;  ///< nodes whose memory it includes; empty: all host memory
+  std::vector<int> memory_nodes;  ///< memory nodes of the device; empty: all host memory
 };
 
 /// Devices of a machine. Without `local_size`, there is one per NUMA node with cores, and at least

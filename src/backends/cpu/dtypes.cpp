@@ -32,7 +32,7 @@ bool cpu_multiplies_bf16() noexcept {
   // CPUs with AMX have this feature too.
   return __builtin_cpu_supports("avx512bf16") != 0;
 #elif defined(__aarch64__) && defined(__linux__)
-  constexpr unsigned long kHwcap2Bf16 = 1UL << 14;  // HWCAP2_BF16 of the kernel's headers
+  constexpr unsigned long kHwcap2Bf16 = 1UL << 14;  // HWCAP2_BF16 in the Linux headers
   return (::getauxval(AT_HWCAP2) & kHwcap2Bf16) != 0;
 #else
   return false;

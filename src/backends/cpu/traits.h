@@ -1,4 +1,4 @@
-// Traits of the cpu backend; needs no torch.
+// Traits of the cpu backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"

@@ -35,7 +35,7 @@ CudaBackend::CudaBackend() : TorchBackend(cuda::traits()), counted_(probe_device
 // torch's own implementation would initialize the driver, after which fork() is unsafe.
 bool CudaBackend::is_initialized() const noexcept {
   if (runs_.load(std::memory_order_relaxed)) return true;
-  // Without NVML, torch's CUDA type does not use NVIDIA's driver, so ask torch itself.
+  // Without NVML, torch's CUDA device type is not backed by NVIDIA's driver, so ask torch itself.
   const bool torch_may_tell = !Nvml::instance().reason().empty();
   const bool runs = driver_runs().value_or(torch_may_tell && TorchBackend::is_initialized());
   if (runs) runs_.store(true, std::memory_order_relaxed);
@@ -76,7 +76,7 @@ Capability CudaBackend::capability(DeviceIndex index) const {
 DeviceProperties CudaBackend::properties(DeviceIndex index) const {
   auto properties = Backend::properties(index);
   const auto id = uuid(index);
-  if (!id) start();  // NVML does not report it, so start CUDA
+  if (!id) start();  // NVML does not report the UUID, so start CUDA
   Capability found{-1, -1};
   if (id) {
     const auto nvml = Nvml::instance().properties(*id);
@@ -152,8 +152,9 @@ void CudaBackend::unregister_host_memory(void* address) {
                  .want = "memory that was registered"});
 }
 
-// Up to torch 2.13, CUDA's graphs are not in torch's registry of graphs. The registry may contain
-// graphs of a simulated device that stands in for CUDA.
+// torch releases up to 2.13 do not register CUDA graphs in torch's graph registry. If LibTorch was
+// built without CUDA, the registry may contain the graphs of a simulated device that stands in for
+// CUDA.
 std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
   const auto& library = GraphLibrary::instance();
   if (library.without_cuda)

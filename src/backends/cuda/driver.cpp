@@ -16,8 +16,8 @@ struct Uuid {
   unsigned char bytes[16];
 };
 
-// The source of every line is cuda.h of the CUDA toolkit 13.0 ("CUDA Driver API", Device Management
-// and Memory Management), with the suffixes that its macros add. X(name, parameters)
+// Each line is taken from cuda.h of CUDA Toolkit 13.0 ("CUDA Driver API", Device Management and
+// Memory Management), with the version suffixes that its macros add. X(name, parameters)
 #define ANYACCEL_CUDA_SYMBOLS(X)                           \
   X(cuDeviceGet, (Device*, int))                           \
   X(cuDeviceGetName, (char*, int, Device))                 \

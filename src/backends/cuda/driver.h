@@ -1,5 +1,5 @@
-// The CUDA driver after torch has started it: the libcuda.so.1 that the process has loaded. Does
-// not need the CUDA toolkit.
+// Access to the CUDA driver that torch has started: the libcuda.so.1 that the process has loaded.
+// Does not need the CUDA toolkit.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::backends::cuda {
 
-/// The driver's properties of one device.
+/// Properties of one device, as reported by the driver.
 struct DriverProperties {
   std::string name, uuid;  ///< UUID without "GPU-" or "MIG-"
   std::size_t total_memory = 0;
@@ -18,9 +18,9 @@ struct DriverProperties {
   Capability capability{-1, -1};
 };
 
-/// The driver's properties of device `index`, in CUDA's order. Returns nullopt if this process has
-/// not loaded and initialized the driver. This function never initializes it, so that fork() stays
-/// safe. Thread-safe.
+/// Returns the properties of device `index`, in CUDA's order. Returns nullopt if this process has
+/// not loaded and initialized the driver. This function never initializes the driver, so that
+/// fork() stays safe. Thread-safe.
 std::optional<DriverProperties> driver_properties(int index) noexcept;
 
 /// True if CUDA runs in this process, that is, if a device has an active primary context. Returns

@@ -7,11 +7,11 @@
 
 namespace anyaccel::backends::cuda {
 
-/// The functions of the library, or why they are not available.
+/// The functions of the library, or the reason why they are not available.
 struct GraphLibrary {
   AnyaccelCudaGraphCreate* create = nullptr;
   AnyaccelCudaGraphCapturing* capturing = nullptr;
-  std::string reason;         ///< empty if both are available
+  std::string reason;         ///< empty if both functions are available
   bool without_cuda = false;  ///< true if this process's LibTorch was built without CUDA
 
   /// Opens the library on the first call and keeps it open. Its path is ANYACCEL_CUDA_GRAPH_LIBRARY

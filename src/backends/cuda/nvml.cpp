@@ -74,7 +74,7 @@ Nvml::Nvml() noexcept {
 void Nvml::open(const std::string& library) {
   library_ = DynamicLibrary::try_open(library, &reason_);
   if (!library_) {
-    // The loader's message follows the library's name.
+    // Keep only the loader's message, which begins with the library's name.
     const auto words = reason_.rfind(library + ": ");
     reason_ =
         "no usable NVML found: " + (words == std::string::npos ? reason_ : reason_.substr(words));

@@ -1,5 +1,5 @@
 // The NVML functions that we call. The pointers, the lookup and the fake for tests are generated
-// from this table. The source of every line is nvml.h of the CUDA toolkit and the "NVML API
+// from this table. The entries are taken from nvml.h of the CUDA toolkit and the "NVML API
 // Reference Guide" (docs.nvidia.com/deploy/nvml-api); the comments name the chapters. X(name,
 // needed, parameters): if a needed function is missing, NVML is not used.
 #pragma once

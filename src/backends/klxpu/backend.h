@@ -1,4 +1,4 @@
-// The klxpu backend: Kunlun chips, whose software runs torch's CUDA device type.
+// The klxpu backend: Kunlun chips, whose PyTorch port uses torch's CUDA device type.
 #pragma once
 
 #include "anyaccel/sdk/torch_backend.h"

@@ -7,8 +7,8 @@ namespace anyaccel::backends::klxpu {
 
 namespace {
 
-/// Another vendor's software uses the same torch device type, so only the driver's files identify
-/// the vendor.
+/// Another vendor's PyTorch port may use the same torch device type, so only the driver's device
+/// files identify the vendor.
 sdk::Probe probe() {
   const auto files = traits().probe();
   return files.device_count > 0 ? sdk::probe_torch_device(traits()) : files;

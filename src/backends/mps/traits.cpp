@@ -13,11 +13,11 @@ const sdk::Traits& traits() {
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .synchronized =
-          true,  // one queue without user streams: a program cannot observe work out of order
+          true,  // one queue, no user streams: programs cannot observe out-of-order execution
       .use_host_timers = true,
       .resolves_data_dependency = true,
       .handles_memory_backpressure = true,
-      .fp64 = false,  // Metal has no double
+      .fp64 = false,  // Metal does not support double
       .priority = 40,
       .visible_devices_envs = {},  // a machine has one device
       .export_envs = {},

@@ -1,4 +1,4 @@
-// torch's interface to device memory.
+// Implements torch's allocator interface for device memory.
 #include "backends/sim/allocator.h"
 
 #include <cstring>

@@ -56,8 +56,8 @@ class DeviceMemory {
   void record_stream(Block* block, SimStream& stream);
   void empty_cache();
 
-  /// To be called when no graph uses `pool` any more. Its memory is released as soon as no tensor
-  /// uses it.
+  /// Call this when no graph uses `pool` any more. The pool's memory is released as soon as no
+  /// tensor uses it.
   void release_pool(PoolId pool) noexcept;
 
   c10::CachingDeviceAllocator::DeviceStats stats();

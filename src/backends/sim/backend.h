@@ -4,8 +4,8 @@
 
 namespace anyaccel::backends::sim {
 
-/// The simulator as a separate accelerator. The constructor starts the simulator with the SIM_*
-/// variables unless it is already running.
+/// The simulator as a separate accelerator. Unless the simulator is already running, the
+/// constructor starts it with the options in the SIM_* variables.
 class SimBackend : public sdk::TorchBackend {
  public:
   SimBackend();

@@ -15,7 +15,8 @@ namespace anyaccel::backends::sim {
 class DeviceMemory;
 
 struct Device {
-  /// Stream 0 is the default stream. It is followed by kPooled normal and kPooled urgent streams.
+  /// Stream 0 is the default stream. It is followed by kPooled normal and kPooled high-priority
+  /// streams.
   static constexpr int kPooled = 32;
 
   Device(int device_index, double latency, const std::vector<Fault>& list, std::uint64_t seed);

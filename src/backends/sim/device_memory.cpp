@@ -160,7 +160,7 @@ Block* DeviceMemory::allocate(std::size_t bytes, SimStream& stream) {
   if (block == nullptr) block = new_segment(size, stream, pool);
   if (block == nullptr) {
     ++stats_.num_alloc_retries;
-    // Memory that record_stream() holds back becomes free when those streams are done.
+    // Memory that record_stream() holds back becomes free when the recorded streams have finished.
     for (const auto& held : waiting_)
       for (const auto& [user, ticket] : held.tickets)
         if (user->capture() == nullptr) user->wait(ticket);
@@ -263,7 +263,7 @@ void DeviceMemory::release_unused(PoolId pool) {
       }
       at = blocks.erase(at);
       auto* segment = block->segment;
-      // Queued work may still write there, and another stream may get the memory next.
+      // Queued work may still write to this block, and another stream may get the memory next.
       if (block->stream->capture() == nullptr) block->stream->wait(block->stream->last());
       release_pages(segment->address, segment->size);
       add(stats_.segment, small, -1);

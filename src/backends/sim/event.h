@@ -45,8 +45,8 @@ class SimEvent {
   void wait(SimStream& stream) const;
   bool query() const;
   void synchronize() const;
-  /// Milliseconds. Throws if either event was made without timing, was not recorded, or is not
-  /// complete.
+  /// Returns the milliseconds from this event to `end`. Throws if either event was made without
+  /// timing, was not recorded, or is not complete.
   double elapsed(const SimEvent& end) const;
 
  private:

@@ -1,4 +1,4 @@
-// Runs ops without an explicit kernel: the stream's worker calls the CPU's kernel on aliases of the
+// Runs ops without an explicit kernel: the stream's worker calls the CPU kernel on aliases of the
 // tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -197,7 +197,7 @@ void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t
 
 /// Runs the host's kernel in stream order, waits for it and rethrows its exception. Errors of
 /// earlier work are reported at the program's next wait. If the op returns values to the program,
-/// this is that wait.
+/// this call counts as such a wait.
 void run_now(const Call& call, Stack& host) {
   const auto& info = call.info();
   auto& stream = call.stream();
@@ -227,8 +227,8 @@ void run_now(const Call& call, Stack& host) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Called after run_now(): applies the kernel's changes to the shape or storage of a written tensor
-/// to the device tensor.
+/// Called after run_now(). Updates a written device tensor: its values and, if the kernel changed
+/// them, its shape and storage.
 void take_over(const at::Tensor& tensor, const Result& result, SimStream& stream) {
   const auto& host = result.alias;
   if (host.sizes() == c10::IntArrayRef(result.geometry.sizes) && !result.moved()) {
@@ -323,7 +323,7 @@ Geometry geometry_without_data(const Call& call) {
 }
 
 at::Tensor view_like(const at::Tensor& base, const at::Tensor& host) {
-  // Among other things, the base's keys make autograd track the version counter.
+  // The view needs the base's keys, for example so that autograd tracks its version counter.
   const auto keys = base.key_set() -
                     c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
   auto result = at::detail::make_tensor<c10::TensorImpl>(

@@ -150,7 +150,7 @@ void SimGraph::reset() noexcept {
   capture_.reset();
   if (work_ != nullptr && device_ != nullptr) {
     // A queued replay keeps the graph's work alive, but the memory that the replay writes must not
-    // be reused before it is done.
+    // be reused before the replay has finished.
     for (const auto& stream : device_->streams)
       if (stream->capture() == nullptr) stream->wait(stream->last());
   }

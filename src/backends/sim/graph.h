@@ -60,7 +60,7 @@ class Capture {
 /// Adds `stream` to the capture in which an event was recorded. Throws if that capture has ended.
 void join_capture(SimStream& stream, const void* capture);
 
-/// Implements torch's graph interface and our own.
+/// Implements torch's graph interface and AnyAccel's.
 class SimGraph {
  public:
   ~SimGraph();

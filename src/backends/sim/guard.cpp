@@ -1,4 +1,4 @@
-// torch's interface to devices, streams and events.
+// Implements torch's interface for devices, streams and events.
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/headeronly/version.h>

@@ -1,4 +1,5 @@
-// torch's hooks of a device type. One class template implements the interface of each type.
+// Implements torch's hooks for device types. torch has one interface per type, and one class
+// template implements them all.
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/detail/HPUHooksInterface.h>

@@ -20,7 +20,7 @@ torch::Library& device_library();
 /// A host tensor over the bytes of a device tensor. Only for kernels: accessing it outside the
 /// stream's order is a data race. Does not keep the memory alive.
 at::Tensor alias(const at::Tensor& tensor);
-/// Like alias(tensor), with other sizes and strides.
+/// Like alias(tensor), with the given sizes and strides.
 at::Tensor alias(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides);
 
 inline bool on_device(const at::Tensor& tensor) noexcept {

@@ -88,8 +88,8 @@ at::Tensor& set_nothing(at::Tensor& self) {
       self, at::Storage(empty(self.device().index(), 0, self.scalar_type()).storage()), 0, 0, {});
 }
 
-/// True if `self.data = from` is allowed. As with CUDA and vendors' devices, it is allowed between
-/// dense tensors of the host and the device.
+/// True if `self.data = from` is allowed. As with CUDA and other vendors' devices, it is allowed
+/// between dense tensors of the host and the device.
 bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
   const auto plain = [](const at::Tensor& tensor) {
     return tensor.layout() == at::kStrided && (tensor.is_cpu() || on_device(tensor));

@@ -28,7 +28,7 @@ struct LaunchInfo {
   c10::ArrayRef<Operand> operands = {};
   const void* graph = nullptr;  ///< identifies the graph that captures or replays this work
   std::uint64_t pool = 0;       ///< memory pool of the graph that captures this work
-  bool replay = false;          ///< true if all work of `graph` runs now
+  bool replay = false;          ///< true if this launch replays `graph`
 };
 
 /// The simulator calls these functions on the thread that makes the call, before the call takes
@@ -55,7 +55,7 @@ class Observer {
   /// `record` identifies the recording. Functions that wait for the recording get the same number.
   virtual void on_event_record(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   virtual void on_event_wait(std::uint64_t /*record*/, SimStream& /*stream*/) {}
-  /// The host waits, or a query returned that the work is done.
+  /// The host waits for the recording, or a query found it complete.
   virtual void on_event_synchronize(std::uint64_t /*record*/) {}
   virtual void on_stream_synchronize(SimStream& /*stream*/) {}
   virtual void on_device_synchronize(int /*device*/) {}

@@ -25,7 +25,7 @@ bool gives_tensors(const c10::FunctionSchema& schema) {
   return true;
 }
 
-/// True if a numeric argument determines the number of elements.
+/// True if numeric arguments determine the number of elements of the result.
 bool counts_by_number(const std::string& name) {
   return name == "aten::arange" || name == "aten::range";
 }
@@ -86,8 +86,8 @@ const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structu
   return *all;
 }
 
-/// True for structured ops, including their out= and in-place forms. The CPU's kernel calls the
-/// same code as their meta kernel.
+/// True for structured ops, including their out= and in-place forms. Their CPU kernels and meta
+/// kernels infer shapes with the same code.
 bool has_known_shapes(const c10::OperatorHandle& handle) {
   if (!handle.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
   const auto& schema = handle.schema();

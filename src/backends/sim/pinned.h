@@ -12,10 +12,11 @@ namespace anyaccel::backends::sim {
 
 at::HostAllocator& pinned_allocator() noexcept;
 
-/// True for memory of the allocator above or memory that was registered with register_pinned().
+/// True for memory of pinned_allocator() and for memory that was registered with register_pinned().
 bool is_pinned(const void* address) noexcept;
 
-/// The address in the view that copies use, or the address itself for memory of other allocators.
+/// Returns the address in the view that copies use, or `address` itself for memory of other
+/// allocators.
 void* device_view(void* address) noexcept;
 
 /// Registers memory of other allocators as pinned. Throws if it is pinned already.

@@ -1,4 +1,4 @@
-// Corrects the memory that a CPU kernel wrote to, after the kernel ran.
+// Makes the results of a CPU kernel valid in device memory after the kernel ran.
 #pragma once
 
 #include <ATen/EmptyTensor.h>
@@ -46,8 +46,8 @@ struct Result {
     return tensor;
   }
 
-  /// Copies the values to the device memory if the kernel resized the alias, which moves them
-  /// elsewhere, or left a conjugation or negation pending.
+  /// Copies the values back to the device memory if the kernel resized the alias, which moves its
+  /// data to new memory, or left a conjugation or negation pending.
   void bring_back(const char* op) const {
     if ((!moved() && !bits_changed()) || alias.numel() == 0) return;
     TORCH_CHECK(alias.sizes() == c10::IntArrayRef(geometry.sizes), op,

@@ -68,8 +68,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(
   return {to_gates, to_next.mul(forget), bias_gradient(to_gates, has_bias)};
 }
 
-/// Gates: [batch, 3 * hidden] in the order reset, update, new. Returns the next h and, for the
-/// backward pass, the gates, the previous h, and the hidden part of the new gate.
+/// Gates: [batch, 3 * hidden] in the order reset, update, new. Returns the next h and, as
+/// one tensor for the backward pass, the gates, the previous h and the hidden part of the new gate.
 std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates,
                                             const at::Tensor& hidden_gates, const at::Tensor& h,
                                             const OptionalTensor& input_bias,

@@ -33,8 +33,8 @@ std::int64_t attention_choice(const at::Tensor& query, const at::Tensor& key,
                                            dropout, causal, scale, grouped);
 }
 
-/// torch queries the choice of each device type in a different way, and uses the slow path for
-/// types that it does not know.
+/// torch chooses the attention implementation by device type, and uses the slow path for types that
+/// it does not know.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const OptionalTensor& given, double dropout, bool causal,
                      std::optional<double> scale, bool grouped) {

@@ -18,7 +18,8 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr std::size_t kMaxQueued = 4096;
-// About 20 us: longer than the time between launches in a step, but short on a busy machine.
+// About 20 us: longer than the time between launches in a step, but too short to matter on a busy
+// machine.
 constexpr int kSpins = 2000;
 
 inline void relax() {
@@ -44,11 +45,11 @@ void rest(double microseconds) {
 
 std::atomic<bool> forked{false};
 
-/// Delays kernels of less urgent streams while an urgent stream has work to run.
+/// Delays kernels of lower-priority streams while a high-priority stream has work to run.
 void let_urgent_first(SimStream& stream) {
   auto& device = stream.device();
   if (stream.priority() < 0 || device.urgent_streams.load(std::memory_order_relaxed) == 0) return;
-  // Stop waiting if urgent work makes no progress, because it may wait for the host.
+  // Stop waiting if the high-priority work makes no progress, because it may wait for the host.
   Ticket before = 0;
   for (int still = 0; still < 2000; ++still) {  // at least 100 ms
     bool wanted = false;

@@ -47,7 +47,7 @@ class SimStream {
 
   Device& device() const noexcept { return device_; }
   int id() const noexcept { return id_; }
-  /// Lower values are more urgent; 0 is normal.
+  /// Lower values mean higher priority; 0 is normal.
   int priority() const noexcept { return priority_; }
 
   /// Appends a task to the queue or, while a graph captures the stream, to the graph. Blocks while
@@ -68,8 +68,8 @@ class SimStream {
     capture_.store(capture, std::memory_order_release);
   }
 
-  /// Records that the worker waits for another stream, so that less urgent streams need not wait
-  /// for this one. Called only by the worker.
+  /// Records whether the worker waits for another stream. If it does, lower-priority streams need
+  /// not wait for this one. Called only by the worker.
   void set_blocked(bool blocked) noexcept { blocked_.store(blocked, std::memory_order_relaxed); }
   /// True if kernels are queued that could run now.
   bool wants_device() const noexcept {

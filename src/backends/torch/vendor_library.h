@@ -7,11 +7,11 @@
 
 namespace anyaccel::sdk {
 
-/// How to find such a library. The strings are literals.
+/// How to find a vendor library. The strings are literals.
 struct VendorLibrary {
-  const char* variable;   ///< environment variable that may contain its path
+  const char* variable;   ///< environment variable that may contain the library's path
   const char* file_name;  ///< default file name, which the loader searches for
-  /// Python module whose is_bf16_supported() knows the chip's generation. Null: use torch's answer.
+  /// Python module whose is_bf16_supported() depends on the chip's generation. Null: query torch.
   const char* python_module = nullptr;
 };
 

@@ -10,9 +10,9 @@ namespace anyaccel::backends::xpu {
 
 namespace {
 
-/// LibTorch builds without the built-in process group use oneCCL's own process group if its library
-/// is loaded. Sources of the names: torch-xpu-ops, src/xccl/ProcessGroupXCCL.hpp (typeinfo by the
-/// Itanium C++ ABI); intel/torch-ccl, CMakeLists.txt.
+/// LibTorch builds without the built-in XCCL process group use the "ccl" process group of oneCCL's
+/// bindings if these are loaded. Sources of the names: torch-xpu-ops, src/xccl/ProcessGroupXCCL.hpp
+/// (typeinfo by the Itanium C++ ABI); intel/torch-ccl, CMakeLists.txt.
 std::string communication_backend(const std::string& built_in) {
   if (dlsym(RTLD_DEFAULT, "_ZTIN4c10d16ProcessGroupXCCLE") != nullptr) return built_in;
   void* bindings = dlopen("liboneccl_bindings_for_pytorch.so", RTLD_LAZY | RTLD_NOLOAD);

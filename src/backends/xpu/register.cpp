@@ -18,7 +18,7 @@ sdk::Probe probe() {
   found.device_count = c10::impl::VirtualGuardImpl(c10::DeviceType::XPU).deviceCount();
   found.reason += found.device_count > 0
                       ? ", of which torch uses " + std::to_string(found.device_count)
-                      : ", of which torch can use none (ZE_AFFINITY_MASK may hide them)";
+                      : ", but torch can use none of them (ZE_AFFINITY_MASK may hide them)";
   return found;
 }
 

@@ -7,8 +7,8 @@ namespace anyaccel {
 
 namespace {
 
-/// Returns "2.13" for "2.13.0". The C++ interfaces of AnyAccel and LibTorch change with these two
-/// numbers.
+/// Returns "2.13" for "2.13.0". The C++ interfaces of AnyAccel and LibTorch may change whenever one
+/// of these two numbers changes.
 std::string minor_version(const std::string& version) {
   const auto first = version.find('.');
   if (first == std::string::npos) return version;
@@ -45,8 +45,8 @@ const BuildIdentity& own_identity() {
 std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& ours) {
   std::string out;
   compare(out, "for plugin ABI", std::to_string(plugin.abi), std::to_string(ours.abi));
-  // The ABI version covers only the plain C descriptor. The C++ interfaces behind it change with
-  // AnyAccel's version.
+  // The ABI version covers only the plain C descriptor. The C++ interfaces that plugins use may
+  // change with each minor version of AnyAccel.
   compare_minor(out, "for AnyAccel", plugin.anyaccel, ours.anyaccel);
   compare_minor(out, "with LibTorch", plugin.libtorch, ours.libtorch);
   compare(out, "for the compiler ABI", plugin.compiler_abi, ours.compiler_abi);

@@ -28,7 +28,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-/// Values must be printable, because messages and reports contain them.
+/// Values must be printable, because error messages and reports contain them.
 bool is_printable(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
                       [](unsigned char c) { return c < 0x20 || c == 0x7f; });

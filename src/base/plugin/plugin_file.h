@@ -49,8 +49,8 @@ struct PluginTraits {
 };
 
 /// Parses the syntax and the keys that are the same in all versions of AnyAccel. Throws `corrupt`,
-/// naming the line, or `version_mismatch` for another version of the format. Does not check the
-/// values in `rest`.
+/// naming the line, or `version_mismatch` for an unsupported version of the format. Does not check
+/// the values in `rest`.
 PluginFile parse_plugin_file(std::string_view text);
 
 /// Parses `rest`. Throws `corrupt` for unknown keys, invalid values and missing keys.

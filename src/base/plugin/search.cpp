@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A larger file cannot be a plugin's text file.
+/// A file larger than this cannot be a plugin's text file.
 constexpr off_t kMaxTextBytes = 1 << 20;
 
 std::string text_file_problem(const fs::path& path) {
@@ -45,7 +45,7 @@ void examine(FoundPlugin& plugin) {
   plugin.described = plugin_traits(file);
   if (auto problem = trust_problem(plugin.library, TrustedKind::file); !problem.empty())
     return reject(problem);
-  // A library must not be directly in a shared folder such as /tmp.
+  // A library must not be directly in a world-writable folder such as /tmp.
   const auto real = fs::canonical(plugin.library);
   if (auto problem = trust_problem(real.parent_path(), TrustedKind::folder); !problem.empty())
     return reject(problem);
@@ -102,7 +102,7 @@ std::vector<PluginFolder> plugin_search_path() {
   try {
     out.push_back({own_library_folder("plugins") / "anyaccel" / "plugins", /*required=*/false});
   } catch (const Error&) {
-    // The folder of AnyAccel's libraries is unknown, so there is no plugin folder next to them.
+    // The folder of AnyAccel's libraries is unknown, so the plugin folder next to them is, too.
   }
   return out;
 }

@@ -12,14 +12,14 @@ namespace anyaccel {
 
 /// A plugin, or a file or folder that was rejected.
 struct FoundPlugin {
-  std::string name;  ///< name from the text file, or the file's own name if that text is unreadable
+  std::string name;  ///< name from the text file, or the text file's own name if it is unreadable
   std::filesystem::path file;  ///< the plugin's text file, or a folder that could not be searched
   std::filesystem::path library;  ///< empty if the text file does not name a library
   PluginTraits described;         ///< valid if `problem` is empty
   std::string problem;            ///< reason for the rejection; empty if the library may be opened
 };
 
-/// Suffix of text files.
+/// File name suffix of a plugin's text file.
 constexpr const char* kPluginSuffix = ".plugin";
 
 struct PluginFolder {

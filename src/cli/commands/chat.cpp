@@ -34,7 +34,8 @@ llm::ChatTemplate load_template(const std::string& folder) {
                .hint = "use `anyaccel generate`"});
 }
 
-/// Returns the template variables in a line of --render, which may also be a list of messages.
+/// Returns the template variables for a line of the --render file. A line that contains a list
+/// gives only the messages.
 std::string variables_of(const std::string& line) {
   return line.find_first_not_of(" \t") != line.npos && line[line.find_first_not_of(" \t")] == '['
              ? "{\"messages\": " + line + ", \"add_generation_prompt\": true}"
@@ -105,8 +106,8 @@ void run_chat(const ChatArguments& arguments, Context& context) {
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   if (terminal)
     std::cerr << "/exit or Ctrl-D: exit, /reset: clear the conversation, Ctrl-C: stop the answer\n";
-  // On a terminal, Ctrl-C ends the answer, without a time limit, and is ignored at the prompt. A
-  // second Ctrl-C ends the program.
+  // On a terminal, Ctrl-C stops the current answer and is ignored at the prompt. There is no time
+  // limit: only a second Ctrl-C ends the program.
   std::optional<llm::StopSignal> stop;
   const auto watch = llm::StopSignal::Watch::interrupt;
   if (terminal) stop.emplace(watch);

@@ -29,7 +29,7 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
                      "checkpoint's, or 0)");
   command.add_option("--repetition-penalty", options.repetition_penalty,
                      "Penalty for repeated tokens; 1: none (default: the checkpoint's, or 1)");
-  command.add_option("--seed", options.generate.sampling.seed, "Seed of the sampler")
+  command.add_option("--seed", options.generate.sampling.seed, "Random seed for sampling")
       ->capture_default_str();
   command.add_option("--stop", options.generate.stop, "Stop before this text; may be repeated")
       ->type_name("TEXT")

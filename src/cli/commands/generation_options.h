@@ -28,7 +28,7 @@ struct GenerationOptions {
 
 /// Adds the options to a command. `options` must outlive the command's callback.
 void add_generation_options(CLI::App& command, GenerationOptions& options);
-/// Returns the options for loading the model. Throws the errors of parse_dtype().
+/// Returns the options for loading the model. Throws the same errors as parse_dtype().
 llm::LoadOptions load_options(const GenerationOptions& options);
 /// Returns the checkpoint's sampling options, overridden by those on the command line. --top-k,
 /// --top-p and --min-p imply sampling.

@@ -158,7 +158,7 @@ class RunOptions {
  public:
   RunOptions(CLI::App& command, TrainOptions& options) : command_(command), options_(options) {}
 
-  /// `member` returns the variable of the option in TrainOptions.
+  /// `member` returns the member of TrainOptions that stores the option.
   template <typename Member>
   void add(const char* name, Member member, const char* help, const char* group) {
     using Value = std::remove_reference_t<decltype(member(options_))>;

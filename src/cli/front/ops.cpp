@@ -48,13 +48,13 @@ bool wanted(const build::Op& op, const OpsOptions& options) {
       what.serves("*") || std::any_of(all.begin(), all.end(), [&](const auto* traits) {
         return what.serves(traits->name) && is_here(*traits);
       });
-  // If a host op and a CUDA op have the same name, the name means the host op on machines without
-  // CUDA.
+  // If a host op and a CUDA op have the same name, the name refers to the host op on machines
+  // without CUDA.
   if (!options.names.empty()) return here || !what.needs_nvcc() || !options.cuda_archs.empty();
   return !options.building || here;
 }
 
-/// Returns all ops with a readable description, and prints a warning for each of the others.
+/// Returns all ops whose description can be read, and prints a warning for each of the others.
 std::vector<build::Op> all_ops() {
   std::vector<build::Op> out;
   for (const auto& file : build::op_files(build::own_paths().ops)) try {
@@ -86,7 +86,7 @@ std::vector<build::Op> find_ops(const OpsOptions& options) {
                  .got = quoted_text(options.backend),
                  .hint = "run `anyaccel ops list` for a list"});
   if (out.empty())
-    out = std::move(named);  // only CUDA ops, without CUDA: building them reports the reason
+    out = std::move(named);  // the named ops need CUDA, which is missing: the build reports it
   return out;
 }
 

@@ -35,7 +35,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
 }
 
 /// Error message for a missing or unknown subcommand of `app`. `unexpected` contains the unparsed
-/// arguments, the last one first.
+/// arguments, in reverse order.
 std::string action_message(const CLI::App& app, const std::vector<std::string>& unexpected) {
   std::vector<std::string_view> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
@@ -82,7 +82,8 @@ std::size_t end_of_options(const CLI::App& app, std::span<const char* const> wor
 }
 
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
-  // CLI11 lists all arguments from an unknown option on, the last one first. Report the option.
+  // CLI11 returns the unknown option and all arguments after it, in reverse order. Report the
+  // option.
   const auto unexpected = app.remaining(/*recurse=*/true);
   const auto option = std::find_if(unexpected.begin(), unexpected.end(), [](const auto& word) {
     return word.size() > 1 && word[0] == '-';

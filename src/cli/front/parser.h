@@ -1,6 +1,6 @@
-// How all subcommands except `launch` use CLI11. Option names may contain `_` or `-`, and error
-// messages suggest the nearest option. Compiled into the front program and into the command
-// modules.
+// Command-line parsing with CLI11 for all subcommands except `launch`. Option names may contain `_`
+// or `-`, and error messages suggest the nearest option. Compiled into the front program and into
+// the command modules.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ class ParseError;
 
 namespace anyaccel::cli {
 
-/// Converts arguments for CLI11's parse(): reverses their order and replaces `_` by `-` in option
-/// names. The arguments after `--` are unchanged.
+/// Converts arguments for CLI11's parse(): reverses their order and replaces `_` with `-` in option
+/// names. Arguments after `--` are not modified.
 std::vector<std::string> parser_words(std::span<const char* const> words);
 
 /// Sets the help option and the column width, which are the same for all commands.

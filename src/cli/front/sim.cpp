@@ -40,7 +40,7 @@ constexpr SimOption kSimOptions[] = {
      "AnyAccel's log level on standard error: error, warning, info or debug"},
 };
 
-/// Sets the environment variable of an option, which the program reads.
+/// Sets the environment variable of an option. The simulated program reads the variable.
 void set_option(const SimOption& option, const std::string& value) {
   const std::string_view name = option.name;
   if (name == "--check" && value != "report" && value != "abort")
@@ -89,8 +89,8 @@ void prepend(const char* variable, const std::string& value, char separator) {
            (before != nullptr && *before != 0 ? value + separator + before : value).c_str(), 1);
 }
 
-/// True for an ELF file that mentions LibTorch's libraries. The Python interpreter does not mention
-/// them. In Python programs, a hook loads the simulator.
+/// True for an ELF file that contains the names of LibTorch's libraries. A Python interpreter does
+/// not contain them; in Python programs, a hook loads the simulator.
 bool links_libtorch(const std::string& file) {
   const std::string content = try_read_file(file, kMaxLibrary).value_or("");
   return content.starts_with(
@@ -100,7 +100,7 @@ bool links_libtorch(const std::string& file) {
           content.find("libc10.so") != std::string::npos);
 }
 
-/// Throws `unavailable` if a file of AnyAccel is missing.
+/// Throws `unavailable` if a file of the AnyAccel installation is missing.
 void need_file(const std::string& file) {
   if (::access(file.c_str(), R_OK) == 0) return;
   throw Error(

@@ -21,7 +21,7 @@ namespace {
 
 using Address = ::ccl::kvs::address_type;
 
-/// Longest timeout for which the deadline is within the clock's range.
+/// Longest timeout whose deadline a time point of the clock can represent.
 constexpr double kMaxSeconds = 1e9;
 constexpr std::chrono::duration<double> kBetweenLooks(0.2);
 constexpr std::chrono::duration<double> kGrace(2);
@@ -58,10 +58,11 @@ std::string library_folder() {
 /// True if this process, or an ancestor before fork(), has initialized oneCCL.
 std::atomic<bool> started{false};
 
-/// Initializes oneCCL. Ranks know their numbers and find each other through the store, so oneCCL
-/// must not use a launcher or MPI, even under an MPI launcher: with oneCCL's MPI, ranks were killed
-/// when they ended (MPICH's and Intel's launchers) or immediately (Open MPI's). Also turns off
-/// oneCCL's warnings. The user's settings take precedence.
+/// Initializes oneCCL. The caller assigns the ranks, which find each other through oneCCL's
+/// key-value store, so oneCCL must not use a launcher or MPI. This also holds under an MPI
+/// launcher: with oneCCL's MPI, ranks were killed when they ended (MPICH's and Intel's launchers)
+/// or immediately (Open MPI's). Also turns off oneCCL's warnings. The user's settings take
+/// precedence.
 void start() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -278,12 +279,12 @@ extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_
   static std::string problem;
   if (anyaccel::ops::ccl_comm::started) return nullptr;  // oneCCL is in use, so it works
   try {
-    // A rank started by an MPI launcher must not register with that launcher a second time.
+    // A rank started by an MPI launcher must not register with the launcher a second time.
     for (const char* name :
          {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMIX_RANK", "CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"})
       ::unsetenv(name);
     anyaccel::ops::ccl_comm::start();
-    // Never destroy it, because destruction is not part of the trial.
+    // Never destroy the key-value store, because the trial does not cover destruction.
     auto* kvs = new auto(::ccl::create_main_kvs());
     auto* comm = new auto(::ccl::create_communicator(1, 0, *kvs));
     float number = 3;

@@ -66,7 +66,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
 at::Tensor offer_address();
 std::int64_t address_bytes();
 /// Creates the group `name`. All ranks call it with the same address. If the group exists with this
-/// address, the call does nothing; with another address, the group is created again.
+/// address, the call does nothing; if it exists with a different address, the call creates it
+/// again.
 void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
                const at::Tensor& address, double timeout);
 /// Returns the group `name`. Throws `invalid_state` if it does not exist.

@@ -35,7 +35,7 @@ void Communicator::all_reduce(const void* in, void* out, std::size_t count, Kind
   const auto* const from = static_cast<const char*>(in);
   auto* const to = static_cast<char*>(out);
   // With two ranks, both algorithms move the same number of bytes. With more ranks, reduce_whole()
-  // reads more.
+  // moves more than reduce_in_parts().
   if (size_ <= 2 || bytes <= kWholeBytes) return reduce_whole(from, to, count, kind, reduce);
   reduce_in_parts(from, to, count, kind, reduce);
 }
@@ -180,7 +180,7 @@ void Communicator::broadcast(void* data, std::size_t bytes, int source) {
     if (start == 0)
       wait_for_all(round);
     else if (rank_ != source)
-      wait_for(source, round);  // wait_until_free() waits for the other ranks when a slot is reused
+      wait_for(source, round);  // wait_until_free() waits for the others before a slot is reused
     if (rank_ == source) continue;
     copy(bytes_at + start, slot(source, round), here);
   }

@@ -46,8 +46,8 @@ std::uint64_t this_process() {
 std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept {
   std::array<std::uint64_t, kCpuWords> words{};
   static_assert(sizeof(cpu_set_t) == sizeof(words));
-  // On machines with more CPUs, the kernel rejects this size. The CPUs are then unknown, and ranks
-  // spin as if there were too few CPUs.
+  // If the kernel supports more CPUs than cpu_set_t can hold, it rejects this size. The CPUs are
+  // then unknown, and ranks spin as if there were too few CPUs.
   if (::sched_getaffinity(0, sizeof(words), reinterpret_cast<cpu_set_t*>(words.data())) != 0)
     words = {};
   return words;
@@ -137,8 +137,8 @@ void Communicator::wait_for(int rank, std::uint32_t round) {
   auto& last = seen_[static_cast<std::size_t>(rank)];
   if (!after(round, last)) return;
   const auto& word = place(rank).posted;
-  // First spin without pause instructions. This detects a peer that arrives at about the same time
-  // 50 ns sooner.
+  // First spin without pause instructions. If the peer arrives at about the same time, this rank
+  // notices it 50 ns sooner.
   for (int i = 0; i < 400; ++i) {
     last = word.get();
     if (!after(round, last)) return;
@@ -156,9 +156,9 @@ void Communicator::wait_for_all(std::uint32_t round) {
   }
 }
 
-/// Fails if `rank` made a different call in this round, which it has already posted. Its data for
-/// the round is still valid: it cannot post the fourth round after this one, which reuses the slot,
-/// before this rank catches up.
+/// Fails if `rank`, which has already posted this round, made a different call in it. The rank's
+/// data for the round is still valid: `rank` cannot post the fourth round after this one, which
+/// reuses the slot, before this rank catches up.
 void Communicator::check_same(int rank, std::uint32_t round) {
   if (place(rank).what[round % kSlots].load(std::memory_order_relaxed) == what_) return;
   fail(kDiffers, rank,
@@ -180,7 +180,7 @@ std::string Communicator::call_of(int rank, std::uint32_t round) const {
   return text;
 }
 
-/// Count the CPUs of all ranks together, because each rank may be bound to a single CPU.
+/// Counts the CPUs of all ranks together, because each rank may be bound to a single CPU.
 void Communicator::choose_spin() noexcept {
   int cpus = 0;
   for (std::size_t i = 0; i < kCpuWords; ++i) {
@@ -232,8 +232,8 @@ void Communicator::check_peers(std::uint32_t round) {
     const auto& peer = place(rank);
     if (rank == rank_ || peer.state.load(std::memory_order_acquire) != Place::kHere) continue;
     if (peer.process.load(std::memory_order_relaxed) == process_) continue;
-    // A rank that posted this round before it ended has done its work. Therefore check its lock
-    // first, and then its round.
+    // A rank that posted this round before it ended has done its work. Therefore check first
+    // whether the rank still holds its lock, and then its round.
     if (!memory_->held_by_another(rank) &&
         peer.state.load(std::memory_order_acquire) == Place::kHere &&
         after(round, peer.posted.get()))
@@ -260,7 +260,7 @@ void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
   tell();
 }
 
-/// Throws the same message on every rank.
+/// Throws an error with the same message on every rank.
 void Communicator::tell() const {
   const auto failure = shared_->failure.load(std::memory_order_acquire);
   const auto where = std::string(name_) + " over shared memory";

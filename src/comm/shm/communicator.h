@@ -1,4 +1,4 @@
-// Collectives over shared memory with plain pointers. Does not use torch.
+// Collectives over shared memory, on buffers passed as raw pointers. Does not use torch.
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,8 @@ struct Options {
 };
 inline constexpr int kMaxRanks = 4095;
 
-/// Returns the size of the group's shared memory. It must start as zeros, and one rank must call
-/// prepare().
+/// Returns the size of the group's shared memory. The memory must be zero-initialized, and one rank
+/// must call prepare().
 std::size_t bytes_for(const Options& options);
 void prepare(void* memory, const Options& options, const std::string& token);
 bool has_token(const void* memory, const std::string& token) noexcept;
@@ -44,8 +44,8 @@ struct Idle {
 
 /// One rank of a group. All ranks must call the same operations with the same sizes in the same
 /// order; a mismatch throws `invalid_argument`. Only one thread at a time may use an object. Sizes
-/// are 64-bit. `in` may equal `out` but must not overlap it otherwise. Results are bitwise
-/// identical on all ranks.
+/// are 64-bit. `in` may be the same buffer as `out`, but the two must not overlap partially.
+/// Results are bitwise identical on all ranks.
 ///
 /// If a peer is dead, every rank throws `unavailable`; if a peer is late, every rank throws
 /// `timeout`. The group is then unusable, and further calls throw `invalid_state`. Not usable in a
@@ -96,7 +96,7 @@ class Communicator {
   /// Starts a call: checks that the group is usable, and records the call so that ranks can compare
   /// it.
   void begin(Call call, std::size_t bytes, std::uint32_t detail);
-  /// Waits until no rank reads the data that this rank wrote four rounds ago.
+  /// Waits until no rank still reads the data that this rank wrote four rounds ago.
   void wait_until_free(std::uint32_t round);
   void post(std::uint32_t round) noexcept;
   void wait_for(int rank, std::uint32_t round);
@@ -105,7 +105,7 @@ class Communicator {
   void wait_for_all(std::uint32_t round);
   void check_same(int rank, std::uint32_t round);
   void check_peers(std::uint32_t round);
-  /// Describes a rank's call in that round.
+  /// Describes the call that a rank made in a round.
   std::string call_of(int rank, std::uint32_t round) const;
   [[noreturn]] void fail(std::uint32_t why, int rank, const std::string& text = {});
   [[noreturn]] void tell() const;

@@ -25,8 +25,8 @@ std::string cut(std::string text) {
 /// A possible location of shared memory. candidates() lists the best one first.
 struct Candidate {
   std::string folder;  // empty for anonymous memory
-  // Whether the file has a name. Ranks in other containers need one, because they cannot see rank
-  // 0's process.
+  // Whether the file has a name. Ranks in other containers need a name, because they cannot open
+  // the file through rank 0's /proc entry.
   bool named;
 };
 
@@ -81,7 +81,7 @@ Offer make_offer(const Candidate& candidate, const Options& options,
 }
 
 /// Opens the memory that rank 0 offers and takes this rank's place in it. On rank 0, `memory` is
-/// already open; other ranks get it from here.
+/// already open; on other ranks, this function sets it.
 std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
                                    std::shared_ptr<Memory>& memory) {
   const auto bytes = bytes_for(options);
@@ -92,7 +92,7 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
                  .want = std::to_string(offer.bytes)});
   if (options.rank != 0) {
     memory = std::make_shared<Memory>(Memory::open(offer.text, bytes));
-    // On another machine, this path may refer to another file: both the process id and the
+    // On a different machine, this path may refer to a different file: both the process id and the
     // descriptor number may be in use there.
     if (!has_token(memory->data(), offer.token))
       throw Error(ErrorCode::unavailable, "shm_comm",
@@ -130,7 +130,7 @@ std::size_t chunk_bytes_of(const Options& options) {
     const auto wanted = text != nullptr ? std::strtoul(text, nullptr, 10) : 0;
     bytes = wanted >= 1 && wanted <= (1UL << 20) ? wanted * 1024 : kChunk;
   }
-  // In reduce_scatter, each rank needs at least one cache line of a chunk.
+  // In reduce_scatter, each rank needs at least one cache line in a chunk.
   const auto least = static_cast<std::size_t>(options.size) * 64;
   return (std::max(bytes, least) + 4095) / 4096 * 4096;
 }

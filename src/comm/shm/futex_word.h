@@ -1,4 +1,4 @@
-// A number in shared memory that one process sets while others wait for changes.
+// A 32-bit integer in shared memory that one process sets while others wait for it to change.
 #pragma once
 
 #include <linux/futex.h>
@@ -13,7 +13,7 @@
 
 namespace anyaccel::ops::shm {
 
-/// set() makes a system call only if a process sleeps.
+/// set() makes a system call only if a process is sleeping.
 class FutexWord {
  public:
   std::uint32_t get() const noexcept { return value_.load(std::memory_order_acquire); }
@@ -23,8 +23,8 @@ class FutexWord {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all();
   }
 
-  /// Sleeps until the number changes, but at most for `most`; may return earlier. Does not sleep if
-  /// the number has already reached `wanted`.
+  /// Sleeps until the integer changes or `most` has passed; may return earlier. Does not sleep if
+  /// the integer has already reached `wanted`.
   void sleep_until_changed(std::uint32_t wanted, std::chrono::nanoseconds most) noexcept {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const auto now = value_.load(std::memory_order_seq_cst);

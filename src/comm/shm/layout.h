@@ -1,5 +1,5 @@
-// Layout of a group's shared memory: the state of each rank, the numbers on which ranks wait, and
-// each rank's data slots.
+// Layout of a group's shared memory: the state of each rank, the futex words on which ranks wait,
+// and each rank's data slots.
 #pragma once
 
 #include <array>

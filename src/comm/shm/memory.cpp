@@ -65,8 +65,8 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   if (error != 0) too_small(place, std::strerror(error), bytes);
 }
 
-/// Returns a lock that belongs to the open file, not to the process. Closing another descriptor of
-/// the file in this process does not release it.
+/// Returns the lock of `place` for fcntl(). It is used as an open-file-description lock, which is
+/// not released when this process closes a different descriptor of the file.
 struct flock place_lock(int place) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -230,7 +230,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
   std::string path;
   Descriptor made(make_file(folder, path));
   try {
-    // Lock the file before it gets a name, so that no process removes it as a leftover.
+    // Lock the file before it gets its name, so that no process removes it as a leftover.
     auto lock = place_lock(kMaking);
     if (::fcntl(made.number, F_OFD_SETLK, &lock) != 0)
       throw Error(ErrorCode::unavailable, kWhere,

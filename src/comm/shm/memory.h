@@ -11,15 +11,15 @@ namespace anyaccel::ops::shm {
 /// small fails here and not later with SIGBUS.
 class Memory {
  public:
-  /// Creates anonymous memory, which is never left behind. Other processes open it through path().
-  /// Throws `unavailable` if there is not enough memory.
+  /// Creates anonymous memory, which the kernel frees when no process uses it anymore. Other
+  /// processes open it through path(). Throws `unavailable` if there is not enough memory.
   static Memory anonymous(std::size_t bytes);
   /// Like anonymous(), but the memory is an unnamed file in `folder`. Throws `unavailable` if the
   /// mount is too small, `invalid_argument` if the folder is not local (see is_local()), and `io`
   /// otherwise.
   static Memory in_folder(const std::string& folder, std::size_t bytes);
-  /// Like in_folder(), but the file has a random name until remove_name() is called, for ranks that
-  /// cannot see this process.
+  /// Like in_folder(), but the file has a random name until remove_name() is called. For ranks that
+  /// cannot open this process's files under /proc.
   static Memory file(const std::string& folder, std::size_t bytes);
   /// Opens memory that another process of this user created. Throws `unavailable` if it cannot be
   /// opened or does not have the expected type, owner, mode and size.
@@ -41,9 +41,9 @@ class Memory {
   void share_name() noexcept;
 
   /// Locks `place` through this object until the object is destroyed or the process ends, for
-  /// whatever reason. Forked children do not hold the lock.
+  /// whatever reason. Forked children do not inherit the lock.
   void hold(int place) const;
-  /// True if `place` is locked through another object.
+  /// True if `place` is locked through a different object.
   bool held_by_another(int place) const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// The baseline loops, which run on every CPU of the architecture, and the selection of the
+// The baseline loops, which run on every CPU of the architecture, and the run-time selection of an
 // instruction set.
 #include "comm/shm/reduce.h"
 

@@ -26,7 +26,7 @@ enum class Kind : std::uint8_t {
 
 enum class Reduce : std::uint8_t { sum, product, min, max, avg };
 
-/// Return names for messages, for example "float32" and "sum".
+/// Returns a name for error messages, for example "float32" or "sum".
 const char* to_string(Kind kind) noexcept;
 const char* to_string(Reduce reduce) noexcept;
 
@@ -48,10 +48,11 @@ struct Kernels {
                  std::size_t count);
 };
 
-/// Returns the best instruction set that this CPU supports. ANYACCEL_SHM_KERNELS=avx2 or baseline
-/// selects a lower one.
+/// Returns the kernels for the best instruction set that this CPU supports.
+/// ANYACCEL_SHM_KERNELS=avx2 or baseline selects a lower instruction set.
 const Kernels& kernels();
-/// Returns the named instruction set; null if this CPU or build lacks it. For tests.
+/// Returns the kernels for the named instruction set; null if this CPU or build lacks it. For
+/// tests.
 const Kernels* kernels(const char* name);
 
 }  // namespace anyaccel::ops::shm

@@ -1,4 +1,4 @@
-// The loops for AVX2, which are called if the CPU supports it. Empty on other architectures.
+// The AVX2 loops, which are called only if the CPU supports AVX2. Empty on other architectures.
 #if defined(__x86_64__)
 #include <immintrin.h>
 

@@ -1,5 +1,5 @@
-// The floating-point loops for AVX-512, which are called if the CPU supports it. Integer reductions
-// are limited by memory bandwidth and use the AVX2 loops. Empty on other architectures.
+// The floating-point loops for AVX-512, which are called only if the CPU supports it. Integer
+// reductions are limited by memory bandwidth and use the AVX2 loops. Empty on other architectures.
 #if defined(__x86_64__)
 #include <immintrin.h>
 

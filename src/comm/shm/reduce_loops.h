@@ -1,7 +1,8 @@
 // The loops, compiled once per instruction set. The including source first defines
-// ANYACCEL_SHM_SET, and includes reduce.h, <cstring> and <immintrin.h> before it selects the
+// ANYACCEL_SHM_SET, includes reduce.h, <cstring> and <immintrin.h>, and only then selects the
 // target. All code is in the instruction set's namespace and uses no inline functions of the
-// standard library, so that the linker cannot substitute code of another instruction set.
+// standard library, so that the linker cannot replace it by code compiled for a different
+// instruction set.
 
 #if defined(__clang__)
 #define ANYACCEL_SHM_LOOP _Pragma("clang loop vectorize(assume_safety)")
@@ -103,7 +104,7 @@ void fold(void* out, const void* const* in, int ranks, std::size_t count, int by
       for (int rank = 2; rank + 1 < ranks; ++rank) two<T, Op>(block, block, source(rank), n);
       two<T, Op>(to + start, block, source(ranks - 1), n);
     }
-    // Integers do not support averages.
+    // Averages are not defined for integers.
     if constexpr (IsSum<Op>::value && static_cast<T>(0.5) != T{0})
       if (by > 1) divide(to + start, n, by);
   }
@@ -148,7 +149,7 @@ __m512i rounded_bf16(__m512 value) {
   return _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
 }
 
-/// Sums or averages the elements in whole vectors, and returns their number.
+/// Sums or averages the elements that fill whole vectors, and returns the number of these elements.
 std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b,
                      std::size_t count, float factor) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000U));
@@ -178,7 +179,7 @@ std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint
 template <class Op>
 void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b, std::size_t count,
               int by) {
-  const float factor = by > 1 ? 0.5F : 1.0F;  // exact, like dividing by two
+  const float factor = by > 1 ? 0.5F : 1.0F;  // multiplying by 0.5 is exact, like dividing by 2
 #if defined(ANYACCEL_SHM_AVX512)
   if constexpr (IsSum<Op>::value) {
     const auto done = add_bf16(out, a, b, count, factor);
@@ -355,7 +356,7 @@ void fold_signed(std::size_t width, void* out, const void* const* in, int ranks,
   }
 }
 
-// Sums and products wrap identically for signed and unsigned integers.
+// Sums and products wrap identically for signed and unsigned integers of the same size.
 template <class Op, bool Compares>
 void fold_integer(Kind kind, void* out, const void* const* in, int ranks, std::size_t count) {
   const auto width = size_of(kind);

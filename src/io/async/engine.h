@@ -1,5 +1,5 @@
-// The engine behind handles. It cuts requests into blocks, and its worker threads keep their queues
-// full. Independent of torch.
+// The file I/O engine that the `async_io` op's handles use. It cuts requests into blocks, and its
+// worker threads keep their queues full. Independent of torch.
 #pragma once
 
 #include <atomic>
@@ -23,13 +23,13 @@ struct Options {
   std::int64_t block_bytes = 1 << 20;
   unsigned queue_depth = 128;  ///< number of in-flight blocks per worker
   bool single_submit = false;  ///< whether to make one system call per block
-  /// Start a new block whenever one completes. If false, start new blocks only when all earlier
-  /// ones are complete.
+  /// Start a new block whenever a block completes. If false, start new blocks only after all
+  /// in-flight blocks have completed.
   bool overlap_events = false;
   int workers = 1;         ///< number of threads that work on one request
   std::string queue = {};  ///< see choose_queue()
-  /// How long a temporary failure (EAGAIN, no room for a request) is retried before the request
-  /// fails.
+  /// How long a temporary failure (EAGAIN, no room for a request in the queue) is retried before
+  /// the request fails.
   std::chrono::milliseconds patience = std::chrono::seconds(10);
   /// Replaces choose_queue(). Called on each worker's thread. For tests.
   std::function<Choice(unsigned depth)> make_queue = {};
@@ -77,7 +77,7 @@ class Request {
   int error_ = 0;
   std::int64_t error_at_ = 0;
   std::string why_;    // details that the errno does not contain
-  bool lost_ = false;  // the system may still access the memory, so it is never released
+  bool lost_ = false;  // the system may still access the memory, so it must never be released
 };
 
 class Worker;

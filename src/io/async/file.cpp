@@ -68,8 +68,8 @@ File::~File() { ::close(descriptor_); }
 
 void File::learn_alignment() {
   unit_ = std::max<std::int64_t>(unit_, ::sysconf(_SC_PAGESIZE));
-  // The file system updates a block as a whole. Numbers above kMaxUnit are preferred I/O sizes, not
-  // block sizes.
+  // The file system updates whole blocks. A value of st_blksize above kMaxUnit is a preferred I/O
+  // size, not the block size.
   if (struct stat file{}; ::fstat(descriptor_, &file) == 0)
     if (const std::int64_t block = file.st_blksize; block <= kMaxUnit && (block & (block - 1)) == 0)
       unit_ = std::max(unit_, block);
@@ -94,7 +94,8 @@ void File::learn_alignment() {
 }
 
 std::unique_ptr<File> File::open(const std::string& path, bool write) {
-  // Check before opening: even a non-blocking open would affect the other end of a pipe.
+  // Check before opening: even a non-blocking open would affect the process at the other end of a
+  // pipe.
   struct stat about {};
   if (::stat(path.c_str(), &about) == 0) require_file(path, about);
   bool direct = false;

@@ -11,7 +11,7 @@
 
 namespace anyaccel::ops::aio {
 
-/// Largest alignment of direct transfers; files that need more go through the page cache.
+/// Maximum alignment of direct transfers. Files that need a larger one go through the page cache.
 inline constexpr std::int64_t kMaxUnit = 64 << 10;
 /// Alignment of the workers' bounce buffers.
 inline constexpr std::int64_t kMemoryAlignment = 4096;

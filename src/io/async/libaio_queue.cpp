@@ -1,5 +1,5 @@
-// The kernel's older asynchronous I/O. Its system calls are called directly, so libaio is not
-// needed.
+// Linux native AIO (io_submit() and others), the predecessor of io_uring. The system calls are made
+// directly, so libaio is not needed.
 #include <linux/aio_abi.h>
 #include <sys/syscall.h>
 #include <unistd.h>

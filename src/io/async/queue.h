@@ -1,5 +1,5 @@
-// Queues that read and write blocks asynchronously with io_uring, with the system calls of libaio,
-// or with threads.
+// Queues that read and write blocks asynchronously: with io_uring, with the system calls that
+// libaio wraps, or with blocking calls on threads.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct Transfer {
   std::int64_t result = 0;  ///< set on completion: bytes transferred, or a negated errno
 };
 
-/// The engine's interface to the system. Tests replace it to inject failures. Each queue is used by
-/// a single thread.
+/// The engine's interface to the system. Tests replace it to inject failures. A single thread uses
+/// each queue.
 class Queue {
  public:
   Queue() = default;
@@ -41,8 +41,9 @@ class Queue {
   virtual void reap(std::size_t least, std::vector<Transfer*>& done) = 0;
 };
 
-/// Each function throws `unavailable` with the system's reason if the queue does not work; `depth`
-/// is the maximum number of in-flight transfers. An io_uring belongs to the thread that creates it.
+/// Creates a queue with at most `depth` in-flight transfers. Throws `unavailable` with the system's
+/// reason if this kind of queue does not work. Only the thread that creates an io_uring queue may
+/// use it.
 std::unique_ptr<Queue> make_uring_queue(unsigned depth);
 std::unique_ptr<Queue> make_libaio_queue(unsigned depth);
 std::unique_ptr<Queue> make_thread_queue(unsigned depth);
@@ -54,8 +55,8 @@ struct Choice {
 };
 
 /// `wanted` is "", "auto", "io_uring", "libaio" or "threads". For "" and "auto", chooses the first
-/// of the three queues that works on this system. Throws `unavailable` if the named queue does not
-/// work, and `invalid_argument` for any other name.
+/// of io_uring, libaio and threads that works on this system. Throws `unavailable` if the named
+/// queue does not work, and `invalid_argument` for any other name.
 Choice choose_queue(const std::string& wanted, unsigned depth);
 
 }  // namespace anyaccel::ops::aio

@@ -13,7 +13,8 @@ namespace anyaccel::ops::aio {
 
 namespace {
 
-// How long to leave the memory to Engine::wait(), which usually releases it on the waiting thread.
+// How long to wait before releasing the memory here. Usually, Engine::wait() releases it earlier,
+// on the waiting thread.
 constexpr std::chrono::milliseconds kWait{50};
 
 struct Releases {
@@ -56,7 +57,7 @@ void ensure_release_thread() {
   const std::lock_guard lock(start_mutex());
   auto* now = releases.load();
   if (now != nullptr && now->process == ::getpid()) return;
-  // In a child, the parent's object has no thread, and its state is undefined.
+  // In a forked child, the parent's object has no thread, and its state is undefined.
   auto made = std::make_unique<Releases>();
   std::thread([state = made.get()] { state->run(); }).detach();
   releases = made.release();  // never destroyed, because its thread never ends

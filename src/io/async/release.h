@@ -1,4 +1,4 @@
-// Releases the memory of requests that nobody waits for.
+// Releases the memory of requests that no thread waits for.
 #pragma once
 
 #include <memory>

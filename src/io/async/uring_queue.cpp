@@ -12,7 +12,7 @@
 #include "anyaccel/error.h"
 #include "io/async/queue.h"
 
-// These flags are available since Linux 6.0 and 6.1; older headers lack them.
+// Linux 6.0 and 6.1 introduced these flags; older headers lack them.
 #ifndef IORING_SETUP_SINGLE_ISSUER
 #define IORING_SETUP_SINGLE_ISSUER (1U << 12)
 #endif
@@ -39,7 +39,7 @@ class Mapping {
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, what);
     if (at == MAP_FAILED)
       throw Error(ErrorCode::unavailable, "io_uring", {.what = std::strerror(errno)});
-    // A child must not access its parent's ring.
+    // A forked child must not access its parent's ring.
     ::madvise(at, bytes, MADV_DONTFORK);
     start_ = static_cast<char*>(at);
     bytes_ = bytes;

@@ -98,8 +98,8 @@ void Worker::turn() {
   if (overlap || under_way_ == 0) fill();
   send();
   if (under_way_ == 0) {
-    // The blocks were refused or conflict with writes of other workers, so no completion will wake
-    // this thread.
+    // The blocks were refused or conflict with writes of other workers, so no completion wakes this
+    // thread.
     if (!ready_.empty()) rest();
     return;
   }
@@ -120,7 +120,8 @@ void Worker::collect() noexcept {
   reaping_ = false;
 }
 
-/// A write may start if no conflicting write of the other kind is in flight.
+/// Registers a write in the file's WriteConflicts. Returns false if the write must wait for a
+/// conflicting write in flight.
 bool Worker::claim(Block& block) {
   if (!block.write || block.claimed) return true;
   auto* conflicts = block.slice->request->job_.file->write_conflicts();
@@ -137,8 +138,8 @@ void Worker::unclaim(Block& block) noexcept {
   block.claimed = false;
 }
 
-/// Drops a block that has not been submitted if its request has stopped or `patience` has expired.
-/// Returns true if it was dropped.
+/// Drops a block that has not been submitted if the block's request has stopped or `patience` has
+/// expired. Returns true if it dropped the block.
 bool Worker::give_up(Block& block) {
   Request& request = *block.slice->request;
   int error = 0;

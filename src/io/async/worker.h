@@ -96,7 +96,7 @@ class Worker {
   std::vector<Block> blocks_;
   std::vector<Block*> free_;
   std::vector<Block*> ready_;     // blocks to submit, in the order of the slices
-  std::vector<Transfer*> batch_;  // blocks of ready_ that hold their claims
+  std::vector<Transfer*> batch_;  // the blocks of ready_ that have registered their claims
   std::vector<Transfer*> done_;
   bool reaping_ = false;   // the queue is filling done_
   bool refusals_ = false;  // some ready blocks were just refused

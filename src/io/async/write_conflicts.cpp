@@ -8,7 +8,7 @@ namespace anyaccel::ops::aio {
 
 namespace {
 
-/// Maximum size and alignment of a folio in the page cache.
+/// Maximum size and alignment of a page-cache folio.
 constexpr std::int64_t kPiece = 2 << 20;
 
 bool meet(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }

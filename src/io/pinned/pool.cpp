@@ -102,8 +102,8 @@ std::optional<std::uintptr_t> Pool::reuse(std::size_t size, int node) {
   return best->first;
 }
 
-/// Results of the system calls for a new block. They run without the pool's lock, because locking
-/// memory creates its pages, which takes about a second for a few GiB.
+/// Results of the system calls for a new block. These calls run without the pool's lock, because
+/// locking memory creates the memory's pages, which takes about a second for a few GiB.
 struct Pool::New {
   void* address = nullptr;
   int error = 0;
@@ -119,7 +119,7 @@ Pool::New Pool::ask_system(std::size_t size, int node) noexcept {
   return out;
 }
 
-/// `lock` must hold the pool's mutex, and holds it again on return.
+/// `lock` must hold the pool's mutex on entry. It is released meanwhile, and held again on return.
 std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t size, int node) {
   const auto bytes = static_cast<std::int64_t>(size);
   const auto over = [&](std::int64_t more) {

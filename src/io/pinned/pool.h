@@ -1,5 +1,5 @@
-// Page-locked host memory that is counted, placed on a NUMA node, reused and limited. Independent
-// of torch.
+// A pool of page-locked host memory, placed on NUMA nodes. Reuses blocks, keeps statistics and
+// enforces a limit. Independent of torch.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,14 @@ class System {
   virtual std::uint64_t lock_limit() const noexcept;  ///< value of RLIMIT_MEMLOCK
 };
 
-/// Sizes are in bytes. The other members are numbers of calls since the pool was created.
+/// Sizes are in bytes. The other members count calls since the pool was created.
 struct Statistics {
   std::int64_t used_bytes = 0;  ///< size of the blocks in use
   std::int64_t used_peak = 0;
   std::int64_t held_bytes =
-      0;  ///< size of memory that is locked or being locked, including free blocks
+      0;  ///< size of all memory that is locked or being locked, including free blocks
   std::int64_t held_peak = 0;
-  /// Maximum of held_bytes; 0 leaves the limit to the system.
+  /// Maximum of held_bytes; 0 means that only the system's limit applies.
   std::int64_t limit = 0;
   std::int64_t taken = 0;   ///< number of allocations
   std::int64_t reused = 0;  ///< number of allocations served from free blocks
@@ -42,8 +42,9 @@ struct Statistics {
       0;  ///< number of blocks that the system did not place on the requested node
 };
 
-/// Usually there is one pool per process, `shared()`. Thread-safe. Threads do not block each other
-/// while the system locks memory. Children do not inherit memory locks across fork().
+/// A pool of page-locked memory. Usually there is one per process, `shared()`. Thread-safe. Threads
+/// do not block each other while the system locks memory. Children do not inherit memory locks
+/// across fork().
 class Pool {
  public:
   explicit Pool(std::unique_ptr<System> system = std::make_unique<System>());
@@ -69,8 +70,8 @@ class Pool {
   void trim();
   void set_limit(std::int64_t bytes);
   Statistics statistics() const;
-  /// Returns why the last misplaced block was not placed on the requested node; empty if there was
-  /// none.
+  /// Returns the reason why the system did not place the most recent misplaced block on the
+  /// requested node; empty if no block was misplaced.
   std::string placement_problem() const;
 
  private:
@@ -95,7 +96,8 @@ class Pool {
   std::string placement_problem_;
 };
 
-/// Parses sizes such as "8GiB", "512MiB" or "1000000". Throws `invalid_argument` for other texts.
+/// Parses sizes such as "8GiB", "512MiB" or "1000000". Throws `invalid_argument` for any other
+/// text.
 std::int64_t parse_bytes(const std::string& text);
 
 }  // namespace anyaccel::ops::pin

@@ -28,7 +28,7 @@ void* System::map(std::size_t bytes) noexcept {
       ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
   if (!large) return address;
-  // With large pages, a disk request of one megabyte has one segment instead of 256, and locking is
+  // With huge pages, a disk request of one megabyte has one segment instead of 256, and locking is
   // cheaper.
   const auto start = reinterpret_cast<std::uintptr_t>(address);
   const auto before = (kLargePage - start % kLargePage) % kLargePage;

@@ -5,8 +5,9 @@
 // `each(function)` is one phase of a thread block: it calls function(lane) for all attention_lanes
 // threads and then synchronizes them. A thread block owns a tile of `own` queries (or keys). It
 // loops over the keys that these queries attend to (or the queries that attend to these keys),
-// `other` rows at a time. Only the scores between two tiles are in shared memory at any time. Each
-// sum is computed by a single thread block, so results are bitwise reproducible.
+// `other` rows at a time. The full score matrix is never stored: shared memory holds the scores of
+// one pair of tiles at a time. Each sum is computed by a single thread block, so results are
+// bitwise reproducible.
 #pragma once
 
 #include "kernels/attention/attention_tiles.h"
@@ -28,7 +29,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
 
   using Tiles::Tiles;
 
-  // parts() threads share the softmax of each query.
+  // Binary logarithm of parts(), the number of threads that compute the softmax of one query.
   ANYACCEL_ON_BOTH int parts_log() const { return lanes_log - plan.own_log; }
   ANYACCEL_ON_BOTH int parts() const { return lanes >> plan.own_log; }
 
@@ -42,8 +43,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     return most;
   }
 
-  /// Returns the factor that rescales the sums so far, and sets `from` to the value to subtract
-  /// from the scores.
+  /// Returns the rescale factor for the running sums, and sets `from` to the value to subtract from
+  /// the scores.
   ANYACCEL_ON_BOTH Real again(int query, Real most, Real* from) const {
     *from = subtrahend(most);
     return attention_exp(m.shift[query] - *from);

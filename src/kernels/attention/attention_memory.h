@@ -7,8 +7,8 @@
 
 namespace anyaccel::ops {
 
-/// Shared memory of a thread block. For 16-bit types, `weights` and `changes`, which are operands
-/// of matrix products, have separate buffers. In float and double, they overwrite `scores` and
+/// Shared memory of a thread block. `weights` and `changes` are operands of matrix products. For
+/// 16-bit types, they have their own buffers; for float and double, they overwrite `scores` and
 /// `products`.
 template <typename T, typename Real>
 struct AttentionMemory {
@@ -18,8 +18,8 @@ struct AttentionMemory {
   Real *scores = nullptr, *products = nullptr, *sums = nullptr, *more = nullptr;
   Real *shift, *inverse, *delta, *partial, *partial_sum;
   std::uint64_t* keys;
-  /// `there` and `count` list the blocks that the layout contains. `rows` holds the row numbers of
-  /// the other tile, with which the block's own tile is being multiplied.
+  /// `there` lists `count` blocks of the layout that the own tile interacts with. `rows` holds the
+  /// row numbers of the other tile.
   std::int32_t *there, *rows, *count;
   std::uint32_t* flags;
   int row, sum_row, score_row, weight_row;

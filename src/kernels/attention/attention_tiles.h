@@ -1,5 +1,8 @@
 // Operations on attention tiles in shared memory: row numbers, loads, stores and scores. Also
 // compiled for the host.
+//
+// The "own tile" holds the rows whose results the thread block computes. It is multiplied by one
+// "other tile" at a time.
 #pragma once
 
 #include "kernels/attention/attention_memory.h"
@@ -16,8 +19,8 @@ struct AttentionTiles {
   const AttentionPlan& plan;
   const Each& each;
   const AttentionMemory<T, Real>& m;
-  std::int64_t index, batch, head;  ///< of the current task; index is batch * heads + head
-  std::int64_t first;               ///< first row of the block's own tile
+  std::int64_t index, batch, head;  ///< of the current task; index = batch * heads + head
+  std::int64_t first;               ///< first row of the own tile
 
   static constexpr int lanes = attention_lanes;
 
@@ -38,9 +41,9 @@ struct AttentionTiles {
     return batch * array.batch + head * array.head + row * array.row;
   }
 
-  // Row numbers of the block's own tile and of the other tile, with which it is multiplied. Rows of
-  // the own tile are consecutive. With a layout, rows of the other tile come from the blocks in the
-  // layout. -1 marks a missing row.
+  // Row numbers in the own tile and in the other tile. The own tile has consecutive rows. With a
+  // layout, the rows of the other tile are those of the blocks in the layout. -1 marks a missing
+  // row.
 
   ANYACCEL_ON_BOTH std::int64_t own_row(int i) const {
     return first + i < c.length ? first + i : -1;
@@ -54,8 +57,9 @@ struct AttentionTiles {
     return {i >> columns_log, i & ((1 << columns_log) - 1)};
   }
 
-  /// Returns the number of row i of the other tile. The tile starts at `begin`, which counts all
-  /// rows in dense attention and the rows of the blocks in `there` otherwise.
+  /// Returns the number of row i of the other tile, which starts at `begin`. In dense attention,
+  /// `begin` is a row number; with a layout, it is a position in the concatenated rows of the
+  /// blocks in `there`.
   ANYACCEL_ON_BOTH std::int64_t other_row(std::int64_t begin, int i) const {
     std::int64_t row = begin + i;
     if (c.layout) {
@@ -70,8 +74,8 @@ struct AttentionTiles {
     return c.layout[head * c.layout_head + query_block * c.blocks + key_block] != 0;
   }
 
-  /// Calls then(begin) for each tile of rows that interact with the block's own tile. If `by_query`
-  /// is set, the block's own rows are queries and the other rows are keys; otherwise the reverse.
+  /// Calls then(begin) for each other tile that interacts with the own tile. If `by_query` is set,
+  /// the own rows are queries and the other rows are keys; otherwise the reverse.
   template <typename Then>
   ANYACCEL_ON_BOTH void each_other(bool by_query, const Then& then) const {
     if (!c.layout) {
@@ -124,7 +128,7 @@ struct AttentionTiles {
     }
   }
 
-  /// Stores the sums of the block's own rows, multiplied by factor(row).
+  /// Multiplies the sums of the own tile by factor(row) and writes them to the tensor `to`.
   template <typename FactorOf>
   ANYACCEL_ON_BOTH void store(int lane, const Real* from, const FactorOf& factor,
                               const HeadArray<void*>& to) const {
@@ -167,8 +171,8 @@ struct AttentionTiles {
     return number >= c.dropout.threshold ? static_cast<Real>(c.dropout.scale) : 0;
   }
 
-  /// Returns the score of a query and a key, given their dot product; -inf if either does not
-  /// exist.
+  /// Returns the score of a query and a key, given their dot product; -inf if either row is
+  /// missing.
   ANYACCEL_ON_BOTH Real score(Real product, std::int64_t query, std::int64_t key) const {
     if (query < 0 || key < 0) return no_score<Real>;
     Real out = product * c.scale;
@@ -186,8 +190,8 @@ struct AttentionTiles {
     return out;
   }
 
-  /// Computes the dot products of a tile of queries and a tile of keys, [query][key]. With
-  /// `gradients`, also those of output gradients and values.
+  /// Computes scores[query][key], the dot products of a tile of queries and a tile of keys. If
+  /// `gradients` is set, also computes the dot products of output gradients and values.
   ANYACCEL_ON_BOTH void multiply(int lane, int queries, int keys, bool gradients) const {
     multiply_tiles<Lie::nt>(lane, lanes,
                             TileProduct<T, Real>{queries, keys, plan.padded, m.q, m.row, m.k, m.row,

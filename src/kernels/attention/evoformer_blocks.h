@@ -129,8 +129,8 @@ struct EvoformerBlock {
     return sum;
   }
 
-  /// Returns the score of a query and a key whose rows are in shared memory; -inf if either does
-  /// not exist.
+  /// Returns the score of a query and a key whose rows are in shared memory; -inf if either row is
+  /// past the end.
   ANYACCEL_ON_BOTH Real score(const Real* query_row, const Real* key_row, std::int64_t query,
                               std::int64_t key) const {
     if (key >= c.keys || query >= c.queries) return no_score<Real>;
@@ -215,8 +215,9 @@ struct EvoformerBlock {
   }
 
   /// Computes delta, the negated dot product of the output and its gradient, for each query. Also
-  /// computes `shift` and `inverse`, with which weight = exp(score + shift) * inverse. Recomputes
-  /// the sum if the magnitude of `lse` is too large for it to represent the sum accurately.
+  /// computes `shift` and `inverse`, with which weight = exp(score + shift) * inverse. They are
+  /// computed from `lse`, or from recomputed scores if the magnitude of `lse` is so large that it
+  /// does not represent the sum accurately.
   ANYACCEL_ON_BOTH void prepare() const {
     each([&](int lane) {
       load(lane, c.q, first, c.queries, c.scale, a);

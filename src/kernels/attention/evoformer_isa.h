@@ -33,8 +33,8 @@ constexpr std::int64_t panel = 32;  // keys per panel
 constexpr std::int64_t chunk = 256;
 // Queries per tile of the backward pass. dk and dv are read and written once per tile.
 constexpr std::int64_t backward_tile = 64;
-/// Largest magnitude of `lse` from which attention weights are computed. A larger value, for
-/// example with a mask of -1e9, does not have enough digits to include the logarithm of the sum.
+/// Largest magnitude of `lse` for which attention weights are computed from `lse`. A larger value,
+/// for example with a mask of -1e9, is too coarse to contain the logarithm of the sum.
 constexpr Real exact_lse = 128;
 
 constexpr std::int64_t whole(std::int64_t n, std::int64_t of) { return (n + of - 1) / of * of; }
@@ -69,7 +69,7 @@ void pack_panels(const Real* from, std::int64_t rows, const Packed& sizes, Real*
                    sizes.dim, 1, to, panel);
 }
 
-/// Converts bias1 to Real, or writes zeros if it is null. Writes -inf past the last key to hide the
+/// Converts bias1 to Real, or writes zeros if it is null. Writes -inf past the last key to mask the
 /// padding.
 template <typename S>
 void pack_bias(const Head& head, std::int64_t keys, Real* to) {
@@ -106,7 +106,7 @@ inline __attribute__((always_inline)) void each_score(const Head& head, std::int
 }
 
 /// Adds the biases to a row of scores, and replaces the scores by exp(score - maximum). Updates the
-/// maximum and the sum, and returns the factor that rescales the sums of earlier chunks.
+/// maximum and the sum, and returns the rescale factor for the sums of earlier chunks.
 template <typename S>
 inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, std::int64_t keys,
                         const Real* bias1, Real* scores, Real* maximum, Real* sum) {
@@ -225,8 +225,8 @@ struct BackwardScratch {
   }
 };
 
-/// Computes `shift` and `inverse` of a tile, with which weight = exp(score + shift) * inverse. Uses
-/// `lse`, or the scores again if the magnitude of `lse` exceeds exact_lse.
+/// Computes `shift` and `inverse` of a tile, with which weight = exp(score + shift) * inverse. They
+/// are computed from `lse`, or from recomputed scores if the magnitude of `lse` exceeds exact_lse.
 template <typename S>
 void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const Packed& sizes,
                   const BackwardScratch& s) {
@@ -353,7 +353,7 @@ template <typename S>
 void forward(const Head& head, std::int64_t begin, std::int64_t end, Real* scratch) {
   const Packed sizes(head.keys, head.dim);
   const ForwardScratch s(scratch, sizes);
-  // The values' buffer temporarily holds the rows of the keys.
+  // The buffer of the values temporarily holds the unpacked keys.
   pack_rows(static_cast<const S*>(head.k), head.k_row, head.keys, head.dim, sizes.width, 1,
             s.values);
   pack_panels(s.values, head.keys, sizes, s.keys);

@@ -90,8 +90,8 @@ inline void load_transposed(const Real* from, std::int64_t from_row, std::int64_
   load_transposed<Real>(from, from_row, from_column, rows, columns, to);
 }
 
-/// Computes scores[key][query] += mask[query][key]. With `hides`, zeros in the mask add -inf and
-/// other values are ignored.
+/// Computes scores[key][query] += mask[query][key]. If `hides` is set, zeros in the mask add -inf
+/// and other values are ignored.
 template <bool hides, typename T>
 void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_column,
                     std::int64_t rows, std::int64_t width, std::int64_t keys, Real* scores) {
@@ -112,7 +112,7 @@ void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_colu
 }
 
 /// Replaces the scores by exp(score - maximum), and updates the maximum and the sum of each query.
-/// Sets `rescale` to the factor that rescales the sums of earlier chunks. `parts` is the number of
+/// Sets `rescale` to the rescale factor for the sums of earlier chunks. `parts` is the number of
 /// partial sums. Callers use different numbers only to keep their results bitwise stable; the speed
 /// is the same.
 template <int parts>

@@ -24,9 +24,9 @@ struct AttentionHead {
   const T* rpe;
   std::int64_t rpe_row, rpe_column;
   const T* attn_mask;        ///< mask shared by all heads; may be null
-  const std::uint8_t* seen;  ///< byte mask that replaces attn_mask, zeros hide keys; may be null
+  const std::uint8_t* seen;  ///< byte mask that replaces attn_mask, 0 masks a key; may be null
   std::int64_t mask_row, mask_column;
-  /// If set, zeros in attn_mask hide keys and other values are ignored. Otherwise attn_mask is
+  /// If set, zeros in attn_mask mask keys and other values are ignored. Otherwise attn_mask is
   /// added to the scores.
   bool mask_multiplies;
   const T* key_padding;  ///< one value per key, added to the scores; may be null

@@ -10,7 +10,7 @@
 namespace anyaccel::ops {
 
 /// Options of all kinds of layouts. Each kind reads only the options that apply to it. The names
-/// are DeepSpeed's.
+/// are the same as in DeepSpeed.
 struct LayoutOptions {
   std::string kind;  ///< dense, fixed, variable, bigbird, bslongformer, local
   /// If seq_len is 0, only the other options are validated.

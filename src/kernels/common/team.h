@@ -14,7 +14,7 @@ namespace anyaccel::ops {
 
 /// State of a pass that all threads share. Each thread also has its own Team.
 struct TeamShared {
-  /// Maximum number of stretches into which tasks are divided. If there are more threads, some of
+  /// Maximum number of stretches (ranges of adjacent tasks). If there are more threads, some of
   /// them start with the same stretch.
   static constexpr int max_stretches = 64;
   struct alignas(64) Stretch {

@@ -31,7 +31,7 @@ const char* allow_shared(Kernel kernel, std::size_t bytes) {
 }
 
 /// Runs a function on all threads of the block, followed by a barrier. The host version exists only
-/// because the callers are compiled for both.
+/// because callers are compiled for both the host and CUDA.
 struct BlockThreads {
   template <typename Function>
   __host__ __device__ void operator()(const Function& function) const {

@@ -16,8 +16,8 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Computes the scores of the positions [first, first + 4) out of `count`. Positions past the end
-/// get the score of the last position.
+/// Computes the scores of the positions [first, first + 4) out of `count` positions. Positions past
+/// the end get the score of the last position.
 template <typename T>
 inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64_t dim,
                                                        std::int64_t first, std::int64_t count,

@@ -1,4 +1,4 @@
-// Selection of a row's experts, for the host and CUDA devices.
+// Expert routing: selects the experts of a row. For the host and CUDA devices.
 #pragma once
 
 #include <cmath>

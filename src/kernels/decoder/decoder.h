@@ -16,13 +16,13 @@ struct Linear {
   Values bias;
 };
 
-/// Keys and values of a sequence in one layer, [kv_heads][capacity][head_dim].
+/// KV cache of a sequence in one layer, [kv_heads][capacity][head_dim].
 struct Cache {
   Values keys, values;
 };
 
-/// Feed-forward networks that replace `up` and `down`; each row uses only a few of them. The
-/// matrices have a floating-point format.
+/// Mixture of experts: feed-forward networks that replace `up` and `down`. Each row uses only a few
+/// of them. The matrices have a floating-point format.
 struct Experts {
   Linear router;  ///< one output per expert; zero outputs if the layer has no experts
   /// [experts * 2 * inner][hidden]: for each expert, the gate projection followed by the up
@@ -44,7 +44,7 @@ struct DecoderLayer {
   std::vector<Cache> caches;                 ///< one per segment
   const float* cos;                          ///< [rows][half]
   const float* sin;
-  std::int64_t window;  ///< number of visible positions; 0: all
+  std::int64_t window;  ///< sliding-window size in positions; 0: no window
   float scale;
 };
 
@@ -54,20 +54,20 @@ struct Segment {
   std::int64_t past, begin, rows, capacity;
 };
 
-/// Reduction of the partial results of ranks that split the layers among them.
+/// All-reduce of partial results across tensor-parallel ranks.
 struct RankSum {
   /// Sums values[count] over all ranks, in place. Calls idle(data) repeatedly while it waits for
-  /// other ranks. Null if nothing is summed.
+  /// other ranks. Null if no all-reduce is needed.
   void (*add_up)(void* group, float* values, std::int64_t count, void (*idle)(void*), void* data);
   void* group;
-  bool attention, feed_forward;  ///< halves of a layer that are split among ranks
+  bool attention, feed_forward;  ///< which halves of a layer are split among ranks
 };
 
 struct Decoder {
   /// `half` is the number of rotated pairs per head; 0 disables rotation.
   std::int64_t hidden, heads, kv_heads, head_dim, inner, half;
-  /// `group` is the number of query heads that share a key head. `first_head` is the number of
-  /// query heads of the first key head that are on other ranks.
+  /// `group` is the number of query heads that share a key head. `first_head` is the number of the
+  /// first key head's query heads that are on other ranks.
   std::int64_t group, first_head;
   Gate gate;
   bool gated, head_norms, norms_after;

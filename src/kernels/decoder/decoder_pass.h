@@ -1,5 +1,5 @@
-// A pass over few rows, as seen by one of its threads. decoder.cpp and experts.cpp implement it.
-// All threads execute the same phases, with a barrier after each phase whose results other threads
+// One thread's view of a pass over a few rows. decoder.cpp and experts.cpp implement it. All
+// threads execute the same phases, with a barrier after each phase whose results other threads
 // read.
 #pragma once
 
@@ -59,7 +59,8 @@ class DecoderPass {
   void prepare(const Matrix& matrix, const float* from) {
     prepare_rows(isa_, matrix, from, rows_, prepared_);
   }
-  /// Sets the matrix that is read next. Each thread prefetches its part of it while it waits.
+  /// Sets the matrix that is read next. While a thread waits, it prefetches its part of that
+  /// matrix.
   void prefetch(const Matrix& matrix);
   /// Prepares the rows for `matrix`, unless they are already prepared for its format and group
   /// size.

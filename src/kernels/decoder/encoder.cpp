@@ -137,8 +137,7 @@ class Pass {
   }
 
   /// Prefetches part `i` of `count` parts of the next panel. The hardware prefetcher stops at the
-  /// end of the current panel, and it requests nothing while further rows reuse that panel from a
-  /// cache.
+  /// end of the current panel, and is idle while the remaining rows read that panel from a cache.
   static void ask(const float* from, std::int64_t bytes, std::int64_t i, std::int64_t count) {
     if (i >= count) return;
     const char* const at = reinterpret_cast<const char*>(from);
@@ -147,8 +146,8 @@ class Pass {
       __builtin_prefetch(at + line, 0, 2);
   }
 
-  /// Sets the matrix that is read next. Each thread prefetches its first panel of it while it
-  /// waits.
+  /// Sets the matrix that is read next. While a thread waits, it prefetches its first panel of that
+  /// matrix.
   void prefetch(const PackedMatrix& m) {
     const std::int64_t panels = pieces(m.outputs, panel_outputs), size = m.inputs * panel_outputs;
     team_.prefetch(m.panels + panels * team_.thread() / team_.threads() * size, size * 4);

@@ -1,5 +1,5 @@
 // The forward pass of texts through the layers of an encoder such as BERT, on plain float32 arrays.
-// Norms follow the residual sums, and each token attends to its whole text. Independent of torch.
+// The layers are post-norm, and each token attends to all tokens of its text. Independent of torch.
 #pragma once
 
 #include <cstdint>

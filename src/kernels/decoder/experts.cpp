@@ -1,5 +1,5 @@
-// Mixture-of-experts layers. The pairs of a row and an expert are sorted by expert, so weights that
-// several rows use are read once, and unused experts are not read.
+// Mixture-of-experts layers. Pairs of a row and an expert are sorted by expert, so that the weights
+// of an expert are read once for all its rows, and unused experts are not read.
 #include <algorithm>
 #include <cstring>
 
@@ -95,8 +95,8 @@ void DecoderPass::expert_inner(const Experts& experts) {
 }
 
 /// Computes the weighted sums of the experts' results, and writes or adds them to target(). Each
-/// task computes some outputs of all experts, so that the order of a row's sum is fixed and tasks
-/// are independent.
+/// task computes some outputs of all experts, so the order of a row's sum is fixed and tasks are
+/// independent.
 void DecoderPass::expert_outer(const Experts& experts) {
   const std::int64_t hidden = d_.hidden,
                      bytes = prepared_bytes(experts.down.format, experts.down.inputs);

@@ -143,8 +143,8 @@ template <int block>
 inline Words start8(const std::int32_t* /*sums*/, std::int64_t /*i*/) {
   return Words::zero();
 }
-/// The row's words of `block` inputs from input i on. They stay in memory, because AVX2 does not
-/// have enough registers.
+/// The row's packed words for `block` inputs, starting at input i. They stay in memory, because
+/// AVX2 does not have enough registers.
 template <int block>
 struct Step8 {
   const std::int16_t* words;

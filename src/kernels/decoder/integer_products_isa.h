@@ -1,4 +1,4 @@
-// Products of few rows with int8 and int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the
+// Products of a few rows and int8 or int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the
 // layout of a row and the products of one step.
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H)
@@ -168,8 +168,8 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-/// For group sizes that are not multiples of 64, which have blocks of 32 inputs, and for group
-/// sizes that are not multiples of a step.
+/// Used if the group size is not a multiple of 64 (blocks then have 32 inputs) or not a multiple of
+/// a step.
 template <int block>
 inline void int4_small(const Matrix& m, std::int64_t output, const Row& x, float* to) {
   constexpr int words = block / 4;

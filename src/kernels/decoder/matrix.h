@@ -26,7 +26,7 @@ struct Matrix {
 };
 
 /// A matrix may only be split at multiples of this number of outputs. The order in which the
-/// products of a tile are summed then does not depend on the numbers of rows and threads.
+/// products of a tile are summed then does not depend on the number of rows or threads.
 constexpr std::int64_t tile_outputs = 4;
 
 /// Size of a prepared row in bytes, a multiple of 64.

@@ -14,8 +14,8 @@ struct WideRows {
   std::int64_t count, row;
 };
 
-/// Uses the memory of one thread: `panel` has panel_bytes() and `widened` has panel_scratch_bytes()
-/// bytes for the largest number of inputs.
+/// Attention products of one thread, which uses its own buffers: `panel` has panel_bytes() and
+/// `widened` has panel_scratch_bytes() bytes for the largest number of inputs.
 struct PanelAttention {
   Isa isa;
   Wide wide;

@@ -39,7 +39,7 @@ Element element_of(Format format) {
 
 bool is_float(Format format) { return format != Format::int8 && format != Format::int4; }
 
-/// Number of 32-bit words in a panel per output.
+/// Number of 32-bit words per output in a panel.
 std::int64_t words_of(Wide wide, std::int64_t inputs) {
   return wide == Wide::bf16 ? (inputs + 1) / 2 : inputs;
 }
@@ -131,7 +131,7 @@ void make_panel(Isa isa, Wide wide, const Matrix& m, std::int64_t begin, void* s
 void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs,
                        std::int64_t columns, std::int64_t begin, void* panel) noexcept {
 #if defined(__x86_64__)
-  if (wide == Wide::bf16)  // `type` is bf16 too
+  if (wide == Wide::bf16)  // in this case, `type` is bf16
     return avx512_bf16::turned_pairs(static_cast<const char*>(values), inputs, columns, begin,
                                      static_cast<char*>(panel));
 #endif

@@ -1,4 +1,4 @@
-// Products of many rows with matrices. A panel of outputs is converted once into the order in which
+// Products of many rows and a matrix. A panel of outputs is converted once into the order in which
 // products read it, and then multiplied by all rows. Works on plain arrays; independent of torch.
 #pragma once
 
@@ -12,7 +12,7 @@ enum class Wide { f32, bf16 };
 
 /// Outputs per panel. Products write all of them; outputs past the end are zero.
 constexpr std::int64_t panel_outputs = 64;
-/// Rows that are multiplied by a panel at a time, while their sums are in registers.
+/// Number of rows that are multiplied by a panel at a time. Their sums stay in registers.
 constexpr std::int64_t panel_tile_rows = 6;
 
 /// Returns bf16 for bfloat16 models if the processor has AVX-512 BF16, and f32 otherwise.
@@ -40,8 +40,8 @@ void make_panel(Isa isa, Wide wide, const Matrix& matrix, std::int64_t begin, vo
 /// pair is zero.
 void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs,
                        std::int64_t columns, std::int64_t begin, void* panel) noexcept;
-/// Sets to[r * to_row + output] to the dot product of row r of x, in the operand type, and the
-/// panel's output. The stride between rows of x is `x_row` bytes.
+/// Sets to[r * to_row + output] to the dot product of row r of x, which has the operand type, and
+/// output `output` of the panel. The stride between rows of x is `x_row` bytes.
 void multiply_panel(Isa isa, Wide wide, const void* panel, std::int64_t inputs, const void* x,
                     std::int64_t x_row, std::int64_t rows, float* to, std::int64_t to_row) noexcept;
 

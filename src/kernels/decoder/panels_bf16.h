@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512_bf16  // if a tool parses this file alone
+#define ANYACCEL_ISA avx512_bf16  // default for tools that parse only this file
 #endif
 
 #include "kernels/decoder/panel_tiles_isa.h"

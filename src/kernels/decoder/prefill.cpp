@@ -18,7 +18,7 @@ constexpr std::int64_t max_block = 64;  // queries per block, over all heads tha
 /// Layout of a pass's memory: offsets of the shared arrays and of each thread's arrays.
 struct Plan {
   Wide wide;
-  std::int64_t rows = 0, seen = 0, block;  ///< block: queries of one head per task
+  std::int64_t rows = 0, seen = 0, block;  ///< block: number of queries of one head per task
   std::int64_t qkv_columns = 0, mixed_columns, dim;
   std::int64_t normed_row, mixed_row, inner_row, query_row, shares_row, scores_row;
   std::int64_t normed, qkv, mixed, inner, change, shared = 0;
@@ -209,8 +209,8 @@ class Pass {
       });
       const std::int64_t blocks = pieces(segment.rows, plan_.block);
       team_.tasks(blocks * d_.kv_heads, [&](std::int64_t task) {
-        // The last blocks attend to the most positions. They start first, so that no thread still
-        // processes a long block after the others have finished.
+        // The last blocks attend to the most positions. They start first, so that no thread is
+        // still processing a long block when the others have finished.
         attend_block(layer, segment, cache, task % d_.kv_heads,
                      (blocks - 1 - task / d_.kv_heads) * plan_.block);
       });
@@ -276,8 +276,8 @@ class Pass {
     }
   }
 
-  /// Converts a head's result to the operand type and stores it in its place in the row. This place
-  /// need not be aligned to a cache line.
+  /// Converts a head's result to the operand type and stores it in the head's columns of the row,
+  /// which need not start at a cache line boundary.
   void put_mixed(std::int64_t row, std::int64_t head, const float* values) {
     char* const to = mixed_ + row * plan_.mixed_row;
     const std::int64_t size = plan_.wide == Wide::bf16 ? 2 : 4, bytes = d_.head_dim * size;
@@ -332,8 +332,8 @@ class Pass {
             });
   }
 
-  /// Computes the logits of the last row of each segment with the products for few rows, max_rows
-  /// rows at a time.
+  /// Computes the logits of the last row of each segment, max_rows rows at a time, with the
+  /// products of the pass over a few rows.
   void last_logits() {
     const Matrix& m = d_.head.matrix;
     const auto segments = static_cast<std::int64_t>(d_.segments.size());

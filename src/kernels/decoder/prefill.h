@@ -1,7 +1,7 @@
 // A decoder model's pass over many new positions, such as a prompt. It multiplies with panels and
 // computes attention in blocks of queries. Works on plain arrays; independent of torch. Results do
-// not depend on the number of threads. A row's result may differ in the last bits from the result
-// of the pass over few rows.
+// not depend on the number of threads. A row's result may differ in the last bits from that of the
+// pass over a few rows.
 #pragma once
 
 #include "kernels/decoder/decoder.h"

@@ -1,11 +1,12 @@
-// AVX-512 VNNI versions of the definitions in int16_dot_isa.h, with the same exact sums. A VNNI
-// instruction multiplies 64 unsigned bytes by 64 signed bytes. A row's 16-bit integers are
-// therefore stored as signed upper bytes and unsigned lower bytes, which are multiplied separately.
+// AVX-512 VNNI versions of the definitions in int16_dot_isa.h. The sums are exact in both files,
+// and therefore equal. A VNNI instruction multiplies 64 unsigned bytes by 64 signed bytes. A row's
+// 16-bit integers are therefore stored as signed upper bytes and unsigned lower bytes, which are
+// multiplied separately.
 #pragma once
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512_vnni  // if a tool parses this file alone
+#define ANYACCEL_ISA avx512_vnni  // default for tools that parse only this file
 #endif
 
 #include "kernels/decoder/matrix.h"
@@ -69,8 +70,8 @@ inline __attribute__((always_inline)) Words start8(const std::int32_t* sums, std
   if (block == 64) return {_mm512_load_si512(from)};
   return {_mm512_add_epi32(_mm512_load_si512(from), _mm512_load_si512(from + 16))};
 }
-/// The row's bytes of `block` inputs from input i on. They are loaded once for all outputs of a
-/// tile.
+/// The row's bytes for `block` inputs, starting at input i. They are loaded once for all outputs of
+/// a tile.
 template <int block>
 struct Step8 {
   static constexpr int count = block == 128 ? 2 : 1;

@@ -1,9 +1,9 @@
-// Products of few rows with int8 and int4 matrices on processors with AVX-512 VNNI.
+// Products of a few rows and int8 or int4 matrices, on processors with AVX-512 VNNI.
 #pragma once
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512_vnni  // if a tool parses this file alone
+#define ANYACCEL_ISA avx512_vnni  // default for tools that parse only this file
 #endif
 #define ANYACCEL_VNNI  // selects the layout of a row in integer_products_isa.h
 

@@ -13,7 +13,7 @@ struct LambConstants {
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
   float eps;
-  float grad_scale;  ///< gradients are divided by this
+  float grad_scale;  ///< divisor of the gradients
   float decay;
   bool eps_inside;  ///< if set, eps is added inside the square root
 };

@@ -19,7 +19,7 @@ struct LambBounds {
 
 struct LambRate {
   float coefficient;
-  float rate;  ///< the update, multiplied by this, is subtracted from the parameter
+  float rate;  ///< factor of the update: p -= rate * update
 };
 
 /// Computes the rate from DeepSpeed's coefficient: the ratio of the norms, clamped to the bounds,

@@ -12,7 +12,7 @@
 namespace anyaccel::ops {
 
 /// Arguments of a launch. The maximum numbers of tensors and chunks are chosen so that this struct
-/// fits in the 4 KiB of a kernel's arguments.
+/// fits in the 4 KiB that a kernel's arguments may occupy.
 template <int arrays>
 struct Chunks {
   static constexpr int max_tensors = arrays == 4 ? 36 : 48;
@@ -25,7 +25,7 @@ struct Chunks {
 
 /// Launches kernels on the chunks of `count` tensors.
 /// - same(i, j) returns whether tensors i and j may share a launch.
-/// - address(i, array) returns an array of tensor i.
+/// - address(i, array) returns the address of an array of tensor i, such as its gradient.
 /// - start(chunks, blocks, first) launches a kernel, where `first` is the first tensor of the
 ///   launch. It returns null on success; an error ends the loop and is returned.
 template <int arrays, typename Address, typename Same, typename Start>

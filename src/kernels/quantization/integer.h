@@ -28,12 +28,12 @@ struct QuantizeJob {
 void quantize_groups(Isa isa, const QuantizeJob& job, std::int64_t begin,
                      std::int64_t end) noexcept;
 /// This function and quantize_part() quantize one group in parts, possibly on several threads.
-/// range_of_part() returns the range of the elements [begin, end), which are counted over all
-/// groups.
+/// range_of_part() returns the minimum and maximum of the elements [begin, end), whose indices
+/// count from the start of `from`.
 GroupRange range_of_part(Isa isa, const QuantizeJob& job, std::int64_t begin,
                          std::int64_t end) noexcept;
-/// Stores the codes of these elements at the place of `group`. For int4, `begin` and `end` are
-/// even.
+/// Quantizes the elements [begin, end) and stores their codes at the position of `group` in the
+/// output. For int4, `begin` and `end` are even.
 void quantize_part(Isa isa, const QuantizeJob& job, const GroupScale& scale, std::int64_t group,
                    std::int64_t begin, std::int64_t end) noexcept;
 

@@ -1,5 +1,5 @@
-// CUDA kernels of minifloat quantization. Quantization uses one block per group, and dequantization
-// one thread per element. The thread-block code is in minifloat_blocks.h.
+// CUDA kernels for minifloat quantization. Quantization uses one block per group, and
+// dequantization one thread per element. The thread-block code is in minifloat_blocks.h.
 #include "kernels/cuda/kernels.h"
 #include "kernels/quantization/cuda_minifloat.h"
 #include "kernels/quantization/minifloat_blocks.h"

@@ -4,7 +4,7 @@
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512  // if a tool parses this file alone
+#define ANYACCEL_ISA avx512  // default for tools that parse only this file
 #endif
 
 #include "kernels/quantization/minifloat_lanes_isa.h"
@@ -93,7 +93,7 @@ inline __attribute__((always_inline)) __m512i word_codes(const T* from, __m512 f
   constexpr FloatFormat f = float_formats[format];
   constexpr int lost = lost_bits_of(f) - 16;
   const Scaled y = scaled<format>(from, factor);
-  // For magnitudes that use `small`, this wraps around and is not used.
+  // Wraps around for magnitudes that use `small`; these lanes are ignored.
   const __m512i based =
       _mm512_sub_epi16(y.upper, words_of((rebias_of(f) << lost) - (1 << lost >> 1)));
   const __mmask32 normal = _mm512_cmpge_epu16_mask(y.upper, words_of(min_normal_of(f) >> 16));
@@ -262,7 +262,7 @@ class WordDecoder {
                                           : _mm512_permutexvar_epi16(codes, table_[0]));
       } else {
         // Move exponent and mantissa to their positions in an fp16 value. The result is too small
-        // by a power of 2, for denormal numbers as well.
+        // by a power of 2, also if it is a denormal number.
         constexpr int behind = 5 - exponent_of(f);
         const __m512i codes = load_codes<f.bits, true>(from, half);
         const __m512i halves =

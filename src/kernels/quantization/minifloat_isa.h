@@ -42,8 +42,8 @@ template <int bits>
 constexpr int piece_bytes = piece* bits / 8 + beyond;
 
 /// Prefetches the data that encode_group() will read 2 KiB later. Groups are read twice. The second
-/// pass reads from the caches, so without prefetching, the memory would be idle. The address may be
-/// past the end of the array.
+/// pass reads from the caches, so without prefetching, it would leave the memory bandwidth unused.
+/// The address may be past the end of the array.
 inline void ask_ahead(const void* from, std::size_t bytes) {
   constexpr std::uintptr_t ahead = 2048, line = 64;
   for (std::size_t i = 0; i < bytes; i += line)

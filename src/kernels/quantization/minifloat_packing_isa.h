@@ -1,7 +1,7 @@
 // Packs minifloat codes into bytes without gaps, from the lowest bit upward, and unpacks them.
 //
-// The functions may read and write up to `beyond` bytes past the codes. These bytes of a row hold
-// its step size, which is written last.
+// The functions may read and write up to `beyond` bytes past the codes. This is safe, because
+// those bytes hold the row's step size, which is written afterwards.
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H)
 #undef ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H

@@ -24,7 +24,7 @@ struct GroupScale {
 ANYACCEL_ON_BOTH GroupScale group_scale(GroupRange range, int bits, bool asymmetric, bool empty) {
   if (empty) return {1.0F, 0.0F, 1.0F, true};
   const float levels = bits == 8 ? 128.0F : 8.0F;
-  // in_order() does not change magnitudes.
+  // For magnitudes, in_order() is the identity.
   const float high = float_of(in_order(range.high));
   const float low = asymmetric ? float_of(in_order(range.low)) : -high;
   GroupScale out;
@@ -49,8 +49,8 @@ ANYACCEL_ON_BOTH float value_of(int code, float step, float offset) {
 
 /// Order of groups in the output. If swizzled, groups that are [partition][slice][contiguous] in
 /// the input become [slice][device][node][contiguous] in the output, where partition = node *
-/// devices + device. The groups for one device of each node, which the first of two all-to-alls
-/// exchanges, are then contiguous.
+/// devices + device. The groups that go to one device of each node are then adjacent, so that the
+/// first of two all-to-alls can send them as one block.
 struct GroupOrder {
   std::int64_t contiguous = 1, slices = 1, nodes = 1, devices = 1;
   bool swizzled = false;

@@ -21,7 +21,7 @@
 #include "kernels/simd/target.h"
 
 #if !defined(ANYACCEL_KERNEL)
-#define ANYACCEL_KERNEL "kernels/simd/vec.h"  // if a tool parses this file alone
+#define ANYACCEL_KERNEL "kernels/simd/vec.h"  // default for tools that parse only this file
 #endif
 
 #undef ANYACCEL_ISA

@@ -28,7 +28,7 @@ inline Lanes halve(Lanes a, Lanes b) {
   return ANYACCEL_PICK(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
          ANYACCEL_PICK(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
 }
-/// Computes the sums of the elements of four vectors.
+/// Sets to[i] to the sum of the elements of a[i].
 inline void totals(const Vec (&a)[4], float* to) {
   const Lanes ab = halve(lanes_of(a[0]), lanes_of(a[1])),
               cd = halve(lanes_of(a[2]), lanes_of(a[3]));

@@ -2,7 +2,7 @@
 // include guard.
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512  // if a tool parses this file alone
+#define ANYACCEL_ISA avx512  // default for tools that parse only this file
 #endif
 
 #include "kernels/simd/element.h"

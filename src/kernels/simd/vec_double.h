@@ -1,7 +1,7 @@
 // A vector of two doubles, for kernels that are accurate enough for gradcheck. Include vec.h, which
 // has the include guard.
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA fp64  // if a tool parses this file alone
+#define ANYACCEL_ISA fp64  // default for tools that parse only this file
 #endif
 
 #include "kernels/simd/target.h"

@@ -2,7 +2,7 @@
 // has the include guard.
 #if defined(__aarch64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA neon  // if a tool parses this file alone
+#define ANYACCEL_ISA neon  // default for tools that parse only this file
 #endif
 
 #include "kernels/simd/element.h"

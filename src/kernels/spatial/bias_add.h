@@ -31,8 +31,8 @@ void repeat_bias(Isa isa, Element element, const void* bias, const void* other_b
 void repeat_bias(const double* bias, const double* other_bias, std::int64_t channels,
                  std::int64_t period, double* to) noexcept;
 
-/// Returns the number of channels, or a multiple of it if it is small, so that the loop over a
-/// period is long.
+/// Returns the number of channels, or a multiple of it if there are few channels, so that the loop
+/// over a period is long.
 constexpr std::int64_t bias_period(std::int64_t channels) {
   return channels < 256 ? 256 / channels * channels : channels;
 }

@@ -42,8 +42,8 @@ constexpr std::int64_t attention_tile = 64;
 /// Scratch memory per call, in elements. It must be aligned to 64 bytes.
 std::int64_t full_attention_scratch(std::int64_t dim) noexcept;
 
-/// Computes up to attention_tile queries from `query` on, which is a multiple of attention_tile.
-/// The double version ignores `isa`.
+/// Computes the outputs of up to attention_tile queries, starting at `query`, which is a multiple
+/// of attention_tile. The double version ignores `isa`.
 void full_attention(Isa isa, const FullAttention<float>& head, std::int64_t query,
                     float* scratch) noexcept;
 void full_attention(Isa isa, const FullAttention<double>& head, std::int64_t query,

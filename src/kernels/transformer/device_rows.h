@@ -30,8 +30,8 @@ inline RowParts norm_parts(std::int64_t rows) { return {rows, 512}; }
 /// Parts for other sums. A block computes a few columns of one part.
 inline RowParts column_parts(std::int64_t rows) { return {rows, 64}; }
 
-/// Parts to add. There are `groups` sums of `columns` columns; each is stored in a separate array.
-/// Null arrays are skipped.
+/// Partial sums to add. There are `groups` sums of `columns` columns; each is stored in a separate
+/// array. Null arrays are skipped.
 template <typename S>
 struct PartSums {
   std::int64_t parts, columns;

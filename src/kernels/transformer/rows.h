@@ -26,7 +26,7 @@ struct RealOf<double> {
 struct Dropout {
   std::uint64_t key = 0;
   std::uint32_t threshold = 0;  ///< ratio * 2^32; smaller random numbers drop elements; 0 keeps all
-  double scale = 1;             ///< kept elements are multiplied by this
+  double scale = 1;             ///< scale factor of kept elements
 };
 
 /// r = residual + dropout(product + bias), and the norm of r. Null arrays are skipped.
@@ -49,8 +49,8 @@ template <typename S>
 void add_norm(Isa isa, const AddNorm<S>& pass, std::int64_t begin, std::int64_t end,
               typename RealOf<S>::type* scratch) noexcept;
 
-/// Gradients of AddNorm: the gradient of r, with `plus` added, in `grad_sum`, and that of the
-/// product in `grad_product`.
+/// Gradients of AddNorm. `grad_sum` receives the gradient of r, with `plus` added, and
+/// `grad_product` receives the gradient of the product.
 template <typename S>
 struct NormGrad {
   using Real = typename RealOf<S>::type;
@@ -104,7 +104,8 @@ void widen(Isa isa, const S* from, std::int64_t count, typename RealOf<S>::type*
 template <typename S>
 void narrow(Isa isa, const typename RealOf<S>::type* from, std::int64_t count, S* to) noexcept;
 
-/// Sets to[column] to whether dropout keeps the element of this row, for `columns` columns.
+/// Sets to[column] to true if dropout keeps the element in that column of the row, for `columns`
+/// columns.
 void kept(const Dropout& dropout, std::int64_t row, std::int64_t columns, bool* to) noexcept;
 
 }  // namespace anyaccel::ops

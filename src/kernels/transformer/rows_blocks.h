@@ -2,8 +2,8 @@
 // host, where the tests run it. It uses plain pointers and is independent of torch and CUDA.
 //
 // A thread processes 16 bytes of columns at a time. These are the same columns in all phases, so
-// each thread only reads what it has written itself. S is the type in memory; 16-bit types are the
-// device's types.
+// each thread only reads intermediate values that it has written itself. S is the type in memory;
+// 16-bit types are the device's types.
 #pragma once
 
 #include <cmath>
@@ -120,7 +120,7 @@ ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int
     each_columns<S>(lane, columns, [&](std::int64_t i, int there) {
       Some r = Some::load(pass.residual + at + i, there, wide);
       if (pass.product) {
-        // The product may be stored in the memory that receives the result.
+        // The product may be stored in the output's memory, which this kernel writes.
         const Some product =
                        Some::template load<Reads::written>(pass.product + at + i, there, wide),
                    bias = Some::load(pass.bias + i, there, wide);

@@ -1,5 +1,5 @@
-// Products of few rows with a weight matrix, on plain arrays. With few rows, the products of
-// general libraries do not reach the memory bandwidth. Independent of torch.
+// Products of a few rows and a weight matrix, on plain arrays. For such products, general matrix
+// libraries do not reach the memory bandwidth. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct SkinnyGemm {
   const float* weight;
 };
 
-/// With more rows, a general product is faster.
+/// Maximum number of rows. With more rows, a general matrix product is faster.
 constexpr std::int64_t max_skinny_rows = 64;
 /// Outputs per call of skinny_gemm_forward(). The range of inputs in skinny_gemm_backward() must be
 /// a multiple of this.

@@ -1,4 +1,4 @@
-// Products of few rows with weights stored as [inputs][outputs], on plain arrays. The weights are
+// Products of a few rows and weights stored as [inputs][outputs], on plain arrays. The weights are
 // read once, sequentially. Independent of torch.
 #pragma once
 
@@ -16,7 +16,7 @@ struct TurnedProduct {
   const float* from;  ///< [rows][inputs]
 };
 
-/// With more rows, a general product is faster.
+/// Maximum number of rows. With more rows, a general matrix product is faster.
 constexpr std::int64_t max_turned_rows = 4;
 
 /// Number of inputs per part. Parts are summed separately, so that a row's result is bitwise

@@ -6,8 +6,9 @@
 
 namespace anyaccel::llm {
 
-/// Returns the activation named by `key`, or by `absent` if the file has no such key. Throws
-/// `unsupported` for other names, including those that only transformers supports.
+/// Returns the activation that the value of `key` names. If the file has no such key, returns the
+/// activation named `absent`. Throws `unsupported` for other names, including those that only
+/// transformers supports.
 Activation read_activation(const JsonReader& in, const char* key, const char* absent);
 
 /// Returns the name to write to config.json.

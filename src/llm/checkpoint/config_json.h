@@ -1,4 +1,4 @@
-// Reading of config.json: families, their keys and their defaults.
+// Reads config.json: model families, their keys and their defaults.
 #pragma once
 
 #include <string>
@@ -35,7 +35,7 @@ struct FamilyDefaults {
   std::int64_t eos_token_id = -1;
 };
 
-/// Names of the keys that every family has.
+/// The family's names for the keys that every family has.
 struct FamilyKeys {
   const char* hidden = "hidden_size";
   const char* inner = "intermediate_size";
@@ -46,7 +46,8 @@ struct FamilyKeys {
   const char* activation = "hidden_act";
 };
 
-/// A model_type with its defaults, its key names and the function that reads its own keys.
+/// A model_type with its defaults, its key names and the function that reads its family-specific
+/// keys.
 struct Family {
   const char* model_type;
   const char* architecture;  ///< the only supported architecture of this model_type
@@ -56,7 +57,7 @@ struct Family {
   FamilyKeys keys = {};
 };
 
-/// The families with learned positions.
+/// Readers for the families with learned position embeddings.
 void read_gpt2(const JsonReader& in, const Json& object, ModelConfig& config);
 void read_opt(const JsonReader& in, const Json& object, ModelConfig& config);
 

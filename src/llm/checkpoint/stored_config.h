@@ -24,7 +24,7 @@ struct StoredConfig {
 /// key if the weights have an unsupported format.
 StoredConfig stored_config(const Json& object, const std::string& source);
 
-/// Reads config.json in a model's folder. Also throws the errors of read_json_object().
+/// Reads config.json in a model's folder. Also throws the same errors as read_json_object().
 StoredConfig read_stored_config(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::llm

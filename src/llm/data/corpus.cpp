@@ -63,8 +63,8 @@ void append(std::vector<std::uint16_t>& tokens, const std::string& document) {
   tokens.push_back(kEndOfText);
 }
 
-/// `left_out` marks documents that are not used. They still count in the selection of every tenth
-/// document. Empty: all documents are used.
+/// `left_out` marks documents that are not used. They still count when every tenth document is
+/// selected. Empty: all documents are used.
 Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
                    const std::vector<bool>& left_out = {}) {
   Corpus corpus;

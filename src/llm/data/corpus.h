@@ -31,9 +31,9 @@ Corpus load_corpus(const std::vector<std::filesystem::path>& data, std::int64_t 
 /// where the build found them. Throws `not_found` with a hint to pass --data.
 std::filesystem::path default_data();
 
-/// Selects which of those headers to use. `written` excludes generated headers and copies. In both
-/// cases, every tenth header is held out, counted over all headers. Neither choice therefore trains
-/// on headers that the other holds out.
+/// Selects which of those headers to use. `written` excludes generated headers and copies of other
+/// headers. In both cases, every tenth header is held out, counted over all headers. Neither choice
+/// therefore trains on headers that the other holds out.
 enum class Headers { written, all };
 Corpus load_default_corpus(std::int64_t context, Headers headers = Headers::written);
 

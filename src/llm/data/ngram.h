@@ -1,4 +1,4 @@
-// Baselines for a model's loss: n-gram statistics of the same text.
+// Baselines for a model's loss: n-gram statistics of the model's data.
 #pragma once
 
 #include <array>

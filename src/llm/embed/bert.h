@@ -45,8 +45,8 @@ std::vector<std::pair<std::string, at::Tensor>> bert_tensors(const BertWeights& 
 BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint,
                       c10::ScalarType dtype);
 
-/// Maps between packed rows, one per token, and the padded array [texts, time]. Products and norms
-/// use packed rows; attention uses the padded array.
+/// Maps between packed rows, one per token, and the padded array [texts, time]. Matrix products and
+/// norms use packed rows; attention uses the padded array.
 struct BertPadding {
   at::Tensor places;   ///< [tokens]: index of each token in the padded array
   at::Tensor rows;     ///< [texts * time]: index of each position's token; any index for padding

@@ -90,7 +90,8 @@ void read_modules(const fs::path& folder, SentenceConfig& config) {
   const Json modules = parse_json(read_file(path), path.string());
   if (!modules.is_array() || modules.empty())
     corrupt_config(path.string() + " is not a list of modules");
-  // The required order of the modules: an encoder, a pooling, and optionally a normalization.
+  // The required order of the modules: an encoder, a pooling module, and optionally a normalization
+  // module.
   static constexpr std::string_view kOrder[] = {"Transformer", "Pooling", "Normalize"};
   for (std::size_t i = 0; i < modules.size(); ++i) {
     if (!modules[i].is_object()) corrupt_config(path.string() + ": a module is not an object");

@@ -14,7 +14,8 @@ enum class Pooling { cls, max, mean, mean_sqrt_len };
 /// The initial values apply to folders without these files.
 struct SentenceConfig {
   std::filesystem::path encoder;  ///< folder with config.json, weights and tokenizer
-  /// The results of several poolings are concatenated in the order of the enumeration.
+  /// If there are several pooling modes, their results are concatenated in the order of the
+  /// enumeration.
   std::vector<Pooling> pooling{Pooling::mean};
   bool normalize = false;
   bool lowercase = false;                  ///< lowercase the text before tokenizing it
@@ -23,7 +24,7 @@ struct SentenceConfig {
 };
 
 /// Reads modules.json and the files that it refers to. Throws `corrupt` naming the file and the
-/// key, or `unsupported` naming the module or pooling.
+/// key, or `unsupported` naming the module or pooling mode.
 SentenceConfig read_sentence_config(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::llm

@@ -18,8 +18,8 @@ class Drafter {
   /// Throws `invalid_argument` for options out of range.
   explicit Drafter(const Speculation& speculation);
 
-  /// Returns up to `most` tokens after `history` for a model with `config`. `sampler` chooses the
-  /// model's tokens. A draft model's tokens are chosen with the same random numbers.
+  /// Drafts up to `most` tokens that follow `history`, for a model with `config`. `sampler` chooses
+  /// the model's tokens. A draft model's tokens are chosen with the same random numbers.
   std::vector<std::int64_t> guess(const ModelConfig& config, std::span<const std::int64_t> history,
                                   std::int64_t most, const Sampler& sampler);
 

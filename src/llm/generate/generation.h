@@ -17,7 +17,7 @@ namespace anyaccel::llm {
 /// outlive this object.
 class Generation {
  public:
-  /// Starts the clock. Throws the errors of generate() for invalid prompts and options.
+  /// Starts the clock. Throws the same errors as generate() for invalid prompts and options.
   Generation(const ModelConfig& config, const Tokenizer* tokenizer,
              const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
              const std::function<void(std::string_view)>& on_text);
@@ -35,7 +35,7 @@ class Generation {
   /// The prompt and the generated tokens.
   const std::vector<std::int64_t>& history() const noexcept { return history_; }
   const Sampler& sampler() const noexcept { return sampler_; }
-  /// The result, so that callers can add statistics.
+  /// The result, to which callers can add statistics.
   GenerateResult& result() noexcept { return result_; }
   /// Returns the result. Must be called once, at the end.
   GenerateResult finish();

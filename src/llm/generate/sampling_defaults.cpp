@@ -19,7 +19,7 @@ constexpr std::int64_t kUsualTopK = 50;  // transformers' default
 constexpr const char* kKeys[] = {"do_sample", "temperature", "top_k",
                                  "top_p",     "min_p",       "repetition_penalty"};
 
-/// Warns about options that would change the generated text but are not implemented.
+/// Warns about options that would change the generated text but are unsupported.
 void warn_of_the_rest(const JsonReader& in, const Json& object) {
   const std::pair<const char*, Json> harmless[] = {{"num_beams", 1},
                                                    {"no_repeat_ngram_size", 0},

@@ -6,7 +6,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Length of the valid character at the beginning; 0 if it is invalid, -1 if it is truncated.
+/// Length in bytes of the first character; 0 if it is invalid, -1 if it is truncated.
 int character(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned first = at(0);
@@ -18,7 +18,7 @@ int character(std::string_view bytes) {
   for (int i = 1; i < length; ++i) {
     if (static_cast<std::size_t>(i) == bytes.size()) return -1;
     unsigned low = 0x80, high = 0xbf;
-    // Overlong forms, surrogates and codes above U+10FFFF are recognized by the second byte.
+    // Overlong forms, surrogates and code points above U+10FFFF are detected at the second byte.
     if (i == 1 && first == 0xe0) low = 0xa0;
     if (i == 1 && first == 0xed) high = 0x9f;
     if (i == 1 && first == 0xf0) low = 0x90;

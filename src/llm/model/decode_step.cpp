@@ -113,7 +113,7 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
   if (!ops::has_op(op_builder) || !ops::has_kernel(decode_op(), first)) return nullptr;
   // A call for half a layer does not include the norms after the sum, so models with such norms
-  // need sums within the op.
+  // need an op that computes the sums itself.
   if (weights.shards && config.norms_after &&
       (!first.is_cpu() || weights.shards->sums().first.empty()))
     return nullptr;

@@ -21,8 +21,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-// Minimum increment of the reach. For longer sequences, the increment is up to an eighth of their
-// length.
+// Minimum increment of the reach, the number of positions that attention reads. For longer
+// sequences, the increment is up to an eighth of their length.
 constexpr std::int64_t min_step = 256;
 
 std::string text_of(const std::exception& error) {

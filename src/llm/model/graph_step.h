@@ -53,7 +53,7 @@ class NextToken {
   at::Tensor row(const at::Tensor& table, std::int64_t offset) const;
   /// Stores the token's key and value [1, kv_heads, 1, head_dim] in a layer of the cache. Returns
   /// the keys and values to attend to, and a mask [1, 1, 1, positions] to add to the scores: 0, or
-  /// minus infinity for hidden positions. `window`: 0 for no limit.
+  /// minus infinity for masked positions. `window`: 0 for no limit.
   std::tuple<at::Tensor, at::Tensor, at::Tensor> append(KvCache& cache, std::int64_t layer,
                                                         const at::Tensor& key,
                                                         const at::Tensor& value,
@@ -61,7 +61,7 @@ class NextToken {
 
  private:
   struct Seen {
-    at::Tensor places;  ///< undefined: the first `reach_` positions
+    at::Tensor places;  ///< positions to gather; undefined: the first `reach_` positions
     at::Tensor mask;
   };
   const Seen& seen(std::int64_t window, const at::TensorOptions& options);
@@ -89,7 +89,7 @@ class GraphStep {
   static bool takes(const Weights& weights, const ModelConfig& config, std::int64_t length);
 
   /// Rounds `length` up to the number of positions that attention reads, at most `capacity`. The
-  /// steps are coarse, because each value needs its own graph.
+  /// increments are coarse, because each value needs its own graph.
   static std::int64_t reach_of(std::int64_t length, std::int64_t capacity);
 
   /// Runs `pass` for the id after the cache's positions. Stores the new position without advancing

@@ -43,7 +43,7 @@ class KvCache {
   /// Fills the memory after the stored positions with zeros, because even masked values must be
   /// finite. Costs nothing unless positions were dropped.
   void clear_rest();
-  /// The graphs that use this memory. If reserve() reallocates the memory, it discards them.
+  /// The graphs that use this memory. reserve() discards them if it reallocates the memory.
   GraphStep& graph_step();
 
  private:

@@ -52,8 +52,8 @@ at::Tensor soft_cap(const at::Tensor& x, double cap) {
   return cap > 0 ? x.div(cap).tanh().mul(cap) : x;
 }
 
-/// Attention with capped scores, for which torch has no kernel. Without `mask`, all positions are
-/// visible.
+/// Attention with soft-capped scores, for which torch has no kernel. Without `mask`, all positions
+/// are visible.
 at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const std::optional<at::Tensor>& mask, double scale, double cap) {
   const std::int64_t groups = query.size(1) / key.size(1);
@@ -93,7 +93,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> split_heads(const at::Tensor& qkv
           all.narrow(1, heads + kv_heads, kv_heads)};
 }
 
-/// Scale of the layer's scores; nullopt for torch's default.
+/// Scale of the layer's attention scores; nullopt for torch's default.
 std::optional<double> score_scale(const ModelConfig& config, std::int64_t index) {
   if (config.attention_scale <= 0 && !config.scale_by_layer) return std::nullopt;
   const double scale = config.attention_scale > 0
@@ -291,7 +291,7 @@ at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelC
   return soft_cap(logits, config.logit_softcap);
 }
 
-/// Like run_step() for many tokens of one sequence, `rows_at_once` tokens per call.
+/// Like run_step(), but for many tokens of one sequence, `rows_at_once` tokens per call.
 at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const ModelConfig& config,
                       RopeTables& rope, const at::Tensor& ids, KvCache& cache, bool last_only,
                       std::int64_t rows_at_once) {
@@ -305,7 +305,7 @@ at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const Mode
   return joined(logits, 1);
 }
 
-/// Returns whether the op computes a prompt of `time` tokens.
+/// Returns whether the op can compute a prompt of `time` tokens.
 bool takes_prompt(const DecodeStep* step, const ModelConfig& config, std::int64_t time) {
   if (!step || step->prompt_rows() == 0) return false;
   // With these types, the frequencies depend on the sequence length, which differs between pieces.

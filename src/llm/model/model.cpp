@@ -44,11 +44,11 @@ Model Model::load(const std::filesystem::path& folder, c10::ScalarType dtype) {
 }
 
 Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
-  // Open the weights first, so that the error for a wrong folder says so.
+  // Open the weights first, because their error message is the clearest for a wrong folder.
   const StoredWeights stored = open_stored(folder, options);
   const c10::AutoGradMode no_gradient(false);
   const auto config = ModelConfig::read(folder);
-  check_shapes(config, stored);  // before wrong sizes cause huge allocations
+  check_shapes(config, stored);  // reject wrong sizes before they cause huge allocations
   auto state = std::make_shared<ModelState>(config, options.dtype);
   fill(*state, folder, options, stored, nullptr);
   return Model(std::move(state));
@@ -77,7 +77,8 @@ Model Model::load_parallel(const std::filesystem::path& folder, const LoadOption
   // All ranks must use the same code path, because it determines the dtype of the exchanged sums.
   const bool one_lacks = weights.shards->any(!DecodeStep::of(weights, state->local));
   if (one_lacks) weights.step->step = nullptr;
-  // Callers decide by this flag whether to make collective calls, so it must be equal on all ranks.
+  // Callers use this flag to decide whether to make collective calls, so it must be equal on all
+  // ranks.
   weights.quantized = weights.shards->any(weights.quantized);
   return Model(std::move(state));
 }

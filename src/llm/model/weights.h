@@ -86,8 +86,8 @@ void visit_tensors(const Weights& weights, const ModelConfig& config, const Tens
 std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors(const Weights& weights,
                                                                    const ModelConfig& config);
 
-/// Returns the name of a tensor in the file. Checkpoints saved from a model without its head omit
-/// the first part of the name.
+/// Returns the name under which the file stores a tensor. Checkpoints saved from a model without
+/// its head omit the first part of the name.
 std::string stored_name(const Checkpoint& checkpoint, const std::string& name);
 
 /// Lists the trainable tensors once each, in a fixed order.

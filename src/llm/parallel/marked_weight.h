@@ -10,11 +10,11 @@
 
 namespace anyaccel::llm {
 
-/// Data with which the product with a marked weight communicates.
+/// Describes how a product with a marked weight communicates.
 struct WeightShare {
   std::shared_ptr<comm::ProcessGroup> group;
   ModulePart part;
-  std::int64_t whole = 0;  ///< whole size of the split dimension
+  std::int64_t whole = 0;  ///< total size of the split dimension
 };
 
 /// Returns a tensor with the data of `weight` for which t, matmul, mm, addmm, linear and embedding

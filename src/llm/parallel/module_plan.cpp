@@ -44,8 +44,8 @@ std::string_view parent(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
-/// Splits the Linears next to a row layer as columns if their outputs fit its inputs. Splits none
-/// if there are none or if one of them does not fit.
+/// Splits the linear layers next to a row layer by columns if their outputs can be the row layer's
+/// inputs. Splits nothing if there is no such layer, or if the size of one of them does not fit.
 void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::int64_t unit,
                   int ranks, std::vector<ModuleRule>& rules) {
   const std::int64_t inputs = layers[row].shape[1];

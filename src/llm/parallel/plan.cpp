@@ -102,7 +102,7 @@ struct Share {
   std::int64_t unit;
 };
 
-/// Number of adjacent inner features that stay on one rank.
+/// Number of adjacent inner features that must stay on one rank.
 std::int64_t inner_unit(std::int64_t inner, std::int64_t group, int size) {
   if (group == 0) return 1;
   for (const std::int64_t unit : {group, std::int64_t{64}, std::int64_t{32}}) {

@@ -69,8 +69,8 @@ struct ParallelPlan {
   const TensorPlan* find(const std::string& name) const;
 };
 
-/// Returns whether the tensor is the second matrix of a feed-forward layer, from inner features to
-/// results, outside experts.
+/// Returns whether the tensor is the down projection of a feed-forward layer that is not part of an
+/// expert.
 bool is_second_inner(const std::string& name);
 
 /// Returns the plan of one rank. `shapes`: shapes of the whole model's tensors. `group`: number of

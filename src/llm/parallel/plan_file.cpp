@@ -33,8 +33,9 @@ std::string style_text(const Json& value, const std::string& pattern, const std:
               {.what = "the style of " + quoted_text(pattern) + " is not a string"});
 }
 
-/// The patterns of transformers name modules of the model without its head. The other styles
-/// describe computations that our plan derives itself (experts, gathered results), and are ignored.
+/// Patterns in transformers' format name modules of the model without its head. Styles other than
+/// those handled here describe computations that our plan derives itself (experts, gathered
+/// results), and are ignored.
 void add_transformers_rules(const Json* rules, const std::string& source,
                             std::vector<StyleRule>& out) {
   if (!rules) return;

@@ -66,7 +66,7 @@ std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShap
   for (const auto& [name, shape] : shapes) {
     if (!is_second_inner(name) || !stored.is_integer(name)) continue;
     const std::int64_t group = stored.group({.name = name, .shape = shape});
-    // A single scale for all inputs allows a cut anywhere.
+    // If one scale covers all inputs, they can be split at any position.
     return group == inner ? group_size(inner, 0) : group_size(inner, group);
   }
   return 0;
@@ -80,7 +80,8 @@ std::map<std::string, IntegerFormat> planned_formats(const ParallelPlan& plan,
   Weights weights = make_weights(plan.local, c10::kFloat, c10::Device(c10::kMeta));
   WeightPieces all(weights, plan.local, &plan);
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales&) {
-    // A tied head's integers exist in addition to the tensor with this name.
+    // A tied head is quantized into a separate matrix; the tensor with this name stays
+    // floating-point.
     if (weight.is_same(weights.embedding)) return;
     const std::vector<WeightPiece> pieces = all.take(weight);
     const auto form =

@@ -21,14 +21,14 @@ struct WeightPiece {
   at::Tensor target;
 };
 
-/// The pieces of all tensors of the weights, grouped by the memory that they share. This memory
-/// belongs to a matrix or to a single tensor.
+/// The pieces of all weights, grouped by the memory that they share: that of a matrix or of a
+/// single tensor.
 class WeightPieces {
  public:
   /// `plan`: this rank's plan, or null. With a plan, `config` is the plan's `local`.
   WeightPieces(const Weights& weights, const ModelConfig& config, const ParallelPlan* plan);
 
-  /// Removes and returns the pieces of a matrix. The pieces keep its memory alive.
+  /// Removes and returns the pieces of a matrix. The pieces keep the matrix's memory alive.
   std::vector<WeightPiece> take(const at::Tensor& matrix);
   /// Calls function(piece) for the remaining pieces, in the order of visit_tensors().
   template <typename Function>
@@ -44,8 +44,8 @@ class WeightPieces {
 };
 
 /// Returns the format of a matrix that a checkpoint stores as integers. Returns nothing if the
-/// matrix must become floats, because one of its pieces does or because the formats of its pieces
-/// differ.
+/// matrix must be converted to floats, because one of its pieces must be or because the formats of
+/// its pieces differ.
 std::optional<IntegerFormat> stored_format(const StoredWeights& stored,
                                            const std::vector<WeightPiece>& pieces);
 
@@ -57,8 +57,8 @@ std::optional<IntegerFormat> requested_format(const at::Tensor& matrix,
                                               const std::vector<WeightPiece>& pieces,
                                               const LoadOptions& options);
 
-/// Returns the group size of the second matrices of feed-forward layers, which make_plan() cuts at
-/// group boundaries; 0 if they are floats.
+/// Returns the group size of the down projections of feed-forward layers, which make_plan() splits
+/// at group boundaries; 0 if they are floats.
 std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShape>& shapes,
                          const StoredWeights& stored, const LoadOptions& options);
 

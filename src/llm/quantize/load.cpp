@@ -14,7 +14,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Concatenates the pieces of a matrix by rows.
+/// Joins the pieces of a matrix by concatenating their rows.
 QuantizedMatrix join(const StoredWeights& stored, const std::vector<WeightPiece>& pieces) {
   std::vector<at::Tensor> weights, scales, zeros;
   for (const WeightPiece& piece : pieces) {
@@ -53,8 +53,8 @@ std::optional<at::Tensor> in_place(const StoredWeights& stored, const WeightPiec
   return value;
 }
 
-/// Uses mapped tensors for a tensor that is also one tensor in the file, or for a matrix whose
-/// parts are separate in the file. Returns false if the tensor must be copied.
+/// Uses mapped memory for a tensor that the file stores whole, or for a matrix whose parts the file
+/// stores separately. Returns false if the tensor must be copied.
 bool use_in_place(const StoredWeights& stored, const std::vector<WeightPiece>& pieces,
                   at::Tensor& tensor, std::vector<at::Tensor>* parts) {
   if (pieces.size() > 1 && !parts) return false;

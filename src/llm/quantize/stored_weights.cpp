@@ -53,7 +53,7 @@ at::Tensor cut(const at::Tensor& tensor, std::int64_t dim, const Slice& slice) {
   return tensor.narrow(dim, slice.begin, slice.count);
 }
 
-/// Returns the range of blocks of `size` that contains these indices.
+/// Returns the range of blocks, each of `size` indices, that covers `places`.
 Slice enclosing(const Slice& places, std::int64_t size) {
   const std::int64_t begin = places.begin / size;
   return {begin, (places.begin + places.count + size - 1) / size - begin};
@@ -85,7 +85,7 @@ struct StoredWeights::Plain {
   at::Tensor zeros;                      ///< uint8 [outputs, groups]
   /// int64 [inputs]: the group of each input; undefined if groups are `group` adjacent inputs.
   at::Tensor order;
-  Slice groups;  ///< groups of the whole matrix that this part needs, before adjustment
+  Slice groups;  ///< groups of the whole matrix that this part needs, before their size is adjusted
 };
 
 StoredWeights::StoredWeights(const std::filesystem::path& folder)

@@ -16,7 +16,7 @@ namespace anyaccel::llm {
 /// Thread-safe after construction.
 class StoredWeights {
  public:
-  /// Throws the errors of Checkpoint and read_stored_config().
+  /// Throws the same errors as Checkpoint and read_stored_config().
   explicit StoredWeights(const std::filesystem::path& folder);
 
   /// Returns whether the checkpoint stores integer matrices.

@@ -8,9 +8,8 @@
 
 namespace anyaccel::llm {
 
-/// Allocates host tensors next to each other in memory for which it requests large pages. Small
-/// pages at scattered addresses reduce the memory bandwidth. Tensors keep their memory alive. Not
-/// thread-safe.
+/// Allocates host tensors contiguously and requests large pages for them. Small pages at scattered
+/// addresses reduce the memory bandwidth. Tensors keep their memory alive. Not thread-safe.
 class LargePages {
  public:
   /// Returns an uninitialized tensor.

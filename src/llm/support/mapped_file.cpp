@@ -32,8 +32,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
       address = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (address == MAP_FAILED) fail("cannot map");
     // Best effort: file systems with large folios then read the file into large pages of the page
-    // cache, which later processes reuse. Large pages speed up weights that are read completely for
-    // each token.
+    // cache, which later processes reuse. Large pages speed up access to the
+    // weights, which are read completely for each token.
     ::madvise(address, file->size_, MADV_HUGEPAGE);
     file->data_ = static_cast<const std::byte*>(address);
   }

@@ -98,7 +98,8 @@ void StopSignal::again() {
 }
 
 StopSignal::~StopSignal() {
-  // Delete the timers before restoring the previous handlers, which must not receive their signals.
+  // Delete the timers before restoring the previous handlers, which must not receive the timers'
+  // signals.
   for (Deadline* deadline : {&interrupt_deadline, &terminate_deadline}) end(*deadline);
   sigaction(SIGINT, &before_interrupt, nullptr);
   if (watch_ == Watch::all) sigaction(SIGTERM, &before_terminate, nullptr);

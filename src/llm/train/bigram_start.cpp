@@ -20,7 +20,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// More text than this hardly changes the bigram counts.
+/// More tokens than this hardly improve the bigram estimates.
 constexpr std::size_t kMaxTokens = std::size_t{1} << 25;
 /// Number of columns beyond the required rank, and of passes over the matrix, in the randomized
 /// decomposition.

@@ -36,7 +36,8 @@ struct StepNews {
 /// rank 0 reads and writes files.
 class Ranks {
  public:
-  /// Finds the other ranks if WORLD_SIZE is above 1. Throws the errors of init_process_group().
+  /// Finds the other ranks if WORLD_SIZE is above 1. Throws the same errors as
+  /// init_process_group().
   Ranks();
 
   int rank() const noexcept { return group_ ? group_->rank() : 0; }

@@ -191,7 +191,7 @@ std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string
     pending_.push_back(std::move(operation));
     return 0;
   }
-  // Like DeepSpeed, also finish and count the operations that were started earlier.
+  // Like DeepSpeed, also finish earlier operations, and include them in the count.
   std::int64_t before = 0;
   std::exception_ptr earlier;
   try {

@@ -1,4 +1,5 @@
-// The asynchronous I/O handle for Python and C++, which uses the I/O engine with tensors.
+// The asynchronous I/O handle of the Python and C++ interfaces: reads and writes tensors with the
+// I/O engine.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,7 +42,7 @@ class AsyncIORequest final : public torch::CustomClassHolder {
   void cancel() { operation_.request->cancel(); }
   /// Drops this request's reference to the engine, for callers that abandon the request. If the
   /// handle is already destroyed and this was the last reference, stops the engine's threads and
-  /// waits for them.
+  /// waits until they have stopped.
   void release();
 
  private:
@@ -88,7 +89,8 @@ class AsyncIOHandle final : public torch::CustomClassHolder {
   Options options_;
   std::string queue_name_;
   std::string queue_reason_;
-  // Held by the collecting thread, so that all operations are finished when any wait() returns.
+  // Held by wait() until it has finished all operations that it took from pending_. A concurrent
+  // wait() therefore returns only after they are finished as well.
   std::mutex waiting_;
   mutable std::mutex mutex_;
   std::shared_ptr<Engine> engine_;  // null if the handle is closed

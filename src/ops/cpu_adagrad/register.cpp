@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.{create_adagrad, adagrad_update, ...}: argument checks, threading
-// and the list of optimizers.
+// and the optimizers that Python identifies by number.
 #include <cstdio>
 
 #include "ops/cpu_adagrad/step.h"

@@ -1,4 +1,5 @@
-// A pool of threads that are pinned to given CPUs and together execute one loop at a time.
+// A pool of threads that are pinned to given CPUs. The pool executes one loop at a time, on all of
+// its threads.
 #pragma once
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.{create_adam, adam_update, ...}: argument checks, threading and the
-// list of optimizers.
+// optimizers that Python identifies by number.
 #include <cstdio>
 
 #include "ops/cpu_adam/zenflow.h"
@@ -91,7 +91,7 @@ void create_adam(std::int64_t id, double lr, double beta1, double beta2, double 
 
 void destroy_adam(std::int64_t id) { optimizers().remove(id); }
 
-// ZenFlow. Each pool keeps the tensors alive that it updates.
+// ZenFlow. Each pool keeps alive the tensors that it updates.
 std::int64_t zenflow_adam_create(std::int64_t id, at::IntArrayRef affinity) {
   return zenflow_create(optimizers().get("zenflow_adam_create", id), affinity.vec());
 }

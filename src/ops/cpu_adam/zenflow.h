@@ -1,6 +1,6 @@
 // ZenFlow's overlapped Adam. A separate process updates the parameters on pinned threads while
 // training continues. The two processes communicate through a control block in shared memory.
-// Independent of torch. The names are DeepSpeed's.
+// Independent of torch. The names are the same as in DeepSpeed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.{create_lion, lion_update, ...}: argument checks, threading and the
-// list of optimizers.
+// optimizers that Python identifies by number.
 #include <cstdio>
 
 #include "ops/shared/lion_step.h"

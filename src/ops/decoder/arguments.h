@@ -17,7 +17,7 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensors = c10::List<std::optional<Tensor>>;
 
-/// The op's arguments. The decoder that is made from them points into these tensors.
+/// The op's arguments. A decoder created from them points into these tensors.
 struct DecoderArguments {
   const Tensor& x;
   const OptionalTensors& weights;
@@ -36,7 +36,7 @@ struct DecoderCall {
   Half half;
 };
 
-/// Throws c10::ValueError with the name of the argument if an argument is invalid.
+/// Throws c10::ValueError, which names the argument, if an argument is invalid.
 DecoderCall make_decoder(const DecoderArguments& arguments);
 
 /// Throws c10::ValueError unless the tensor is contiguous and on the device of `first`.

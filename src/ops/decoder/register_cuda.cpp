@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.inference_* for tensors on CUDA devices. Not run on hardware.
+// Registers torch.ops.anyaccel.inference_* for tensors on CUDA devices. Untested on hardware.
 #include "kernels/decoder/cuda/pass.h"
 #include "ops/decoder/integer_arguments.h"
 #include "ops/shared/device_tensors.h"

@@ -116,8 +116,8 @@ inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::Scalar
                            sizes.queries, " or more]"));
 }
 
-/// Fills the padding of `lse`, which DeepSpeed makes longer than the queries. With infinity, all
-/// keys have zero weight for a padded query.
+/// Fills the padding of `lse` with infinity, so that all keys have zero weight for padded queries.
+/// DeepSpeed allocates `lse` for more queries than there are.
 inline void fill_end(const Tensor& lse, std::int64_t queries) {
   if (lse.size(2) > queries) lse.narrow(2, queries, lse.size(2) - queries).fill_(HUGE_VAL);
 }

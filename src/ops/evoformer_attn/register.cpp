@@ -137,8 +137,8 @@ void check_no_gradients(std::initializer_list<const Tensor*> tensors) {
                     "use evoformer_attention, or torch.no_grad()");
 }
 
-/// Bumps the version of a changed tensor. If a device falls back to the CPU, the kernel only bumps
-/// the version of a copy.
+/// Bumps the version of a modified tensor. The kernel cannot do this if the device falls back to
+/// the CPU, because it then sees only a copy of the tensor.
 void count_change(const Tensor& tensor) {
   if (tensor.defined() && !tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }

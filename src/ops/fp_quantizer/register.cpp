@@ -8,9 +8,10 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Elements per task. Enough that waking a thread is worthwhile.
+/// Number of elements per task, large enough that waking a thread is worthwhile.
 constexpr std::int64_t task_elements = 32768;
-/// Results larger than the caches are written with non-temporal stores.
+/// Size in bytes from which results are written with non-temporal stores, because they exceed the
+/// caches.
 constexpr std::int64_t beyond_caches = 64 << 20;
 
 /// Calls function(begin, end) for ranges that cover all groups, on torch's threads.

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.fp_quantizer_* for tensors on CUDA devices. Not run on hardware.
+// Registers torch.ops.anyaccel.fp_quantizer_* for tensors on CUDA devices. Untested on hardware.
 #include "kernels/quantization/cuda_minifloat.h"
 #include "ops/fp_quantizer/arguments.h"
 #include "ops/shared/device_tensors.h"

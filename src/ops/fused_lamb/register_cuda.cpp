@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.lamb for tensors on CUDA devices. Not run on hardware.
+// Registers torch.ops.anyaccel.lamb for tensors on CUDA devices. Untested on hardware.
 #include <ATen/ops/empty.h>
 
 #include "kernels/optimizer/cuda_lamb.h"

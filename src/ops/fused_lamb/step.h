@@ -85,7 +85,7 @@ LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
   return out;
 }
 
-/// Sets the addresses. Call it after all checks, because it marks the tensors as changed for
+/// Sets the addresses. Call it after all checks, because it bumps the tensors' versions for
 /// autograd.
 inline void take_memory(LambArrays& arrays, const LambTensors& t) {
   if (t.p_copy.numel() > 0) arrays.copy = changed_memory(t.p_copy);

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.multi_tensor_lion for tensors on CUDA devices. Not run on hardware.
+// Registers torch.ops.anyaccel.multi_tensor_lion for tensors on CUDA devices. Untested on hardware.
 #include "kernels/optimizer/cuda_optimizers.h"
 #include "ops/shared/device_tensors.h"
 #include "ops/shared/lion_step.h"

@@ -21,7 +21,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// The numbers are those of DeepSpeed's ActivationType. gelu is the tanh approximation.
+/// The values are the same as in DeepSpeed's ActivationType. gelu is the tanh approximation.
 enum class Activation : std::int64_t { gelu = 0, relu, silu, geglu, reglu, siglu, identity };
 
 Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
@@ -133,7 +133,7 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
     out.copy_(at::linear(x, weights).view_symint(out.sym_sizes()));
 }
 
-/// For few rows, uses a product that reads the weights at memory bandwidth.
+/// For a few rows, uses products that read the weights at memory bandwidth.
 void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) {
   const auto type = weights.scalar_type();
   const bool few = weights.dim() == 2 && weights.is_contiguous() &&

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.quantizer_* for tensors on CUDA devices. Not run on hardware.
+// Registers torch.ops.anyaccel.quantizer_* for tensors on CUDA devices. Untested on hardware.
 #include <tuple>
 
 #include "kernels/quantization/cuda_integer.h"

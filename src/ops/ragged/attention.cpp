@@ -1,5 +1,5 @@
 // Attention over a blocked KV cache. For each head, the keys and values of an atom are copied to
-// contiguous memory. All queries that share them then read this copy.
+// contiguous memory. All queries that share this head then read the copy.
 #include <algorithm>
 #include <cstring>
 

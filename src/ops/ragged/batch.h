@@ -108,8 +108,7 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
 void gather_for_logits(const Tensor& last, const Tensor& all, const Tensor& metadata,
                        const Tensor& sequences);
 /// Rotates the queries in place, and stores the rotated keys and the values in the cache. If
-/// `frequencies` are absent, they are computed from `theta`. If rotary_dim is 0, nothing is
-/// rotated.
+/// `frequencies` is absent, they are computed from `theta`. If rotary_dim is 0, nothing is rotated.
 void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Tensor& k,
                const Tensor& v, std::int64_t rotary_dim, double theta,
                const std::optional<Tensor>& frequencies, const Tensor& metadata,

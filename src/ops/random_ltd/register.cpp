@@ -222,7 +222,7 @@ void scatter_in_place_autograd(const Tensor& whole, const Tensor& part, const Te
                   "use token_scatter, or torch.no_grad()");
   const at::AutoDispatchBelowADInplaceOrView below;
   call_scatter(whole, part, ids, batch_first);
-  // If a device falls back to the CPU, the kernel only bumps the version of a copy.
+  // If the device falls back to the CPU, the kernel bumps only the version of its copy.
   if (!whole.is_inference()) whole.unsafeGetTensorImpl()->bump_version();
 }
 

@@ -42,7 +42,7 @@ inline AdamArrays adam_checked(const char* where, const at::Tensor& params, cons
   return out;
 }
 
-/// Sets the addresses. Call it after all checks, because it marks the tensors as changed for
+/// Sets the addresses. Call it after all checks, because it bumps the tensors' versions for
 /// autograd.
 inline void take_memory(AdamArrays& arrays, const at::Tensor& params, const at::Tensor& grads,
                         const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {

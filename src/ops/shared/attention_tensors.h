@@ -30,8 +30,8 @@ class AttentionTensors {
   AttentionTensors(const AttentionTensors&) = delete;
   AttentionTensors& operator=(const AttentionTensors&) = delete;
 
-  /// Keeps a tensor alive until the launch. It may be freed after that, because torch's allocator
-  /// reuses the memory only for later work on the same stream.
+  /// Keeps a tensor alive until the launch. The tensor may be freed after the launch, because
+  /// torch's allocator reuses the memory only for later work on the same stream.
   const at::Tensor& kept(const at::Tensor& tensor) {
     keep_.push_back(tensor);
     return keep_.back();
@@ -54,8 +54,8 @@ class AttentionTensors {
             tensor.stride(2)};
   }
 
-  /// Returns a bias that is added to the scores, or with `hides` a mask in which zeros hide keys.
-  /// The tensor is expanded to [batch, heads, length, length].
+  /// Returns a bias that is added to the scores, or if `hides` is set, a mask in which 0 masks a
+  /// key. The tensor is expanded to [batch, heads, length, length].
   AttentionBias added(const at::Tensor& tensor, bool hides) {
     at::Tensor mask = tensor;
     BiasKind kind = BiasKind::real;

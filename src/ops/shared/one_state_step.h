@@ -31,7 +31,7 @@ inline OneStateArrays one_state_checked(const OneStateNames& names, const at::Te
   return out;
 }
 
-/// Sets the addresses. Call it after all checks, because it marks the tensors as changed for
+/// Sets the addresses. Call it after all checks, because it bumps the tensors' versions for
 /// autograd.
 inline void take_memory(OneStateArrays& arrays, const at::Tensor& params, const at::Tensor& grads,
                         const at::Tensor& states) {

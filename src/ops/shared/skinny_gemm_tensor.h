@@ -1,4 +1,4 @@
-// Products of few rows with weight tensors. Uses the decoder's kernels, so the op must include
+// Products of a few rows and weight tensors. Uses the decoder's kernels, so the op must include
 // kernels/decoder/products.cpp.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace anyaccel::ops {
 
 /// Maximum number of rows. With more rows, LibTorch's product is faster.
 constexpr std::int64_t max_few_wide_rows = 16;
-/// Minimum number of weights. Smaller weights fit in the CPU's cache, so LibTorch's product is as
+/// Minimum number of weights. Fewer weights fit in the CPU's cache, so LibTorch's product is as
 /// fast.
 constexpr std::int64_t min_skinny_gemm_weights = 1 << 16;
 

@@ -1,4 +1,4 @@
-// Dynamic scheduling of tasks of different lengths on torch's threads.
+// Dynamic scheduling of tasks on torch's threads. Tasks may take different amounts of time.
 #pragma once
 
 #include <atomic>

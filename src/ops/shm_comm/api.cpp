@@ -13,7 +13,7 @@ namespace anyaccel::ops {
 namespace {
 
 // process_group.h relies on these facts. Including both headers also lets the compiler check that
-// its declaration matches that of c10d.
+// its declaration matches the one in c10d.
 static_assert(sizeof(c10::intrusive_ptr<c10d::ProcessGroup>) ==
               sizeof(c10::intrusive_ptr<c10::intrusive_ptr_target>));
 static_assert(std::is_base_of_v<torch::CustomClassHolder, c10d::ProcessGroup> &&

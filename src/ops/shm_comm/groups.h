@@ -13,8 +13,8 @@ namespace anyaccel::ops::shm {
 
 struct Group;
 
-/// Stable address from which callers find a group. Handles are never freed, so the use of a closed
-/// group is detected and reported as an error.
+/// Object with a stable address, through which callers find a group. Handles are never freed, so
+/// the use of a closed group is detected and reported as an error.
 struct GroupHandle {
   std::string name;
   std::weak_ptr<Group> group;

@@ -66,8 +66,8 @@ class Work {
     const std::int64_t batch = q.size(0), length = q.size(2);
     if (is_given(g.rpe)) rpe = g.rpe->to(type).expand({batch, q.size(1), length, length});
     if (is_given(g.attn_mask)) {
-      // A bool mask is used directly, because a converted copy would use four or eight times as
-      // much memory.
+      // Use a bool mask directly, because a converted copy would need four or eight times as much
+      // memory.
       const bool as_it_is = g.attn_mask->scalar_type() == at::kBool && g.attn_mask_mode == "mul";
       attn_mask = (as_it_is ? *g.attn_mask : g.attn_mask->to(type)).expand({length, length});
     }

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel._nhwc_bias_add for tensors on CUDA devices. Not run on hardware.
+// Registers torch.ops.anyaccel._nhwc_bias_add for tensors on CUDA devices. Untested on hardware.
 #include "kernels/spatial/bias_add_blocks.h"
 #include "ops/shared/device_tensors.h"
 #include "ops/spatial_inference/arguments.h"

@@ -133,7 +133,7 @@ void TransformerLayer::load_hugging_face(const std::map<std::string, at::Tensor>
           (prefix + name).c_str());
     return found->second;
   };
-  // Collect and check all values first, so that an error does not change anything.
+  // Collect and check all values first, so that nothing is modified if a check fails.
   std::vector<at::Tensor> values;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::string theirs = names[i].theirs;

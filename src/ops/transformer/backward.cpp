@@ -41,15 +41,16 @@ class RowSums {
 };
 
 /// The gradients of the four weight matrices, allocated as one block of memory. If large blocks are
-/// freed individually, malloc returns their memory to the system, and it is later faulted in again
-/// page by page. Freeing one block with the total size raises malloc's threshold for returning
-/// memory.
+/// freed individually, malloc returns their memory to the system, and later allocations fault it in
+/// again page by page. Freeing one block with the total size raises malloc's threshold for
+/// returning memory.
 class WeightGrads {
  public:
   explicit WeightGrads(const TransformerArguments& g) {
     std::int64_t all = 0;
     for (const Tensor* weight : {&g.attn_qkvw, &g.attn_ow, &g.inter_w, &g.output_w}) {
-      // In a single block, a gradient that is released early would be kept alive by the others.
+      // The gradient of a weight that does not require it is released early. In a shared block, the
+      // other gradients would keep its memory allocated.
       if (!weight->requires_grad()) return;
       all += padded(*weight);
     }

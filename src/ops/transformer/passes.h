@@ -70,8 +70,8 @@ struct LayerArguments {
   /// Returns whether the inputs of the norms are kept in addition to their results.
   bool keeps_sums(bool keep) const { return keep && !g.normalize_invertible; }
 
-  /// Allocates the tensors that the forward pass needs first: the sums of attention and norms, and
-  /// the result or input of a norm.
+  /// Allocates the tensors that the forward pass needs first: the softmax sums of attention, the
+  /// statistics of the norms, and the result or input of a norm.
   TransformerKept begin(bool keep) const {
     TransformerKept kept;
     if (keep) {

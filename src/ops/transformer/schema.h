@@ -106,7 +106,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     static const auto op = find<ForwardOp>("anyaccel::_" ANYACCEL_TRANSFORMER_NAME "_forward");
     auto [output, inp_norm, qkv, attn_stats, attn_out, add_res, ff1_inp, gelu_inp, ff2_inp,
           attn_norm_stats, norm_stats] = op.call(PASSED, true);
-    // With invertible norms, do not keep tensors alive that can be recomputed.
+    // With invertible norms, do not keep alive tensors that can be recomputed.
     const bool invertible = normalize_invertible;
     context->save_for_backward(
         {pre_layer_norm && invertible ? inp_norm.view_symint(input.sym_sizes()) : input,

@@ -1,5 +1,5 @@
 // Registers the forward and backward ops of torch.ops.anyaccel.<ANYACCEL_TRANSFORMER_NAME> for
-// tensors on CUDA devices. Not run on hardware. Included only by an op's register_cuda.cpp.
+// tensors on CUDA devices. Untested on hardware. Included only by an op's register_cuda.cpp.
 #include "ops/transformer/device_layer.h"
 #include "torch/library.h"
 

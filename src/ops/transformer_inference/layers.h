@@ -16,7 +16,7 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// The numbers are those of deepspeed.utils.types.ActivationFuncType. `gelu` is the tanh
+/// The values are the same as in deepspeed.utils.types.ActivationFuncType. `gelu` is the tanh
 /// approximation; `gated_gelu` uses erf.
 enum class Activation : std::int64_t { gelu = 1, relu = 2, gated_gelu = 3, gated_silu = 4 };
 
@@ -43,7 +43,7 @@ std::tuple<Tensor, Tensor> pre_rms_norm(const Tensor& x, const Tensor& residual,
 Tensor dequantize(const Tensor& weight, const Tensor& scale, std::int64_t groups,
                   at::ScalarType dtype);
 /// Returns whether skinny_gemm() is the faster way to multiply x by this weight. This is the case
-/// for few rows and a large weight in host memory, if no gradient is required. The weight is
+/// for a few rows and a large weight in host memory, if no gradient is required. The weight is
 /// [inputs, outputs], or [outputs, inputs] with `transposed`.
 bool takes_skinny_gemm(const Tensor& x, const Tensor& weight, bool transposed);
 Tensor skinny_gemm(const Tensor& x, const Tensor& weight, bool transposed);

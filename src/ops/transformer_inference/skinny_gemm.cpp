@@ -1,4 +1,5 @@
-// The product of few rows as a separate op. Layers call it if no gradient is required.
+// The product of a few rows and a weight as a separate op. Layers call it if no gradient is
+// required.
 #include <algorithm>
 
 #include "ATen/core/dispatch/Dispatcher.h"

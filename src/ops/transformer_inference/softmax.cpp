@@ -13,7 +13,7 @@ namespace {
 
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
-/// Returns 0 where `seen` is true, and -inf elsewhere.
+/// Returns an attention mask to add to scores: 0 where `seen` is true, and -inf elsewhere.
 Tensor hide_others(const Tensor& seen, const at::TensorOptions& real) {
   return at::where(seen, at::scalar_tensor(0, real), at::scalar_tensor(minus_infinity, real));
 }

@@ -7,7 +7,8 @@ namespace anyaccel::ops {
 
 struct Hiding {
   bool triangular;  ///< queries attend only to keys up to their own position
-  /// Queries attend only to the last `window_size` keys, including the key at their own position.
+  /// Queries attend only to the last `window_size` keys up to and including the key at their own
+  /// position.
   bool local_attention;
   std::int64_t window_size;
 };
@@ -19,7 +20,7 @@ inline bool is_there(const OptionalTensor& arguments) {
 }
 
 /// Returns the sum of all terms that are added to scores [batch, heads, queries, keys]: alibi, the
-/// mask, and -inf for hidden keys. Returns an undefined tensor if there are none. The queries are
+/// mask, and -inf for masked keys. Returns an undefined tensor if there are none. The queries are
 /// at the positions of the last keys.
 ///
 /// A mask is [batch, keys], or 4-dimensional and broadcast; its last dimension may be longer than
@@ -30,7 +31,7 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
                   const OptionalTensor& mask, const OptionalTensor& alibi, const Hiding& hiding,
                   std::int64_t first_head, std::int64_t ranks);
 
-/// Returns softmax(scores * scale + bias). If all keys are hidden from a query, its result is zero.
+/// Returns softmax(scores * scale + bias). If all keys are masked for a query, its result is zero.
 Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi,
                       const Hiding& hiding, double scale, std::int64_t first_head,
                       std::int64_t ranks);

@@ -10,7 +10,7 @@ namespace anyaccel::ops {
 
 void RotationTables::reach(std::int64_t dims, double base, std::int64_t wanted) {
   if (dims == rotary_dim && base == theta && wanted <= positions) return;
-  positions = 0;  // marks the tables as invalid until all entries are computed
+  positions = 0;  // mark the tables as invalid until all entries are computed
   const std::int64_t reached = wanted > 64 ? wanted + wanted / 2 : 64;
   const std::int64_t half = dims / 2;
   cosines.resize(static_cast<std::size_t>(reached * half));

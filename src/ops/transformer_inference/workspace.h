@@ -1,6 +1,6 @@
 // The keys and values of all injected layers in the process, and the number of tokens that they
-// hold. DeepSpeed's Python code has a single workspace and identifies its layers only by number, so
-// only one model can generate at a time.
+// contain. DeepSpeed's Python code has a single workspace and identifies its layers only by number,
+// so only one model can generate at a time.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class Workspace {
 
   void allocate(std::int64_t layers, std::int64_t batch, std::int64_t max_tokens);
   void release();
-  /// Returns the number of tokens up to the current pass: the length of the prompt, plus one after
-  /// each pass of the last layer.
+  /// Returns the number of tokens including those of the current pass: the length of the prompt,
+  /// plus one after each pass of the last layer.
   std::int64_t tokens() const { return tokens_; }
   void set_tokens(std::int64_t tokens) { tokens_ = tokens; }
   std::int64_t batch() const { return batch_; }

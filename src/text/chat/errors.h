@@ -13,7 +13,7 @@ namespace anyaccel::llm::chat {
 [[noreturn]] void syntax_error(int line, const std::string& what);
 /// Throws `unsupported`. Used for constructs that Jinja may support but we do not.
 [[noreturn]] void outside_subset(int line, const std::string& construct);
-/// Throws `invalid_argument`. Used if the template cannot be applied to the given variables.
+/// Throws `invalid_argument`. Used if the template cannot be rendered with the given variables.
 [[noreturn]] void render_error(int line, const std::string& what);
 
 /// Returns a text in quotes, shortened for an error message.

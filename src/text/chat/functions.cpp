@@ -33,7 +33,8 @@ Value range(const Context& context, const Arguments& arguments) {
   return make_list(context, std::move(out));
 }
 
-/// Items of dict(...) and namespace(...): those of the dict argument, then the keyword arguments.
+/// Items for dict(...) and namespace(...): those of the positional dict argument, then the keyword
+/// arguments.
 std::vector<std::pair<std::string, Value>> pairs(const Context& context,
                                                  const Arguments& arguments) {
   std::vector<std::pair<std::string, Value>> out;

@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-/// Normalizes line ends as Jinja does: every line ends with \n, except for the last one.
+/// Normalizes line endings as Jinja does: every line ends with \n, except for the last one.
 std::string normal_lines(std::string_view source) {
   std::string out;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -54,7 +54,8 @@ class Lexer {
   }
   void skip_space() { skip(rest().size() - strip_left(rest()).size()); }
   void data(std::string_view text, char sign, bool variable);
-  /// Removes whitespace after a tag or comment, depending on its sign and on trim_blocks.
+  /// Removes whitespace after a tag or comment, depending on its whitespace control sign and on
+  /// trim_blocks.
   void trim(char sign, bool block) {
     const std::size_t before = place_;
     if (sign == '-')
@@ -63,7 +64,7 @@ class Lexer {
       skip(1);
     line_starting_ = place_ > before && text_[place_ - 1] == '\n';
   }
-  /// Returns the sign before an end marker that is `place` bytes ahead.
+  /// Returns the whitespace control sign before an end marker that is `place` bytes ahead.
   char sign_before(std::size_t place) const {
     const char c = place > 0 ? rest()[place - 1] : ' ';
     return c == '-' || c == '+' ? c : ' ';

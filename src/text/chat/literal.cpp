@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-/// Parses the code after \x, \u or \U, or up to three octal digits, and moves `place` past it.
+/// Parses the digits after \x, \u or \U, or up to three octal digits, and moves `place` past them.
 char32_t escaped_code(std::string_view text, std::size_t& place, std::size_t digits, int base,
                       int line) {
   std::uint32_t code = 0;

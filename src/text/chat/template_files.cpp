@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-// The longest template that we know of has 30 KB.
+// The longest template that we know of is 30 KB long.
 constexpr std::size_t kMaxTemplate = std::size_t{4} << 20;
 constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
                              "pad_token", "cls_token", "mask_token"};
@@ -20,8 +20,8 @@ constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
   throw Error(ErrorCode::corrupt, "ChatTemplate", {.what = path.string() + ": " + what});
 }
 
-/// Adds those special tokens in the file that `tokens` lacks. Each is a string, or an object with
-/// "content".
+/// Adds the file's special tokens that `tokens` does not contain yet. Each is a string, or an
+/// object with "content".
 void add_tokens(const Json& root, const std::filesystem::path& path,
                 std::map<std::string, std::string>& tokens) {
   for (const char* name : kTokens) {

@@ -71,7 +71,7 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
                        " MiB in total");
     }
     if (!word.text.empty()) {
-      token.text = word.text;  // like the library, also decode to the normalized form
+      token.text = word.text;  // as in Hugging Face tokenizers, also decode to the normalized form
       (token.normalized ? normalized : plain).emplace_back(word.text, tokens_.size());
     }
     by_id_.insert_or_assign(token.id, tokens_.size());

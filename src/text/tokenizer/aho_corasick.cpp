@@ -15,7 +15,7 @@ AhoCorasick::AhoCorasick(std::vector<std::pair<std::string, std::size_t>> words)
   if (words.empty()) return;
 
   struct Range {
-    std::size_t low, high;  // range of words that have the node's text
+    std::size_t low, high;  // range of words that end with the node's text
     Index parent;
   };
   std::vector<Range> ranges = {{0, words.size(), 0}};

@@ -35,8 +35,8 @@ class AhoCorasick {
   /// A suffix of a word. Nodes with the same parent are adjacent, ordered by their bytes.
   struct Node {
     Index children = 0;  ///< first child
-    Index fallback = 0;  ///< node of the longest shorter suffix that the node's text begins with
-    Index word = kNone;  ///< longest word that the node's text begins with
+    Index fallback = 0;  ///< failure link: node of the text's longest proper prefix in the trie
+    Index word = kNone;  ///< longest word that is a prefix of this node's text
     std::uint16_t count = 0;
     unsigned char byte = 0;
   };

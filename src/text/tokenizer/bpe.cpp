@@ -106,7 +106,7 @@ TokenIds Bpe::characters(std::string_view piece) const {
       return;
     }
     if (byte_fallback_ && vocabulary_.append_byte_tokens(word, tokens)) return;
-    if (!unknown_) return;  // the library drops such a character
+    if (!unknown_) return;  // Hugging Face tokenizers drops such a character
     if (pending && !fuse_unknown_) tokens.push_back(*unknown_);
     pending = true;
   });

@@ -85,7 +85,8 @@ std::unique_ptr<TokenDecoder> strip_step(const TokenizerNode& node) {
   });
 }
 
-/// Removes spaces that a word-wise decoder inserts before punctuation, as the library does.
+/// Removes spaces that a word-level decoder inserts before punctuation, as Hugging Face tokenizers
+/// does.
 std::string clean_up(std::string text) {
   constexpr std::pair<const char*, const char*> kRepairs[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},

@@ -1,4 +1,4 @@
-// Factory functions of steps that have their own source files.
+// Factory functions for the tokenizer steps that have their own source files.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Converts ICU failures to errors of AnyAccel.
+// Converts ICU errors to AnyAccel errors.
 #pragma once
 
 #include <unicode/utypes.h>

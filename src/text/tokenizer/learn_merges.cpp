@@ -80,7 +80,7 @@ class Learner {
     if (count > 1) heap_.push({count, pair});
   }
 
-  /// Adds the counts of a word's pairs, or subtracts them.
+  /// Adds the counts of a word's pairs (`sign` 1) or subtracts them (-1).
   void count_pairs(std::uint32_t index, int sign) {
     const CountedWord& word = words_[index];
     for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
@@ -104,8 +104,8 @@ class Learner {
       count_pairs(index, -1);
       ids.swap(merged);
       count_pairs(index, 1);
-      // A pair whose count only decreased is corrected when it reaches the top of the heap. New
-      // pairs contain the new id.
+      // Only pairs with the new id are new. If another pair's count decreased, its heap entry is
+      // corrected when it reaches the top.
       for (std::size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] != id) continue;
         if (i > 0) grown_.push_back({ids[i - 1], id});

@@ -9,7 +9,7 @@
 
 namespace anyaccel::llm {
 
-/// Replaces each character by the text that `change(character, its bytes, out)` appends to `out`.
+/// Replaces each character with the text that `change(character, its bytes, out)` appends to `out`.
 template <typename F>
 void map_characters(NormalizedText& text, F&& change) {
   std::string out;

@@ -13,7 +13,7 @@ void read_vocabulary(const TokenizerNode& node, Vocabulary& vocabulary) {
 }
 
 std::unique_ptr<TokenModel> read_model(const TokenizerNode& node) {
-  // Old files have no type. The library tries the types in this order.
+  // Old files have no type. Hugging Face tokenizers tries the types in this order.
   const std::string type = node.has("type") ? node.type() : node.has("merges") ? "BPE" : "(none)";
   if (type == "BPE") return make_bpe(node);
   if (type == "WordPiece") return make_word_piece(node);

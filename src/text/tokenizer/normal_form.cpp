@@ -35,23 +35,22 @@ const icu::UnicodeSet& known_characters() {
   static const icu::UnicodeSet set = [] {
     UErrorCode status = U_ZERO_ERROR;
     icu::UnicodeSet known(icu::UnicodeString::fromUTF8(kKnown), status);
-    check_icu(status, "cannot load the characters of a Unicode version");
+    check_icu(status, "cannot load the set of known Unicode characters");
     known.freeze();
     return known;
   }();
   return set;
 }
 
-/// A character of the normalized text, with its origin in the library's notation; see
-/// LeadTracker::add().
+/// A character of the normalized text. `change` follows the convention of LeadTracker::add().
 struct Changed {
   char32_t code;
   std::int64_t change;
   int combining_class;
 };
 
-/// Computes the form in the same way as the library. It is slower than ICU, but tracks the change
-/// of every character and sorts consecutive marks.
+/// Computes the normalization form in the same way as Hugging Face tokenizers. It is slower than
+/// ICU, but tracks the change of every character and sorts consecutive marks.
 class Steps {
  public:
   explicit Steps(NormalForm form)

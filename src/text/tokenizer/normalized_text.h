@@ -36,10 +36,11 @@ class LeadTracker {
   LeadTracker(std::string_view text, bool begins, std::size_t lead)
       : text_(text), begins_(begins), lead_(lead) {}
 
-  /// Adds a character of the new text with its size in bytes. `change` has the library's meaning: 0
-  /// replaces a character of the old text, -n replaces n + 1 characters, and 1 replaces none.
+  /// Adds a character of the new text with its size in bytes. `change` has the same meaning as in
+  /// the `tokenizers` library: 0 replaces a character of the old text, -n replaces n + 1
+  /// characters, and 1 replaces none.
   void add(std::size_t bytes, std::int64_t change);
-  /// The new text's lead, based on the characters added so far.
+  /// Returns how many bytes the new text is ahead of the old one after the characters added so far.
   std::size_t lead() const { return out_; }
   /// True if further characters cannot change the lead.
   bool done() const { return done_; }

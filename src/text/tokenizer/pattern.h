@@ -25,8 +25,8 @@ class Pattern {
   explicit Pattern(std::string text) : text_(std::move(text)) {}
   explicit Pattern(Regex regex) : regex_(std::move(regex)) {}
   std::vector<Stretch> find(std::string_view text) const;
-  /// Returns the text with each match replaced. If the result is too large, throws the error of
-  /// TextLimit::check().
+  /// Returns the text with each match replaced. If the result is too large, throws the same error
+  /// as TextLimit::check().
   std::string replace(std::string_view text, const std::string& by, TextLimit limit) const {
     return replace(text, find(text), by, limit);
   }

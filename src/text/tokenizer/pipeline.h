@@ -96,7 +96,7 @@ class PostProcessor {
 /// The text of tokens during decoding: the concatenation of `parts`.
 struct Decoding {
   std::vector<std::string> parts;
-  /// True if text precedes the parts, so that steps for the beginning of a text do not apply.
+  /// True if the parts continue a text, so that steps for the beginning of a text do not apply.
   bool inside = false;
   bool raw = false;    ///< true to keep bytes that are not UTF-8
   bool fused = false;  ///< true if the parts were joined

@@ -8,7 +8,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Splits at the matches among the stretches that a function finds.
+/// Splits at the matches that a function finds.
 template <typename F>
 class Splitter final : public PreTokenizer {
  public:

@@ -50,9 +50,9 @@ std::int64_t count_characters(std::string_view text) {
   return count;
 }
 
-/// Computes the lead of a text whose parts are replaced. As in the library, characters without a
-/// counterpart are merged into the last character of the new text, even if that character comes
-/// from an earlier part.
+/// Computes the lead of a text whose parts are replaced. As in Hugging Face tokenizers, characters
+/// without a counterpart are merged into the last character of the new text, even if that character
+/// comes from an earlier part.
 class Changes {
  public:
   explicit Changes(const NormalizedText& text) : tracker_(text) {}
@@ -106,7 +106,8 @@ class Precompiled final : public Normalizer {
       text.limit.check(out.size());
     };
     for (const std::string_view cluster : graphemes(text.text)) {
-      // As in the library, replace a short cluster by the mapping of its shortest known prefix.
+      // As in Hugging Face tokenizers, replace a short cluster with the mapping of its shortest
+      // known prefix.
       if (cluster.size() < 6) {
         if (const auto mapped = map(cluster)) {
           replace(cluster, *mapped);
@@ -117,7 +118,7 @@ class Precompiled final : public Normalizer {
         replace(bytes, map(bytes).value_or(bytes));
       });
     }
-    const std::size_t lead = changes.lead();  // needs the old text
+    const std::size_t lead = changes.lead();  // computed before `text.text` is replaced
     text.text = utf8_lossy(out);
     text.lead = std::min(lead, text.text.size());
   }

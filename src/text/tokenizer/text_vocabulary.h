@@ -1,5 +1,5 @@
-// Vocabulary of the models that we train: bytes, a token that ends a document, and merges learned
-// from the text.
+// Vocabulary of the models that we train: bytes, an end-of-text token, and merges learned from the
+// text.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class ANYACCEL_API TextVocabulary {
   /// one per KiB of text after the first 64 KiB, because a model cannot learn tokens that hardly
   /// occur.
   static TextVocabulary learn(std::span<const std::uint16_t> stream, std::int64_t size);
-  /// Reads a tokenizer.json that our training wrote; "" means the vocabulary of bytes. Throws
+  /// Reads a tokenizer.json that a training run wrote; "" means the vocabulary of bytes. Throws
   /// `corrupt` or `unsupported`, naming `source`.
   static TextVocabulary read(const std::string& json, const std::string& source);
 

@@ -16,10 +16,10 @@ namespace {
 
 constexpr double kUnknownPenalty = 10.0;
 
-/// Reproduces how the JSON reader of the `tokenizers` library rounds. The reader multiplies the
-/// digits, a 64-bit integer, by a power of ten in double precision. The result may differ from the
-/// nearest double by one unit in the last place, which decides between segmentations with otherwise
-/// equal scores.
+/// Reproduces the rounding of the JSON reader in the `tokenizers` library. The reader multiplies
+/// the digits, a 64-bit integer, by a power of ten in double precision. The result may differ from
+/// the nearest double by one unit in the last place, which decides between segmentations with
+/// otherwise equal scores.
 double as_read_by_tokenizers(double nearest) {
   char text[32];  // the shortest digits, as in the files: d.ddde+xx
   const auto end =

@@ -1,6 +1,6 @@
-"""A rank of autotp_test.py: `autotp.py stock|ours DTYPE MODEL...`. Compares each model under
-`init_inference`, with its weights split across all ranks, with the unsplit model: the logits and
-the generated tokens.
+"""A rank of autotp_test.py: `autotp.py stock|ours DTYPE MODEL...`. Splits each model's weights
+across all ranks with `init_inference`, and compares the logits and the generated tokens to those of
+the unsplit model.
 """
 
 import sys

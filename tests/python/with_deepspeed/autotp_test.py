@@ -34,8 +34,8 @@ def results(accelerator, program, *arguments):
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_and_tokens(name, accelerator):
-    # Fails if inference_all_reduce returns a wrong sum, or weights are split in a way that does not
-    # match the sums.
+    # Fails if inference_all_reduce returns a wrong sum, or the weights are split in a way that does
+    # not match the all-reduces.
     ours = results(accelerator, "autotp.py", "ours", "float32", *MODELS)
     for each in ours:
         assert each[name]["device"].split(":")[0] == accelerator

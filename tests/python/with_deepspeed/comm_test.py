@@ -19,7 +19,8 @@ NAMES = [line[4:line.index("(")] for line in PROGRAM.read_text().split("@check\n
 
 @pytest.fixture(scope="module", params=["auto", "off"])
 def found(request):
-    """Return each rank's outcome. The CPU uses oneCCL if it starts, or else gloo."""
+    """Return each rank's outcome. On cpu, the ranks use oneCCL if it can be started, or else gloo.
+    """
     if request.param == "off" and os.environ["DS_ACCELERATOR"] != "cpu":
         pytest.skip("ANYACCEL_CCL affects only the CPU")
     return ranks.results(PROGRAM, SIM_DEVICES="2", ANYACCEL_CCL=request.param)

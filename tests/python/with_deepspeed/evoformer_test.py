@@ -69,7 +69,7 @@ def test_biases_without_gradients():
 
 
 def test_training_matches_plain_attention():
-    # Fails if a model's losses differ from those with plain attention, with AlphaFold's mask.
+    # Fails if training with AlphaFold's mask gives different losses than with plain attention.
     def losses(attention):
         torch.manual_seed(7)
         project = torch.nn.Linear(16, 3 * 4 * 16).to(DEVICE)

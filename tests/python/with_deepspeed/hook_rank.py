@@ -1,5 +1,5 @@
-"""A rank of any launcher: passes the module of DeepSpeed's accelerator and a sum over all ranks
-from deepspeed.comm to the test.
+"""A rank that any launcher can start. It reports two values to the test: the module of DeepSpeed's
+accelerator, and a sum over all ranks that deepspeed.comm computes.
 """
 
 import os

@@ -68,7 +68,7 @@ LAUNCHERS = {
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_ranks_use_our_accelerator(hooked, launcher):
-    """Fails if a launcher's ranks use stock DeepSpeed's accelerator, or cannot communicate with
+    """Fails if a launcher's ranks use stock DeepSpeed's accelerator, or cannot communicate through
     AnyAccel's.
     """
     found = ranks.results(HERE / "hook_rank.py", launcher=LAUNCHERS[launcher](), **hooked)

@@ -16,7 +16,7 @@ import small_models
 import stock
 
 STEPS, ROWS = 12, 2
-# Shard every parameter, like those of a large model.
+# Shard every parameter, although the parameters of this model are small.
 ZERO_3 = {"train_micro_batch_size_per_gpu": ROWS, "gradient_clipping": 1.0,
           "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0, "stage3_gather_16bit_weights_on_model_save": True}}
 

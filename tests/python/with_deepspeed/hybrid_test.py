@@ -34,7 +34,7 @@ def test_generates_through_inference_layers(name):
 
 
 def test_shared_keys_are_rejected():
-    # Fails if a model with shared keys, which DeepSpeed's layers do not support, is rejected only
-    # during training instead of at the start.
+    # Fails if a model with grouped-query attention, which DeepSpeed's layers do not support, is
+    # rejected only during training instead of at the start.
     refused = result(PROGRAM, "ours", "llama", 0, DS_ACCELERATOR="cpu")
     assert refused["error"] == "Error" and "whose heads share keys" in refused["refused"]

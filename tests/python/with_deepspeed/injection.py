@@ -1,6 +1,7 @@
-"""A program of injection_test.py: `injection.py DTYPE RANKS MODEL...`. Compares each model under
-`init_inference` with kernel injection with the model itself: the logits, and the tokens generated
-for two rows, for rows padded on the left, and for prompts of one token.
+"""A program of injection_test.py: `injection.py DTYPE RANKS MODEL...`. Injects DeepSpeed's
+inference layers into each model with `init_inference`, and compares the result to the model itself:
+the logits, and the tokens generated for two rows, for rows padded on the left, and for prompts of
+one token.
 """
 
 import json

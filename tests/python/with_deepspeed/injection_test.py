@@ -1,6 +1,6 @@
-"""Kernel injection: `init_inference` with `replace_with_kernel_inject` puts DeepSpeed's inference
-layers on AnyAccel's op into transformers models, which stock DeepSpeed cannot do on a CPU. Logits
-and generated tokens stay the same.
+"""Kernel injection: `init_inference` with `replace_with_kernel_inject` replaces the layers of
+transformers models with DeepSpeed's inference layers, which call AnyAccel's op. Stock DeepSpeed
+cannot do this on a CPU. Logits and generated tokens stay the same.
 """
 
 import functools
@@ -33,7 +33,7 @@ def alone(accelerator, dtype):
 @pytest.mark.parametrize("name", GENERATING + ENCODERS)
 def test_logits_and_tokens(name, accelerator):
     # Fails if logits or generated tokens differ from those of the model's own layers, for example
-    # because a token has the wrong position or padding is visible.
+    # because a token has the wrong position or padding is not masked.
     got = alone(accelerator, "float32")[name]
     assert got["layers"] == 2 and got["device"].split(":")[0] == accelerator
     assert got["error"] < 2e-6 and got["same tokens"], got

@@ -44,8 +44,8 @@ class Lion(_Plain):
 
 
 class Lamb(_Plain):
-    """DeepSpeed's variant of LAMB: the ratio of norms is between 0.01 and 10, eps is added outside
-    the root, and the learning rate includes the bias correction.
+    """DeepSpeed's variant of LAMB: the trust ratio is between 0.01 and 10, eps is added outside the
+    square root, and the learning rate includes the bias correction.
     """
 
     def rule(self, p, g, state, group):

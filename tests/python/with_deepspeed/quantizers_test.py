@@ -25,7 +25,8 @@ from deepspeed.runtime.comm.coalesced_collectives import all_to_all_quant_reduce
 from deepspeed.runtime.zero.partition_parameters import CUDAQuantizer  # noqa: E402
 
 DEVICE = get_accelerator().current_device_name()
-# Half the distance between the two largest numbers, relative to them.
+# Largest relative rounding error by number of bits: half the distance between a format's two
+# largest numbers, relative to them.
 ERRORS = {8: 2**-4, 12: 2**-8, 6: 2**-3, 4: 2**-2}
 
 

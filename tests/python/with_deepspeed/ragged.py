@@ -31,7 +31,7 @@ SIX_BITS = {"intermediate_size": 384, "ffn_dim": 512}
 
 
 class Beside:
-    """The engine, and the reference model's logits for the same tokens."""
+    """Runs the engine on tokens, and compares its logits to those of the reference model."""
 
     def __init__(self, name, dtype, rounded=False):
         options = {key: SIX_BITS.get(key, value) if rounded else value for key, value in OPTIONS[name].items()}

@@ -1,5 +1,5 @@
-"""DeepSpeed's inference v2 on a CPU, which stock DeepSpeed does not support. Ragged batches over a
-paged cache give the logits of each sequence alone.
+"""DeepSpeed's inference v2 on a CPU, which stock DeepSpeed does not support. In ragged batches over
+a paged cache, each sequence gets the same logits as without the other sequences.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Functions for stock DeepSpeed, which the tests compare with."""
+"""Functions for stock DeepSpeed, the reference in the tests."""
 
 import sys
 

@@ -26,8 +26,8 @@ def handle():
 
 
 def test_swap_out_and_in(handle, tmp_path):
-    # Fails if the calls of DeepSpeed's swappers do not write and read tensors, or wait() returns a
-    # different count than they expect.
+    # Fails if the calls of DeepSpeed's swappers do not write and read tensors correctly, or wait()
+    # returns a different count than the swappers expect.
     out = [get_accelerator().pin_memory(torch.randn(COUNT)) for _ in range(3)]
     back = [handle.new_cpu_locked_tensor(COUNT, out[0]) for _ in out]
     paths = [str(tmp_path / f"{index}.swp") for index in range(3)]

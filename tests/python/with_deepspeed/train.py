@@ -11,9 +11,9 @@ import ranks
 import stock
 
 STEPS, ROWS = 20, 8
-# name: ZeRO's stage, the optimizer with `ours`, and options. `stock` uses torch's AdamW, which has
-# the same formula, and no NVMe, because stock DeepSpeed's CPUAdam and aio would each take a minute
-# to build.
+# name: ZeRO's stage, the optimizer that `ours` uses, and options. `stock` uses torch's AdamW, which
+# has the same formula, and no NVMe, because stock DeepSpeed's CPUAdam and aio would each take a
+# minute to build.
 CASES = {
     "zero 0": (0, "torch"),
     "zero 1": (1, "cpu_adam"),

@@ -1,6 +1,6 @@
-"""DeepSpeed trains on AnyAccel's accelerator, with two ranks under `anyaccel launch`, to the losses
-and weights of stock DeepSpeed. Within 20 steps, differences reveal a wrong device, a lost gradient,
-or an optimizer or collective that computes something else.
+"""Training with DeepSpeed on AnyAccel's accelerator, with two ranks under `anyaccel launch`, gives
+the losses and weights of stock DeepSpeed. Within 20 steps, differences reveal a wrong device, a
+lost gradient, or an optimizer or collective that computes something else.
 """
 
 import functools

@@ -29,7 +29,7 @@ class DeviceFilesTest : public testing::Test {
   fs::path root_;
 };
 
-// Fails if files without the exact form of prefix and number, such as davinci_manager, count as
+// Fails if files other than the prefix followed by a number, such as davinci_manager, count as
 // devices.
 TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
   for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc10", "dev/acc_manager", "dev/acc",
@@ -39,7 +39,7 @@ TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
   EXPECT_EQ(probe_device_files({.folder = "dev", .prefix = "acc"}).device_count, 3);
 }
 
-// Fails if a device of another vendor in the same kernel class is counted.
+// Fails if a device of another vendor in the same sysfs class is counted.
 TEST_F(DeviceFilesTest, ChecksTheVendor) {
   add("sys/class/accel/accel0/device/vendor", "0x1da3\n");
   add("sys/class/accel/accel1/device/vendor", "0x8086\n");
@@ -79,7 +79,7 @@ TEST(CountVisible, EndsAtTheFirstInvalidEntry) {
   EXPECT_EQ(count_visible("0,,1", 4, VisibleIds::indices), 1);
   EXPECT_EQ(count_visible("x", 4, VisibleIds::indices), 0);
   EXPECT_EQ(count_visible("99999999999999999999", 4, VisibleIds::indices), 0);
-  // In a container, module ids may exceed the number of devices.
+  // In a container, module ids may exceed the number of visible devices.
   EXPECT_EQ(count_visible("4,5,6,7", 4, VisibleIds::opaque), 4);
   EXPECT_EQ(count_visible("4,5", 4, VisibleIds::opaque), 2);
   EXPECT_EQ(count_visible("1,2,3", 2, VisibleIds::opaque), 2);

@@ -11,7 +11,7 @@ namespace {
 using test::ScopedEnv;
 constexpr const char* kName = "ANYACCEL_ENV_TEST";
 
-// Fails if an empty variable counts as set.
+// Fails if an environment variable with an empty value counts as set.
 TEST(Env, EmptyIsUnset) {
   const ScopedEnv unset(kName, nullptr);
   EXPECT_EQ(env(kName), std::nullopt);
@@ -50,7 +50,7 @@ TEST(Env, Numbers) {
   }
 }
 
-// Fails if the launcher's world size is ignored, or an invalid one counts as one rank.
+// Fails if the launcher's world size is ignored, or an invalid world size counts as one rank.
 TEST(Env, StartedRanks) {
   const ScopedEnv unset("WORLD_SIZE", nullptr);
   EXPECT_EQ(started_ranks(), 1);

@@ -8,7 +8,7 @@
 namespace anyaccel {
 namespace {
 
-// Fails if the format of the message changes, or an empty part leaves its label behind.
+// Fails if the format of the message changes, or the label of an empty part is printed.
 TEST(Error, MessageFormat) {
   const auto code = ErrorCode::invalid_argument;
   EXPECT_STREQ(Error(code, "f", {.what = "bad"}).what(), "[f] bad");

@@ -79,7 +79,8 @@ std::string error_of(const fs::path& path, ErrorCode code, std::size_t limit = k
   return "it was read";
 }
 
-// Fails if a FIFO, device or socket is opened like a file. Reading it may block, or never end.
+// Fails if a FIFO, device or socket is opened as a regular file. Reading from it may block, or
+// never end.
 TEST_F(FileTest, OpensRegularFilesOnly) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

@@ -10,8 +10,8 @@
 namespace anyaccel {
 namespace {
 
-// Fails if a program that contains AnyAccel's code, such as this one, does not find the libraries
-// of the build.
+// Fails if a program that contains AnyAccel's code, such as this one, does not find the folder of
+// the build's libraries.
 TEST(LibraryFolder, OfAProgramWithOurCode) {
   EXPECT_EQ(own_library_folder("test"), std::filesystem::canonical(ANYACCEL_BUILD_DIR) / "lib");
 }
@@ -22,7 +22,7 @@ TEST(LibraryFolder, IgnoresTheCurrentFolder) {
   EXPECT_EQ(own_library_folder("test"), std::filesystem::canonical(ANYACCEL_BUILD_DIR) / "lib");
 }
 
-// Fails if the folder of another library is wrong.
+// Fails if the folder of a library that is not part of AnyAccel is wrong.
 TEST(LibraryFolder, OfAFunction) {
   EXPECT_TRUE(std::filesystem::exists(
       library_folder("test", static_cast<int (*)(const char*)>(&std::atoi)) / "libc.so.6"));

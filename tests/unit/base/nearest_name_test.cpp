@@ -1,4 +1,4 @@
-// Suggestions for misspelled names.
+// Tests suggestions for misspelled names.
 #include "base/nearest_name.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ TEST(NearestName, TypingErrors) {
   EXPECT_EQ(did_you_mean("--quite", kNames), "; did you mean '--quiet'?");
 }
 
-// Fails if an abbreviation, which argparse would accept, does not suggest the full name.
+// Fails if the full name is not suggested for an abbreviation. argparse would accept the
+// abbreviation.
 TEST(NearestName, Abbreviations) {
   EXPECT_EQ(nearest_name("--host", kNames), "--hostfile");
   EXPECT_EQ(nearest_name("--num-acc", kNames), "--num_accelerators");

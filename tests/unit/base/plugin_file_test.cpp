@@ -13,7 +13,8 @@ PluginTraits traits_of(const std::string& lines) {
   return plugin_traits(parse_plugin_file(plugin_text("mycard", "libmycard.so", lines)));
 }
 
-// Fails if a key is not parsed into its member, or a list keeps only one entry.
+// Fails if the value of a key is not stored in the corresponding member, or a list keeps only one
+// entry.
 TEST(PluginFile, ReadsAllKeys) {
   const auto file = parse_plugin_file(plugin_text("mycard", "libmycard.so"));
   EXPECT_EQ(file.name, "mycard");
@@ -52,7 +53,7 @@ TEST(PluginFile, ReadsAllKeys) {
   EXPECT_EQ(traits.op_builder_dir, "my.ops");
 }
 
-// Fails if a malformed line is accepted, or the error does not identify it.
+// Fails if a malformed line is accepted, or the error does not identify the line.
 TEST(PluginFile, RejectsMalformedFiles) {
   EXPECT_ERROR(parse_plugin_file(""), corrupt, "anyaccel_plugin = 1");
   EXPECT_ERROR(parse_plugin_file("name = x"), corrupt, "line 1");
@@ -78,7 +79,7 @@ TEST(PluginFile, RejectsMalformedFiles) {
   EXPECT_ERROR(traits_of("probe_folder = ../dev\nprobe_prefix = x\n"), corrupt, "below the root");
 }
 
-// Fails if the probe described in the file does not work as documented.
+// Fails if a probe described in the plugin file does not work as documented.
 TEST(PluginFile, Probes) {
   EXPECT_EQ(probe_plugin(traits_of("probe_count = 3\n").probe)->device_count, 3);
   EXPECT_EQ(probe_plugin(PluginProbe{}), std::nullopt);

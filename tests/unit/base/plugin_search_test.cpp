@@ -103,8 +103,8 @@ TEST(PluginSearch, InvalidFolders) {
   EXPECT_TRUE(find_plugins({{"/nonexistent/plugins", /*required=*/false}}).empty());
 }
 
-// Fails if a mismatch is found only after opening the library, or the error lacks one of the two
-// versions.
+// Fails if a version mismatch is found only after opening the library, or the error lacks one of
+// the two versions.
 TEST(PluginSearch, RejectsMismatchesInTheTextFile) {
   const struct {
     const char* changed;
@@ -139,7 +139,8 @@ TEST(PluginSearch, RejectsMismatchesInTheTextFile) {
   EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("mycard.plugin: [plugin file]"));
 }
 
-// Fails if a different patch version is rejected, although it does not change the interface.
+// Fails if a plugin for a different patch version is rejected, although patch versions have the
+// same interface.
 TEST(PluginSearch, PatchVersionsMayDiffer) {
   auto other = own_identity();
   other.libtorch = other.libtorch.substr(0, other.libtorch.rfind('.')) + ".77";

@@ -30,8 +30,8 @@ TEST(Process, ResidentBytesFollowMemory) {
   const auto both = resident_memory();
   EXPECT_NEAR(static_cast<double>(both.bytes - after), 0.0, 8.0 * kMiB);
   EXPECT_GE(both.peak_bytes, full - 8 * kMiB);
-  // Fails if the reset returns true without taking effect. It returns false if a sandbox forbids
-  // it.
+  // Fails if the reset returns true without taking effect. It may return false, because some
+  // sandboxes forbid it.
   if (reset_peak_resident_bytes()) {
     EXPECT_LT(peak_resident_bytes(), full - 48 * kMiB);
   }

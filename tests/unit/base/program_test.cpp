@@ -1,4 +1,4 @@
-// Lookup of programs in PATH.
+// Tests the lookup of programs in PATH.
 #include "base/program.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Code is loaded only from trusted paths.
+// Tests that code is loaded only from trusted paths.
 #include "base/trusted_path.h"
 
 #include <pwd.h>
@@ -33,7 +33,8 @@ struct TrustedPath : testing::Test {
   std::string problem() const { return trust_problem(file, TrustedKind::file); }
 };
 
-// Fails if an ordinary file or folder is rejected, for example because /tmp above it is sticky.
+// Fails if an ordinary file or folder is rejected, for example because its parent /tmp is
+// world-writable and sticky.
 TEST_F(TrustedPath, OrdinaryPaths) {
   EXPECT_EQ(problem(), "");
   EXPECT_EQ(trust_problem(folder, TrustedKind::folder), "");
@@ -43,8 +44,8 @@ TEST_F(TrustedPath, OrdinaryPaths) {
   EXPECT_EQ(trust_problem("/usr/bin/env", TrustedKind::file), "");
 }
 
-// Fails if a path is trusted although its group or everyone can write the file or a folder above
-// it.
+// Fails if a path is trusted although its group or other users can write the file or a parent
+// folder.
 TEST_F(TrustedPath, WritableByOthers) {
   for (const auto& path : {file, folder, temporary / "above", temporary.path()}) {
     struct stat before {};
@@ -69,7 +70,8 @@ TEST_F(TrustedPath, StickyFolders) {
   EXPECT_THAT(trust_problem(folder, TrustedKind::folder), HasSubstr("writable by everyone"));
 }
 
-// Fails if another user may own a component of the path. The owner can change its mode at any time.
+// Fails if a path with a component that another user owns is trusted. The owner can change the
+// component's mode at any time.
 TEST_F(TrustedPath, OtherOwners) {
   if (::chown(file.c_str(), kStranger, kStranger) != 0)
     GTEST_SKIP() << "only root can change a file's owner";
@@ -105,8 +107,8 @@ TEST_F(TrustedPath, Links) {
               HasSubstr("absolute\" belongs to user 12345"));
 }
 
-// Fails if a folder that does not exist yet is rejected, or may be created where others can place
-// links.
+// Fails if a nonexistent folder is rejected although it may be created safely, or is accepted
+// although other users could place links in its parent.
 TEST_F(TrustedPath, NonexistentFolders) {
   EXPECT_EQ(trust_problem(folder / "a/b", TrustedKind::future_folder), "");
   EXPECT_EQ(
@@ -156,7 +158,7 @@ TEST_F(TrustedPath, PrivateGroups) {
   EXPECT_EQ(in_child_as(id, group, trusted), 0) << "a group without a name";
 }
 
-// Fails if an environment variable can name a library that others can modify.
+// Fails if an environment variable can select a library file that other users can modify.
 TEST_F(TrustedPath, LibrariesFromVariables) {
   const test::ScopedEnv path("ANYACCEL_TEST_LIBRARY", file.c_str());
   EXPECT_EQ(env_library("ANYACCEL_TEST_LIBRARY"), file.string());

@@ -1,4 +1,4 @@
-// CUDA sources, with a fake nvcc and a fake LibTorch with CUDA.
+// Tests the build of ops with CUDA sources, with a fake nvcc and a fake LibTorch with CUDA.
 #include "build/cuda.h"
 
 #include <sys/stat.h>
@@ -26,8 +26,8 @@ struct CudaTest : testing::Test {
   }
 };
 
-// Fails if an op with CUDA sources counts as compatible although LibTorch lacks CUDA. It can still
-// be compiled for another machine.
+// Fails if an op with CUDA sources counts as compatible although LibTorch lacks CUDA. It must still
+// be possible to compile the op for another machine.
 TEST_F(CudaTest, LibTorchWithoutCuda) {
   const auto expect_no = [&] {
     EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("has no CUDA"));
@@ -68,12 +68,12 @@ TEST_F(CudaTest, HostFlagsAreWrapped) {
               testing::HasSubstr("-Xcompiler=-fno-math-errno -DTWO=2 --fmad=false"));
   EXPECT_THAT(read_file(fake.path("calls")),
               testing::AllOf(
-                  // In sanitizer builds, sanitizer flags follow these flags.
+                  // In sanitizer builds, sanitizer flags follow -fvisibility=hidden.
                   testing::HasSubstr("-Wno-missing-field-initializers -fPIC -fvisibility=hidden "),
                   testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
 }
 
-// Fails if an op whose only CUDA source is shared does not require nvcc.
+// Fails if nvcc is not required for an op whose only CUDA source is shared with other ops.
 TEST_F(CudaTest, SharedSourceMayBeCuda) {
   fake.write("kernels/shared.cu", "shared\n");
   fake.describe("shared_source = kernels/shared.cu\n");

@@ -1,4 +1,5 @@
-// Files that are not part of the key: system headers and files below a prefix.
+// Tests the handling of files that are not part of the key: system headers and files below a
+// prefix.
 #include "build/external_dependencies.h"
 
 #include "unit/build/fake_op.h"
@@ -21,8 +22,7 @@ struct ExternalDependenciesTest : testing::Test {
   }
 };
 
-// Fails if a system header upgraded in place does not cause a build, or a new time stamp alone
-// does.
+// Fails if a changed system header does not cause a build, or a new time stamp alone causes one.
 TEST_F(ExternalDependenciesTest, ChangedSystemHeader) {
   EXPECT_EQ(fake.load().origin, Origin::built);
   fs::last_write_time(fake.path("usr/x.h"),
@@ -36,8 +36,9 @@ TEST_F(ExternalDependenciesTest, ChangedSystemHeader) {
   EXPECT_EQ(fake.in_cache("tiny-"), 1) << "the old entry must be replaced";
 }
 
-// Fails if files that the key covers also count as external. The compiler resolves links in their
-// paths, and each load would then check LibTorch's headers.
+// Fails if files that the key covers also count as external. The compiler resolves symbolic links
+// in the paths that it reports, so LibTorch's headers could seem external and be checked at each
+// load.
 TEST_F(ExternalDependenciesTest, LinksAreFollowed) {
   fs::create_directory_symlink(fake.path("torch"), fake.path("link"));
   fake.write("torch/include/t.h", "t\n");
@@ -50,15 +51,15 @@ TEST_F(ExternalDependenciesTest, LinksAreFollowed) {
   EXPECT_EQ(found.held.manifest.external[0].path, fake.path("usr/x.h").string());
 }
 
-// Fails if a prebuilt library requires the headers from which it was built.
+// Fails if loading a prebuilt library requires the headers that it was compiled with.
 TEST_F(ExternalDependenciesTest, PrebuiltNeedsNoHeaders) {
   build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
   fs::remove(fake.path("usr/x.h"));
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
 }
 
-// Fails if a different library below the prefix is not noticed, or the same one at another location
-// is rejected.
+// Fails if a different library below the prefix is not noticed, or an identical library at another
+// location is rejected.
 TEST_F(ExternalDependenciesTest, PrefixOfAPrebuiltOp) {
   fake.write("one/include/x.h", "one\n");
   fake.write("one/lib/libthing.so", "one");

@@ -1,6 +1,6 @@
-// An op with two sources, and a shell script as its compiler. The script concatenates sources, logs
-// its calls, and can simulate delays and errors. All files are in a temporary folder whose name
-// requires quoting.
+// Sets up an op with two sources, and a shell script as its compiler. The script concatenates
+// sources, logs its calls, and can simulate delays and errors. All files are in a temporary folder
+// whose name requires quoting.
 #pragma once
 
 #include <sys/stat.h>
@@ -82,7 +82,7 @@ exit 0
   Op op() const { return read_op(path("ops/tiny/tiny.op")); }
   Found load() const { return find_or_build(op(), settings); }
 
-  /// Adds a fake nvcc of the given release.
+  /// Adds a fake nvcc of the given CUDA release.
   void add_nvcc(const std::string& release) const {
     write("cuda/version",
           "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release " + release +
@@ -100,7 +100,7 @@ exit 0
                                   version + "'\nhip = None\n");
   }
 
-  /// Number of compiler runs whose command contains `word`, or of all runs if it is empty.
+  /// Number of compiler runs whose command contains `word`, or of all runs if `word` is empty.
   int calls(const std::string& word = {}) const {
     std::ifstream file(path("calls"));
     int count = 0;

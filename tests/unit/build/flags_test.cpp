@@ -1,4 +1,4 @@
-// Compiler flags that a description may use.
+// Tests which compiler flags a description may use.
 #include "build/flags.h"
 
 #include "build/description.h"
@@ -17,7 +17,7 @@ Description with(const std::string& line) {
 
 class AcceptedFlags : public testing::TestWithParam<const char*> {};
 
-// Fails if a flag that builders of DeepSpeed or torch pass is rejected.
+// Fails if a flag that DeepSpeed's or torch's op builders pass to the compiler is rejected.
 TEST_P(AcceptedFlags, Parse) { EXPECT_NO_THROW(with(GetParam())); }
 INSTANTIATE_TEST_SUITE_P(
     All, AcceptedFlags,
@@ -121,8 +121,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"-mtune=native", kResults}, Refused{"-mcpu=native+crypto", kResults},
         Refused{"-mlong-double-64", kUnknown}, Refused{"-m32", kUnknown}));
 
-// Fails if a flag that is forbidden for the host compiler can be passed to nvcc, or nvcc's shell
-// would expand a flag.
+// Fails if a flag that is forbidden for the host compiler can be passed through nvcc, or a flag
+// contains characters that the shell started by nvcc would expand.
 TEST(NvccFlags, Rejected) {
   const auto source = [](const std::string& flags) { return with("source = k.cu: " + flags); };
   EXPECT_ERROR(source("--use_fast_math"), corrupt, kResults);
@@ -149,8 +149,8 @@ TEST(NvccFlags, Rejected) {
                "its shell expands $ and backquotes");
 }
 
-// Fails if nvcc's shell can execute commands in a folder's name, or linker flags are passed to
-// nvcc's compile step.
+// Fails if a folder's name can contain commands that the shell started by nvcc would execute, or
+// linker flags are passed to nvcc's compile step.
 TEST(NvccFlags, FoldersThatTheShellExpands) {
   Op op{.description = with("source = k.cu\nflag = -Wl,-rpath,/opt/lib -lm -fno-math-errno"),
         .file = "/ops/tiny.op"};
@@ -164,7 +164,7 @@ TEST(NvccFlags, FoldersThatTheShellExpands) {
                "use folders without these characters");
 }
 
-// Fails if the error about a huge flag prints all of it.
+// Fails if the error about a very long flag prints the whole flag.
 TEST(RefusedFlagMessage, IsShort) {
   try {
     with("flag = -f" + std::string(100'000, 'x') + "\xe2\x80\xae");

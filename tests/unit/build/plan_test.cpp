@@ -1,4 +1,4 @@
-// Commands that the build service derives from a description.
+// Tests the commands that the build service derives from a description.
 #include "build/plan.h"
 
 #include <gmock/gmock.h>
@@ -21,8 +21,8 @@ Step step_with(const std::string& identity) {
   return make_plan(op, {}, nullptr, {}, tools, "/tmp").steps.front();
 }
 
-// Fails if GCC does not get its heap size option, without which an op's first build takes 10%
-// longer. Other compilers must not get it.
+// Fails if GCC does not get the option for its heap size, without which the first build of an op
+// takes 10% longer. Other compilers must not get the option.
 TEST(PlanTest, OnlyGccGetsGccOptions) {
   for (const char* gcc : {"c++ (Debian 12.2.0-14+deb12u1) 12.2.0 size 1",
                           "x86_64-conda-linux-gnu-c++ (conda-forge gcc 14.2.0-1) 14.2.0 size 1"})
@@ -34,8 +34,8 @@ TEST(PlanTest, OnlyGccGetsGccOptions) {
     EXPECT_THAT(step_with(other).command, Not(Contains(StartsWith("--param")))) << other;
 }
 
-// Fails if the sources of one line are not compiled together into one object, in order. Otherwise,
-// each source would parse the headers again.
+// Fails if the sources that a description lists on one line are not compiled together into one
+// object, in order. Compiling each source separately would parse the headers again.
 TEST(PlanTest, SourcesOfALineFormOneObject) {
   Op op;
   op.file = "/ops/axpy/axpy.op";

@@ -1,4 +1,4 @@
-// How an op's prefix is found when its variable is unset.
+// Tests how an op's prefix is found when its environment variable is not set.
 #include "build/prefix.h"
 
 #include <gmock/gmock.h>
@@ -26,8 +26,8 @@ struct PrefixTest : testing::Test {
   std::string prefix() const { return prefix_of(fake.op().description); }
 };
 
-// Fails if a package in the active virtual environment is not found, or the variable does not take
-// precedence.
+// Fails if a package in the active virtual environment is not found, or the op's environment
+// variable does not take precedence over it.
 TEST_F(PrefixTest, ActiveEnvironment) {
   describe();
   fake.write("venv/include/thing/x.h", "x\n");
@@ -39,7 +39,8 @@ TEST_F(PrefixTest, ActiveEnvironment) {
   EXPECT_EQ(prefix(), "/given");
 }
 
-// Fails if a vendor's default location is not searched, or precedes the virtual environment.
+// Fails if a vendor's default location is not searched, or takes precedence over the virtual
+// environment.
 TEST_F(PrefixTest, LocationsInTheDescription) {
   const ScopedEnv venv("VIRTUAL_ENV", fake.path("venv").c_str());
   for (const auto* folder : {"vendor", "venv"}) {

@@ -1,4 +1,4 @@
-// Progress messages of long builds.
+// Tests the progress messages of long builds.
 #include "build/progress.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ std::string progress_output(int error, int out) {
   ::close(error);
   std::string text;
   char bytes[256];
-  // read() fails when the other end of the terminal is closed.
+  // read() fails after the last descriptor of the terminal's other end is closed.
   for (ssize_t count = 0; (count = ::read(out, bytes, sizeof bytes)) > 0;)
     text.append(bytes, static_cast<std::size_t>(count));
   ::close(out);

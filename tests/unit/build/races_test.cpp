@@ -1,4 +1,4 @@
-// Builds in several processes, some of which are killed.
+// Tests builds in several processes, some of which are killed.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,8 +78,8 @@ TEST_F(RacesTest, KilledBuilderBlocksNobody) {
   fake.write("slow", "0.02");
   std::mt19937 random(20261121);
   for (int i = 0; i < kills; ++i) {
-    // A build takes about 0.1 s, so that some are killed before, some during, and some after they
-    // publish the library.
+    // A build takes about 0.1 s, so some builders are killed before they publish the library, some
+    // while they do so, and some afterwards.
     const pid_t child = start_loading();
     std::this_thread::sleep_for(milliseconds(random() % 120));
     ::kill(child, SIGKILL);
@@ -97,8 +97,8 @@ TEST_F(RacesTest, KilledBuilderBlocksNobody) {
   }
 }
 
-// Fails if a waiting process does not report the lock holder, or does not get the lock when it is
-// released.
+// Fails if a waiting process does not report the lock holder, or does not get the lock after its
+// release.
 TEST(FileLock, ReportsItsHolder) {
   const llm::TemporaryFolder folder;
   const auto file = folder / "lock";
@@ -117,7 +117,7 @@ TEST(FileLock, ReportsItsHolder) {
   EXPECT_FALSE(second.is_at(file));
 }
 
-// Fails if a forked child keeps a lock after its owner released it or was killed.
+// Fails if a forked child still holds a lock after the lock's owner has released it or was killed.
 TEST(FileLock, ForkedChildDoesNotHoldIt) {
   const llm::TemporaryFolder folder;
   for (const bool killed : {false, true}) {
@@ -135,7 +135,7 @@ TEST(FileLock, ForkedChildDoesNotHoldIt) {
     pid_t child = 0;
     ASSERT_EQ(::read(ends[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
     if (killed) ::kill(owner, SIGKILL), ::waitpid(owner, nullptr, 0);
-    // The child closes its copy of the descriptor when it starts to run.
+    // The child closes its inherited copy of the descriptor shortly after the fork.
     FileLock taken;
     for (int i = 0; i < 6000 && !taken; ++i, std::this_thread::sleep_for(milliseconds(10)))
       taken = FileLock::try_exclusive(folder / "lock");
@@ -147,8 +147,8 @@ TEST(FileLock, ForkedChildDoesNotHoldIt) {
   }
 }
 
-// Fails if a process that waits for another one's build does not report that process's id, or
-// cannot be interrupted.
+// Fails if a process that waits for a build in another process does not report the other process's
+// id, or cannot be interrupted.
 TEST_F(RacesTest, WaitIsReportedAndBounded) {
   fake.write("slow", "30");
   const pid_t child = start_loading();
@@ -190,8 +190,8 @@ void reap_all(int) {
   errno = before;
 }
 
-// Fails if exit codes are lost because the process ignores SIGCHLD, or its handler reaps every
-// child. A failed compilation could then count as a success.
+// Fails if exit codes are lost because the program ignores SIGCHLD, or its SIGCHLD handler reaps
+// every child. A failed compilation could then count as a success.
 TEST_F(RacesTest, SurvivesTheProgramsSigchldHandler) {
   for (auto* handler : {SIG_IGN, static_cast<void (*)(int)>(reap_all)}) {
     const ScopedSigchld scope(handler);
@@ -211,7 +211,7 @@ TEST_F(RacesTest, SurvivesTheProgramsSigchldHandler) {
 
 std::atomic<int> forks{0};
 
-// Fails if a build forks this process, which may be large or have threads that hold locks.
+// Fails if a build forks the program's process, which may be large or have threads that hold locks.
 TEST_F(RacesTest, ProcessIsNeverForked) {
   static const int told = ::pthread_atfork([] { ++forks; }, nullptr, nullptr);
   ASSERT_EQ(told, 0);
@@ -222,7 +222,7 @@ TEST_F(RacesTest, ProcessIsNeverForked) {
 
 bool asked_to_stop() { return true; }
 
-// Fails if an interrupt, such as Ctrl-C in Python, waits for the end of a build, or leaves
+// Fails if an interrupt, such as Ctrl-C in Python, takes effect only when the build ends, or leaves
 // compilers running.
 TEST_F(RacesTest, BuildCanBeInterrupted) {
   fake.write("slow", "3000");

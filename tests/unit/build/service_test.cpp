@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using test::ScopedEnv;
 
 /// Runs `work` in a child whose cache is on a separate small disk. `work` gets a function that sets
-/// the size of the disk in KiB, and returns false if the disk cannot be mounted.
+/// the disk's size in KiB. That function returns false if the disk cannot be mounted.
 template <typename Work>
 int run_on_small_disk(const fs::path& cache, Work&& work) {
   fs::create_directories(cache);
@@ -55,7 +55,7 @@ struct ServiceTest : testing::Test {
   }
 };
 
-// Fails if a cached op is built again, or loading it runs the compiler.
+// Fails if a cached op is built again, or the compiler runs when the op is loaded.
 TEST_F(ServiceTest, CachedLoadRunsNoProgram) {
   auto found = fake.load();
   EXPECT_EQ(found.origin, Origin::built);
@@ -67,9 +67,9 @@ TEST_F(ServiceTest, CachedLoadRunsNoProgram) {
 }
 
 // Fails if a change that affects the binary does not change the key. Each change must cause a
-// build, and undoing it must not.
+// build, and undoing the change must not.
 TEST_F(ServiceTest, KeyCoversEverythingThatAffectsTheBinary) {
-  fake.describe("");  // with LibTorch, so that the key covers it
+  fake.describe("");  // uses LibTorch, so that the key covers it
   fake.load();
   int built = 1;
   const auto expect_new = [&](const char* what) {
@@ -152,8 +152,8 @@ TEST_F(ServiceTest, EntriesAreAccessibleOnlyToTheUser) {
   EXPECT_TRUE(fs::exists(fake.settings.cache / "mine-2024"));
 }
 
-// Fails if a cache that others can write is used. They could place links to any file of the user
-// there.
+// Fails if a cache that other users can write is used. They could place links to any of the user's
+// files there.
 TEST_F(ServiceTest, NothingIsWrittenToAnUntrustedCache) {
   fs::create_directories(fake.settings.cache / "memo");
   ::chmod(fake.settings.cache.c_str(), 0777);
@@ -184,7 +184,7 @@ TEST_F(ServiceTest, CheckAgreesWithTheBuild) {
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
-// Fails if an extension's own folders or compiler are not used.
+// Fails if the source and include folders or the compiler that an extension specifies are not used.
 TEST_F(ServiceTest, ExtensionUsesItsOwnSourcesAndCompiler) {
   fake.settings.compiler.clear();
   const ScopedEnv none("CXX", "/nowhere/c++");
@@ -201,8 +201,8 @@ TEST_F(ServiceTest, ExtensionUsesItsOwnSourcesAndCompiler) {
   EXPECT_EQ(fake.calls(), 0);
 }
 
-// Fails if an op without CUDA sources requires nvcc, or an op with them does not report that nvcc
-// is missing.
+// Fails if an op without CUDA sources requires nvcc, or the check of an op with CUDA sources does
+// not report that nvcc is missing.
 TEST_F(ServiceTest, OnlyCudaSourcesNeedNvcc) {
   const ScopedEnv nvcc("NVCC", "/nowhere/nvcc");
   EXPECT_EQ(fake.load().origin, Origin::built);
@@ -212,7 +212,7 @@ TEST_F(ServiceTest, OnlyCudaSourcesNeedNvcc) {
   EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("/nowhere/nvcc"));
 }
 
-// Fails if libraries are loaded from a folder that others can write.
+// Fails if libraries are loaded from a folder that other users can write.
 TEST_F(ServiceTest, UntrustedCacheIsRejected) {
   fake.load();
   ::chmod(fake.settings.cache.c_str(), 0777);
@@ -243,7 +243,7 @@ TEST_F(ServiceTest, CacheBelowAnUntrustedFolderIsRejected) {
     ::chmod(fake.path("shared").c_str(), 0755);
     EXPECT_EQ(fake.load().origin, Origin::cached);
   }
-  // In a sticky folder, only an entry's owner can replace it.
+  // In a sticky folder, only the owner of an entry can replace the entry.
   ::chmod(fake.path("shared").c_str(), 01777);
   EXPECT_EQ(fake.load().origin, Origin::cached);
 }
@@ -274,7 +274,7 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
       fake.load();
       ::_exit(3);
     } catch (const Error& error) {
-      // check() must report the error too.
+      // check() must report the error that load() throws.
       if (check(fake.op(), fake.settings).reason.find("Read-only") == std::string::npos) ::_exit(7);
       if (error.code() != ErrorCode::io ||
           std::string(error.what()).find(fake.settings.cache) == std::string::npos)
@@ -301,8 +301,8 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
 }
 
 // Fails if a full disk is reported only as "the compiler exited with code 1 and printed: (no
-// output)". This can happen when the compiler's output goes to the full disk, and removing its
-// temporary file then frees space.
+// output)". This can happen if the compiler's output goes to the full disk. Removing the output
+// file then frees space, so the disk no longer seems full.
 TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
   fake.write("temporary", std::string(400'000, 's'));
   const auto result = on_small_disk([&](const auto& resize) {
@@ -327,7 +327,7 @@ TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
   EXPECT_EQ(result, 0);
 }
 
-// Fails if a full disk during a real compilation is not reported as a disk error.
+// Fails if a disk that fills up during a real compilation is not reported as a disk error.
 TEST_F(ServiceTest, RealCompilerOnASmallDisk) {
   fake.settings.compiler.clear();
   fake.write("ops/tiny/a.h", "#include <string>\n");
@@ -402,8 +402,8 @@ TEST_F(ServiceTest, EndlessOutputIsTruncated) {
   EXPECT_LT(text.size(), 20'000U);
 }
 
-// Fails if a full disk is detected only by its free space. With a quota, the compiler's write fails
-// although there is space.
+// Fails if a full disk is detected only by its free space. If a quota is exceeded, the compiler
+// cannot write although the disk has free space.
 TEST_F(ServiceTest, CompilerReportsAFullDisk) {
   fake.write("says", "as: cannot write: Disk quota exceeded\n");
   EXPECT_ERROR(fake.load(), io, "is full");
@@ -451,8 +451,8 @@ TEST_F(ServiceTest, ForcedBuildPrecedesPrebuilt) {
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
 }
 
-// Fails if a shared cache removes libraries or builds that other machines may be using. Their locks
-// are not visible here.
+// Fails if libraries or builds that other machines may be using are removed from a shared cache.
+// The locks of other machines are not visible here.
 TEST_F(ServiceTest, SharedCacheKeepsFilesInUse) {
   const ScopedEnv shared("ANYACCEL_OP_CACHE_SHARED", "1");
   auto found = fake.load();

@@ -12,7 +12,7 @@ namespace anyaccel::build {
 inline std::string tiny_elf(const std::string& build_id, const std::vector<std::string>& needed,
                             const std::string& run_path = {}) {
   constexpr std::uint64_t kAddress =
-      0x400000;  // differs from the offset, to detect readers that confuse the two
+      0x400000;  // differs from the file offset, to detect readers that confuse the two
   std::string names(1, '\0');
   std::vector<Elf64_Dyn> dynamic;
   for (const auto& name : needed) {

@@ -1,4 +1,4 @@
-// Selection of the compiler, with fake programs in PATH.
+// Tests the selection of the compiler, with fake programs in PATH.
 #include "build/toolchain.h"
 
 #include <sys/stat.h>
@@ -53,7 +53,7 @@ TEST_F(ToolchainTest, ProgramsWithArguments) {
             (folder / "with space/g++").string());
 }
 
-// Fails if CCACHE_COMPILER, which the key does not cover, can select another compiler.
+// Fails if CCACHE_COMPILER, which the key does not cover, can make ccache run a different compiler.
 TEST_F(ToolchainTest, CcacheRunsTheSelectedCompiler) {
   const ScopedEnv compiler("CCACHE_COMPILER", "/opt/other"), where("CCACHE_DIR", "/tmp/c");
   const auto environment = build_environment();

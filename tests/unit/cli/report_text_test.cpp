@@ -60,14 +60,15 @@ TEST(ReportText, MissingVersion) {
   EXPECT_THAT(report_text(report(), 100), ContainsRegex("libtorch_accelerator +none\n"));
 }
 
-// Fails if the selected backend is not the only one that is marked.
+// Fails if the selected backend is not marked, or another backend is.
 TEST(ReportText, MarksTheChosenBackend) {
   const std::string text = report_text(report(), 100);
   EXPECT_THAT(text, ContainsRegex("\n[*]  x  +available +2 +two devices\n"));
   EXPECT_THAT(text, ContainsRegex("\n   other +unavailable +0 +none\n"));
 }
 
-// Fails if devices with different dtypes are merged, or equal ones are listed separately.
+// Fails if devices with different dtypes share a table of dtypes, or devices with the same dtypes
+// have separate tables.
 TEST(ReportText, DtypesOfDifferentDevices) {
   Json one = report();
   EXPECT_THAT(report_text(one, 100), Not(HasSubstr("Data types of device 1")));
@@ -79,7 +80,7 @@ TEST(ReportText, DtypesOfDifferentDevices) {
           "Data types of device 1\n.*\n  float32 +yes +yes +yes +yes\n  float16 +yes +- +- +-\n"));
 }
 
-// Fails if a missing value aborts the report instead of being listed.
+// Fails if a missing value aborts the report instead of being printed as unknown.
 TEST(ReportText, MissingValuesAndProblems) {
   Json one = report();
   one["devices"][0]["total_memory"] = nullptr;
@@ -102,7 +103,8 @@ TEST(ReportText, WithoutAccelerator) {
   EXPECT_THAT(text, Not(HasSubstr("Devices")));
 }
 
-// Fails if the reason for the communication backend is missing, or an empty reason has a row.
+// Fails if the reason for the communication backend is missing, or a row is printed for an empty
+// reason.
 TEST(ReportText, ReasonForTheCommunicationBackend) {
   Json one = report();
   EXPECT_THAT(report_text(one, 100), Not(HasSubstr("because")));

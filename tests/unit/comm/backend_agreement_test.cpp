@@ -42,7 +42,8 @@ TEST(AgreeOnBackend, FallsBackToGlooWithoutOneCcl) {
   EXPECT_EQ(results_of({{"gloo", true}, {"ccl", true}, {"ccl", true}}), gloo);
 }
 
-// Fails if a backend that the user named is replaced, or some ranks do not get the error.
+// Fails if a backend that the user requested by name is replaced, or some ranks do not get the
+// error.
 TEST(AgreeOnBackend, OtherDifferencesAreErrorsOnAllRanks) {
   for (const auto& preferences : {std::vector<BackendPreference>{{"ccl", false}, {"gloo", true}},
                                   std::vector<BackendPreference>{{"ccl", true}, {"gloo", false}},

@@ -14,14 +14,15 @@ TEST(Buckets, FirstSmallThenFull) {
   EXPECT_EQ(plan_buckets(items, 1000, 1000), (Buckets{{0, 1, 2, 3, 4, 5, 6}}));
 }
 
-// Fails if a gradient larger than the limit does not get a bucket for itself.
+// Fails if a gradient larger than the limit does not get a separate bucket.
 TEST(Buckets, LargeGradientGetsItsOwnBucket) {
   EXPECT_EQ(plan_buckets(std::vector<Sized>{{500}, {10}, {500}, {10}}, 20, 100),
             (Buckets{{0}, {1}, {2}, {3}}));
   EXPECT_EQ(plan_buckets(std::vector<Sized>{{500}}, 20, 100), (Buckets{{0}}));
 }
 
-// Fails if two dtypes share a bucket, or buckets are not ordered by completion.
+// Fails if two dtypes share a bucket, or buckets are not in the order in which their last gradients
+// become ready.
 TEST(Buckets, DtypesAreSeparateInOrderOfCompletion) {
   const std::vector<Sized> items{{10, 0}, {10, 1}, {10, 0}, {10, 0}, {10, 1}, {10, 0}};
   EXPECT_EQ(plan_buckets(items, 20, 100), (Buckets{{0, 2}, {1, 4}, {3, 5}}));

@@ -67,7 +67,7 @@ TEST_P(DataParallelRanks, GradientsAreMeans) {
     const double mean = (group.size() + 1) / 2.0;
     for (int step = 1; step <= 4; ++step) {
       if (step != 3) reset(parameters);
-      if (step == 3)  // zeroed in place, as in AdamW::zero_grad()
+      if (step == 3)  // zeroed in place, as AdamW::zero_grad() does
         for (const auto& parameter : parameters) parameter.mutable_grad().zero_();
       backward(parameters, step * (group.rank() + 1.0));
       parallel.finish();
@@ -130,8 +130,8 @@ TEST_P(DataParallelRanks, AccumulationReducesOnce) {
   });
 }
 
-// Fails if a gradient that one rank lacks blocks the others, or does not count as zero in the mean.
-// A parameter that no rank uses must get no gradient.
+// Fails if a gradient that one rank does not have blocks the other ranks, or does not count as zero
+// in the mean. A parameter that no rank uses must not get a gradient.
 TEST_P(DataParallelRanks, UnusedParameters) {
   for (const auto& options : {DataParallelOptions{}, kOneEach})
     ranks([&](ProcessGroup& group, const at::TensorOptions& here) {
@@ -157,8 +157,8 @@ TEST_P(DataParallelRanks, UnusedParameters) {
     });
 }
 
-// Fails if gradients are reduced only after the backward pass. This pass cannot end before one
-// gradient is reduced.
+// Fails if gradients are reduced only after the backward pass. The hook below blocks the backward
+// pass until one gradient has been reduced.
 TEST_P(DataParallelRanks, ReducesDuringBackward) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const Tensors parameters{at::full({100}, 1.0, here).set_requires_grad(true),

@@ -53,7 +53,7 @@ void check_reductions(ProcessGroup& group, const at::TensorOptions& here) {
     group.all_reduce(one, op);
     expect_equal(one, at::full({3}, want, here));
   }
-  // Every second element of a tensor. This view cannot be reduced in place.
+  // This view of every second element cannot be reduced in place.
   auto wide = at::full({10, 2}, 1.0, here);
   group.all_reduce(wide.select(1, 1));
   expect_equal(wide.select(1, 0), at::full({10}, 1.0, here));
@@ -95,7 +95,7 @@ void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
   group.scatter(mine, parts, 1);
   expect_equal(mine, of_rank(rank, 3, here));
 
-  // Rank r sends i + 1 elements with the value r to rank i.
+  // Rank r sends i + 1 elements with the value r to each rank i.
   Tensors from;
   Tensors to;
   std::vector<std::int64_t> sent(n);
@@ -124,7 +124,7 @@ void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
 
 class ProcessGroups : public RanksOnBackends {
  protected:
-  /// Runs `body` on each rank. Ranks leave the group together.
+  /// Runs `body` on each rank. The ranks leave the group at the same time.
   template <typename Body>
   void ranks(const Body& body) {
     RanksOnBackends::ranks([&](ProcessGroup& group, const at::TensorOptions& here) {
@@ -134,7 +134,7 @@ class ProcessGroups : public RanksOnBackends {
   }
 };
 
-// Fails if a collective gives wrong results through the backend or through shared memory.
+// Fails if a collective gives wrong results, with the communication backend or with shared memory.
 TEST_P(ProcessGroups, EveryCollective) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     check_reductions(group, here);
@@ -177,8 +177,8 @@ TEST_P(ProcessGroups, AsynchronousSums) {
 }
 
 // Fails if a thread of the staged backend holds a reference to the caller's tensor. Releasing a
-// tensor that Python knows requires the GIL, and acquiring it while the interpreter exits aborts
-// the process.
+// tensor that has a Python object requires the GIL, and acquiring the GIL while the interpreter
+// exits aborts the process.
 TEST_P(ProcessGroups, ThreadsHoldNoTensorOfTheCaller) {
   if (std::string(std::get<0>(GetParam())) == "cpu") GTEST_SKIP() << "the CPU uses torch's gloo";
   ranks([](ProcessGroup& group, const at::TensorOptions& accelerators) {
@@ -245,8 +245,8 @@ TEST_P(FourRanks, CreateSubgroups) {
   });
 }
 
-// Fails if an invalid call starts an operation that other ranks never join, or throws the wrong
-// error.
+// Fails if an invalid call starts an operation in which other ranks never take part, or throws the
+// wrong error.
 TEST_P(ProcessGroups, InvalidCallsThrowImmediately) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto x = at::full({group.size() + 1}, 1.0, here);
@@ -282,8 +282,8 @@ INSTANTIATE_TEST_SUITE_P(Sim, FourRanks,
                                           testing::Values(true)),
                          name_of);
 
-// Fails if host tensors reach a vendor's communication backend, which supports only its own
-// devices. The staged backend supports both.
+// Fails if host tensors reach a vendor's communication backend, which supports only the vendor's
+// devices. The staged backend must handle host tensors.
 TEST(ProcessGroupOfAVendor, HostTensorsAreStaged) {
   const auto names = registered_backends();
   if (std::find(names.begin(), names.end(), "sim") == names.end())
@@ -304,7 +304,8 @@ TEST(ProcessGroupOfAVendor, HostTensorsAreStaged) {
             other.c10d_group()->getBackend(get_accelerator().device_type()));
 }
 
-// Fails if the launcher's variables are misread, or a rank does not use its own device.
+// Fails if the launcher's variables are misread, or a rank does not use the device of its local
+// rank.
 TEST(ProcessGroupOfProcesses, FromTheEnvironment) {
   for (const auto status : test::in_processes(4, [](int rank) {
          set_accelerator("cpu");
@@ -335,12 +336,13 @@ bool can_have_ccl() {
 
 class OneCcl : public testing::TestWithParam<int> {};
 
-// Fails if "ccl" uses another backend, or oneCCL gives wrong results.
+// Fails if requesting "ccl" gives another backend, or oneCCL gives wrong results.
 TEST_P(OneCcl, EveryCollective) {
-  // The check runs in a separate process, because the ranks would inherit libraries that are loaded
-  // here.
+  // The check runs in a separate process, because the forked ranks would inherit the libraries that
+  // the check loads.
   if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
-  // The ranks are child processes, because oneCCL and the op's library do not survive a fork.
+  // The ranks load oneCCL and the op's library in child processes, because the libraries do not
+  // survive a fork.
   for (const auto status : test::in_processes(GetParam(), [](int rank) {
          set_accelerator("cpu");
          auto group = init_process_group(
@@ -365,8 +367,8 @@ TEST_P(OneCcl, EveryCollective) {
     EXPECT_EQ(status, 0);
 }
 
-// Fails if oneCCL's thread holds a tensor after a call has returned. Releasing it while Python
-// exits would abort the process.
+// Fails if oneCCL's thread holds a tensor after a call has returned. Releasing the tensor on that
+// thread while Python exits would abort the process.
 TEST(OneCclThread, ReleasesTensorsBeforeACallReturns) {
   if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
   for (const auto status : test::in_processes(2, [](int rank) {
@@ -389,8 +391,8 @@ TEST(OneCclThread, ReleasesTensorsBeforeACallReturns) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OneCcl, testing::Values(2, 4));
 
-// Fails if oneCCL accepts ranks that are threads of one process. It cannot distinguish them, and
-// they would deadlock.
+// Fails if oneCCL accepts ranks that are threads of one process. oneCCL cannot distinguish such
+// ranks, and they would deadlock.
 TEST(OneCclInThreads, IsRejected) {
   if (const char* mode = std::getenv("ANYACCEL_CCL"); mode != nullptr && std::string(mode) == "off")
     GTEST_SKIP() << "ANYACCEL_CCL is off, for example because oneCCL fails under sanitizers";
@@ -404,7 +406,7 @@ TEST(OneCclInThreads, IsRejected) {
   });
 }
 
-// Fails if a rank without oneCCL leaves the others waiting, or another backend is used instead.
+// Fails if the other ranks wait for a rank without oneCCL, or use another backend instead.
 TEST(MissingOneCcl, IsUnavailableOnAllRanks) {
   for (const auto status : test::in_processes(2, [](int rank) {
          set_accelerator("cpu");
@@ -422,7 +424,7 @@ TEST(MissingOneCcl, IsUnavailableOnAllRanks) {
     EXPECT_EQ(status, 0);
 }
 
-// Fails if ranks wait for a killed rank until the timeout, or are killed by SIGPIPE.
+// Fails if the other ranks wait for a killed rank until the timeout, or are killed by SIGPIPE.
 TEST(ProcessGroupOfProcesses, KilledRankIsAnError) {
   for (const bool memory : {true, false}) {
     const auto statuses = test::in_processes(2, [&](int rank) {
@@ -437,7 +439,8 @@ TEST(ProcessGroupOfProcesses, KilledRankIsAnError) {
         for (;;) group.all_reduce(x);
       };
       EXPECT_ERROR(go_on(), unavailable, "");
-      // Only some of the writes go to a closed connection, so check the handler directly.
+      // Only some of the writes go to a closed connection, so check directly that SIGPIPE is
+      // ignored.
       EXPECT_EQ(std::signal(SIGPIPE, SIG_DFL), SIG_IGN);
       EXPECT_LT(std::chrono::steady_clock::now() - before,
                 std::chrono::seconds(300));  // half of the timeout

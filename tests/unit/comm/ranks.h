@@ -36,11 +36,11 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// The read end of a pipe that all ranks of in_processes() except rank 0 hold open.
+/// The read end of a pipe. All ranks of in_processes() except rank 0 hold the write end open.
 inline int other_ranks = -1;
 
-/// Called by rank 0 within in_processes(): waits until the other ranks have exited, so that rank
-/// 0's store outlives them.
+/// Waits until the other ranks have exited. Rank 0 calls it within in_processes(), so that its
+/// store outlives them.
 inline void wait_for_other_ranks() {
   char byte = 0;
   EXPECT_EQ(::read(other_ranks, &byte, 1), 0);

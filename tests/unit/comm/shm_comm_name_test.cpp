@@ -1,4 +1,5 @@
-// The op deepspeed_shm_comm reads process groups without their class definition.
+// Tests the lookup of process groups by name in the op deepspeed_shm_comm, which does not use their
+// class definition.
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 
@@ -7,7 +8,8 @@
 namespace anyaccel::ops::shm {
 namespace {
 
-// Fails if the layout of process groups has changed, or looking one up changes its reference count.
+// Fails if the memory layout of process groups has changed, or looking up a group changes its
+// reference count.
 TEST(ShmCommName, ResolvesToTheProcessGroup) {
   constexpr const char* kName = "shm-comm-name-test";
   const auto group = c10::make_intrusive<c10d::ProcessGroup>(0, 1);

@@ -1,4 +1,4 @@
-// Groups that are passed by address, as in ops that all-reduce internally.
+// Tests process groups that are passed by address, as in ops that all-reduce internally.
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>

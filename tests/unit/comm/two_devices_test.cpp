@@ -28,7 +28,8 @@ class TwoDevicesTest : public testing::Test {
 };
 
 void check_collectives(c10d::ProcessGroup& group, int rank, const at::TensorOptions& here) {
-  // Operations wait for queued work, and work queued after wait() sees their result.
+  // An operation waits for work that was queued before it, and work queued after wait() sees its
+  // result.
   auto x = at::full({1000}, 1.0, here);
   for (int i = 0; i < 10; ++i) x.add_(rank);
   Tensors sum{x};
@@ -57,8 +58,8 @@ void check_collectives(c10d::ProcessGroup& group, int rank, const at::TensorOpti
   group.barrier()->wait();
 }
 
-// Fails if ranks in one process confuse their devices or streams, or an operation does not wait for
-// queued work.
+// Fails if ranks in one process use each other's device or stream, or an operation does not wait
+// for work that was queued before it.
 TEST_F(TwoDevicesTest, EachRankHasItsOwnDevice) {
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   const auto run = [&](int rank) {

@@ -98,7 +98,7 @@ TEST(Kit, EveryCaseHasOneResult) {
   EXPECT_EQ(report.results.back().name, "talks");
 }
 
-// Fails if a case that requires its own process shares one with another case.
+// Fails if a case that requires a separate process shares one with another case.
 TEST(Kit, CaseGetsItsOwnProcess) {
   Options options;
   options.backend = "cpu";

@@ -21,7 +21,7 @@ class AcceleratorTest : public testing::Test {
   Accelerator accelerator_{backend_};
 };
 
-// Fails if the flags do not match the traits.
+// Fails if the accelerator's flags do not match its traits.
 TEST_F(AcceleratorTest, FlagsComeFromTraits) {
   EXPECT_FALSE(accelerator_.is_synchronized_device());
   EXPECT_FALSE(accelerator_.use_host_timers());
@@ -46,7 +46,7 @@ TEST_F(AcceleratorTest, DeviceIndexOutOfRange) {
   EXPECT_EQ(accelerator.current_device(), 2);
 }
 
-// Fails if an out-of-range index does not mean device 0 when device names have no index.
+// Fails if an out-of-range device index does not mean device 0 although device names have no index.
 TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
   for (const DeviceIndex rank : {-1, 3, 256, 1 << 20}) {
     accelerator_.set_device(2);
@@ -147,7 +147,7 @@ TEST_F(AcceleratorTest, DeviceFailuresHaveCodes) {
   EXPECT_ERROR(accelerator.set_device(1), device_error, "[set_device]");
 }
 
-// Fails if callbacks do not run exactly once, after the device is initialized.
+// Fails if lazy_call() callbacks run before the device is initialized, or do not run exactly once.
 TEST_F(AcceleratorTest, LazyCallWaitsForTheDevice) {
   backend_->initialized_ = false;
   std::string order;
@@ -190,7 +190,7 @@ TEST_F(AcceleratorTest, LazyCallsSurviveAnException) {
   EXPECT_EQ(order, "abcde") << "callbacks must run only once";
 }
 
-// Fails if a callback that queues another one deadlocks, or the other one does not run.
+// Fails if a callback that queues a second callback deadlocks, or the second callback does not run.
 TEST_F(AcceleratorTest, LazyCallsMayQueueOthers) {
   backend_->initialized_ = false;
   std::string order;
@@ -203,7 +203,7 @@ TEST_F(AcceleratorTest, LazyCallsMayQueueOthers) {
   EXPECT_EQ(order, "ab");
 }
 
-// Fails if an unknown compile backend is accepted, or the error does not list the known ones.
+// Fails if an unknown compile backend is accepted, or the error does not list the supported ones.
 TEST_F(AcceleratorTest, CompileBackend) {
   EXPECT_EQ(accelerator_.get_compile_backend(), "inductor");
   accelerator_.set_compile_backend("eager");
@@ -221,7 +221,7 @@ TEST_F(AcceleratorTest, RangesNest) {
   EXPECT_ERROR(accelerator_.range_pop(), invalid_state, "range_push");
 }
 
-// Fails if a variable is not set, or the ids are joined incorrectly.
+// Fails if a visible-devices variable is not set, or the ids are joined incorrectly.
 TEST_F(AcceleratorTest, VisibleDevices) {
   auto traits = mock_traits("vis");
   traits.visible_devices_envs = {"A_VISIBLE", "B_VISIBLE"};
@@ -232,7 +232,8 @@ TEST_F(AcceleratorTest, VisibleDevices) {
                      {"A_VISIBLE", "0,GPU-12ab"}, {"B_VISIBLE", "0,GPU-12ab"}, {"KEPT", "1"}}));
 }
 
-// Fails if the builder of a missing op is null, or its error lacks the op or the backend.
+// Fails if looking up a missing op returns a null builder, or the error lacks the op or the
+// backend.
 TEST_F(AcceleratorTest, MissingOpBuilderHasACode) {
   const auto builder = accelerator_.create_op_builder("GDSBuilder");
   ASSERT_NE(builder, nullptr);
@@ -256,7 +257,7 @@ TEST_F(AcceleratorTest, NearestOpBuilderIsSuggested) {
               testing::Not(testing::HasSubstr("did you mean")));
 }
 
-// Fails if a backend does not offer ops that support every backend.
+// Fails if an op that supports every backend is not available on a backend.
 TEST_F(AcceleratorTest, GenericOpsSupportEveryBackend) {
   EXPECT_EQ(accelerator_.create_op_builder("UtilsBuilder")->name(), "utils");
   EXPECT_THAT(sdk::registered_op_builders("mock"), testing::Contains("UtilsBuilder"));
@@ -264,12 +265,12 @@ TEST_F(AcceleratorTest, GenericOpsSupportEveryBackend) {
               testing::ElementsAre(testing::EndsWith("utils/register.cpp")));
 }
 
-// Fails if a backend-specific op does not take precedence over the generic op exactly when it is
-// compatible.
+// Fails if a compatible backend-specific op does not take precedence over the generic op, or an
+// incompatible one does.
 TEST_F(AcceleratorTest, BackendSpecificOps) {
   const Accelerator other(std::make_shared<MockBackend>(mock_traits("cuda")));
   const auto is_cuda = testing::Contains(testing::EndsWith("inference/register_cuda.cpp"));
-  // This op exists only for this backend, so it tells whether backend-specific ops are compatible
+  // This op exists only for this backend, so it shows whether backend-specific ops are compatible
   // here.
   const bool can = other.create_op_builder("QuantizerBuilder")->is_compatible().compatible;
   const auto sources = other.create_op_builder("DecoderInferenceBuilder")->sources();
@@ -282,7 +283,7 @@ TEST_F(AcceleratorTest, BackendSpecificOps) {
   EXPECT_EQ(std::count(names.begin(), names.end(), "DecoderInferenceBuilder"), 1);
 }
 
-// Fails if a registered builder is not found, or is offered to another backend.
+// Fails if a registered builder is not found, or is available on another backend.
 TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
   struct Fake final : sdk::OpBuilder {
     std::string class_name() const override { return "FakeBuilder"; }

@@ -17,7 +17,7 @@ namespace {
 using test::mock_traits;
 using test::MockBackend;
 
-// Fails if autocast does not lower the precision within its scope, or affects code after it.
+// Fails if autocast does not lower the precision within its scope, or still lowers it afterwards.
 TEST(Amp, AutocastLowersAndRestores) {
   const Accelerator accelerator(std::make_shared<MockBackend>(mock_traits("mock")));
   const auto a = at::rand({4, 4});
@@ -48,7 +48,8 @@ TEST(Amp, UnscaleFindsOverflow) {
   }
 }
 
-// Fails if large but finite float16 gradients count as overflow, as they would in a sum of squares.
+// Fails if large but finite float16 gradients count as overflow, because a sum of their squares
+// would overflow.
 TEST(Amp, LargeHalfGradientsAreFinite) {
   GradScaler scaler({.init_scale = 2.0});
   EXPECT_TRUE(scaler.unscale_({at::full({1000}, 60000.0, at::kHalf)}));

@@ -52,7 +52,7 @@ TEST_F(DetectionTest, NamedBackendWins) {
 }
 
 // Fails if an unknown name falls back to another accelerator, or the error does not list the
-// registered ones.
+// registered backends.
 TEST_F(DetectionTest, UnknownNameListsRegisteredBackends) {
   add("mydev", 1);
   const ScopedEnv env("DS_ACCELERATOR", "nosuch");
@@ -62,7 +62,8 @@ TEST_F(DetectionTest, UnknownNameListsRegisteredBackends) {
   EXPECT_THAT(detect().reason, testing::HasSubstr("nosuch"));
 }
 
-// Fails if a named accelerator without devices is used, or the error lacks its reason.
+// Fails if a named accelerator without devices is used, or the error lacks the reason why no
+// devices were found.
 TEST_F(DetectionTest, NamedBackendWithoutDevicesFails) {
   add("absent", 0, 1, "no card in any slot");
   const ScopedEnv env("DS_ACCELERATOR", "absent");
@@ -143,7 +144,7 @@ TEST_F(DetectionTest, SetAcceleratorByName) {
   EXPECT_ERROR(set_accelerator("nosuch"), invalid_argument, "named");
 }
 
-// Fails if looking up an accelerator by name selects it, or creates it twice.
+// Fails if looking up an accelerator by name selects that accelerator, or creates it twice.
 TEST_F(DetectionTest, LookupByNameDoesNotSelect) {
   add("first", 1, 9999);
   add("second", 2);
@@ -175,7 +176,7 @@ TEST_F(DetectionTest, RecursionIsAnError) {
   EXPECT_THAT(verdict(detection(), "recursive").reason, testing::HasSubstr("being created"));
 }
 
-// Fails if concurrent first calls create more than one accelerator.
+// Fails if concurrent first calls of get_accelerator() create more than one accelerator.
 TEST_F(DetectionTest, FirstCallsFromManyThreadsAgree) {
   add("only", 1, 9999);
   std::vector<Accelerator*> seen(8);

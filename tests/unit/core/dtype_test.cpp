@@ -17,7 +17,7 @@ TEST(Dtype, Parse) {
   EXPECT_ERROR(parse_dtype(""), invalid_argument, "fp32");
 }
 
-// Fails if a dtype's name differs from Python's, or does not round-trip.
+// Fails if a dtype's name differs from the one in Python, or does not round-trip.
 TEST(Dtype, NamesMatchPython) {
   EXPECT_STREQ(dtype_name(c10::kHalf), "float16");
   EXPECT_STREQ(dtype_name(c10::kLong), "int64");
@@ -26,7 +26,8 @@ TEST(Dtype, NamesMatchPython) {
     EXPECT_EQ(parse_dtype(dtype_name(type)), type);
 }
 
-// Fails if fp16 counts as supported although it is not fast, or computable bf16 does not.
+// Fails if fp16 counts as supported although it is not fast, or bf16 does not although it is
+// computable.
 TEST(Dtype, SupportFollowsDtypeTable) {
   struct Slow : test::MockBackend {
     using MockBackend::MockBackend;

@@ -33,7 +33,7 @@ class GraphTest : public testing::Test {
   Accelerator accelerator_{std::make_shared<test::MockBackend>(traits())};
 };
 
-// Fails if a call in the wrong state reaches the backend.
+// Fails if a call that is invalid in the graph's state reaches the backend.
 TEST_F(GraphTest, StateIsChecked) {
   EXPECT_ERROR(accelerator_.replay_graph(graph_), invalid_state, "nothing was captured");
   EXPECT_ERROR(graph_.capture_end(), invalid_state, "no capture");

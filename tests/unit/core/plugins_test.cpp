@@ -76,7 +76,7 @@ TEST_F(PluginsTest, DetectionChoosesIt) {
   EXPECT_THAT(detection().reason, HasSubstr("counted by the plugin"));
 }
 
-// Fails if the library of a plugin that is not needed is opened.
+// Fails if a plugin's library is opened although the plugin is not needed.
 TEST_F(PluginsTest, StaysClosedWhileNotNeeded) {
   folder.add(kName, kPlugin, "probe_count = 0\n");
   EXPECT_EQ(detect().accelerator.empty(), false);
@@ -104,7 +104,7 @@ struct Broken {
 
 class BrokenPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
 
-// Fails if a broken plugin ends the process, or its reason is not reported.
+// Fails if a broken plugin ends the process, or the reason for its rejection is not reported.
 TEST_P(BrokenPlugin, IsReportedAndSkipped) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", GetParam().told);
@@ -146,7 +146,7 @@ bool is_running(pid_t process) {
   return stat && stat->find(") Z ") == stat->npos;
 }
 
-// Fails if a daemon that a rejected plugin starts in its own session survives, or delays the
+// Fails if a daemon that a rejected plugin starts in a separate session survives, or delays the
 // verdict.
 TEST_F(PluginsTest, DaemonsOfARejectedPluginAreKilled) {
   const auto begin = std::chrono::steady_clock::now();
@@ -183,7 +183,8 @@ TEST_F(PluginsTest, EndlessOutputIsRejected) {
 
 class HangingPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
 
-// Fails if a plugin's code is not stopped at the time limit, in its trial or in this process.
+// Fails if a plugin's code is not stopped at the time limit, whether it runs in its trial or in
+// this process.
 TEST_P(HangingPlugin, IsStopped) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv seconds("ANYACCEL_PLUGIN_TIMEOUT", "3");
@@ -206,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"hanging create",
                            "the create function of the plugin fakecard took longer than 3 s"}));
 
-// Fails if a probe that ends its own process ends this process.
+// Fails if a plugin's probe that ends the process in which it runs also ends this process.
 TEST_F(PluginsTest, CrashingProbe) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", "crashing probe");
@@ -222,8 +223,8 @@ class WrongDescriptor : public PluginsTest, public testing::WithParamInterface<B
   ScopedEnv sanitizer_{"FAKE_SANITIZER", std::to_string(ANYACCEL_SANITIZER_KIND).c_str()};
 };
 
-// Fails if a library whose descriptor does not match is accepted. The text file may belong to
-// another library.
+// Fails if a library is accepted although its descriptor does not match this build. Checking the
+// text file is not enough, because it may belong to another library.
 TEST_P(WrongDescriptor, IsRejected) {
   folder.add(kName, kDescriptor);
   const ScopedEnv told("FAKE_DESCRIPTOR", GetParam().told);
@@ -294,7 +295,7 @@ TEST_F(PluginsTest, AddedFolder) {
 }
 
 // Fails if several threads open plugins at the same time. The thread sanitizer or a duplicate
-// registration reveals it.
+// registration reveals this.
 TEST_F(PluginsTest, ManyThreads) {
   folder.add(kName, kPlugin);
   std::vector<std::thread> threads;
@@ -313,8 +314,8 @@ TEST_F(PluginsTest, TorchTypesAreReserved) {
   }
 }
 
-// Fails if processes that a trial started survive it, or the trial can read this program's standard
-// input.
+// Fails if processes that a trial started outlive the trial, or the trial can read this program's
+// standard input.
 TEST(PluginTrial, ChildProcessesAreKilled) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -50,7 +50,8 @@ TEST_F(TensorsTest, NoDoublesWithoutFp64) {
   EXPECT_ERROR(accelerator.DoubleTensor({1.0}), unsupported, "double");
 }
 
-// Fails if pinning copies although the device needs no pinned memory, or changes values or shape.
+// Fails if pinning copies a tensor although the device needs no pinned memory, or changes the
+// values or the shape.
 TEST_F(TensorsTest, PinningOnTheHost) {
   const auto tensor = at::arange(6).reshape({2, 3});
   EXPECT_EQ(accelerator_.pin_memory(tensor).data_ptr(), tensor.data_ptr());
@@ -68,7 +69,7 @@ TEST_F(TensorsTest, PinningOnTheHost) {
   EXPECT_ERROR(accelerator_.register_host_memory(nullptr, 4), invalid_argument, "null");
 }
 
-/// A backend that pins memory with its own allocator, which torch does not know.
+/// A backend that pins memory with an allocator that torch does not know.
 struct PinningBackend : MockBackend {
   using MockBackend::MockBackend;
   static void release(void* data) { std::free(data); }

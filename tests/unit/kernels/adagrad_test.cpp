@@ -51,7 +51,7 @@ void run(Isa isa, Case& of, std::int64_t begin, std::int64_t end) {
                  begin, end);
 }
 
-/// The formulas of adagrad.h in float, one operation at a time.
+/// Evaluates the formulas of adagrad.h with scalar float operations.
 void float_step(Case& of) {
   const AdagradConstants& c = of.constants;
   for (std::int64_t i = 0; i < of.params.size(); ++i) {
@@ -110,8 +110,8 @@ TEST(CpuAdagrad, StaysWithinErrorBoundOfDouble) {
       const auto rounding = [](double value, Element element) {
         return element == Element::f32 ? 0 : spacing(value, element) * 0.5000001;
       };
-      // If the terms of a gradient cancel, the relative error of its square exceeds a few units in
-      // the last place, so the bound uses the size of the terms.
+      // If the terms of a gradient cancel, the relative error of the squared gradient exceeds a few
+      // units in the last place, so the bound uses the sizes of the terms.
       const double s_error = 8 * u * (before.state.get(i) + g_size * g_size) + 0x1p-148;
       const double root_error = s > s_error ? s_error / std::sqrt(s) : std::sqrt(s_error);
       ASSERT_NEAR(after.params.get(i), p - update,

@@ -51,7 +51,8 @@ Case random_case(Random& random, bool specials) {
   return out;
 }
 
-/// The formulas of adam.h in double precision, with error bounds for a computation in float.
+/// Results of the formulas of adam.h in double precision, with bounds for the errors of a float
+/// computation.
 struct Exact {
   double params, params_error, exp_avg, exp_avg_error, exp_avg_sq, exp_avg_sq_error;
 };
@@ -74,7 +75,7 @@ Exact exact_step(const Case& arguments, std::int64_t i) {
   const double v_size = old_v + (1 - o.beta2) * g_size * g_size;
   const double root = std::sqrt(v);
   const double divisor = root / std::sqrt(bias2) + o.eps;
-  // Largest error of the square root if v has an error of 8 u.
+  // Largest error of the square root if v has a relative error of 8 u.
   const double v_error = 8 * u * v_size + 0x1p-149;
   const double root_error = v > v_error ? v_error / root : std::sqrt(v_error);
   const double scale = o.lr / bias1;
@@ -95,8 +96,8 @@ Exact exact_step(const Case& arguments, std::int64_t i) {
           .exp_avg_sq_error = v_error + round_error(v, arguments.exp_avg.element()) + 0x1p-148};
 }
 
-/// The same formulas in float, one operation at a time. Every instruction set must produce the same
-/// bits.
+/// Evaluates the same formulas with scalar float operations. Every instruction set must produce the
+/// same bits.
 void float_step(const AdamConstants& c, Case& of) {
   for (std::int64_t i = 0, n = of.params.size(); i < n; ++i) {
     auto p = static_cast<float>(of.params.get(i));
@@ -175,13 +176,13 @@ TEST(CpuAdam, EveryInstructionSetMatchesPlainFloat) {
 }
 
 // Fails if the reciprocal of any of the 2^23 significands is not correctly rounded. Checks a small,
-// a medium and a large exponent.
+// a medium and a large exponent for each significand.
 TEST(CpuAdam, ReciprocalsAreCorrectlyRounded) {
   constexpr std::int64_t n = 1 << 23;
   std::vector<float> p(n), g(n, 0.0F), m(n), v(n);
   for (const Isa isa : sets()) {
     for (const int exponent : {-62, 0, 60}) {
-      // The square root of d * d is d or an adjacent float, so nearly all significands occur.
+      // The square root of d * d is d or an adjacent float, so nearly all significands are tested.
       for (std::int64_t i = 0; i < n; ++i) {
         const auto d = std::bit_cast<float>(static_cast<std::uint32_t>(127 + exponent) << 23 |
                                             static_cast<std::uint32_t>(i));
@@ -243,8 +244,8 @@ TEST(CpuAdam, RollbackUndoesAStep) {
   }
 }
 
-// Fails if a parameter that cannot be restored stays NaN or infinite. Like DeepSpeed, rollback sets
-// it to 0.
+// Fails if a parameter that cannot be restored stays NaN or infinite. As in DeepSpeed, rollback
+// sets such a parameter to 0.
 TEST(CpuAdam, RollbackZeroesNonFiniteParameters) {
   for (const Isa isa : sets()) {
     Case one{{},

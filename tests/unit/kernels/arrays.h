@@ -36,8 +36,8 @@ inline Format format_of(Element element) {
   return {23, -126, std::numeric_limits<float>::max()};
 }
 
-/// Rounds to the nearest number of the type, with ties to even. A reference implementation in
-/// double precision.
+/// Reference implementation of rounding in double precision: rounds to the nearest number of the
+/// type, with ties to even.
 inline double rounded(double value, Element element) {
   if (value == 0 || !std::isfinite(value)) return value;
   const Format format = format_of(element);
@@ -104,7 +104,8 @@ class Array {
     std::memcpy(&out, memory_.data() + (offset_ + static_cast<std::size_t>(i)) * width(), width());
     return out;
   }
-  /// Compares bits. Two NaNs are considered equal, because their bits depend on the processor.
+  /// Compares bits. Two NaNs are considered equal, because the bits of a NaN depend on the
+  /// processor.
   bool same(std::int64_t i, const Array& other) const {
     return bits(i) == other.bits(i) || (std::isnan(get(i)) && std::isnan(other.get(i)));
   }
@@ -162,7 +163,8 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-/// Instruction sets that this machine supports. The first is scalar, the reference for the others.
+/// Returns the instruction sets that this machine supports. The first one is scalar, the reference
+/// for the others.
 inline std::vector<Isa> sets() {
   std::vector<Isa> out;
   for (const Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512})

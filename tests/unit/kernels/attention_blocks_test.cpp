@@ -10,7 +10,7 @@ using namespace op_tests;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A bias of shape [batch, heads, queries, keys]. A dimension of size 1 is broadcast.
+/// A bias of shape [batch, heads, queries, keys]. Dimensions of size 1 are broadcast.
 struct Added {
   BiasKind kind = BiasKind::none;
   std::int64_t batch = 0, head = 0, row = 0, column = 0;
@@ -314,7 +314,7 @@ void compare(Case& c, Run run, double error, const std::string& what) {
   }
   const double real_error = std::is_same_v<Real, double> ? 1e-12 : 3e-5;
   stats.expect_near(want.stats, real_error, what + " stats");
-  // The sums contain terms that are computed from rounded results, so the error bound is larger.
+  // These sums contain terms that are computed from rounded results, so the error bound is larger.
   if (c.drpe_batches)
     drpe.expect_near(want.drpe, element == Element::f32 ? real_error * 10 : 2 * error,
                      what + " drpe");
@@ -339,7 +339,7 @@ TEST(AttentionBlocks, AgreeWithPlainLoops) {
 }
 
 // Fails if the threads of a block diverge before a barrier. With the thread sanitizer, also fails
-// if threads read shared memory during a phase that writes it.
+// if threads read shared memory while other threads write it.
 TEST(AttentionBlocks, ThreadsRunConcurrently) {
   Random random(174);
   int done = 0;
@@ -365,8 +365,8 @@ TEST(AttentionBlocks, DoublesKeepTheirPrecision) {
   }
 }
 
-// Fails if a layout row is read incorrectly because it has more blocks than a thread block has
-// threads.
+// Fails if a row of the layout is read incorrectly because the row has more blocks than a thread
+// block has threads.
 TEST(AttentionBlocks, LongLayoutsAreReadInChunks) {
   Random random(173);
   Case c = random_case(random, Element::f32);
@@ -395,8 +395,8 @@ AttentionPlan plan_of(int dim, std::int64_t length, int block, AttentionStep ste
   return plan_attention<DeviceBf16>(step, launch);
 }
 
-// Fails if a tile does not fit into shared memory, does not divide a layout block, or is smaller
-// than necessary.
+// Fails if a tile does not fit into shared memory, does not evenly divide a layout block, or is
+// smaller than necessary.
 TEST(AttentionBlocks, TilesAreAsLargeAsPossible) {
   for (const AttentionStep step : {AttentionStep::forward, AttentionStep::queries,
                                    AttentionStep::keys, AttentionStep::positions})

@@ -1,5 +1,5 @@
-// Runs a CUDA decoder pass's attention over KV caches on the host and compares the results with a
-// reference implementation in double precision.
+// Runs the attention of a CUDA decoder pass over KV caches on the host and compares the results
+// with a reference implementation in double precision.
 #include "kernels/decoder/cuda/attention.h"
 #include "unit/kernels/decoder_cuda_case.h"
 
@@ -8,7 +8,7 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-/// Rows with separate KV caches.
+/// Query rows, each with its own KV cache.
 struct Attention {
   AttendCache launch{};
   std::vector<float> queries, mask, to, partial;

@@ -1,4 +1,4 @@
-// Random numbers for tests of the CUDA decoder pass. decoder_cuda_launches.cpp runs the pass on the
+// Random inputs for tests of the CUDA decoder pass. decoder_cuda_launches.cpp runs the pass on the
 // host.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Host implementations of the kernel launches in kernels/decoder/cuda, which replace the .cu files.
-// They run the same blocks in reverse order, with shared memory initialized to NaN.
+// They run the same thread blocks in reverse order, with shared memory initialized to NaN.
 #include "unit/kernels/decoder_cuda_launches.h"
 
 #include "kernels/decoder/cuda/attention.h"
@@ -30,7 +30,7 @@ HostLanes<lanes> threads() {
   return {op_tests::launches_backwards};
 }
 
-/// `count` floats of shared memory for a block.
+/// `count` floats that serve as a block's shared memory.
 class Shared {
  public:
   explicit Shared(std::int64_t count)
@@ -89,7 +89,7 @@ const char* cuda_attend_cache(const AttendCache& launch, void*) {
       const AttendGrid grid = attend_grid(launch, count);
       chunks = grid.chunks;
       const AttendShared sizes(static_cast<int>(launch.dim), sizeof(T), count);
-      EXPECT_LE(sizes.bytes, 48 * 1024);  // the shared memory that a kernel may use by default
+      EXPECT_LE(sizes.bytes, 48 * 1024);  // the default shared-memory limit per block
       const auto each = threads<attend_lanes>();
       last_first(grid.rows, [&](std::int64_t row) {
         last_first(grid.groups, [&](std::int64_t group) {

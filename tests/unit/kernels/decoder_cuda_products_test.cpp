@@ -1,5 +1,5 @@
-// Runs the matrix products, integer formats and expert selection of a CUDA decoder pass on the host
-// and compares the results with a reference implementation in double precision or with the CPU's
+// Runs the matrix products, integer formats and expert selection of a CUDA decoder pass on the
+// host. Compares the results with a reference implementation in double precision or with the CPU
 // kernels.
 #include "kernels/decoder/integers.h"
 #include "unit/kernels/decoder_cuda_case.h"
@@ -21,8 +21,8 @@ struct Shape {
   std::int64_t outputs, inputs, group;
 };
 
-// Fails if a product in any format is wrong, or is not bitwise independent of the number of rows,
-// the alignment of the matrix and the order of threads.
+// Fails if a product in any format is wrong, or its bits depend on the number of rows, the
+// alignment of the matrix or the order of threads.
 TEST(InferenceCuda, Products) {
   Random random(11);
   struct Kind {
@@ -52,7 +52,7 @@ TEST(InferenceCuda, Products) {
                         arguments.bound(r, o))
                 << static_cast<int>(kind.format) << " " << shape.outputs << " x " << shape.inputs
                 << " row " << r;
-        // Computes each row alone, with quantized weights at an odd address, which selects the
+        // Compute each row alone, with quantized weights at an odd address, which selects the
         // kernel without vector loads.
         std::vector<std::uint8_t> moved(arguments.weight.size() + 1);
         std::copy(arguments.weight.begin(), arguments.weight.end(), moved.begin() + 1);
@@ -70,8 +70,8 @@ TEST(InferenceCuda, Products) {
       }
 }
 
-// Fails if the outputs of one part of a fused product are stored in the place of another, or a part
-// uses the wrong bias.
+// Fails if the outputs of one part of a fused product are stored in the place of another part, or a
+// part uses the wrong bias.
 TEST(InferenceCuda, ProductsOfParts) {
   Random random(12);
   constexpr std::int64_t rows = 3, inputs = 40, counts[] = {5, 1, 8}, all = 14;
@@ -105,7 +105,7 @@ TEST(InferenceCuda, IntegersMatchTheCpu) {
                        outputs = random.whole(0, 4);
     const int bits = random.once_in(2) ? 8 : 4;
     Array from = drawn(random, random.element(), outputs * inputs);
-    // Makes outliers rare, so that clipping them reduces the error.
+    // Make large values rare, so that clipping them reduces the error.
     for (std::int64_t k = 0; k < from.size(); ++k) from.set(k, std::pow(from.get(k), 3));
     if (random.once_in(3))
       for (std::int64_t k = 0; k < std::min(group, from.size()); ++k) from.set(k, 0);

@@ -1,5 +1,5 @@
-// Runs the steps between the matrix products of a CUDA decoder pass on the host and compares the
-// results with a reference implementation in double precision.
+// Runs the row kernels of a CUDA decoder pass, which run between its matrix products, on the host.
+// Compares the results with a reference implementation in double precision.
 #include "unit/kernels/decoder_cuda_case.h"
 
 namespace {
@@ -24,8 +24,8 @@ std::vector<double> plain_norm(const Norm& norm, Array& weight, Array& bias,
   return out;
 }
 
-// Fails if the wrong kind of norm is used, a row is read from the wrong place, or a residual update
-// is lost or added twice. Widths need not be multiples of the number of threads.
+// Fails if the wrong kind of norm is used, the wrong row is read, or a residual update is lost or
+// added twice. The widths include some that are not multiples of the number of threads.
 TEST(InferenceCuda, NormsOfSums) {
   Random random(13);
   for (int i = 0; i < 60; ++i) {
@@ -85,8 +85,8 @@ TEST(InferenceCuda, NormsOfSums) {
   }
 }
 
-// Fails if heads are rotated with the wrong pairing of elements or another row's angles, or are
-// stored in the wrong place in the cache.
+// Fails if heads are rotated with the wrong pairing of elements or with the angles of another row,
+// or are stored in the wrong place in the cache.
 TEST(InferenceCuda, RotatesAndCachesHeads) {
   Random random(14);
   for (int i = 0; i < 40; ++i) {

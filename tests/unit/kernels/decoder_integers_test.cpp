@@ -27,7 +27,7 @@ constexpr Shape shapes[] = {
     {8, 3, 32, 32, false}, {8, 5, 192, 96, false}, {8, 2, 256, 128, false}, {4, 3, 32, 32, false},
     {4, 4, 96, 96, true},  {4, 5, 192, 64, true},  {4, 2, 512, 256, false}, {4, 1, 640, 128, true}};
 
-/// The integer stored for the weight of an output and an input.
+/// The quantized weight of an output and an input.
 int level(const std::vector<std::uint8_t>& weight, const Shape& shape, std::int64_t output,
           std::int64_t input) {
   if (shape.bits == 8)
@@ -82,7 +82,7 @@ TEST(InferenceIntegers, DequantizedValuesFollowTheFormat) {
               static_cast<float>(level(weight, shape, output, input) - zero) * scales[group];
           std::uint32_t bits = 0;
           std::memcpy(&bits, to.data() + static_cast<std::size_t>(i) * size, size);
-          if (want != 0) {  // zero may have either sign
+          if (want != 0) {  // a zero may have either sign
             ASSERT_EQ(bits, op_tests::to_bits(want, type)) << i;
           }
         }
@@ -90,9 +90,9 @@ TEST(InferenceIntegers, DequantizedValuesFollowTheFormat) {
   }
 }
 
-// Fails if a value is not rounded to the nearest step, or a scale is wrong. The scale comes from
-// the largest magnitude; int4 may use a smaller one. A group of zeros must not cause a division by
-// zero.
+// Fails if a value is not rounded to the nearest step, or a scale is wrong. The scale is derived
+// from the largest magnitude in the group, except that int4 may use a smaller scale. A group of
+// zeros must not cause a division by zero.
 TEST(InferenceIntegers, QuantizesToTheNearestStep) {
   for (const Shape& shape : shapes) {
     Random random(static_cast<std::uint64_t>(shape.inputs + 1));
@@ -140,8 +140,8 @@ TEST(InferenceIntegers, QuantizesToTheNearestStep) {
   }
 }
 
-// Fails if the search for an int4 scale stops early or chooses a worse scale. A smaller scale clips
-// a single outlier if that improves the other values.
+// Fails if the search for an int4 scale stops early or chooses a worse scale. A smaller scale must
+// clip a single outlier if this reduces the total error.
 TEST(InferenceIntegers, SmallerScaleIsUsedIfItReducesTheError) {
   for (const Isa isa : op_tests::sets()) {
     Random random(5);

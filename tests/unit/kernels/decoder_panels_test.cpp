@@ -1,5 +1,5 @@
-// Multiplies many rows by panels with each instruction set, in float and bf16, and compares the
-// results with sums in double precision.
+// Multiplies many rows by panels of a matrix with each instruction set, in float and bf16, and
+// compares the results with sums in double precision.
 #include "kernels/decoder/panels.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
   }
 }
 
-// Fails if a format is converted incorrectly, an input, output or row is lost at an edge, or a
+// Fails if a format is converted incorrectly, an input, output or row at an edge is lost, or a
 // write is out of bounds.
 TEST(InferencePanels, Floats) {
   for (const Format format : {Format::f32, Format::bf16, Format::fp16})

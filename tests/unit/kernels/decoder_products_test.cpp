@@ -64,7 +64,8 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
       for (std::int64_t o = 0; o < outputs; ++o)
         ASSERT_NEAR(together[static_cast<std::size_t>(r * outputs + o)], c.sum(r, o), c.bound(r, o))
             << r << " " << o;
-      // A row's result must not change if the row is computed alone and its outputs in parts.
+      // A row's result must not change if the row is computed alone and its outputs are computed in
+      // parts.
       const auto alone = multiplied(isa, c, r, 1, 16);
       ASSERT_EQ(std::memcmp(alone.data(), together.data() + r * outputs,
                             static_cast<std::size_t>(outputs) * 4),
@@ -105,8 +106,8 @@ TEST(InferenceProducts, Int4) {
       check(Format::int4, outputs, inputs, group, asymmetric);
 }
 
-// Fails if a row with more scales than the kernel caches uses the wrong ones. In some rows, the
-// scales do not fill whole vectors.
+// Fails if the wrong scales are used for a row with more scales than the kernel caches. In some
+// rows, the scales do not fill whole vectors.
 TEST(InferenceProducts, LongRowsOfIntegers) {
   for (const auto& [inputs, group] :
        {std::tuple{2304, 128}, {2080, 32}, {4160, 64}, {8448, 128}, {8448, 384}}) {
@@ -115,7 +116,7 @@ TEST(InferenceProducts, LongRowsOfIntegers) {
   }
 }
 
-// Fails if the sum of the largest products overflows its accumulator or loses its sign.
+// Fails if a sum of products of the largest values overflows its accumulator or has the wrong sign.
 TEST(InferenceProducts, LargestSums) {
   for (const float sign : {1.0F, -1.0F})
     for (const Format format : {Format::int8, Format::int4}) {

@@ -1,5 +1,4 @@
-// Tests the team of threads that executes a decoder pass, including work that only one of them
-// does.
+// Tests the team of threads that executes a decoder pass, including work that only one thread does.
 #include "kernels/common/team.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +12,7 @@ namespace anyaccel::ops {
 namespace {
 
 /// Like run_team(), but uses std::thread, because this program does not link an OpenMP runtime.
-/// Returns the exception that alone() caught.
+/// Returns the exception that the team stored after a function in alone() threw it.
 template <typename Function>
 std::exception_ptr run_threads(int threads, const Function& function) {
   TeamShared shared;
@@ -43,8 +42,8 @@ TEST(InferenceTeam, TasksRunOnceBeforeAnyThreadContinues) {
   }
 }
 
-// Fails if alone() does not run its function exactly once on the calling thread, or other threads
-// do not see the result.
+// Fails if alone() does not run its function exactly once on the thread that started the team, or
+// the other threads do not see the result.
 TEST(InferenceTeam, AloneRunsOnceAndItsResultIsVisible) {
   int value = 0;
   std::atomic<int> wrong{0};

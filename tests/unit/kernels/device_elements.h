@@ -1,4 +1,5 @@
-// 16-bit elements with the conversions of CUDA's types, so that the host can run device code.
+// 16-bit element types with the same conversions as CUDA's types, so that the host can run device
+// code.
 #pragma once
 
 #include "unit/kernels/arrays.h"
@@ -26,7 +27,8 @@ void with_device_type(Element element, const Call& call) {
 }
 
 /// Calls call(P(), G(), S()) with the types of parameters, gradients and states. With 16-bit
-/// parameters, gradients and states are float or 16-bit; with float parameters, both are float.
+/// parameters, gradients and states are each float or have the parameters' type. With float
+/// parameters, both are float.
 template <typename Call>
 void with_device_types(Element param, Element grad, Element state, const Call& call) {
   if (param == Element::f32) return call(float(), float(), float());

@@ -1,4 +1,4 @@
-// Tests the conversions between float and the 16-bit types through the Adam kernel.
+// Tests the conversions between float and the 16-bit types by running the Adam kernel.
 #include "kernels/optimizer/adam.h"
 #include "unit/kernels/arrays.h"
 
@@ -7,7 +7,8 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-/// With beta1 = 0, exp_avg after a step is the gradient, converted to the state's type.
+/// Converts `values` to the type `to`: with beta1 = 0, exp_avg after a step is the gradient in the
+/// type of the state.
 std::vector<std::uint32_t> converted(Isa isa, const std::vector<float>& values, Element to) {
   const auto n = static_cast<std::int64_t>(values.size());
   Array params(to, n, 3);
@@ -28,7 +29,7 @@ std::vector<std::uint32_t> converted(Isa isa, const std::vector<float>& values, 
   return out;
 }
 
-// Fails if a conversion rounds wrongly, loses subnormal numbers, or changes infinity or NaN.
+// Fails if a conversion rounds incorrectly, loses subnormal numbers, or changes infinity or NaN.
 TEST(Elements, FloatsRoundToNearest) {
   Random random(4);
   std::vector<float> values;
@@ -46,7 +47,7 @@ TEST(Elements, FloatsRoundToNearest) {
           ASSERT_TRUE(std::isnan(from_bits(bits[i], to))) << to_string(isa);
           continue;
         }
-        // The kernel adds a gradient of -0 to +0.
+        // The kernel computes +0 plus the gradient, so a gradient of -0 becomes +0.
         const std::uint32_t expected = values[i] == 0 ? 0 : to_bits(values[i], to);
         ASSERT_EQ(bits[i], expected) << to_string(isa) << " " << values[i];
       }

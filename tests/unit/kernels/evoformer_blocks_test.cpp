@@ -1,4 +1,4 @@
-// Runs the thread blocks of CUDA attention with two biases on the host, compares the results with a
+// Runs the CUDA thread blocks of attention with two biases on the host, compares the results with a
 // reference implementation in double precision, and checks for out-of-bounds writes.
 #include "kernels/attention/evoformer_blocks.h"
 #include "unit/kernels/device_elements.h"

@@ -85,8 +85,8 @@ inline Case random_case(Random& random, Element element) {
   return out;
 }
 
-/// Computes the expected results. `rounding` is the type to which the output is rounded before the
-/// backward pass.
+/// Computes the expected results. `rounding` is the type to which the output is rounded before it
+/// is used in the backward pass.
 inline Result plain(const Case& c, Element rounding) {
   Result r;
   const auto size = [](std::int64_t n) { return std::vector<double>(static_cast<std::size_t>(n)); };
@@ -217,8 +217,8 @@ struct Outputs {
     expect_near(dq, want.dq, error, what + " dq");
     expect_near(dk, want.dk, error, what + " dk");
     expect_near(dv, want.dv, error, what + " dv");
-    // These are sums of unrounded terms, except that the term common to all keys of a query is
-    // computed from the rounded result.
+    // The terms of these sums are unrounded, except for the term common to all keys of a query,
+    // which is computed from the rounded output.
     if (c.has1)
       shares.expect_near(want.dbias1, element == Element::f32 ? 1e-4 : error, what + " dbias1");
     if (c.has2)

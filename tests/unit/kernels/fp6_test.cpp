@@ -36,8 +36,8 @@ Packed pack(const std::vector<Fp16>& from) {
   return out;
 }
 
-// Fails if a code has the wrong value or position, or an instruction set misreads it or writes out
-// of bounds.
+// Fails if a code has the wrong value or position, or an instruction set misreads a code or writes
+// out of bounds.
 TEST(SixBits, EveryCodeAtEveryPosition) {
   constexpr std::int64_t outputs = 64, inputs = 2 * six_block;
   std::vector<int> codes;
@@ -59,7 +59,7 @@ TEST(SixBits, EveryCodeAtEveryPosition) {
   }
 }
 
-// Fails if a value between two codes is not rounded toward 0, or a value out of range is accepted.
+// Fails if a value between two codes is not rounded toward 0, or an out-of-range value is accepted.
 TEST(SixBits, RoundsTowardZeroAndRejectsOutOfRange) {
   for (int half = 0; half < 1 << 16; ++half) {
     const double size = static_cast<double>(

@@ -24,7 +24,7 @@ class SharedMemory {
     std::memset(memory_.get() + bytes, 0xa5, bytes_ + 128 - bytes);
     used_ = bytes;
   }
-  /// Fills every byte with 0xff, which is NaN in every type.
+  /// Fills every byte with 0xff, which gives NaN for every element type.
   char* fresh() const {
     std::memset(memory_.get(), 0xff, used_);
     return memory_.get();

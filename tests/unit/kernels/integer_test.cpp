@@ -1,6 +1,6 @@
-// Group-wise int8 and int4 quantization. Kernels of all instruction sets and CUDA thread blocks,
-// which run on the host, must be bitwise equal to a reference implementation of the formats and
-// must not write out of bounds.
+// Tests group-wise int8 and int4 quantization. The results of the kernels of all instruction sets
+// and of the CUDA thread blocks, which run on the host, must be bitwise equal to a reference
+// implementation of the formats. Out-of-bounds writes are detected.
 #include "kernels/quantization/integer_blocks.h"
 #include "unit/kernels/device_elements.h"
 
@@ -45,8 +45,8 @@ Case random_case(Random& random, bool special) {
            groups, group,
            order,  Array(random.element(), groups * group, random.offset())};
   const double far = random.once_in(3) ? 100 : 0;
-  // All inputs are one of two adjacent floats. Their midpoint is not representable, so codes are
-  // clamped at both ends.
+  // All inputs are one of two adjacent floats, whose midpoint is not representable. The codes are
+  // therefore clamped at both ends.
   const bool near = random.once_in(8);
   for (std::int64_t i = 0; i < out.from.size(); ++i) {
     if (near)
@@ -81,7 +81,8 @@ Result quantized(Isa isa, Case& arguments) {
                  [&](const QuantizeJob& job) { quantize_groups(isa, job, 0, arguments.groups); });
 }
 
-/// Quantizes each group in two parts, the second one first, as when threads share a large group.
+/// Quantizes each group in two parts, starting with the second, as when threads share a large
+/// group.
 Result quantized_in_parts(Isa isa, Case& arguments) {
   return made_by(arguments, [&](const QuantizeJob& job) {
     for (std::int64_t group = 0; group < arguments.groups; ++group) {
@@ -107,8 +108,8 @@ Result quantized_on_device(Case& arguments, bool backwards) {
   });
 }
 
-// Fails if the codes of two kernels differ, or depend on how a group is divided or the order of
-// threads. Covers tails, 4-bit packing and the order of groups.
+// Fails if the codes of two kernels differ, or depend on the order of threads or on how a group is
+// divided. Covers tails, 4-bit packing and the order of groups.
 TEST(Quantizer, AllKernelsProduceTheSameCodes) {
   Random random(7);
   for (int i = 0; i < 400; ++i) {
@@ -180,15 +181,15 @@ Array dequantized(Isa isa, const Case& arguments, Result& made, Element element,
                           out.data(),
                           element,
                           past};
-  // Dequantizes two parts, as two threads would. The first part ends within a group.
+  // Dequantizes the output in two parts, as two threads would. The first part ends within a group.
   const std::int64_t half = out.size() / 4 * 2;
   dequantize_part(isa, job, half, out.size());
   dequantize_part(isa, job, 0, half);
   return out;
 }
 
-// Fails if a code is read from the wrong place, a group uses its neighbor's parameters, or
-// non-temporal stores or the device give different results.
+// Fails if a code is read from the wrong place, a group uses the parameters of its neighbor, or the
+// results of non-temporal stores or of the device code differ.
 TEST(Quantizer, AllKernelsDequantizeToTheSameValues) {
   Random random(9);
   for (int i = 0; i < 300; ++i) {
@@ -229,8 +230,8 @@ TEST(Quantizer, AllKernelsDequantizeToTheSameValues) {
   }
 }
 
-// Fails if NaN or infinity in a gradient is dequantized to a finite number, which would hide an
-// overflow, or affects another group.
+// Fails if a NaN or infinity in a gradient is dequantized to a finite number, which would hide an
+// overflow. Also fails if it affects another group.
 TEST(Quantizer, NonFiniteValuesAffectOnlyTheirGroup) {
   for (const double bad : {std::nan(""), -std::nan(""), HUGE_VAL, -HUGE_VAL})
     for (const int bits : {8, 4})
@@ -251,7 +252,7 @@ TEST(Quantizer, NonFiniteValuesAffectOnlyTheirGroup) {
           }
 }
 
-// Fails if values near the limits of float overflow in intermediate results, or subnormal values
+// Fails if intermediate results overflow for values near the limits of float, or subnormal values
 // are not dequantized to approximately zero.
 TEST(Quantizer, LimitsOfFloat) {
   constexpr double most = std::numeric_limits<float>::max();
@@ -296,7 +297,7 @@ Reduction random_reduction(Random& random) {
   const bool asymmetric = random.once_in(2);
   const std::int64_t tensors = random.whole(1, 5), unit = random.whole(1, 40) * 2;
   const std::int64_t in_group = unit * random.whole(1, 3), groups = random.whole(1, 4);
-  // Occasionally, groups exceed the scratch memory.
+  // Occasionally, choose groups that are larger than the scratch memory.
   const std::int64_t size =
       in_group * groups * unit * (random.once_in(20) ? 2 + reduce_scratch / unit : 1);
   const std::int64_t group = random.once_in(2) ? size : in_group * groups;
@@ -311,8 +312,8 @@ Reduction random_reduction(Random& random) {
   return out;
 }
 
-// Fails if kernels add tensors in different orders, use the wrong parameters, or mishandle a group
-// that is larger than the scratch memory.
+// Fails if kernels add tensors in different orders, use the wrong parameters, or give wrong results
+// for a group that is larger than the scratch memory.
 TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   Random random(10);
   for (int i = 0; i < 25; ++i) {
@@ -358,7 +359,7 @@ TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
 }
 
 // Fails if unsigned codes are read as signed or use the wrong scale, or the result is not rounded
-// to half after each step.
+// to fp16 after each step.
 TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
   Random random(11);
   for (int i = 0; i < 200; ++i) {
@@ -403,7 +404,7 @@ TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
   }
 }
 
-// Fails if two groups have the same position, or groups are not in the order that DeepSpeed's
+// Fails if two groups get the same position, or groups are not in the order that DeepSpeed's
 // all-to-all expects.
 TEST(Quantizer, SwizzledOrder) {
   const GroupOrder two_nodes{1, 1, 2, 4, true};
@@ -411,7 +412,8 @@ TEST(Quantizer, SwizzledOrder) {
   for (std::int64_t group = 0; group < 8; ++group)
     found[static_cast<std::size_t>(place_of(two_nodes, group))] = group;
   EXPECT_EQ(found, (std::vector<std::int64_t>{0, 4, 1, 5, 2, 6, 3, 7}));
-  // Two slices of three groups: the first halves of all partitions precede the second halves.
+  // Each partition consists of two slices of three groups. The first slices of all partitions
+  // precede the second slices.
   const GroupOrder sliced{3, 2, 2, 1, true};
   std::vector<std::int64_t> places;
   for (std::int64_t group = 0; group < 12; ++group) places.push_back(place_of(sliced, group));

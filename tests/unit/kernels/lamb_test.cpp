@@ -84,7 +84,7 @@ template <typename P, typename G, typename S, typename Each>
 LambRate device_step(const LambConstants& constants, Case& arguments, const Each& each) {
   const std::int64_t size = arguments.p.size();
   std::vector<LambNorms> parts(static_cast<std::size_t>(blocks_of(size)));
-  // The initial values simulate stale shared memory.
+  // The initial values simulate shared memory with data of an earlier block.
   std::vector<LambNorms> lanes(lamb_lanes, LambNorms{1e300, 1e300});
   for (std::int64_t block = blocks_of(size); block-- > 0;) {
     lamb_moments_block<P, G, S>(constants, arguments.arrays(), size, block, lanes.data(), each);

@@ -8,8 +8,8 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-// Fails if a lane is skipped, counted twice or gets a different result, or shared memory is read
-// before all lanes have written it.
+// Fails if a lane's value is skipped or counted twice, a lane gets a different result, or shared
+// memory is read before all lanes have written to it.
 TEST(Lanes, AllLanesGetTheSumOfTheBlock) {
   constexpr int lanes = 128;
   Random random(5);
@@ -40,7 +40,7 @@ TEST(Lanes, AllLanesGetTheSumOfTheBlock) {
   }
 }
 
-// Fails if an element is misplaced, or a load does not stop at the end of the array.
+// Fails if an element is loaded to the wrong position, or a load reads past the end of the array.
 TEST(Lanes, LoadsPartialVectors) {
   Random random(6);
   for (const Element element : {Element::f32, Element::bf16, Element::fp16})

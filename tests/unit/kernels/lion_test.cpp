@@ -57,7 +57,7 @@ void run(Isa isa, Case& of, std::int64_t begin, std::int64_t end) {
               begin, end);
 }
 
-/// The formulas of lion.h in float, one operation at a time.
+/// Evaluates the formulas of lion.h with scalar float operations.
 void float_step(Case& of) {
   const LionConstants& c = of.constants;
   for (std::int64_t i = 0; i < of.params.size(); ++i) {

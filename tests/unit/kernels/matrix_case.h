@@ -1,4 +1,4 @@
-// A matrix of any format, with its values and input rows, for tests of matrix products.
+// A matrix of any format with its values, and input rows to multiply by it.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,6 @@ namespace op_tests {
 
 using anyaccel::ops::Matrix;
 
-/// A matrix with its values and input rows.
 struct MatrixCase {
   Matrix matrix;
   std::vector<std::uint8_t> weight;
@@ -74,7 +73,7 @@ struct MatrixCase {
     }
     for (std::int64_t i = 0; i < rows * inputs; ++i)
       x.push_back(static_cast<float>(random.between(-1, 1)));
-    x[0] = 40;  // an outlier, as in activations: only its block loses precision
+    x[0] = 40;  // an outlier, as in activations, which must reduce the precision of its block only
     matrix = {format,
               outputs,
               inputs,
@@ -92,8 +91,8 @@ struct MatrixCase {
     return out;
   }
 
-  /// Error bound of a result compared with sum(): half a quantization step of the row, or the
-  /// rounding of the sums.
+  /// Error bound of a result compared with sum(): the rounding error of the sums and, for integer
+  /// weights, half a quantization step of each input.
   double bound(std::int64_t row, std::int64_t output) const {
     double out = 0;
     for (std::int64_t begin = 0; begin < matrix.inputs; begin += 128) {

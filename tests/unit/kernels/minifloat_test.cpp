@@ -1,6 +1,6 @@
-// Group-wise minifloat quantization. Kernels of all instruction sets and CUDA thread blocks, which
-// run on the host, must be bitwise equal to a reference implementation of the formats and must not
-// write out of bounds.
+// Tests group-wise minifloat quantization. The results of the kernels of all instruction sets and
+// of the CUDA thread blocks, which run on the host, must be bitwise equal to a reference
+// implementation of the formats. Out-of-bounds writes are detected.
 #include <functional>
 
 #include "kernels/quantization/minifloat_blocks.h"
@@ -72,7 +72,7 @@ float step_of(const std::uint8_t* row, FloatFormat format, std::int64_t group) {
   return step;
 }
 
-/// The value of a code as in IEEE formats, but without infinities and NaN.
+/// The value of a code, as in IEEE formats but without infinities and NaN.
 double number(FloatFormat f, std::int32_t code) {
   const int exponent_bits = f.bits - f.mantissa - 1, bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (code >> f.mantissa) & ((1 << exponent_bits) - 1);
@@ -86,7 +86,7 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
                 const Case& arguments) {
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (ours[i] == expected[i]) continue;
-    // Step sizes that are NaN may have different bits on different processors.
+    // If the step size is NaN, its bits may differ between processors.
     const std::size_t row = i / static_cast<std::size_t>(arguments.bytes()) *
                             static_cast<std::size_t>(arguments.bytes());
     if (!std::isnan(step_of(ours.data() + row, arguments.format, arguments.group)) ||
@@ -96,8 +96,8 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
   return true;
 }
 
-// Fails if the rows of two kernels differ, or depend on the order of threads. Covers tails, packing
-// and the random numbers of stochastic rounding.
+// Fails if two kernels write different rows, or rows depend on the order of threads. Covers tails,
+// packing and the random numbers of stochastic rounding.
 TEST(FpQuantizer, AllKernelsProduceTheSameRows) {
   Random random(17);
   for (int i = 0; i < 400; ++i) {
@@ -122,7 +122,8 @@ TEST(FpQuantizer, AllKernelsProduceTheSameRows) {
   }
 }
 
-// Fails if a range, bias or packing is wrong, or a code is not the one nearest to the number.
+// Fails if a format's range, exponent bias or packing is wrong, or a number is not quantized to the
+// nearest code.
 TEST(FpQuantizer, CodesAreNearest) {
   Random random(18);
   const double greatest[] = {480, 114688, 510, 28, 6};
@@ -169,7 +170,7 @@ TEST(FpQuantizer, CodesAreNearest) {
 }
 
 // Fails if a value adjacent to a midpoint is rounded like the midpoint. Midpoints round away from
-// 0, or to even between subnormal numbers.
+// 0, except that midpoints between subnormal numbers round to even.
 TEST(FpQuantizer, RoundsAroundMidpoints) {
   for (const FloatFormat format : float_formats) {
     std::vector<std::pair<float, std::int32_t>> wanted{
@@ -210,7 +211,7 @@ TEST(FpQuantizer, AllKernelsDequantizeToTheSameValues) {
           static_cast<float>(random.once_in(9) ? random.special() : random.value(-3, 1));
       std::memcpy(rows.data() + (g + 1) * arguments.bytes() - 4, &step, 4);
     }
-    // Dequantizes rows 1 and 2 to groups 0 and 1.
+    // Dequantizes rows 1 and 2 into groups 0 and 1 of the output.
     Array expected(random.element(), 2 * arguments.group, 0);
     const bool past = random.once_in(2);
     const auto job = [&](Array& to) {
@@ -249,7 +250,7 @@ TEST(FpQuantizer, StochasticRoundingIsUnbiased) {
     constexpr std::int64_t group = 4096;
     Case arguments{format, 1, group, true, 5, Array(Element::f32, group, 0)};
     const auto greatest = static_cast<double>(greatest_of(format));
-    // Normal and subnormal numbers, a quarter of the way to the next number.
+    // Values a quarter of the way from one number to the next, for normal and subnormal numbers.
     for (const std::int32_t code : {size_mask_of(format) - 2, 1 << format.mantissa, 1, 0}) {
       const double low = number(format, code), high = number(format, code + 1),
                    value = low + (high - low) / 4;
@@ -275,7 +276,7 @@ TEST(FpQuantizer, StochasticRoundingIsUnbiased) {
 }
 
 // Fails if NaN or infinity is dequantized to a finite number, zeros are not preserved, or a group
-// affects its neighbors.
+// affects neighboring groups.
 TEST(FpQuantizer, SpecialGroups) {
   for (const FloatFormat format : float_formats)
     for (const Isa isa : sets())

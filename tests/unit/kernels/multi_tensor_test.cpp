@@ -39,8 +39,8 @@ constexpr Types all_types[] = {
     {Element::bf16, Element::bf16, Element::bf16}, {Element::fp16, Element::fp16, Element::f32},
     {Element::fp16, Element::fp16, Element::fp16}};
 
-/// Sizes for more tensors and chunks than fit in one launch, including empty tensors and sizes near
-/// the chunk size.
+/// Returns sizes that need more tensors and chunks than fit in one launch, including 0 and sizes
+/// near the chunk size.
 std::vector<std::int64_t> random_sizes(Random& random, std::int64_t chunk) {
   std::vector<std::int64_t> out{chunk * 700 + 3, 0, 1, chunk - 1, chunk, chunk + 1};
   for (int i = 0; i < 100; ++i) out.push_back(random.whole(0, 3 * chunk));
@@ -50,7 +50,7 @@ std::vector<std::int64_t> random_sizes(Random& random, std::int64_t chunk) {
 constexpr std::int64_t chunk = 64;
 constexpr unsigned threads = 32;
 
-/// Runs each block of each launch in reverse order. A device may use any order.
+/// Runs the blocks of each launch in reverse order. A device may run them in any order.
 template <int arrays, typename Address, typename Block>
 int run_launches(const std::vector<std::int64_t>& sizes, const Address& address,
                  const Block& block) {
@@ -62,16 +62,16 @@ int run_launches(const std::vector<std::int64_t>& sizes, const Address& address,
         block(chunks, static_cast<unsigned>(b), thread);
     return nullptr;
   };
-  // Every tenth tensor is treated as if its types differed from those of its neighbors, so it needs
-  // a separate launch.
+  // Every tenth tensor is treated as if its types differed from those of its neighbors, so that a
+  // separate launch is needed.
   const auto same = [](std::size_t i, std::size_t j) { return (i % 10 == 0) == (j % 10 == 0); };
   EXPECT_EQ(launch_chunks<arrays>(sizes.data(), sizes.size(), chunk, address, same, start),
             nullptr);
   return launches;
 }
 
-// Fails if a chunk is lost, repeated or assigned to another tensor, or any bit differs from the
-// CPU's result.
+// Fails if a chunk is lost, repeated or assigned to another tensor, or the result differs from the
+// CPU result in any bit.
 TEST(MultiTensor, AdamMatchesTheCpuBitwise) {
   Random random(31);
   const AdamOptions all_options[] = {{.weight_decay = 0.1},

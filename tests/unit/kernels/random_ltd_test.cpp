@@ -1,4 +1,4 @@
-// Runs the blocks of the CUDA kernel that copies tokens on the host.
+// Runs the thread blocks of the CUDA kernel that copies tokens on the host.
 #include "kernels/random_ltd/tokens.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,8 @@ struct Case {
   std::int64_t rows;
 };
 
-/// Tokens of a multiple of `unit` bytes with gaps between them, and some invalid indices.
+/// Returns a case whose token size is a multiple of `unit` bytes, with gaps between tokens and some
+/// invalid indices.
 Case random_case(op_tests::Random& random, std::int64_t unit) {
   Case out;
   TokenCopy& copy = out.copy;
@@ -38,7 +39,7 @@ Case random_case(op_tests::Random& random, std::int64_t unit) {
   copy.part_batch = copy.count * copy.part_token + unit;
   out.rows = batch * copy.count;
   for (std::int64_t i = 0; i < out.rows; ++i) {
-    // Each index occurs once, because the order of two writes to one token is undefined.
+    // Each valid index occurs once, because the order of two writes to one token is undefined.
     const std::int64_t id = (i % copy.count + 3) % copy.tokens;
     out.wide.push_back(random.once_in(6) ? (random.once_in(2) ? -1 : copy.tokens) : id);
     out.narrow.push_back(static_cast<std::int32_t>(out.wide.back()));
@@ -113,7 +114,7 @@ TEST(RandomLtd, BlocksCopyTheirTokens) {
   }
 }
 
-// Fails if the width of loads exceeds the alignment of an address, a stride or a length.
+// Fails if the copy unit exceeds the alignment of an address, a stride or a length.
 TEST(RandomLtd, CopyUnitRespectsAllAlignments) {
   alignas(16) char memory[64];
   const TokenCopy all{memory, 64, 32, memory, 64, 32, nullptr, 1, 1, 32};

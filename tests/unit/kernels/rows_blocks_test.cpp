@@ -1,5 +1,5 @@
-// Runs the thread blocks of a transformer layer's row kernels for CUDA on the host and compares the
-// results with the host's kernels in double precision.
+// Runs the thread blocks of the transformer layer's CUDA row kernels on the host and compares the
+// results with those of the CPU kernels in double precision.
 #include <memory>
 
 #include "unit/kernels/host_rows.h"
@@ -99,7 +99,7 @@ Case random_case(Random& random) {
   return c;
 }
 
-/// Runs the device code of all row kernels and compares the results with the host's kernels.
+/// Runs the device code of all row kernels and compares the results with those of the CPU kernels.
 template <typename T>
 void compare(Case& c, bool backwards, const std::string& what) {
   using Real = typename RealOf<T>::type;
@@ -194,8 +194,8 @@ void compare(Case& c, bool backwards, const std::string& what) {
   }
 }
 
-// Fails if a result differs from the host's kernels. Detects skipped or repeated rows, misplaced
-// dropout, missing barriers, wrong sums and insufficient shared memory.
+// Fails if a result differs from that of the CPU kernels. Detects skipped or repeated rows,
+// misplaced dropout, missing barriers, wrong sums and insufficient shared memory.
 TEST(RowsBlocks, AgreeWithHostKernels) {
   Random random(181);
   for (int i = 0; i < 60; ++i) {

@@ -81,7 +81,7 @@ void check_backward(Isa isa, const Case& c, bool add) {
   const SkinnyGemm& p = c.product;
   auto to = guarded(p.rows * p.inputs);
   std::fill_n(to.begin(), p.rows * p.inputs, 0.5F);
-  // Two ranges, as with two threads.
+  // Splits the outputs into two ranges, as for two threads.
   const std::int64_t half = p.inputs / 2 / skinny_gemm_outputs * skinny_gemm_outputs;
   if (half) skinny_gemm_backward(isa, p, c.outputs.data(), add, 0, half, to.data());
   skinny_gemm_backward(isa, p, c.outputs.data(), add, half, p.inputs, to.data());

@@ -10,7 +10,7 @@ namespace {
 using namespace anyaccel::ops;
 using testing::HasSubstr;
 
-/// The layout of one head as text. An x marks a block that the layout contains.
+/// The layout of one head as text, in which an x marks a block that is computed.
 std::vector<std::string> drawn(const LayoutOptions& options, std::int64_t head = 0) {
   EXPECT_EQ(layout_error(options), "");
   const auto layout = make_layout(options);
@@ -35,7 +35,8 @@ LayoutOptions of(const char* kind, std::int64_t blocks, std::int64_t heads = 1) 
   return options;
 }
 
-// Fails if a window, its global block or a shorter last window is misplaced.
+// Fails if a window, its global block or a last window that is shorter than the others is
+// misplaced.
 TEST(SparseLayout, Fixed) {
   LayoutOptions options = of("fixed", 5);
   options.num_local_blocks = 2;
@@ -47,7 +48,7 @@ TEST(SparseLayout, Fixed) {
   EXPECT_EQ(drawn(options), (Rows{"xx.xx", "xxxxx", ".xxxx", "xxxxx", "xxxxx"}));
 }
 
-// Fails if an index so large that it means "to the end" overflows.
+// Fails if an index that means "to the end" because it is very large causes an overflow.
 TEST(SparseLayout, LargestIndices) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   LayoutOptions options = of("variable", 4);

@@ -78,8 +78,9 @@ void expect_near(const std::vector<float>& got, const std::vector<double>& want,
         << what << " " << i;
 }
 
-// Fails if the results of any instruction set differ from the double-precision kernel. Outside of
-// tests, a machine uses only its best instruction set.
+// Fails if the results of any instruction set differ from those of the double-precision kernel.
+// Each instruction set must be tested explicitly, because a machine otherwise uses only its best
+// one.
 TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
   struct Shape {
     std::int64_t block, rows, dim;
@@ -104,7 +105,7 @@ TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
 }
 
 // Fails if a block is skipped or repeated, two threads write the same rows or columns in one step,
-// or threads stay idle unnecessarily.
+// or threads are idle although there is work for them.
 TEST(SparseAttention, BackwardPassIsDivided) {
   for (const std::int64_t slices : {1, 2, 3, 8, 40})
     for (const std::int64_t rows : {1, 2, 7, 32, 129})

@@ -1,5 +1,5 @@
 // Compares the transformer layer's kernels for each instruction set with the double-precision
-// kernels, and the double-precision kernels with plain loops.
+// kernels, and these with a plain-loop reference implementation.
 #include "kernels/transformer/rows.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ std::unique_ptr<T[], void (*)(T*)> aligned(std::int64_t count) {
           [](T* at) { ::operator delete (at, std::align_val_t{64}); }};
 }
 
-/// One result of a kernel. Results in the arithmetic type have tighter error bounds.
+/// One result of a kernel. If it is stored in the arithmetic type, its error bound is tighter.
 struct Result {
   const char* name;
   std::vector<double> values;
@@ -88,7 +88,7 @@ void keep(std::vector<Result>* results, const char* name, const Numbers<S>& numb
   results->push_back(result);
 }
 
-/// Runs all row kernels on the rows [1, rows).
+/// Runs all row kernels on rows 1 to rows - 1.
 template <typename S>
 std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool tanh, bool inverted) {
   using Real = typename RealOf<S>::type;
@@ -117,8 +117,8 @@ std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool ta
   keep(&out, "norm", normal, true);
   keep(&out, "stats", stats, false);
 
-  // The backward pass gets the same input for every type. The results of its own forward pass would
-  // already be rounded differently.
+  // The backward pass gets the same input for every type. The results of the forward pass would be
+  // rounded differently for each type.
   Numbers<S> grad(size, 6), plus(size, 7), arguments(size, 8), grad_sum(size), grad_product(size);
   Numbers<Real> sums(3 * columns), given_stats(2 * rows);
   for (std::int64_t i = 0; i < 3 * columns; ++i) sums.at(i) = 1;
@@ -231,7 +231,7 @@ TEST(TransformerKernels, DoubleAgreesWithPlainLoops) {
   }
 }
 
-/// Runs attention for one head. The optional mask hides some keys of each query, and all keys of
+/// Runs attention for one head. The optional mask masks some keys of each query, and all keys of
 /// query 2.
 template <typename T>
 std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim, bool masked,

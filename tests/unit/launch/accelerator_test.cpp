@@ -1,5 +1,5 @@
 // Tests how the launcher selects the accelerator: the one that the user names, or the best one on
-// the machine. It respects visible-devices variables.
+// the machine, restricted by the visible-devices variables.
 #include "launch/accelerator.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ TEST_F(LaunchAccelerator, SimulatedDevicesAreCounted) {
 }
 
 // DeepSpeed's launcher fails if the visible-devices variable contains device names, and ignores the
-// variable if a count is given.
+// variable if the number of devices is given.
 TEST_F(LaunchAccelerator, VisibleDevicesAreTheSlots) {
   ::setenv(kVisible, "2,0", 1);
   EXPECT_THAT(visible_slots(find_accelerator("npu")), ElementsAre("2", "0"));

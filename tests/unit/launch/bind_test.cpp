@@ -44,7 +44,7 @@ std::string in_child(const std::function<std::string()>& act) {
   return status == 0 ? text : "the child failed";
 }
 
-/// Makes the system call fail with EPERM from now on, as in a container. Returns false if the
+/// Makes the given system call fail with EPERM from now on, as in a container. Returns false if the
 /// system does not support seccomp filters.
 bool forbid(long call) {
   const std::array<sock_filter, 4> code{
@@ -61,7 +61,7 @@ bool forbid(long call) {
 std::string memory_policy() {
   int mode = -1;
   unsigned long nodes = 0;
-  // Some kernels require room for the maximum number of nodes that they support.
+  // Some kernels require a mask with room for the maximum number of nodes that they support.
   std::array<unsigned long, 64> mask{};
   if (::syscall(SYS_get_mempolicy, &mode, mask.data(), mask.size() * 64, nullptr, 0) != 0)
     return "unknown";
@@ -110,7 +110,7 @@ TEST_F(Bind, CoresAndMemory) {
 }
 
 // Fails if preferred memory (HBM in flat mode) is bound strictly. A rank that needs more memory
-// would then be killed.
+// than the HBM has would then be killed.
 TEST_F(Bind, PreferredMemoryIsNotBound) {
   const auto rank = rank_here(MemoryPolicy::preferred);
   const auto text = in_child([&] { return text_of(bind_this_process(rank)); });
@@ -158,7 +158,7 @@ TEST_F(Bind, PlanForAnotherMachine) {
   const auto result = bind_this_process(rank);
   EXPECT_THAT(result.cores_refused, HasSubstr("not bound to CPUs 100000: "));
   EXPECT_THAT(result.memory_refused, HasSubstr("not only 900: "));
-  // The kernel ignores a missing CPU if another one in the list exists.
+  // The kernel accepts a list with a missing CPU if another CPU in the list exists.
   const auto here = topology::allowed_cpus();
   rank = {.cores = {here.front(), 100000}};
   EXPECT_NE(in_child([&] { return bind_this_process(rank).cores_refused; }), "");

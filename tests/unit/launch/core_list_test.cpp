@@ -19,14 +19,14 @@ TEST(CoreList, NumbersAndRanges) {
   EXPECT_THAT(parse_core_list("7"), ElementsAre(7));
 }
 
-// Fails if an unordered list is rejected, as it is by DeepSpeed, or a CPU that is listed twice is
+// Fails if an unsorted list is rejected, as DeepSpeed does, or a CPU that is listed twice is
 // returned twice.
 TEST(CoreList, OrderAndDuplicatesDoNotMatter) {
   EXPECT_THAT(parse_core_list("8,2-4,0,3"), ElementsAre(0, 2, 3, 4, 8));
   EXPECT_THAT(parse_core_list(" 4 , 1-2 "), ElementsAre(1, 2, 4));
 }
 
-// Fails if a stride does not start at the beginning of its range, or exceeds the end of the range.
+// Fails if a range with a stride does not start at its first number, or exceeds its last one.
 TEST(CoreList, Strides) {
   EXPECT_THAT(parse_core_list("1-8:3"), ElementsAre(1, 4, 7));
   EXPECT_THAT(parse_core_list("0-31:2").size(), 16u);

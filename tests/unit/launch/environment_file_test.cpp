@@ -1,5 +1,5 @@
-// Tests that lines of .deepspeed_env reach the ranks unchanged. Unlike in DeepSpeed, blank lines
-// and comments are allowed.
+// Tests that the lines of .deepspeed_env reach the ranks unchanged. Blank lines and comments, which
+// DeepSpeed does not support, are allowed.
 #include "launch/environment_file.h"
 
 #include <gmock/gmock.h>

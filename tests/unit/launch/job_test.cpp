@@ -1,5 +1,5 @@
-// Tests that ranks get the same environment and command as with DeepSpeed's and torchrun's
-// launchers.
+// Tests that ranks get the same environment and command as from the launchers of DeepSpeed and
+// torch.
 #include "launch/job.h"
 
 #include <gmock/gmock.h>
@@ -102,8 +102,8 @@ TEST(Job, SetsVisibleDevicesVariables) {
     EXPECT_THAT(rank.environment,
                 testing::IsSupersetOf({Pair("CARDS", "GPU-2,7"), Pair("OTHER_CARDS", "GPU-2,7")}));
   EXPECT_EQ(job.ranks[1].device, "7");
-  // For an accelerator that computes on cores, the launcher sets no visible-devices variables at
-  // all.
+  // If the accelerator computes on CPU cores, the launcher does not set any visible-devices
+  // variable.
   const auto other = plan_job(options({"prog"}), input({{"a", {"0"}}}));
   for (const auto& [name, value] : other.ranks[0].environment)
     EXPECT_THAT(name, Not(HasSubstr("VISIBLE")));

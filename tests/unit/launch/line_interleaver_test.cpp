@@ -1,5 +1,5 @@
-// Fails if lines of several ranks interleave, an unfinished line blocks the other ranks, or a byte
-// is lost, added or moved.
+// Tests that lines of several ranks do not interleave, an unfinished line does not block the other
+// ranks, and no byte is lost, added or moved.
 #include "launch/line_interleaver.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ class LineInterleaverTest : public testing::Test {
   LineInterleaver::Clock::time_point now_ = LineInterleaver::Clock::now();
 };
 
-// Fails if lines that are written in two parts interleave. Python's unbuffered print() writes the
-// text and the newline separately.
+// Fails if a line that is written in two parts interleaves with other lines. Python's unbuffered
+// print() writes the text and the newline separately.
 TEST_F(LineInterleaverTest, LinesInPiecesDoNotInterleave) {
   LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "from rank 0", now_), "from rank 0");
@@ -38,7 +38,7 @@ TEST_F(LineInterleaverTest, PartialLinesAreWrittenImmediately) {
   EXPECT_EQ(turns.add(1, "b\nc", now_), "b\nc");
 }
 
-// Fails if a progress bar, which never ends its line, blocks other ranks, or delays them longer
+// Fails if a progress bar, which does not end its line, blocks other ranks, or delays them longer
 // than necessary.
 TEST_F(LineInterleaverTest, NoWriterWaitsForever) {
   LineInterleaver turns(3, Mode::as_written);
@@ -49,12 +49,12 @@ TEST_F(LineInterleaverTest, NoWriterWaitsForever) {
   EXPECT_EQ(turns.overdue(now_ + kSoon), "");
   EXPECT_EQ(turns.add(0, "\r20%", now_ + kSoon), "\r20%");
   EXPECT_EQ(turns.overdue(now_ + LineInterleaver::kPatience), "one\ntwo");
-  // Rank 2 has an unfinished line now, so the progress bar has to wait.
+  // Rank 2 now has an unfinished line on the terminal, so the progress bar has to wait.
   EXPECT_EQ(turns.add(0, "\r30%", now_ + LineInterleaver::kPatience), "");
   EXPECT_EQ(turns.add(2, "\n", now_ + LineInterleaver::kPatience), "\n\r30%");
 }
 
-// Fails if a rank that exits in the middle of a line blocks the others.
+// Fails if a rank that exits in the middle of a line blocks the other ranks.
 TEST_F(LineInterleaverTest, WriterEndsWithinALine) {
   LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "a", now_), "a");
@@ -64,8 +64,8 @@ TEST_F(LineInterleaverTest, WriterEndsWithinALine) {
   EXPECT_EQ(turns.rest(now_), "");
 }
 
-// Fails if a line that never ends blocks other ranks, or their held-back output grows without
-// limit.
+// Fails if a line that never ends blocks other ranks, or makes the buffer for their output grow
+// without limit.
 TEST_F(LineInterleaverTest, EndlessLines) {
   LineInterleaver turns(2, Mode::as_written);
   const std::string piece(LineInterleaver::kLongest / 2, 'x');
@@ -79,8 +79,8 @@ TEST_F(LineInterleaverTest, EndlessLines) {
   EXPECT_FALSE(turns.is_full(1));
 }
 
-// Fails if an agent sends a partial line to an MPI launcher although the rest follows soon, or
-// holds back a line forever.
+// Fails if an agent passes a partial line to an MPI launcher although the rest of the line follows
+// soon, or holds back a partial line forever.
 TEST_F(LineInterleaverTest, WholeLinesForRunners) {
   LineInterleaver turns(2, Mode::whole_lines);
   EXPECT_EQ(turns.add(0, "one\ntw", now_), "one\n");
@@ -115,7 +115,7 @@ TEST_F(LineInterleaverTest, NothingIsLostOrMoved) {
         std::string text;
         for (auto left = random() % 6; left > 0; --left)
           text += static_cast<char>((random() % 8 == 0 ? 0 : 64 + random() % 60) + 0);
-        // The two highest bits of a byte identify its writer. Only writer 0 writes line ends.
+        // The two highest bits of a byte identify its writer. Only writer 0 writes newlines.
         for (auto& c : text) c = static_cast<char>((c & 63) | static_cast<int>(writer << 6));
         if (writer == 0 && random() % 2 == 0) text += '\n';
         wrote[static_cast<char>(writer)] += text;

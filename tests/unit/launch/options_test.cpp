@@ -1,4 +1,4 @@
-// Tests that command lines of DeepSpeed's launcher keep their meaning, and that errors name the
+// Tests that command lines for DeepSpeed's launcher keep their meaning, and that errors name the
 // invalid option.
 #include "launch/options.h"
 
@@ -94,7 +94,7 @@ TEST(LaunchOptions, DeepSpeedDefaultsLeaveOptionsUnset) {
 }
 
 // Fails if an empty value, as from an unset variable in "--include $ONLY", is an error. As in
-// DeepSpeed, it selects the default.
+// DeepSpeed, an empty value selects the default.
 TEST(LaunchOptions, EmptyValuesSelectTheDefault) {
   const auto options = parse({"--include", "", "--exclude=", "--master_addr", "", "--hostfile", "",
                               "--launcher_args", "", "m"});
@@ -104,8 +104,8 @@ TEST(LaunchOptions, EmptyValuesSelectTheDefault) {
   EXPECT_EQ(parse({"--include", "", "--num_gpus", "2", "m"}).num_accelerators, 2);
 }
 
-// Fails if the error about a misspelled option, or an option of another launcher, suggests no
-// alternative.
+// Fails if the error about a misspelled option, or about an option of a different launcher, does
+// not suggest an alternative.
 TEST(LaunchOptions, UnknownOptionsGetSuggestions) {
   EXPECT_THAT(
       refusal({"--num_acelerators", "2", "a"}),

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 constexpr std::chrono::system_clock::time_point kNow{std::chrono::seconds(1700000000)};
 
-// Fails if a line is passed on before it is complete, or part of it is lost.
+// Fails if a line is output before it is complete, or part of it is lost.
 TEST(LinePrefix, WholeLinesOnly) {
   LinePrefix prefix("[rank 1] ");
   EXPECT_EQ(prefix.add("a"), "");
@@ -26,14 +26,14 @@ TEST(LinePrefix, WholeLinesOnly) {
   EXPECT_EQ(prefix.rest(), "");
 }
 
-// Fails if a progress bar is held back until its line ends, or CRLF counts as two line ends.
+// Fails if a progress bar is held back until its line ends, or CRLF counts as two line endings.
 TEST(LinePrefix, CarriageReturnsArePassedOn) {
   LinePrefix prefix("> ");
   EXPECT_EQ(prefix.add("10%\r20%\r"), "> 10%\r> 20%\r");
   EXPECT_EQ(prefix.add("x\r\ny\n"), "> x\r\n> y\n");
 }
 
-// Fails if output without line ends is buffered without limit.
+// Fails if output without line endings is buffered without limit.
 TEST(LinePrefix, EndlessLinesAreSplit) {
   LinePrefix prefix("> ");
   std::size_t count = 0;
@@ -101,7 +101,7 @@ TEST_F(LaunchLogs, BothOutputsInOrder) {
   EXPECT_EQ(last.back(), "line 11");
 }
 
-// Fails if a report from another host's launcher is printed, is missed because it arrives in
+// Fails if a report from the launcher on another host is printed, is missed because it arrives in
 // pieces, or is replaced by a later one.
 TEST(LaunchReports, AreRemovedFromOutput) {
   EXPECT_FALSE(parse_report("anything"));
@@ -122,7 +122,7 @@ TEST(LaunchReports, AreRemovedFromOutput) {
   EXPECT_EQ(outputs.report()->status, 256);
 }
 
-// Fails if lost output on another host is reported as the failure of a rank, or is ignored.
+// Fails if a report of lost output on another host counts as the failure of a rank, or is ignored.
 TEST(LaunchReports, LostOutput) {
   Outputs outputs({0}, {.reports = true});
   const auto line = format_report({-1, 1});
@@ -134,7 +134,7 @@ TEST(LaunchReports, LostOutput) {
   EXPECT_TRUE(outputs.failed());
 }
 
-// Fails if lines of several hosts mix because partial lines arrive from their connections.
+// Fails if lines of several hosts interleave because partial lines arrive over the connections.
 TEST(LaunchLines, DoNotInterleave) {
   testing::internal::CaptureStdout();
   Outputs outputs({0, 1}, {.pipes = true, .lines = true});

@@ -32,8 +32,8 @@ class Pdsh : public testing::Test {
 constexpr const char* kScript =
     "\"$0\" \"$@\" </proc/$PPID/fd/0 >/proc/$PPID/fd/1 2>/proc/$PPID/fd/2; exit $?";
 
-// Fails if the pdsh command line changes. Its options disable line labels and password prompts, and
-// return exit codes. Each % in the command is escaped.
+// Fails if the pdsh command line changes. Its options disable host labels and password prompts, and
+// make pdsh return exit codes. Each % in the command must be escaped.
 TEST_F(Pdsh, CommandLine) {
   EXPECT_THAT(words(options({})),
               ElementsAre("pdsh", "-N", "-S", "-R", "exec", "-w", "host2", "sh", "-c", kScript,
@@ -41,8 +41,8 @@ TEST_F(Pdsh, CommandLine) {
                           "-o", "ServerAliveInterval=10", "-a", "-x", "%h", "cd /x && echo 50%%h"));
 }
 
-// Fails if --ssh_port, --launcher_args or the user's variables override each other, or are
-// overridden by the launcher's own options.
+// Fails if --ssh_port, --launcher_args or the user's pdsh variables override each other, or the
+// launcher's own options override them.
 TEST_F(Pdsh, UserArguments) {
   ::setenv("PDSH_SSH_ARGS_APPEND", "-i  /my/key -v", 1);
   ::setenv("PDSH_SSH_ARGS", "-4 %h", 1);

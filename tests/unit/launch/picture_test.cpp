@@ -39,7 +39,7 @@ std::vector<Box> of_kind(const Picture& picture, const std::string& kind) {
   return found;
 }
 
-// Fails if a CPU, core or package is missing from the picture, or a box overlaps another one or is
+// Fails if a CPU, core or package is missing from the picture, or a box overlaps another box or is
 // not inside its parent.
 TEST_F(PictureTest, BoxesAreCompleteAndDoNotOverlap) {
   for (const auto& entry : std::filesystem::directory_iterator(
@@ -85,7 +85,7 @@ TEST_F(PictureTest, CpusHaveTheColorOfTheirRank) {
   for (const auto& box : of_kind(picture, "pu")) ++counts[box.fill];
   EXPECT_EQ(counts[rank_colour(0)], 3);
   EXPECT_EQ(counts[rank_colour(1)], 3);
-  EXPECT_EQ(counts.size(), 4u);  // includes the colors of reserved and unused CPUs
+  EXPECT_EQ(counts.size(), 4u);  // two ranks, and the colors of reserved and unused CPUs
   counts.clear();
   for (const auto& box : of_kind(draw(machine), "pu")) ++counts[box.fill];
   EXPECT_EQ(counts.size(), 1u);

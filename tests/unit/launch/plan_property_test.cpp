@@ -1,5 +1,5 @@
-// Checks properties of plans for random machines and options. A failure prints its seed. hwloc is
-// not needed.
+// Checks properties of plans for random machines and options. A failure prints the seed of its
+// case. hwloc is not needed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ int below(std::mt19937& random, int limit) {
   return static_cast<int>(random() % static_cast<unsigned>(limit));
 }
 
-/// A machine with random packages, NUMA nodes and cores. Node numbers have gaps, cores have one to
-/// four threads with adjacent or distant numbers, and some nodes have no cores or no memory. In
-/// half of the cases, only some of its CPUs are allowed.
+/// Creates a machine with random packages, NUMA nodes and cores. Node numbers have gaps, cores have
+/// one to four threads with adjacent or distant numbers, and some nodes have no cores or no memory.
+/// In half of the cases, the process may use only some of the CPUs.
 Machine random_machine(std::mt19937& random) {
   Machine machine;
   const int threads = 1 + below(random, 4);
@@ -131,7 +131,8 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
   }
   for (const int cpu : plan.reserved) {
     const bool fresh = checked.all.insert(core_of.at(cpu)).second;
-    // If several threads of a reserved core are in the core list, all of them are reserved.
+    // If a core list contains several threads of a reserved core, all of these threads are
+    // reserved.
     EXPECT_TRUE(fresh || options.core_list) << "a rank uses a reserved core";
     for (const auto& rank : plan.ranks)
       EXPECT_FALSE(std::count(rank.cores.begin(), rank.cores.end(), cpu));
@@ -139,7 +140,7 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
   return checked;
 }
 
-// Fails if a plan violates an invariant: every core is used once, every bound CPU is allowed and
+// Fails if a plan violates an invariant: no core is assigned twice, every bound CPU is allowed and
 // listed, memory is local, and cores are divided evenly.
 TEST(PlanProperty, HoldsForRandomMachines) {
   constexpr unsigned kSeeds = 4000;
@@ -176,8 +177,8 @@ TEST(PlanProperty, HoldsForRandomMachines) {
     EXPECT_EQ(checked.all.size(), usable) << "a core is idle";
     if (shared || reserved > 0) continue;
     if (!checked.inside && ranks >= nodes.size()) {
-      // A rank may span several nodes only if it would otherwise get fewer than half of the cores
-      // of an equal division.
+      // A rank may span several nodes only if a rank would otherwise get fewer than half of the
+      // cores that an equal division gives.
       ++straddled;
       EXPECT_GE(2 * checked.least * ranks, usable);
     }

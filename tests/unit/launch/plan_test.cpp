@@ -70,8 +70,8 @@ TEST_F(Plan, LeftoverCoresAreUsed) {
   EXPECT_EQ(plan.ranks[2].threads, 2);
 }
 
-// Fails if a node number is mistaken for an index. Rank 1 would then get no memory policy for node
-// 8.
+// Fails if a node number is mistaken for an index. Rank 1 would then not get a memory policy for
+// node 8.
 TEST_F(Plan, NodeNumbersWithGaps) {
   EXPECT_THAT(memory_of(plan_host(saved("nodes_0_and_8"), {})),
               ElementsAre(ElementsAre(0), ElementsAre(8)));
@@ -105,7 +105,7 @@ TEST_F(Plan, NodesWithoutMemory) {
   EXPECT_EQ(plan_host(saved("memory_of_node_0_only"), {}).ranks[1].policy, MemoryPolicy::none);
 }
 
-// Fails if the command in the documentation does not leave four cores of each socket free.
+// Fails if the core list in the documentation does not leave four cores of each socket free.
 TEST_F(Plan, DocumentedCoreList) {
   const auto plan =
       plan_host(saved("sockets_of_56"), {.ranks = 2, .core_list = parse_core_list("0-51,56-107")});
@@ -114,7 +114,8 @@ TEST_F(Plan, DocumentedCoreList) {
   EXPECT_THAT(plan.ranks[1].memory_nodes, ElementsAre(1));
 }
 
-// Fails if two listed threads of one core go to different ranks, or one of them is dropped.
+// Fails if two listed hardware threads of one core are given to different ranks, or one of them is
+// dropped.
 TEST_F(Plan, ListedSiblingsStayTogether) {
   const auto plan = plan_host(saved("two_nodes_siblings_apart"),
                               {.ranks = 4, .core_list = parse_core_list("0-15")});
@@ -154,7 +155,7 @@ TEST_F(Plan, MoreRanksThanCores) {
   EXPECT_THAT(shared.ranks[39].cores, ElementsAre(7));
   EXPECT_THAT(shared.notes, Contains(HasSubstr("share")));
   EXPECT_THAT(shared.warnings, IsEmpty());
-  // The option does not change a plan that is also possible without it.
+  // --oversubscribe does not change a plan that is possible without it.
   EXPECT_EQ(cores_of(plan_host(machine, {.ranks = 9})),
             cores_of(plan_host(machine, {.ranks = 9, .oversubscribe = true})));
   // Unbound ranks that use devices may outnumber the cores.
@@ -166,7 +167,7 @@ TEST_F(Plan, MoreRanksThanCores) {
   EXPECT_THAT(refusal(machine, {.ranks = -1}), HasSubstr("negative"));
 }
 
-// Fails if a plan without binding binds ranks, or has no thread counts.
+// Fails if a plan with binding disabled binds ranks, or does not set their thread counts.
 TEST_F(Plan, UnboundRanksHaveThreadsOnly) {
   const auto plan = plan_host(saved("one_node_8_cores"), {.ranks = 2, .bind = false});
   EXPECT_THAT(plan.ranks[1].cores, IsEmpty());
@@ -188,8 +189,8 @@ TEST_F(Plan, ReservedCoresAreSpread) {
               HasSubstr("--reserve_cores"));
 }
 
-// Fails if a rank is not bound to cores next to its device. A rank whose device's node is unknown
-// gets free cores.
+// Fails if a rank is not bound to cores near its device. A rank whose device's node is unknown gets
+// free cores.
 TEST_F(Plan, RanksAreNextToTheirDevices) {
   PlanOptions options{.ranks = 2, .compute_on_cores = false, .device_nodes = {8, 0}};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
@@ -199,7 +200,7 @@ TEST_F(Plan, RanksAreNextToTheirDevices) {
   EXPECT_THAT(same.notes, Contains(HasSubstr("2 cores")));
   options.device_nodes = {-1, 0};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
-  // A device's node is ignored if it is unknown or is the device's own memory.
+  // The node of a device is ignored if it is unknown, or is a node of the device's memory only.
   options.device_nodes = {30, 99};
   EXPECT_THAT(cores_of(plan_host(saved("power9_gpu"), options)),
               ElementsAre("0,4,8,12", "16,20,24,28"));

@@ -29,8 +29,8 @@ std::string refusal(const Act& act) {
   return "";
 }
 
-// Fails if a word does not survive a round-trip, or its encoding contains a character that a runner
-// may interpret.
+// Fails if a word does not survive a round-trip, or its encoding contains a character that an MPI
+// or Slurm launcher may interpret.
 TEST(JobWords, RoundTrip) {
   std::string bytes;
   for (int i = 1; i < 256; ++i) bytes += static_cast<char>(i);
@@ -69,7 +69,7 @@ TEST(RankPlace, IsReadFromTheRunnersVariables) {
                                        {"OMPI_COMM_WORLD_SIZE", "4"},
                                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                                       // set by the Slurm allocation in which mpirun runs
+                                       // set by a Slurm allocation in which mpirun runs
                                        {"SLURM_PROCID", "0"},
                                        {"PMI_RANK", "0"}}),
                3, 4, 1, 2);
@@ -92,7 +92,8 @@ TEST(RankPlace, IsReadFromTheRunnersVariables) {
                3, 4, 1, std::nullopt);
 }
 
-// Fails if an agent without a rank in its environment, such as one started by hand, runs as rank 0.
+// Fails if an agent whose environment contains no rank, for example because a user started it
+// directly, runs as rank 0.
 TEST(RankPlace, IsNotGuessed) {
   EXPECT_THAT(refusal([] {
                 place(Runner::mpich, {{"OMPI_COMM_WORLD_RANK", "0"}});
@@ -105,8 +106,8 @@ TEST(RankPlace, IsNotGuessed) {
               HasSubstr("SLURM_STEP_NUM_TASKS"));
 }
 
-// Fails if a rank on hosts with different numbers of slots is assigned to the wrong host, or a rank
-// that runs on an unplanned host is accepted.
+// Fails if a rank is assigned to the wrong host when hosts have different numbers of slots, or a
+// rank that runs on an unplanned host is accepted.
 TEST(HostOfRank, FollowsThePlan) {
   const std::vector<Host> hosts{{"a", {"0", "1", "2"}}, {"b", {"GPU-x"}}, {"c", {"0", "1"}}};
   const int host[] = {0, 0, 0, 1, 2, 2}, local[] = {0, 1, 2, 0, 0, 1}, size[] = {3, 3, 3, 1, 2, 2};
@@ -123,8 +124,8 @@ TEST(HostOfRank, FollowsThePlan) {
                       HasSubstr("--launcher_args")));
 }
 
-// Fails if the agent does not receive the launcher's options, or its rank inherits the variable
-// that contains them.
+// Fails if the agent does not receive the launcher's options, or the agent's rank inherits the
+// variable that contains them.
 TEST(RankOptions, ComeFromTheLauncher) {
   const auto folder = std::filesystem::canonical(testing::TempDir()).string();
   ::setenv(kJobVariable,
@@ -166,7 +167,7 @@ TEST(ParentsEnd, IsDetected) {
       FD_ZERO(&set);
       FD_SET(descriptor, &set);
       ::close(ready[1]);
-      // Blocks until the parent exits. If that goes unnoticed, the test times out.
+      // Blocks until the parent exits. If select() does not detect the exit, the test times out.
       const char answer =
           ::select(descriptor + 1, &set, nullptr, nullptr, nullptr) == 1 ? 'y' : 'n';
       ::_exit(::write(ends[1], &answer, 1) == 1 ? 0 : 1);
@@ -185,7 +186,7 @@ TEST(ParentsEnd, IsDetected) {
 }
 
 // Fails if an agent started by Slurm does not detect the end of the job, or mistakes data on
-// standard input for the end.
+// standard input for end-of-file.
 TEST(EndOfJob, IsTheEndOfInputUnderSlurm) {
   int ends[2], looked[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -35,7 +35,7 @@ class RunJob : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  /// A job in which each rank is a shell with its own script.
+  /// A job in which each rank is a shell that executes one of the scripts.
   Job job(const std::vector<std::string>& scripts) const {
     Job out;
     for (std::size_t i = 0; i < scripts.size(); ++i) {
@@ -69,7 +69,8 @@ TEST_F(RunJob, Succeeds) {
   EXPECT_EQ(said_, "");
 }
 
-// Fails if other ranks keep running after a rank failed, or its exit code or last output is lost.
+// Fails if other ranks keep running after one rank has failed, or the failed rank's exit code or
+// last output is lost.
 TEST_F(RunJob, FailureEndsAllRanks) {
   EXPECT_EQ(run({kForever, "echo the reason >&2; exit 3"}), 3);
   EXPECT_THAT(
@@ -83,8 +84,8 @@ TEST_F(RunJob, SignalGives128PlusItsNumber) {
   EXPECT_THAT(said_, HasSubstr("rank 0 on here failed first: signal 11 ("));
 }
 
-// Fails if a process survives because it ignores SIGTERM, or because it left its session and its
-// parent.
+// Fails if a process survives because it ignores SIGTERM, or because it moved to another session
+// and its parent has exited.
 TEST_F(RunJob, NoProcessSurvivesAFailure) {
   EXPECT_EQ(run({"trap '' TERM; (setsid sh -c 'trap \"\" TERM; touch $FOLDER/up; sleep 1000' &) ; "
                  "sleep 1000",
@@ -92,14 +93,14 @@ TEST_F(RunJob, NoProcessSurvivesAFailure) {
             4);
 }
 
-// Fails if processes left behind by a successful job keep running or are not reported.
+// Fails if processes that a successful job leaves behind keep running or are not reported.
 TEST_F(RunJob, NoProcessSurvivesSuccess) {
   EXPECT_EQ(run({"setsid sleep 1000 > /dev/null 2>&1 & exit 0", "exit 0"}), 0);
   EXPECT_THAT(said_, HasSubstr("processes left behind and ended: 1"));
 }
 
-// Fails if the reported first failure is not the earliest one. The guard is stopped while both
-// ranks fail, so it must get their order from the kernel.
+// Fails if the failure that is reported first is not the earliest one. The guard is stopped while
+// both ranks fail, so it must determine their order from kernel data.
 TEST_F(RunJob, EarliestFailureIsReported) {
   const std::string guard = "$(cut -d' ' -f4 /proc/$$/stat)";
   for (const int first : {0, 1}) {
@@ -148,8 +149,8 @@ int run_in_child(const Job& job, const std::string& ready, int signal) {
   return exit_code_of(status);
 }
 
-// Fails if a signal to the launcher does not reach the ranks, or they get no time to shut down
-// gracefully.
+// Fails if a signal to the launcher does not reach the ranks, or the ranks do not get time to shut
+// down gracefully.
 TEST_F(RunJob, SignalsAreForwarded) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     std::filesystem::remove(folder_ + "/up");
@@ -162,8 +163,8 @@ TEST_F(RunJob, SignalsAreForwarded) {
   }
 }
 
-// Fails if a signal to the guard is lost. Also fails if a signal that a scheduler sends to both
-// launcher and guard counts as two signals, because the second one would kill the ranks.
+// Fails if a signal to the guard is lost. Also fails if a signal that a scheduler sends to both the
+// launcher and the guard counts as two signals, because a second signal would kill the ranks.
 TEST_F(RunJob, SignalsToTheGuardAreForwarded) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
     for (const auto& order : {std::vector{'g'}, std::vector{'g', 'l'}, std::vector{'l', 'g'}}) {
@@ -188,20 +189,21 @@ TEST_F(RunJob, SignalsToTheGuardAreForwarded) {
     }
 }
 
-// Fails if ranks outlive a killed launcher. As the subreaper, this process inherits them.
+// Fails if ranks outlive a killed launcher. This process is their subreaper, so it becomes their
+// parent.
 TEST_F(RunJob, NoProcessSurvivesAKilledLauncher) {
   const auto one =
       job({"trap '' TERM INT HUP; (setsid sleep 1000 > /dev/null 2>&1 &); touch $FOLDER/up; sleep "
            "1000"});
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   EXPECT_EQ(run_in_child(one, folder_ + "/up", SIGKILL), 128 + SIGKILL);
-  // All of them are now children of this process, which waits until they exit. If one keeps
-  // running, the test times out.
+  // All surviving processes are now children of this process, which waits until they exit. If one
+  // keeps running, the test times out.
   while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
   }
 }
 
-// Fails if ranks, or processes that they left behind, outlive a killed guard.
+// Fails if a killed guard leaves ranks running, or processes that the ranks have started.
 TEST_F(RunJob, NoProcessSurvivesAKilledGuard) {
   EXPECT_EQ(run({"(setsid sleep 1000 > /dev/null 2>&1 &); kill -KILL $(cut -d' ' -f4 "
                  "/proc/$$/stat); sleep 1000"}),
@@ -210,12 +212,13 @@ TEST_F(RunJob, NoProcessSurvivesAKilledGuard) {
 }
 
 // Fails if ranks run before the launcher handles signals. A signal at that time would end the
-// launcher without a message.
+// launcher without an error message.
 TEST_F(RunJob, NoRankRunsBeforeTheStart) {
   const auto one = job({"touch $FOLDER/up"});
   {
     const Guard guard(one, {{}}, "");
-    // A correct guard waits for the start. A defective one waits for its rank or has exited.
+    // A correct guard sleeps until it gets the start message. A defective guard sleeps until its
+    // rank exits, or has exited itself.
     const auto waits = [&] {
       std::ifstream stat("/proc/" + std::to_string(guard.process()) + "/stat");
       std::string word;
@@ -246,8 +249,8 @@ TEST_F(RunJob, LastMessageSurvivesSignals) {
   Guard guard(one, {{}}, "");
   guard.start();
   while (!std::filesystem::exists(folder_ + "/up")) ::usleep(1000);
-  // While the guard is stopped, the rank's exit and all signals become pending. When it resumes, it
-  // handles one signal and the exit, and leaves the other signals unread.
+  // While the guard is stopped, the rank exits and several signals become pending. When the guard
+  // resumes, it handles one signal and the exit, and leaves the other signals unread.
   ::kill(guard.process(), SIGSTOP);
   std::ofstream(folder_ + "/go") << "";
   const auto rank = [&] {
@@ -263,7 +266,8 @@ TEST_F(RunJob, LastMessageSurvivesSignals) {
   EXPECT_EQ(second->kind, GuardMessage::finished);
 }
 
-/// Runs the agent of one rank in a child process and sends it `signal`, as a runner would.
+/// Runs the agent of one rank in a child process and sends it `signal`, as an MPI or Slurm launcher
+/// would.
 int run_agent(const Job& job, const std::string& ready, int signal, int ends_with = -1) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(run_job(job, {.ends_with = ends_with, .one_rank = true}));
@@ -274,8 +278,8 @@ int run_agent(const Job& job, const std::string& ready, int signal, int ends_wit
   return exit_code_of(status);
 }
 
-// Fails if an agent that a runner stops returns a failure. The runner would then kill other ranks
-// that are still saving.
+// Fails if an agent that is stopped by its MPI or Slurm launcher returns a failure. That launcher
+// would then kill other ranks that are still saving.
 TEST_F(RunJob, StoppedAgentReturnsSuccess) {
   for (const int signal : {SIGALRM, SIGQUIT}) {
     const auto one =
@@ -326,8 +330,8 @@ Job runner_of(const std::string& folder, const std::string& script) {
   return out;
 }
 
-// Fails if the runner's own exit code is returned instead of the agent's, or the runner continues
-// after a rank failed.
+// Fails if the runner's exit code is returned instead of the one that the agent reports, or the
+// runner continues after a rank has failed.
 TEST_F(RunJob, AgentReportDecidesTheExitCode) {
   const auto report = format_report({3, 9 << 8});
   const auto one =
@@ -340,8 +344,8 @@ TEST_F(RunJob, AgentReportDecidesTheExitCode) {
   EXPECT_THAT(said_, testing::Not(HasSubstr("report")));
 }
 
-// Fails if a runner that waits forever for a host is not ended, or the wrong ranks are reported as
-// missing. A job whose ranks have all started must not be ended.
+// Fails if a runner that waits forever for a host is not stopped, or the wrong ranks are reported
+// as missing. A job whose ranks have all started must not be stopped.
 TEST_F(RunJob, RankDoesNotStart) {
   const auto started = [](int rank) { return format_report({rank, kStarted}); };
   auto one = runner_of(
@@ -401,7 +405,7 @@ TEST_F(RunJob, ProcessFile) {
 }
 
 // Fails if an agent does not end its ranks after heartbeats stop, or ends them while heartbeats
-// arrive. The guard of a job with RankInput::held must send several heartbeats per second.
+// still arrive. The guard of a job with RankInput::held must send several heartbeats per second.
 TEST_F(RunJob, AgentEndsWithoutHeartbeats) {
   auto above = job({"exec cat > $FOLDER/signs"});
   above.input = RankInput::held;
@@ -428,7 +432,7 @@ TEST_F(RunJob, AgentEndsWithoutHeartbeats) {
   }
   int status = -1;
   const auto ended = ::waitpid(agent, &status, WNOHANG);
-  // On a busy machine, this process may have sent its heartbeats too late.
+  // On a busy machine, this process may have sent heartbeats too late, so that the agent was right.
   if (longest < std::chrono::milliseconds(500)) {
     EXPECT_EQ(ended, 0) << "ended although heartbeats arrived";
   }

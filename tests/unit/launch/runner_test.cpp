@@ -1,5 +1,5 @@
-// Compares command lines of MPI and Slurm launchers with tests/data/runners/<runner>.txt. To update
-// them, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
+// Compares the command lines of MPI and Slurm launchers with tests/data/runners/<runner>.txt. To
+// update these files, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
 #include "launch/runner.h"
 
 #include <gmock/gmock.h>
@@ -143,8 +143,8 @@ TEST(RunnerJob, PassesEverythingToTheAgents) {
   EXPECT_FALSE(handed.own_slots || handed.slot_nodes);
 }
 
-// Fails if agents are not told that the slots are this host's own devices, or which NUMA nodes they
-// are on.
+// Fails if agents are not told that the slots are devices of this host, or on which NUMA nodes the
+// devices are.
 TEST(RunnerJob, KeepsTheSlotsOfThisHost) {
   auto input = this_host();
   input.device_nodes = {1, 0};
@@ -156,7 +156,8 @@ TEST(RunnerJob, KeepsTheSlotsOfThisHost) {
     }
 }
 
-// Fails if a missing runner is detected only by exec, or the message does not say what to install.
+// Fails if a missing MPI or Slurm launcher is not detected before it is executed, or the error does
+// not say what to install.
 TEST(CheckRunner, SaysWhatToInstall) {
   for (const auto& [name, words] : {std::pair{"openmpi", "openmpi-bin"},
                                     {"mpich", "MPICH"},

@@ -35,8 +35,8 @@ JobInput input() {
   return out;
 }
 
-// Fails if the command for another host lacks a required option or variable, or its shell splits an
-// argument.
+// Fails if the command for another host lacks a required option or variable, or the remote shell
+// would split an argument.
 TEST(RemoteCommand, IsComplete) {
   ::setenv("CARDLIB_DEBUG", "it's", 1);
   ::setenv("LAUNCH_TEST_PRIVATE", "secret", 1);
@@ -88,7 +88,7 @@ TEST(SshJob, OneCommandPerHost) {
 }
 
 // Fails if the launcher waits forever for an unresponsive host, or the user cannot override the
-// time limit. ssh uses the first value that it gets.
+// time limit. If an option is given twice, ssh uses the first value.
 TEST(SshJob, UserLimitsTakePrecedence) {
   const std::vector<const char*> words{"--launcher_args", "-o ServerAliveInterval=99", "prog"};
   const auto job = ssh_job(parse_options(words), input(), "/opt/anyaccel");
@@ -100,7 +100,7 @@ TEST(SshJob, UserLimitsTakePrecedence) {
                           "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3", "a"));
 }
 
-// Fails if a list of hosts changes when one launcher writes it and another reads it.
+// Fails if a list of hosts changes when one launcher writes it and another launcher reads it.
 TEST(Hosts, RoundTrip) {
   const std::vector<Host> hosts{{"b", {"1", "3"}}, {"a", {"GPU-z", "GPU-a"}}, {"c", {"4", "2"}}};
   EXPECT_EQ(parse_hosts(format_hosts(hosts)), hosts);

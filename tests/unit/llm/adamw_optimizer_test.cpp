@@ -36,7 +36,8 @@ void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) 
   }
 }
 
-/// Two groups with different learning rates and weight decays, for either implementation.
+/// Two groups with different learning rates, betas and weight decays, for AdamWOptimizer or
+/// LibTorch's AdamW.
 template <typename Options>
 std::vector<OptimizerParamGroup> two_groups(const Params& params) {
   std::vector<OptimizerParamGroup> groups;
@@ -47,8 +48,8 @@ std::vector<OptimizerParamGroup> two_groups(const Params& params) {
   return groups;
 }
 
-// Fails if a group's options do not reach its update, or a learning rate set by a scheduler does
-// not reach the device.
+// Fails if the options of a group do not affect its update, or a learning rate set by a scheduler
+// does not reach the device.
 TEST(AdamWOptimizer, MatchesLibTorch) {
   const Params ours = make_params(), theirs = make_params();
   AdamWOptimizer optimizer(two_groups<AdamOptions>(ours));
@@ -82,8 +83,8 @@ TEST(AdamWOptimizer, SaveAndLoad) {
   for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(at::equal(resumed[i], ours[i])) << i;
 }
 
-// Fails if step() cannot be captured, or the graph contains a fixed learning rate. Also fails if
-// replays do not increase the saved step count.
+// Fails if step() cannot be captured, or replays use the learning rate of the capture. Also fails
+// if replays do not increase the saved step count.
 TEST(AdamWOptimizer, StepsInAGraph) {
   const Params ours = make_params(), theirs = make_params();
   AdamWOptimizer optimizer(ours, AdamOptions(1e-2).weight_decay(0.05));
@@ -104,7 +105,7 @@ TEST(AdamWOptimizer, StepsInAGraph) {
   auto scope = accelerator.capture_to_graph(graph);
   optimizer.step();
   scope.end();
-  // Restores the state, because a capture may have run the step.
+  // Restore the state, because the capture may have executed the step.
   torch::load(optimizer, before);
   {
     const at::NoGradGuard no_grad;
@@ -128,7 +129,7 @@ TEST(AdamWOptimizer, StepsInAGraph) {
   EXPECT_EQ(state.step(), 4);
 }
 
-// Fails if options that the update would ignore are accepted.
+// Fails if options without effect on the update are accepted.
 TEST(AdamWOptimizer, WrongOptions) {
   const Params params = make_params();
   EXPECT_ERROR(AdamWOptimizer(params, AdamOptions(1e-2).adamw_mode(false)), invalid_argument,

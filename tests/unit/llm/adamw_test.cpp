@@ -16,7 +16,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// The published update in double precision, independent of torch's optimizers.
+// The update of the AdamW paper in double precision, independent of torch's optimizers.
 struct Reference {
   std::vector<double> value, m, v;
   double beta1 = 0.9, beta2 = 0.99, eps = 1e-8, decay = 0.1;
@@ -70,14 +70,14 @@ void follow_the_paper(bool fused) {
   EXPECT_EQ(optimizer.state().step.item<float>(), 50);
 }
 
-// Fails if bias correction, weight decay, the mask or the learning rate schedule differs from the
-// published update.
+// Fails if the bias correction, the weight decay, the decay mask or the learning rate schedule
+// differs from the paper.
 TEST(AdamW, FusedFollowsThePaperUnderASchedule) { follow_the_paper(true); }
 
-// Repeats the test above with the ops for devices without a fused kernel.
+// Repeats the test above with the separate ops that are used on devices without a fused kernel.
 TEST(AdamW, PlainFollowsThePaperUnderASchedule) { follow_the_paper(false); }
 
-// Fails if a parameter without a gradient changes.
+// Fails if a parameter without a gradient is updated.
 TEST(AdamW, KeepsParametersWithoutGradient) {
   const auto used = parameter({3}), unused = parameter({3});
   const auto before = unused.detach().clone();
@@ -102,8 +102,8 @@ TEST(AdamW, ClipsTheGlobalNorm) {
   EXPECT_TRUE(b.grad().equal(before));
 }
 
-// Fails if zero_grad() replaces gradient tensors. A captured graph would keep writing to the old
-// ones.
+// Fails if zero_grad() replaces the gradient tensors. A captured graph would then keep writing to
+// the old ones.
 TEST(AdamW, ZeroGradKeepsAddresses) {
   const auto a = parameter({4});
   AdamW optimizer({a});
@@ -115,7 +115,7 @@ TEST(AdamW, ZeroGradKeepsAddresses) {
   EXPECT_TRUE(a.grad().equal(at::zeros_like(a)));
 }
 
-// Fails if the state is incomplete, so that a resumed run differs from an uninterrupted one.
+// Fails if the saved state is incomplete, so that a resumed run differs from an uninterrupted one.
 TEST(AdamW, StateTransfersToAnotherOptimizer) {
   const auto a = parameter({4}), b = parameter({4});
   AdamW first({a}, {.lr = 0.1});
@@ -133,7 +133,8 @@ TEST(AdamW, StateTransfersToAnotherOptimizer) {
   EXPECT_TRUE(a.equal(b));
 }
 
-// Fails if an invalid state is partially loaded, or the error does not name the tensor.
+// Fails if a state with an invalid tensor is partially loaded, or the error does not name the
+// tensor.
 TEST(AdamW, RejectsAStateWithTheWrongShape) {
   AdamW optimizer({parameter({4}), parameter({2, 3})}), other({parameter({4}), parameter({3, 2})});
   other.state().step.fill_(9);

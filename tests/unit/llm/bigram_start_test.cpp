@@ -25,8 +25,8 @@ ModelConfig config_of(std::int64_t width) {
   return config;
 }
 
-/// A token stream in which each token is followed by its successor with probability 3/4, otherwise
-/// by the token after that.
+/// A token stream in which token t is followed by t + 1 with probability 3/4, and otherwise by
+/// t + 2, modulo kTokens.
 std::vector<std::uint16_t> chain() {
   std::mt19937 random(1);
   std::vector<std::uint16_t> out = {0};
@@ -50,8 +50,8 @@ TEST(BigramStart, PredictsTheCountedProbabilities) {
   }
 }
 
-// Fails if a width smaller than the vocabulary is rejected, or its predictions are no better than
-// uniform ones.
+// Fails if a width smaller than the vocabulary is rejected, or the predictions are no better than a
+// uniform distribution.
 TEST(BigramStart, NarrowModelsAreBetterThanUniform) {
   Model model = Model::create(config_of(8), 3);
   HostRandom random(5);
@@ -60,8 +60,8 @@ TEST(BigramStart, NarrowModelsAreBetterThanUniform) {
   EXPECT_GT(chances[0][4].item<double>(), 3.0 / kTokens);
 }
 
-// Fails if tied embeddings are overwritten. The factors of the counted probabilities are not
-// symmetric.
+// Fails if tied embeddings are overwritten. They cannot represent the counted probabilities, whose
+// factors are not symmetric.
 TEST(BigramStart, KeepsTiedEmbeddings) {
   ModelConfig config = config_of(16);
   config.tie_word_embeddings = true;

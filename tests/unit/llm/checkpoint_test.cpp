@@ -32,7 +32,8 @@ TEST(Checkpoint, Shards) {
   EXPECT_ERROR(checkpoint.tensor("c", {1}), corrupt, "lacks tensor \"c\"");
 }
 
-// Fails if an index may name files outside its folder, or tensors that its shard does not contain.
+// Fails if an index may refer to files outside its folder, or to tensors that are not in the given
+// shard.
 TEST(Checkpoint, BadIndex) {
   const TemporaryFolder folder;
   write(folder / "one.safetensors", "a", {2});

@@ -16,7 +16,7 @@ ModelConfig read(const TemporaryFolder& folder, const std::string& more) {
   return ModelConfig::read(folder.path());
 }
 
-// Fails if the default of a value that older files omit differs from transformers.
+// Fails if the default for a key that older files omit differs from the default in transformers.
 TEST(Config, Defaults) {
   const TemporaryFolder folder;
   const ModelConfig config = read(folder, "");

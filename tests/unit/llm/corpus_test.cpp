@@ -26,7 +26,7 @@ TEST(Corpus, EveryTenthDocument) {
   EXPECT_NE(load_corpus({folder / "d"}, 8).fingerprint, corpus.fingerprint);
 }
 
-// Fails if no part of a single file is held out, or splitting the file changes its text.
+// Fails if a single file has no held-out part, or splitting the file changes its text.
 TEST(Corpus, OneFile) {
   const TemporaryFolder folder;
   std::string text;
@@ -58,7 +58,7 @@ TEST(Corpus, Errors) {
   EXPECT_ERROR(load_corpus({"/proc/self/mem"}, 8), io, "/proc/self/mem");
 }
 
-// Fails if the default text is not found next to the LibTorch that this test uses.
+// Fails if the default text is not found in the LibTorch installation that this test uses.
 TEST(Corpus, DefaultData) { EXPECT_TRUE(std::filesystem::exists(default_data() / "c10")); }
 
 }  // namespace

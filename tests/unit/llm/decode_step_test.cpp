@@ -23,7 +23,7 @@ ModelConfig small() {
   return config;
 }
 
-/// A model whose second layer has no experts.
+/// A model with experts in all layers except the second.
 ModelConfig with_experts(bool normalize) {
   ModelConfig config = small();
   config.num_layers = 3;
@@ -62,7 +62,7 @@ class DecodeStepTest : public testing::Test {
                                 .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()),
                                         static_cast<std::int64_t>(more.size()));
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
-    EXPECT_FALSE(at::equal(got, want));  // if equal, torch's ops computed both
+    EXPECT_FALSE(at::equal(got, want));  // if they are equal, torch's ops computed both
   }
   void expect_plain_results(const ModelConfig& config) {
     const Model model = Model::create(config, 3);
@@ -96,8 +96,8 @@ TEST_F(DecodeStepTest, IsUsedAndMatchesTorchOps) {
   EXPECT_EQ(cache.length(), 23);
 }
 
-// Fails if a token uses different experts or expert weights than with torch's ops, or a layer
-// without experts is wrong.
+// Fails if the op chooses different experts or expert weights for a token than torch's ops, or the
+// result of a layer without experts is wrong.
 TEST_F(DecodeStepTest, ExpertsMatchTorchOps) {
   for (const bool normalize : {true, false}) {
     SCOPED_TRACE(normalize);
@@ -105,7 +105,8 @@ TEST_F(DecodeStepTest, ExpertsMatchTorchOps) {
   }
 }
 
-// Fails if an activation prevents the use of the op, or the op computes it differently than torch.
+// Fails if the op is not used with one of the activations, or computes the activation differently
+// than torch.
 TEST_F(DecodeStepTest, EveryActivationMatchesTorchOps) {
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu,
                                       Activation::relu2, Activation::silu}) {
@@ -132,7 +133,7 @@ TEST_F(DecodeStepTest, SeesChangedWeights) {
   EXPECT_TRUE(at::allclose(after, plain(state, {3}), 1e-5, 1e-5));
 }
 
-// Fails if the op, which does not support gradients, runs a pass that needs them.
+// Fails if the op, which does not support gradients, is used for a pass that needs gradients.
 TEST_F(DecodeStepTest, LeavesGradientsToTorchOps) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -142,8 +143,8 @@ TEST_F(DecodeStepTest, LeavesGradientsToTorchOps) {
   EXPECT_TRUE(forward(state, {3}, &cache).requires_grad());
 }
 
-/// New tokens of three sequences for each pass: short prompts, then a few tokens, and in the third
-/// pass a prompt that is too long for the op.
+/// New tokens of three sequences in each pass: first prompts, then a few tokens. In the third pass,
+/// one sequence gets too many tokens for the op.
 const std::vector<std::vector<std::vector<std::int64_t>>> steps = {
     {{1, 2, 3}, {7}, {4, 5, 6, 7, 8, 9}},
     {{4}, {2, 3}, {10}},

@@ -41,7 +41,7 @@ TEST(Embedder, BatchEqualsSingleTexts) {
   EXPECT_EQ(embedder.embed({}).sizes().vec(), (std::vector<std::int64_t>{0, 12}));
 }
 
-// Fails if tokens past the maximum length reach the model, or truncation removes the final [SEP].
+// Fails if tokens beyond the maximum length reach the model, or truncation removes the final [SEP].
 TEST(Embedder, LongTextsAreTruncated) {
   const TemporaryFolder folder;
   write_bert(folder);
@@ -60,7 +60,7 @@ TEST(Embedder, LongTextsAreTruncated) {
                "max_seq_length 10 is more than the model's 9 positions");
 }
 
-// Fails if the tensor names of old checkpoints, which are still in use, are not found.
+// Fails if a tensor is not found under its name in old checkpoints, which are still in use.
 TEST(Embedder, OldNames) {
   const TemporaryFolder now, once;
   write_bert(now);
@@ -69,7 +69,8 @@ TEST(Embedder, OldNames) {
                         Embedder::load(once.path()).embed({"a b"})));
 }
 
-// Fails if the default prompt, pooling or normalization from the files is not applied.
+// Fails if the default prompt, the pooling or the normalization that the files specify is not
+// applied.
 TEST(Embedder, FilesOfSentenceTransformers) {
   const TemporaryFolder folder;
   write_bert(folder);
@@ -92,7 +93,7 @@ TEST(Embedder, FilesOfSentenceTransformers) {
                            1e-4, 1e-5));
 }
 
-// Fails if an invalid input is accepted, or the error does not name it.
+// Fails if an invalid input is accepted, or the error does not identify the input.
 TEST(Embedder, Errors) {
   const TemporaryFolder folder;
   EXPECT_ERROR(Embedder::load(folder / "none"), not_found, "none is not a folder");

@@ -21,8 +21,8 @@ ModelConfig read(const TemporaryFolder& folder, const std::string& type, const s
 
 using Windows = std::vector<std::int64_t>;
 
-// Fails if a family's window applies to different layers than in transformers, or a null window
-// selects the family's default.
+// Fails if a family's sliding window applies to different layers than in transformers, or a null
+// window selects the family's default.
 TEST(Families, Windows) {
   const TemporaryFolder folder;
   EXPECT_EQ(read(folder, "mistral", "").windows, Windows(3, 4096));
@@ -70,8 +70,8 @@ TEST(Families, LongRope) {
                "partial_rotary_factor");
 }
 
-// Fails if the original context length of Phi-3 differs from transformers. Its default overrides
-// the value in `rope_scaling`.
+// Fails if the original context length of Phi-3 differs from the one in transformers, where the
+// default overrides the value in `rope_scaling`.
 TEST(Families, OriginalContextOfPhi3) {
   const TemporaryFolder folder;
   const std::string factors = R"("short_factor":[1,2],"long_factor":[3,4]})";
@@ -88,7 +88,7 @@ TEST(Families, OriginalContextOfPhi3) {
       8192);
 }
 
-// Fails if end-of-text ids that only generation_config.json contains are ignored or not validated.
+// Fails if end-of-text ids that are only in generation_config.json are ignored or not validated.
 TEST(Families, GenerationConfig) {
   const TemporaryFolder folder;
   folder.write("generation_config.json", R"({"eos_token_id":[3,4]})");
@@ -114,8 +114,8 @@ TEST(Families, DefaultEndOfTextIds) {
               testing::IsEmpty());
 }
 
-// Fails if an activation key that a family ignores prevents loading. A Gemma 2 checkpoint may have
-// both activation keys.
+// Fails if a checkpoint cannot be loaded because of an activation key that its family does not use.
+// A Gemma 2 checkpoint may have both activation keys.
 TEST(Families, ActivationKeys) {
   const TemporaryFolder folder;
   const std::string gelu = R"(,"hidden_act":"gelu_pytorch_tanh")";
@@ -129,8 +129,8 @@ TEST(Families, ActivationKeys) {
             Activation::gelu_tanh);
 }
 
-// Fails if an activation name of transformers selects the wrong activation, or saving loses it.
-// Also fails if an unsupported activation is accepted.
+// Fails if the name of an activation in transformers selects the wrong activation, or is lost by
+// saving. Also fails if an unsupported activation is accepted.
 TEST(Families, ActivationNames) {
   const TemporaryFolder folder;
   const std::pair<const char*, Activation> names[] = {
@@ -160,8 +160,8 @@ TEST(Families, ActivationNames) {
   }
 }
 
-// Fails if experts are in different layers than in transformers, or the number of chosen experts
-// may exceed their total.
+// Fails if experts are in different layers than in transformers, or more experts than exist may be
+// chosen per token.
 TEST(Families, Experts) {
   const TemporaryFolder folder;
   const std::string four = R"(,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":6)";
@@ -220,7 +220,7 @@ TEST(Families, Gpt2) {
   EXPECT_ERROR(ModelConfig::read(folder.path()), corrupt, "4 heads");
 }
 
-// Fails if an option of OPT is ignored. The 350M model has post-norm and narrow embeddings;
+// Fails if an option of OPT is ignored. OPT-350M has post-norm layers and narrow embeddings;
 // Galactica has no biases.
 TEST(Families, Opt) {
   const TemporaryFolder folder;

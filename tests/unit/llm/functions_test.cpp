@@ -34,14 +34,14 @@ void expect_same(const at::Tensor& ours, const at::Tensor& theirs,
     EXPECT_TRUE(at::allclose(mine[i], reference[i], 1e-4, 1e-5)) << i;
 }
 
-// Fails if the value or gradient of the norm differs from torch's rms_norm.
+// Fails if the value or gradient of the norm differs from that of torch's rms_norm.
 TEST(Functions, RmsNorm) {
   const at::Tensor x = input({2, 3, 8});
   const at::Tensor weight = input({8});
   expect_same(rms_norm(x, weight, 1e-5), at::rms_norm(x, {8}, weight, 1e-5), {x, weight});
 }
 
-// Fails if gate and up are swapped, or a gradient is in the wrong half.
+// Fails if the gate and up halves are swapped, or a gradient is stored in the wrong half.
 TEST(Functions, SwiGlu) {
   const at::Tensor x = input({2, 3, 10});
   expect_same(swiglu(x), at::silu(x.narrow(-1, 0, 5)).mul(x.narrow(-1, 5, 5)), {x});

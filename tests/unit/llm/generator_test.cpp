@@ -13,8 +13,8 @@ using Ids = std::vector<std::int64_t>;
 
 const Ids kPrompt = {4, 5, 6, 7, 4, 5, 6};
 
-/// Models with different caches: without windows, with windows, and with rotations that change as a
-/// sequence grows.
+/// Models that use their caches differently: without windows, with windows, and with rotations that
+/// change as a sequence grows.
 std::vector<ModelConfig> configs() {
   ModelConfig plain = small_config();
   plain.max_positions = 64;
@@ -43,11 +43,11 @@ GenerateOptions sampled(double temperature, std::int64_t tokens = 40) {
 TEST(LookUp, ContinuesTheLongestMatch) {
   EXPECT_EQ(look_up(Ids{1, 2, 3, 9, 8, 7, 1, 2, 3}, 2), (Ids{9, 8}));
   EXPECT_EQ(look_up(Ids{5, 3, 4, 2, 3, 6, 2, 3}, 2),
-            (Ids{6, 2}));  // a match of two tokens takes precedence over one of one token
-  EXPECT_EQ(look_up(Ids{1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2}));  // no more tokens than available
+            (Ids{6, 2}));  // a match of two tokens takes precedence over a match of one
+  EXPECT_EQ(look_up(Ids{1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2}));  // fewer tokens than requested follow
   EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 9, 3}, 2),
-            (Ids{8, 9}));  // the latest match that has enough tokens after it
-  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 3}, 3), (Ids{6, 7, 3}));  // otherwise the first match
+            (Ids{8, 9}));  // the latest match that enough tokens follow
+  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 3}, 3), (Ids{6, 7, 3}));  // otherwise, the first match
   EXPECT_EQ(look_up(Ids{1, 2, 3}, 4), Ids());
   EXPECT_EQ(look_up(Ids{1}, 4), Ids());
   EXPECT_EQ(look_up(Ids{1, 1}, 0), Ids());
@@ -79,8 +79,8 @@ TEST(Speculation, DoesNotChangeTheText) {
   EXPECT_GT(accepted, 100);
 }
 
-// Fails if the drafter and the model make different random draws, so that a model does not predict
-// itself.
+// Fails if the draft model and the main model make different random draws. A model that is its own
+// draft model must predict every token.
 TEST(Speculation, ModelPredictsItself) {
   const Model model = Model::create(configs()[0], 3);
   for (const double temperature : {0.0, 1.0}) {
@@ -111,7 +111,7 @@ TEST(Speculation, RespectsTheLimits) {
   EXPECT_ERROR(generate(model, nullptr, kPrompt, options), invalid_argument, "guessed at a time");
 }
 
-// Fails if a drafter with a smaller vocabulary or context is used beyond its limits.
+// Fails if a draft model with a smaller vocabulary or context is used beyond its limits.
 TEST(Speculation, SmallerDraftModel) {
   const Model model = Model::create(configs()[0], 3);
   ModelConfig config = configs()[0];
@@ -127,12 +127,12 @@ TEST(Speculation, SmallerDraftModel) {
       EXPECT_GT(got.drafted, 0);
     }
     if (vocabulary == 7) {
-      EXPECT_EQ(got.drafted, 0);  // the prompt contains an id unknown to the drafter
+      EXPECT_EQ(got.drafted, 0);  // the prompt contains an id that the draft model does not know
     }
   }
 }
 
-// Fails if a drafter with a different vocabulary is accepted.
+// Fails if a draft model with a different tokenizer is accepted.
 TEST(Speculation, TokenizersAreCompared) {
   const TemporaryFolder folder;
   std::string text = Tokenizer::bytes_json();
@@ -165,8 +165,8 @@ TEST(Generator, ReusesTheCache) {
       const GenerateResult got = generator.generate(prompt, options);
       EXPECT_EQ(got.ids, generate(model, nullptr, prompt, options).ids) << "turn " << turn;
       const auto size = static_cast<std::int64_t>(prompt.size());
-      // Each turn appends two tokens to the text, and the last generated token is not in the cache.
-      // If the rotation changes, all tokens are computed again.
+      // Each turn appends two tokens to the generated text, and the last generated token is not in
+      // the cache. If the rotation changes, all tokens are computed again.
       const bool fixed = config.rope.type == RopeType::standard;
       if (fixed || size <= 20) {
         EXPECT_EQ(got.cached_tokens, turn == 0 ? 0 : size - 3);
@@ -195,8 +195,8 @@ struct Collected {
   }
 };
 
-// Fails if a sequence in a batch depends on the others, uses the wrong random numbers, or is
-// reported for the wrong prompt.
+// Fails if a sequence in a batch depends on other sequences, uses the wrong random numbers, or is
+// returned for the wrong prompt.
 TEST(Batch, EqualsSingleGenerations) {
   const std::vector<Ids> prompts = {
       {1, 2, 3, 4, 5, 6, 7, 8, 9}, {1}, kPrompt, {3, 3}, {19, 0, 5}, {2}};
@@ -222,8 +222,8 @@ TEST(Batch, EqualsSingleGenerations) {
   }
 }
 
-// Fails if an invalid prompt affects other prompts, or an invalid option is reported as an error of
-// a prompt.
+// Fails if an invalid prompt affects other prompts, or an invalid option is reported as the error
+// of a prompt.
 TEST(Batch, ErrorsAffectOnlyTheirPrompt) {
   const Model model = Model::create(small_config(), 3);
   const std::vector<Ids> prompts = {{1, 2}, Ids(40, 1), {}, {20}, {3, 4}};
@@ -245,7 +245,7 @@ TEST(Batch, ErrorsAffectOnlyTheirPrompt) {
                "batch-size");
 }
 
-// Fails if a stop request discards finished results, or generation continues after it.
+// Fails if a stop request discards finished results, or generation continues after the request.
 TEST(Batch, StopKeepsFinishedResults) {
   const Model model = Model::create(small_config(), 3);
   const std::vector<Ids> prompts = {Ids(15, 1), {1, 2}, {3}, {4}};

@@ -30,7 +30,7 @@ ModelConfig small() {
   return config;
 }
 
-/// Runs each test on the CPU and the simulator. A backend that the build lacks is skipped.
+/// Runs each test on the CPU and the simulator. Skips a backend that is not in this build.
 class GraphStepTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -44,7 +44,8 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     return tensor.to(c10::Device(c10::kCPU), c10::kFloat);
   }
 
-  /// Logits of the next ids, on the device. `way` selects the graph or eager execution.
+  /// Computes the logits of the next ids, on the device. `way` selects the graph or eager
+  /// execution.
   static at::Tensor forward(ModelState& state, std::int64_t id, KvCache* cache,
                             const char* way = "graph") {
     return forward(state, std::vector<std::int64_t>{id}, cache, way);
@@ -62,8 +63,8 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     return out;
   }
 
-  /// Runs a prompt, then single tokens with and without the graph, and expects equal logits. Cache
-  /// memory that was never written contains NaN.
+  /// Runs a prompt, then single tokens with and without the graph, and expects the same logits.
+  /// Cache memory that has not been written contains NaN.
   static void compare(const ModelConfig& config, std::int64_t prompt, std::int64_t steps,
                       std::int64_t captures, std::int64_t replays,
                       const std::function<void(ModelState&)>& prepare = {},
@@ -108,12 +109,12 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(On, GraphStepTest, testing::Values("cpu", "sim"),
                          [](const auto& each) { return std::string(each.param); });
 
-// Fails if a replay uses the position or keys of another step, reads memory past the sequence, or a
-// longer sequence gets no new graph.
+// Fails if a replay uses the position or keys of another step, reads memory beyond the sequence, or
+// no new graph is captured when the sequence becomes too long for the old one.
 TEST_P(GraphStepTest, MatchesEagerAsTheSequenceGrows) { compare(small(), 250, 300, 3, 297); }
 
 // Fails if a window does not contain exactly the last positions, or layers with windows do not use
-// their own rotation. The windows are shorter and longer than the sequence.
+// their separate rotation. Covers windows shorter than the sequence and windows longer than it.
 TEST_P(GraphStepTest, Windows) {
   ModelConfig config = small();
   config.windows = {3, 10};
@@ -123,7 +124,7 @@ TEST_P(GraphStepTest, Windows) {
   compare(config, 190, 30, 1, 29);
 }
 
-// Fails if a replay calls as many ops as an eager pass.
+// Fails if a replay calls about as many ops as an eager pass.
 TEST_P(GraphStepTest, LaunchesFewOps) {
   static thread_local int ops;
   const Model model = Model::create(small(), 3);
@@ -143,16 +144,16 @@ TEST_P(GraphStepTest, LaunchesFewOps) {
     return ops;
   };
   EXPECT_GT(count("plain"), 60);
-  // On synchronous devices, a replay calls kernels through the dispatcher, so calls are not
-  // counted.
+  // On synchronous devices, a replay calls kernels through the dispatcher, which counts them as
+  // ops.
   if (!get_accelerator().is_synchronized_device()) {
     EXPECT_LT(count("graph"), 20);
   }
   EXPECT_FALSE(state.weights.step->asked);  // an op that is not used is not built
 }
 
-// Fails if a family's decode step cannot be captured, or reads the position on the host, so that a
-// replay would not see it change.
+// Fails if a model family's decode step cannot be captured, or reads the position on the host. A
+// replay would then not see that the position has changed.
 TEST_P(GraphStepTest, Families) {
   ModelConfig gemma = small();
   gemma.norm_plus_one = gemma.norms_after = gemma.query_key_norm = true;
@@ -178,8 +179,8 @@ TEST_P(GraphStepTest, Families) {
   compare(phi, 5, 20, 1, 19);
 }
 
-// Fails if long sequences are rotated with the tables of short ones, or a captured graph contains
-// angles that change at each position.
+// Fails if long sequences use the rotation tables of short ones, or a captured graph contains
+// angles that should change with the position.
 TEST_P(GraphStepTest, Rotations) {
   ModelConfig longrope = small();
   longrope.rope = {.type = RopeType::longrope,
@@ -208,7 +209,8 @@ TEST_P(GraphStepTest, HalfPrecision) {
   compare(config, 8, 20, 1, 19, narrow, 0.06);
 }
 
-// Fails if products with integer matrices cannot be captured, or a replay repeats old results.
+// Fails if products with integer matrices cannot be captured, or a replay returns the captured
+// results.
 TEST_P(GraphStepTest, Integers) {
   ModelConfig config = small();
   config.hidden_size = config.intermediate_size = 32;
@@ -223,13 +225,13 @@ TEST_P(GraphStepTest, Integers) {
   };
   const Model model = Model::create(config, 3);
   quantized(*model.state());
-  // False in host memory if the op is unavailable.
+  // False on the CPU if the decoder op is not available.
   const bool taken = GraphStep::takes(model.state()->weights, config, 5);
   compare(config, 5, 20, taken ? 1 : 0, taken ? 19 : 0, quantized, 2e-3);
 }
 
-// Fails if truncated positions are visible again, their contents affect masked results, or a
-// shorter sequence is captured again.
+// Fails if truncated positions become visible again or affect masked results, or the graph is
+// captured again because the sequence is shorter.
 TEST_P(GraphStepTest, Truncation) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -245,7 +247,7 @@ TEST_P(GraphStepTest, Truncation) {
     ASSERT_TRUE(at::allclose(host(got), host(forward(state, i, &plain, "plain")), 1e-4, 1e-4)) << i;
   }
   EXPECT_EQ(cache.graph_step().captures(), 2);
-  // A pass over several tokens may run between replays.
+  // A pass over several tokens may run between two replays.
   for (KvCache* each : {&cache, &plain}) forward(state, {4, 5, 6}, each);
   EXPECT_TRUE(at::allclose(host(forward(state, 7, &cache)),
                            host(forward(state, 7, &plain, "plain")), 1e-4, 1e-4));
@@ -288,8 +290,8 @@ TEST_P(GraphStepTest, UsesTheModelsCurrentWeights) {
   EXPECT_TRUE(at::allclose(third(other, "graph"), third(other, "plain"), 1e-4, 1e-4));
 }
 
-// Fails if experts are captured, although their choice needs the host, or a replay runs when
-// gradients are needed.
+// Fails if a pass with experts is captured, although the host must choose the experts, or a replay
+// runs although gradients are needed.
 TEST_P(GraphStepTest, UnsupportedPassesRunWithoutAGraph) {
   ModelConfig experts = small();
   experts.num_experts = 4;
@@ -308,7 +310,7 @@ TEST_P(GraphStepTest, UnsupportedPassesRunWithoutAGraph) {
 }
 
 // Fails if a failed capture ends the generation, leaves the thread capturing, or is retried for
-// each token. It must be reported once.
+// each token. The failure must be reported once.
 TEST_P(GraphStepTest, FailedCaptureIsReportedOnce) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
@@ -336,7 +338,7 @@ TEST_P(GraphStepTest, FailedCaptureIsReportedOnce) {
   EXPECT_TRUE(at::allclose(host(got), host(forward(state, 3, nullptr)), 1e-4, 1e-4));
 }
 
-// Fails if an error in the computation is treated as missing graph support, which would hide the
+// Fails if an error in the computation is treated as a lack of graph support, which would hide the
 // error and lose the sequence.
 TEST_P(GraphStepTest, FailedWorkIsAnError) {
   const Model model = Model::create(small(), 3);
@@ -363,7 +365,7 @@ TEST_P(GraphStepTest, FailedWorkIsAnError) {
   EXPECT_EQ(cache.graph_step().replays(), 1);
 }
 
-// Fails if a long sequence needs too many graphs, or a graph does not cover its sequence.
+// Fails if a long sequence needs too many graphs, or its graph does not cover the whole sequence.
 TEST(GraphStep, ReachCoversTheSequence) {
   EXPECT_EQ(GraphStep::reach_of(1, 1000), 256);
   EXPECT_EQ(GraphStep::reach_of(256, 1000), 256);

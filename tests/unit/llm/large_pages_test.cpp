@@ -9,8 +9,8 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if tensors overlap, are not aligned, or lose their memory when the LargePages object is
-// destroyed.
+// Fails if tensors overlap, are not aligned, or lose their memory when the LargePages object that
+// allocated them is destroyed.
 TEST(LargePages, TensorsDoNotOverlap) {
   std::vector<at::Tensor> tensors;
   {

@@ -16,8 +16,8 @@
 namespace anyaccel::llm {
 namespace {
 
-/// The kernel's flags of the mapping that contains `address`, or "" if the kernel does not report
-/// them.
+/// The kernel's flags for the memory mapping that contains `address`, or "" if the kernel does not
+/// report flags.
 std::string flags_of(const void* address) {
   std::ifstream maps("/proc/self/smaps");
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
@@ -45,7 +45,7 @@ TEST(MappedFile, ContainsTheFilesBytes) {
   EXPECT_EQ(again.get(), 's');
 }
 
-// Fails if large pages are not requested, which makes reading weights slower.
+// Fails if huge pages are not requested, without which reading weights is slower.
 TEST(MappedFile, RequestsLargePages) {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
     GTEST_SKIP() << "this system has no large pages";

@@ -28,8 +28,8 @@ TEST(Model, SaveAndLoad) {
             2 * 20 * 16 + 16 + 2 * (16 * (16 + 16 + 16) + 3 * 16 * 24 + 32));
 }
 
-// Fails if weights that the file stores in the required form are copied, or changes to a loaded
-// model reach the file.
+// Fails if weights are copied although the file stores them in the required form, or changes to a
+// loaded model are written to the file.
 TEST(Model, UsesMappedWeightsInPlace) {
   const TemporaryFolder folder;
   const Model model = Model::create(small_config(), 1);
@@ -50,14 +50,14 @@ TEST(Model, UsesMappedWeightsInPlace) {
   weights.embedding.zero_();
   EXPECT_FALSE(at::equal(same.logits({1, 2, 3}), model.logits({1, 2, 3})));
   EXPECT_TRUE(at::equal(Model::load(folder.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
-  // A different dtype requires copies.
+  // A conversion to a different dtype requires copies.
   const Model narrow = Model::load(folder.path(), c10::kBFloat16);
   EXPECT_TRUE(narrow.state()->weights.layers[0].qkv_parts.empty());
   EXPECT_TRUE(at::allclose(narrow.logits({1, 2, 3}), model.logits({1, 2, 3}), 0.1, 0.1));
 }
 
-// Fails if the pass without gradients, which may use the op, gives different logits than torch's
-// ops. Covers short and long prompts.
+// Fails if a pass without gradients, which may use the decoder op, gives different logits than
+// torch's ops. Covers short and long prompts.
 TEST(Model, PromptsOfEveryLength) {
   ModelConfig config = small_config();
   config.max_positions = 700;
@@ -74,8 +74,8 @@ TEST(Model, PromptsOfEveryLength) {
   }
 }
 
-// Fails if memory is allocated for sizes in the configuration before they are compared with those
-// of the weights.
+// Fails if memory is allocated for the sizes in the configuration before they are compared with the
+// sizes of the weights.
 TEST(Model, WrongSizesAreRejectedBeforeAllocation) {
   const TemporaryFolder folder;
   Model::create(small_config(), 1).save(folder.path());

@@ -33,8 +33,8 @@ using torch::Tensor;
 
 constexpr std::int64_t kWide = 24, kHead = 4, kTokens = 17;
 
-/// A user-defined module with a fused query, key and value matrix, a norm, a gated feed-forward
-/// network and a tied head.
+/// A user-defined module with a fused query-key-value matrix, a norm, a gated feed-forward network
+/// and a head that is tied to the embedding.
 struct BlockImpl : torch::nn::Module {
   BlockImpl() {
     register_module("tokens", tokens);
@@ -68,8 +68,8 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// A rank's part of a full weight or gradient: rows or columns according to the plan, for each part
-/// of a fused weight.
+/// The part of a full weight or gradient that a rank holds: rows or columns according to the plan,
+/// taken from each part of a fused weight.
 Tensor part_of(const Tensor& whole, const Tensor& local, int fused, int rank, int ranks,
                std::int64_t unit) {
   for (std::int64_t dim = 0; dim < whole.dim(); ++dim) {
@@ -139,8 +139,8 @@ void compare(const Input& host_input, const ModuleParallelOptions& options, cons
 
 using Facts = std::pair<int, std::int64_t>;
 
-// Fails if an all-reduce is missing or repeated, forward or backward, or a fused weight, a head or
-// a bias is split incorrectly. Also covers padding ids, an optimizer and to().
+// Fails if an all-reduce is missing or repeated in the forward or backward pass, or a fused weight,
+// a head or a bias is split incorrectly. Also covers padding ids, an optimizer and to().
 TEST(ModuleParallel, UserDefinedModule) {
   for (const int ranks : {2, 3, 4}) {
     for (const int status : test::in_processes(ranks, [](int) {
@@ -170,8 +170,8 @@ struct StackImpl : torch::nn::Module {
 };
 TORCH_MODULE(Stack);
 
-// Fails if communication is missing for torch's own layers in containers. Covers two-dimensional
-// inputs, for which torch uses a fused product.
+// Fails if communication is missing for LibTorch's modules in containers. Covers two-dimensional
+// inputs, for which torch uses a fused matrix product.
 TEST(ModuleParallel, StockModulesByRules) {
   const auto names = registered_backends();  // a build may lack the simulator
   for (const auto& [accelerator, ranks] :
@@ -189,7 +189,8 @@ TEST(ModuleParallel, StockModulesByRules) {
   }
 }
 
-// Fails if the plan derived from names and sizes changes, or an impossible rule is accepted.
+// Fails if the plan that is derived from names and sizes changes, or a rule that cannot be applied
+// is accepted.
 TEST(ModuleParallel, Plan) {
   const Block block;
   std::map<std::string, ModuleShard> plan;

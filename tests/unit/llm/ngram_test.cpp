@@ -20,20 +20,21 @@ TEST(Ngram, IsADistribution) {
       sum += model.probability(second, first, token);
     EXPECT_NEAR(sum, 1.0, 1e-12);
   }
-  // Counts after (1, 2): 3 occurs twice and 4 once. These are 3 occurrences of 2 different tokens.
+  // After the context (1, 2), token 3 occurs twice and token 4 once: 3 occurrences of 2 distinct
+  // tokens.
   EXPECT_GT(model.probability(1, 2, 3), 2.0 / 5);
   EXPECT_GT(model.probability(1, 2, 3), model.probability(1, 2, 4));
   EXPECT_GT(model.probability(1, 2, 4), model.probability(1, 2, 5));
 }
 
-// Fails if the entropy includes tokens that are not predicted.
+// Fails if the entropy includes tokens of the window that are not predicted.
 TEST(Ngram, UnigramEntropy) {
   const std::vector<std::uint16_t> stream = {9, 1, 2, 1, 2, 5};
   const std::vector<Window> windows = {{0, 5}};
   EXPECT_NEAR(unigram_entropy(stream, windows), std::log(2.0), 1e-12);
 }
 
-// Fails if windows exceed the end of the stream, or do not reach it.
+// Fails if windows extend beyond the end of the stream, or the last one does not reach the end.
 TEST(Ngram, SpreadWindows) {
   const auto windows = spread_windows(100, 10, 4);
   ASSERT_EQ(windows.size(), 4U);
@@ -43,7 +44,7 @@ TEST(Ngram, SpreadWindows) {
   EXPECT_TRUE(spread_windows(9, 10, 4).empty());
 }
 
-// Fails if repetitive text is not predicted, or the context before a window is ignored.
+// Fails if repetitive text is not predicted well, or the context before a window is ignored.
 TEST(Ngram, Loss) {
   std::vector<std::uint16_t> stream;
   for (int i = 0; i < 3000; ++i) stream.push_back(static_cast<std::uint16_t>(i % 3));

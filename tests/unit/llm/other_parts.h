@@ -1,5 +1,5 @@
-// Detects reads of other ranks' parts of a mapped file. Their pages are made inaccessible, so that
-// a read crashes the process.
+// Detects reads of parts of a mapped file that belong only to other ranks. The pages of these parts
+// are made inaccessible, so that a read crashes the process.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +14,8 @@
 
 namespace anyaccel::llm {
 
-/// Makes all pages inaccessible that lie within a mapped tensor and contain no element of `own`, a
-/// list of slices of dimension `dim`. Returns the number of these pages.
+/// Makes all pages inaccessible that lie within a mapped tensor and contain no element of `own`,
+/// which lists slices of dimension `dim`. Returns the number of inaccessible pages.
 inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim,
                                       const std::vector<Slice>& own) {
   constexpr std::uintptr_t kPage = 4096;

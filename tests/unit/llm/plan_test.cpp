@@ -48,14 +48,15 @@ TEST(ParallelPlan, EveryQueryHeadIsWithItsKeyHead) {
   }
 }
 
-// Fails if groups of heads are split without reducing the largest number of heads per rank, or are
-// not split although that would reduce it. A rank must also know which key heads its queries use.
+// Fails if groups of query heads are split without reducing the largest number of heads per rank,
+// or are not split although that would reduce it. A rank must also know which key heads its query
+// heads use.
 TEST(ParallelPlan, GroupsAreSplitIfThatReducesTheMaximum) {
   EXPECT_EQ(share_heads(9, 3, 0, 2).query, (Slice{0, 5}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).query, (Slice{5, 4}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).key, (Slice{1, 2}));
   EXPECT_EQ(share_heads(32, 8, 1, 3).query,
-            (Slice{12, 12}));  // 11 query heads with 4 key heads cost no less than 12 with 3
+            (Slice{12, 12}));  // no more expensive than 11 query heads with 4 key heads
   const std::vector<TensorShape> shapes = {{"model.layers.0.self_attn.q_proj.weight", {72, 32}},
                                            {"model.layers.0.self_attn.k_proj.weight", {24, 32}}};
   const ParallelPlan plan = make_plan(grouped(9, 3), shapes, 1, 2);
@@ -90,7 +91,7 @@ TEST(ParallelPlan, FusedRowsAndVocabulary) {
   EXPECT_EQ(plan.local.vocab_size, 32);
 }
 
-// Fails if more than one rank adds the bias of an all-reduced sum.
+// Fails if the bias is added to an all-reduced sum by more than one rank.
 TEST(ParallelPlan, BiasOfASumOnOneRank) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.down_proj.bias", {32}}};
   EXPECT_TRUE(make_plan(grouped(4, 2), shapes, 0, 2).tensors[0].present);
@@ -108,7 +109,7 @@ TEST(ParallelPlan, TransposedMatrices) {
   EXPECT_EQ(plan.tensors[1].dim, 0U);
 }
 
-// Fails if experts are split by the size of dense layers.
+// Fails if experts are split according to the size of dense layers.
 TEST(ParallelPlan, Experts) {
   ModelConfig config = grouped(4, 4);
   config.num_experts = 2;
@@ -120,8 +121,8 @@ TEST(ParallelPlan, Experts) {
   EXPECT_EQ(plan.local.expert_size, 12);
 }
 
-// Fails if weights are split although a rule replicates them, or the error about an impossible rule
-// does not name the weight.
+// Fails if weights are split although a rule replicates them, or the error about a rule that cannot
+// be applied does not name the weight.
 TEST(ParallelPlan, Rules) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.up_proj.weight", {50, 32}},
                                            {"model.layers.0.mlp.down_proj.weight", {32, 50}}};
@@ -165,8 +166,9 @@ TEST(ParallelPlan, TooManyRanks) {
       "ranks");
 }
 
-// Fails if a feed-forward network is split within a quantization group although that is avoidable.
-// If there are fewer groups than ranks, groups shrink to 64 or 32, or the split ignores them.
+// Fails if ranks split a feed-forward network within a quantization group although that is
+// avoidable. If there are fewer groups than ranks, the group size is reduced to 64 or 32. If that
+// is impossible, the split ignores groups.
 TEST(ParallelPlan, GroupsStayWhole) {
   ModelConfig config = grouped(4, 2);
   const auto cut = [&](std::int64_t inner, int size, std::int64_t group) {
@@ -194,7 +196,7 @@ TEST(ParallelPlan, GroupsStayWhole) {
   EXPECT_EQ(plan.local.expert_size, 448);
 }
 
-// Fails if two different plans have the same key in the cache of quantized weights.
+// Fails if two different plans have the same key in the cache of quantized models.
 TEST(ParallelPlan, KeysDiffer) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.down_proj.weight", {32, 256}}};
   ModelConfig config = grouped(4, 2);

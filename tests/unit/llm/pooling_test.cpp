@@ -16,7 +16,7 @@ const at::Tensor& tokens() {
   return all;
 }
 
-// The second text has one token. Pooling must ignore its padding.
+// The second text has one token, followed by padding that pooling must ignore.
 at::Tensor counted() { return at::tensor({1, 1, 1, 1, 0, 0}).to(c10::kBool).view({2, 3}); }
 
 void expect(const at::Tensor& got, std::initializer_list<float> want) {

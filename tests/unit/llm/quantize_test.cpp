@@ -42,7 +42,7 @@ ModelConfig small(bool tied = false) {
   return config;
 }
 
-/// Each test has its own cache and checkpoint.
+/// Each test uses a separate cache and checkpoint.
 class Quantize : public testing::Test {
  protected:
   Quantize() {
@@ -102,9 +102,9 @@ TEST_F(Quantize, ErrorIsBounded) {
                     .item<bool>());
     const QuantizedMatrix four = quantize(weight, 4, group);
     EXPECT_EQ(four.weight.size(1), 96);
-    // The error is at most half a step unless a value is clipped. The smallest scale is 0.84 times
-    // the largest one, and values whose sign differs from that of the largest value are clipped at
-    // 7 steps.
+    // The error is at most half a step unless a value is clipped. The smallest scale that the
+    // search tries is 0.84 times the largest one. Values whose sign differs from that of the value
+    // with the largest magnitude are clipped at 7 steps.
     EXPECT_TRUE(dequantize(four.weight, four.scales, 0, 7)
                     .sub(weight)
                     .abs()
@@ -118,7 +118,8 @@ TEST_F(Quantize, ErrorIsBounded) {
   }
 }
 
-// Fails if a large matrix, which is quantized in chunks, loses or repeats rows at their boundaries.
+// Fails if a matrix that is quantized in chunks because of its size loses or repeats rows at the
+// chunk boundaries.
 TEST_F(Quantize, ChunksEqualTheWhole) {
   const at::Tensor weight = at::randn({4500, 64});
   for (const int bits : {8, 4}) {
@@ -145,7 +146,8 @@ TEST_F(Quantize, ExactValuesArePreserved) {
   }
 }
 
-// Fails if the op and torch's ops interpret the quantized weights or their scales differently.
+// Fails if the decoder op and torch's ops interpret the quantized weights or their scales
+// differently.
 TEST_F(Quantize, BothPassesAgree) {
   for (const int bits : {8, 4}) {
     for (const std::int64_t group : {0, 32}) {
@@ -161,7 +163,7 @@ TEST_F(Quantize, BothPassesAgree) {
   }
 }
 
-// Fails if quantization changes the logits too much, as with lost scales.
+// Fails if quantization changes the logits too much, for example because scales are lost.
 TEST_F(Quantize, LogitsAreCloseToTheFloatModel) {
   EXPECT_LT(distance(load(8)), 0.03);
   EXPECT_LT(distance(load(4)), 0.3);
@@ -183,7 +185,7 @@ TEST_F(Quantize, CacheIsReused) {
   EXPECT_EQ(cached().size(), 2U);
 }
 
-// Fails if a new checkpoint in the same folder gets the cached integers of the old one.
+// Fails if the cached integers of an old checkpoint are used for a new one in the same folder.
 TEST_F(Quantize, CacheIsNotUsedForAnotherCheckpoint) {
   load(8);
   Model::create(small(), 4).save(folder_.path());
@@ -236,7 +238,8 @@ TEST_F(Quantize, TiedHeadKeepsTheEmbedding) {
   }
 }
 
-/// Parts of three ranks. The model's heads and inner size are not divisible by three.
+/// The parts of three ranks. The numbers of heads and the inner size of the model are not divisible
+/// by three.
 class QuantizedParts : public Quantize {
  protected:
   QuantizedParts() {
@@ -307,10 +310,10 @@ TEST_F(QuantizedParts, EqualPartsOfTheWhole) {
   }
 }
 
-// Fails if a rank's part uses a group size that does not fit it or was not requested, or that
+// Fails if the group size of a rank's part does not divide its inputs, was not requested, or
 // differs from the plan.
 TEST_F(QuantizedParts, GroupsFitThePart) {
-  // The ranks get 1, 1 and 2 heads, so a group size of 128 fits no rank's inputs.
+  // The ranks get 1, 1 and 2 heads, which are too few inputs for a group size of 128 on any rank.
   const std::vector<std::int64_t> narrower = {32, 32, 64}, none = {0, 0, 0};
   for (const std::int64_t group : {0, 128}) {
     const LoadOptions options{.bits = 4, .group_size = group};
@@ -332,7 +335,7 @@ TEST_F(QuantizedParts, GroupsFitThePart) {
       if (group == 0) {
         EXPECT_EQ(layer.output.size(1) * 2 / layer.output_scales.scales.size(1), narrower[place]);
       }
-      // Two groups of 128 are divided among three ranks as 128, 64 and 64.
+      // The inputs, which are two groups of 128, are divided among three ranks as 128, 64 and 64.
       const std::int64_t inner = mine.local.intermediate_size;
       EXPECT_EQ(inner, rank == 0 ? 128 : 64);
       const auto wanted = find("model.layers.0.mlp.down_proj.weight");

@@ -37,7 +37,7 @@ TEST(Ranks, PartsOfABatch) {
   EXPECT_ERROR(share_of_batch(2, 0, 3), invalid_argument, "batch-size");
 }
 
-// Fails if a program without a launcher, or a job with one rank, creates a process group.
+// Fails if a process group is created in a program without a launcher or in a job with one rank.
 TEST(Ranks, OneRankNeedsNoGroup) {
   for (const char* size : {static_cast<const char*>(nullptr), "1"}) {
     const test::ScopedEnv world("WORLD_SIZE", size);
@@ -55,8 +55,8 @@ TEST(Ranks, OneRankNeedsNoGroup) {
   }
 }
 
-// Fails if ranks do not detect that one rank's weights differ in a single bit, or report a
-// difference between equal weights.
+// Fails if ranks do not detect a single different bit in the weights of one rank, or report a
+// difference although the weights are equal.
 TEST(Ranks, DetectDifferentWeights) {
   for (const int status : test::in_processes(3, [](int rank) {
          set_accelerator("cpu");

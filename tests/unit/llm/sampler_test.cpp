@@ -37,12 +37,12 @@ TEST(Sampler, Filters) {
   EXPECT_EQ(frequencies({.top_k = 99}).size(), 4U);
   EXPECT_EQ(frequencies({.top_p = 0.6}).size(), 2U);   // 0.4 + 0.3
   EXPECT_EQ(frequencies({.top_p = 0.01}).size(), 1U);  // always at least one
-  EXPECT_EQ(frequencies({.min_p = 0.6}).size(), 2U);   // probability of at least 0.24
+  EXPECT_EQ(frequencies({.min_p = 0.6}).size(), 2U);   // tokens with a probability of at least 0.24
   EXPECT_EQ(frequencies({.temperature = 0}).begin()->first, 1);
 }
 
-// Fails if the vectorized search for the largest logit misses one at an edge, does not return the
-// first of equal logits, or mishandles NaN.
+// Fails if the vectorized search misses the largest logit at an edge, does not return the first of
+// several equal logits, or treats NaN incorrectly.
 TEST(Sampler, LargestOfMany) {
   for (const std::size_t size : {1, 15, 16, 17, 50, 1000}) {
     for (std::size_t at = 0; at < size; at += 1 + size / 20) {
@@ -56,8 +56,8 @@ TEST(Sampler, LargestOfMany) {
   }
 }
 
-// Fails if the penalty makes repeated tokens more likely. Division by the penalty would do so for
-// negative logits like these.
+// Fails if the penalty makes repeated tokens more likely. Dividing negative logits, as in this
+// test, by the penalty would do so.
 TEST(Sampler, RepetitionPenalty) {
   EXPECT_LT(frequencies({.repetition_penalty = 2}, {1})[1], 0.3);
   EXPECT_EQ(frequencies({.temperature = 0, .repetition_penalty = 2}, {1, 1, 1}).begin()->first, 3);

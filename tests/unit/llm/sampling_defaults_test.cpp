@@ -32,8 +32,8 @@ TEST(SamplingDefaults, MatchTransformers) {
   EXPECT_EQ(few.repetition_penalty, 1.0);
 }
 
-// Fails if a file without do_sample enables sampling, or its repetition penalty is ignored. The
-// penalty also applies to greedy decoding.
+// Fails if a file without do_sample enables sampling, or the repetition penalty in such a file is
+// ignored. The penalty also applies to greedy decoding.
 TEST(SamplingDefaults, GreedyWithoutDoSample) {
   const TemporaryFolder folder;
   const auto options = read(folder, R"({"temperature":0.6,"repetition_penalty":1.3})");
@@ -42,7 +42,8 @@ TEST(SamplingDefaults, GreedyWithoutDoSample) {
 }
 
 // Fails if settings in config.json, where older checkpoints store them, are ignored, or are merged
-// with generation_config.json. A config.json without such settings must not select greedy decoding.
+// with those in generation_config.json. A config.json without such settings must not select greedy
+// decoding.
 TEST(SamplingDefaults, OlderCheckpoints) {
   const TemporaryFolder folder;
   folder.write("config.json", R"({"model_type":"gpt2","eos_token_id":3})");
@@ -68,7 +69,8 @@ TEST(SamplingDefaults, InvalidValues) {
   EXPECT_ERROR(read(folder, R"({"repetition_penalty":0})"), corrupt, "repetition-penalty");
 }
 
-// Fails if an unsupported option is ignored silently, or one without effect causes a warning.
+// Fails if an unsupported option is silently ignored, or an option that has no effect causes a
+// warning.
 TEST(SamplingDefaults, UnsupportedOptionsAreReported) {
   const TemporaryFolder folder;
   testing::internal::CaptureStderr();

@@ -1,4 +1,4 @@
-// Saving checkpoints when the disk is full or the process is killed.
+// Tests saving checkpoints when the disk is full or the process is killed.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -15,7 +15,7 @@
 #include "unit/support/expect_error.h"
 
 namespace {
-std::atomic<int> flushes_until_full{-1};  // the disk never fills up if negative
+std::atomic<int> flushes_until_full{-1};  // if negative, the disk never fills up
 std::atomic<int> renames_until_killed{-1};
 }  // namespace
 
@@ -58,8 +58,8 @@ std::string all_files(const std::filesystem::path& folder) {
   return all;
 }
 
-// Fails if a file of the new checkpoint is renamed before all files are on disk. A mixture of two
-// checkpoints cannot be resumed.
+// Fails if a file of the new checkpoint is renamed before all of its files are on disk. A mixture
+// of two checkpoints cannot be resumed.
 TEST(SaveRun, FullDiskKeepsTheOldCheckpoint) {
   const TemporaryFolder folder;
   folder.write("text", std::string(1000, 'x'));
@@ -101,7 +101,7 @@ TEST(SaveRun, ResumedRunEqualsAnUninterruptedRun) {
   EXPECT_EQ(saved(), files);
 }
 
-// Fails if the error about a folder without a run does not say that there is nothing to resume.
+// Fails if the error for a folder without a run does not say that there is nothing to resume.
 TEST(SaveRun, NothingToResume) {
   const TemporaryFolder folder;
   folder.write("text", "a text to train on");
@@ -119,7 +119,7 @@ TEST(SaveRun, KillBetweenRenamesLeavesOneCheckpoint) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      at::set_num_threads(1);  // threads that other tests started do not exist in this child
+      at::set_num_threads(1);  // this child does not have the threads that other tests started
       Trainer(tiny(folder, 1)).run();
       renames_until_killed = renames;
       Trainer(tiny(folder, 2)).run();
@@ -131,8 +131,7 @@ TEST(SaveRun, KillBetweenRenamesLeavesOneCheckpoint) {
   }
   TrainOptions options = tiny(folder, 4);
   options.resume = true;
-  // The last child was killed after it had written the note that lists the renames, so its two
-  // steps count.
+  // The last child was killed after it had written the list of renames, so its two steps count.
   EXPECT_EQ(Trainer(options).info().first_step, 2);
   Trainer(options).run();
   const auto files = std::filesystem::directory_iterator(folder.path() / "out");

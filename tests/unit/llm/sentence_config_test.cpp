@@ -13,7 +13,7 @@ constexpr const char* kModules =
     R"([{"idx":0,"path":"","type":"sentence_transformers.models.Transformer"},
     {"idx":1,"path":"1_Pooling","type":"sentence_transformers.models.Pooling"}])";
 
-// Fails if a folder without the files of sentence-transformers is read differently than by
+// Fails if a folder without sentence-transformers files is interpreted differently than by
 // sentence-transformers.
 TEST(SentenceConfig, PlainFolder) {
   const TemporaryFolder folder;
@@ -56,7 +56,7 @@ TEST(SentenceConfig, Modules) {
   EXPECT_ERROR(pooling("["), corrupt, "1_Pooling/config.json");
 }
 
-// Fails if an unsupported module is ignored silently, or a path may lead outside the folder.
+// Fails if an unsupported module is silently ignored, or a path may lead outside the folder.
 TEST(SentenceConfig, InvalidModules) {
   const TemporaryFolder folder;
   folder.write("1_Pooling/config.json", R"({"pooling_mode":"max"})");
@@ -81,8 +81,8 @@ TEST(SentenceConfig, InvalidModules) {
   EXPECT_ERROR(read_sentence_config(folder.path()), not_found, "1_Pooling/config.json");
 }
 
-// Fails if a default prompt is ignored, or is accepted although the file excludes it from pooling,
-// which is unsupported.
+// Fails if a default prompt is ignored, or is accepted although the pooling configuration excludes
+// it, which is unsupported.
 TEST(SentenceConfig, Prompt) {
   const TemporaryFolder folder;
   folder.write("modules.json", kModules);

@@ -35,7 +35,7 @@ TEST(Shards, PartsMakeUpTheWhole) {
     query.push_back(heads[0]);
     for (auto* const list : {&key, &value}) {
       const at::Tensor& own = heads[list == &key ? 1 : 2];
-      // Both ranks have the second of the three key heads.
+      // Both ranks hold the second of the three key heads.
       if (rank == 1) {
         EXPECT_TRUE(own.narrow(0, 0, 2).equal(list->back().narrow(0, 2, 2)));
       }

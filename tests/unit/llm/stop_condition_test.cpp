@@ -5,8 +5,8 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if a default condition can stop a call. Ranks exchange stop requests only if
-// stop_possible() is true.
+// Fails if a default-constructed condition can stop a call. Ranks exchange stop requests only if
+// stop_possible() returns true.
 TEST(StopCondition, DefaultNeverStops) {
   EXPECT_FALSE(StopCondition().stop_possible());
   EXPECT_FALSE(StopCondition(nullptr).stop_requested());

@@ -10,7 +10,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Exits with 0 if the flag is set. Runs in a child process.
+/// Exits with status 0 if the flag is set. Call it in a child process.
 void end_with_flag(const StopSignal& stop) { ::_exit(*stop.flag() ? 0 : 1); }
 
 // Fails if a duplicate signal kills a process that is shutting down gracefully. A signal may be
@@ -74,7 +74,7 @@ TEST(StopSignal, TimeLimitEndsWithTheObject) {
   EXPECT_EXIT(in_time(), testing::ExitedWithCode(0), "");
 }
 
-// Fails if interrupting the second answer in a chat ends the chat.
+// Fails if interrupting the second answer in a chat ends the chat instead of the answer.
 TEST(StopSignal, CanBeReset) {
   const auto renewed = [] {
     StopSignal stop;
@@ -90,8 +90,8 @@ TEST(StopSignal, CanBeReset) {
   EXPECT_EXIT(renewed(), testing::ExitedWithCode(0), "");
 }
 
-// Fails if a signal that is already ignored, as under nohup, is handled. Also fails if SIGTERM is
-// handled without being requested.
+// Fails if a signal is handled although it was ignored before, as under nohup. Also fails if
+// SIGTERM is handled without being requested.
 TEST(StopSignal, IgnoresOtherSignals) {
   const auto ignored = [] {
     ::signal(SIGINT, SIG_IGN);

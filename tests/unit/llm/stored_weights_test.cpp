@@ -37,7 +37,8 @@ at::Tensor words(std::int64_t rows, std::int64_t columns) {
                      at::TensorOptions().dtype(c10::kInt));
 }
 
-/// Adds a matrix of random integers as `name` plus the suffixes of the format.
+/// Adds a matrix of random integers. The names of its tensors are `name` plus the format's
+/// suffixes.
 void add_matrix(NamedTensors& out, Kind kind, const std::string& name, std::int64_t outputs,
                 std::int64_t inputs, std::int64_t group) {
   const auto ints = at::TensorOptions().dtype(c10::kInt);
@@ -156,7 +157,8 @@ TEST_P(StoredParts, EqualPartsOfTheWhole) {
        {Case{part(0, {}), group_}, Case{part(0, {{0, 1024}}), group_},
         Case{part(0, {{1019, 3}}), group_}, Case{part(0, {{8, 100}, {1200, 7}, {2047, 1}}), group_},
         Case{part(1, {{1024, 2048}}), one ? 2048 : 128},
-        // A part may begin or end within a group. The groups are then divided into smaller ones.
+        // A part may begin or end within a group. Groups are then divided into smaller ones that
+        // fit.
         Case{part(1, {{1024 + 32, 64}}), 64}, Case{part(1, {{64, 512}}), one ? 512 : 64},
         Case{part(1, {{96, 4000}}), one ? 4000 : 32}, Case{part(1, {{16, 512}}), one ? 512 : 0},
         Case{part(1, {{1, 1000}}), 0}}) {
@@ -230,8 +232,8 @@ class StoredModel : public testing::Test {
     config_.head_dim = 32;
     NamedTensors tensors;
     for (const auto& [name, shape] : tensor_shapes(config_)) {
-      // In the second layer, one part of a fused matrix is float. In the third layer, one has a
-      // different group size.
+      // In the second layer, one part of a fused matrix is float. In the third layer, one part of a
+      // fused matrix has a different group size.
       const bool floats = shape.size() == 1 || name.find("embed") != std::string::npos ||
                           name == "model.layers.1.self_attn.k_proj.weight";
       const std::int64_t group = name == "model.layers.2.mlp.up_proj.weight" ? 64 : 32;
@@ -284,7 +286,7 @@ TEST_F(StoredModel, RanksKeepIntegers) {
   }
 }
 
-// Fails if the integers of a tied embedding are given to the head while the embedding stays empty.
+// Fails if the head gets the integers of a tied embedding, but the embedding stays empty.
 TEST_F(StoredModel, TiedIntegerEmbeddingIsRead) {
   config_.tie_word_embeddings = true;
   NamedTensors tensors;

@@ -17,7 +17,7 @@ TEST(TextStream, WholeCharacters) {
   EXPECT_EQ(pieces.back(), "\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-// Fails if invalid UTF-8 reaches the output or blocks it.
+// Fails if invalid UTF-8 is output, or prevents further output.
 TEST(TextStream, InvalidBytes) {
   EXPECT_EQ(valid_utf8("a\xff\xc0\x80"
                        "b"),
@@ -29,7 +29,7 @@ TEST(TextStream, InvalidBytes) {
   EXPECT_EQ(complete_utf8("\xf0\x9f"), 0U);
 }
 
-// Fails if a stop text that arrives in pieces is partially printed, or text before it is lost.
+// Fails if part of a stop text that arrives in pieces is printed, or the text before it is lost.
 TEST(TextStream, StopAcrossPieces) {
   std::string out;
   TextStream stream({"END", "NDX"}, [&](std::string_view piece) { out += piece; });

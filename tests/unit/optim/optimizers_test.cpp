@@ -1,4 +1,4 @@
-// Tests optimizers as torch::optim::Optimizer, mostly against LibTorch's own optimizers.
+// Tests optimizers as torch::optim::Optimizer, mostly against LibTorch's optimizers.
 #include "anyaccel/optim.h"
 
 #include <ATen/ops/allclose.h>
@@ -31,7 +31,7 @@ void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) 
   }
 }
 
-// Fails if options are passed to the op in the wrong order, or a step is counted twice.
+// Fails if options are passed to the op in the wrong order, or one step counts as two.
 TEST(Optimizers, AdamMatchesLibTorch) {
   const Params ours = make_params(), fused = make_params(), theirs = make_params();
   CPUAdam cpu(ours, AdamOptions(1e-2).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.05));
@@ -90,8 +90,8 @@ TEST(Optimizers, LambWithTrustRatioOne) {
   expect_close(ours, theirs);
 }
 
-// Fails if a group loses its own options, or a scheduler does not change them. LibTorch merges
-// options only for its own optimizers.
+// Fails if a group does not keep its own options, or a scheduler does not change them. LibTorch
+// merges default options into groups only for its own optimizers.
 TEST(Optimizers, GroupsAndSchedulers) {
   const Params ours = make_params(), theirs = make_params();
   ParamGroups groups, their_groups;
@@ -135,8 +135,8 @@ TEST(Optimizers, SaveAndLoad) {
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(at::equal(whole[i], halves[i])) << i;
 }
 
-// Fails if a parameter without a gradient is updated or gets a state, or the closure runs with
-// gradients disabled.
+// Fails if a parameter without a gradient is updated or gets optimizer state, or the closure runs
+// with gradients disabled.
 TEST(Optimizers, ClosureAndMissingGradients) {
   const Params params = make_params();
   CPUAdam cpu(params, AdamOptions(1e-2));

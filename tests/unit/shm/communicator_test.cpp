@@ -1,4 +1,4 @@
-// Shared-memory collectives between threads and between processes.
+// Tests shared-memory collectives between threads and between processes.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -12,8 +12,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Calls every kind of collective with random sizes around the chunk size. Each rank can compute
-/// the data of all ranks.
+/// Calls every kind of collective with random sizes around the chunk size. All ranks use the same
+/// seed, so each can compute the data of the others.
 void work(Communicator& group, unsigned seed, int calls) {
   std::mt19937 random(seed);  // same on every rank
   const int size = group.size();
@@ -137,7 +137,8 @@ std::vector<std::string> errors_of(int size, const std::function<void(Communicat
   return errors;
 }
 
-// Fails if a rank does not call its idle function while it waits, or calls it after it is removed.
+// Fails if a rank does not call its idle function while it waits, or calls a function that has been
+// removed.
 TEST(ShmComm, CallsTheIdleFunctionWhileWaiting) {
   std::atomic<int> calls{0};
   const auto errors = errors_of(2, [&](Communicator& group, int rank) {
@@ -147,7 +148,7 @@ TEST(ShmComm, CallsTheIdleFunctionWhileWaiting) {
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
       group.set_idle({});
     } else {
-      // Wait for one call only, because a rank that waits for a long time goes to sleep.
+      // Wait only until the first call, because a rank that waits for a long time goes to sleep.
       while (calls == 0) std::this_thread::yield();
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
     }
@@ -198,8 +199,8 @@ TEST(ShmComm, AveragesOfIntegersAreRejected) {
   EXPECT_EQ(code_of([&] { group.broadcast(data, 8, 1); }), code_of(ErrorCode::invalid_argument));
 }
 
-/// Every rank reduces until an error occurs, while `harm` kills or stops rank `victim`. Returns the
-/// statuses of the other ranks.
+/// Makes every rank reduce until an error occurs, while `harm` kills or stops rank `victim`.
+/// Returns the exit statuses of the other ranks.
 std::vector<int> statuses_of_others(int size, int victim, milliseconds timeout,
                                     const std::function<void(pid_t)>& harm) {
   Meeting meeting(size);
@@ -255,7 +256,7 @@ TEST(ShmComm, PeerThatLeftIsAnError) {
   EXPECT_EQ(end_of(children[1]), 0);
 }
 
-// Fails if a rank that exited after it had contributed to an operation counts as dead.
+// Fails if a rank counts as dead although it contributed to the operation before it exited.
 TEST(ShmComm, PeerThatExitsAfterContributingIsNotDead) {
   Meeting meeting(2);
   const auto children = start_ranks(2, [&](int rank) {
@@ -271,14 +272,14 @@ TEST(ShmComm, PeerThatExitsAfterContributingIsNotDead) {
     if (rank == 1)
       while (counter.load() == 0) std::this_thread::sleep_for(milliseconds(1));
     const auto code = code_of([&] { group->barrier(); });
-    if (rank == 1) ::_exit(code);  // without leaving the group, like a program that exits
+    if (rank == 1) ::_exit(code);  // exit without leaving the group
     return code;
   });
   EXPECT_EQ(end_of(children[1]), 0);
   EXPECT_EQ(end_of(children[0]), 0);
 }
 
-// Fails if a forked child can act as its parent's rank.
+// Fails if a forked child can act as the rank of its parent.
 TEST(ShmComm, ForkedChildIsRejected) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
   Communicator group(memory, options(0, 1));

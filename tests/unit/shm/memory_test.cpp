@@ -1,4 +1,4 @@
-// Shared memory: permissions, cleanup, and ranks that cannot share memory.
+// Tests shared memory: permissions, cleanup, and ranks that cannot share memory.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -45,7 +45,7 @@ TEST(ShmMemory, FilesArePrivateAndTemporary) {
     made.remove_name();
     EXPECT_FALSE(fs::exists(path));
     static_cast<char*>(made.data())[6] = 'y';
-    EXPECT_EQ(static_cast<char*>(second.data())[6], 'y');  // the memory outlives its file name
+    EXPECT_EQ(static_cast<char*>(second.data())[6], 'y');  // usable although its file was removed
   }
   EXPECT_EQ(folder.files(), 0);
 }
@@ -114,8 +114,8 @@ TEST(ShmMemory, NewFileIsInUse) {
   EXPECT_TRUE(fs::exists(made.path()));
 }
 
-// Fails if a rank loses its lock on a file when its process opens and closes the same file
-// elsewhere.
+// Fails if a rank loses its lock on a file when another part of its process opens and closes the
+// same file.
 TEST(ShmMemory, LockSurvivesOtherDescriptorsOfTheFile) {
   const Folder folder;
   const auto made = Memory::file(folder.path(), 4096);
@@ -190,7 +190,7 @@ TEST_F(ShmFolder, NetworkFolderIsAnErrorOnEveryRank) {
     EXPECT_EQ(end_of(child), code_of(ErrorCode::invalid_argument));
 }
 
-// Fails if the memory in a chosen folder has a file name although the ranks do not need one.
+// Fails if the memory has a file name in the chosen folder although the ranks do not need one.
 TEST_F(ShmFolder, HasNoNamedFile) {
   const Folder folder;
   choose(folder.path());
@@ -240,7 +240,7 @@ TEST_F(ShmFolder, LongPathWorksAcrossContainers) {
   EXPECT_TRUE(fs::is_empty(deep));
 }
 
-// Fails if the other ranks do not remove the file when the rank that created it dies.
+// Fails if a file is not removed by the other ranks after the rank that created it has died.
 TEST_F(ShmFolder, FileOfADeadCreatorIsRemoved) {
   const Folder folder;
   choose(folder.path());
@@ -250,7 +250,8 @@ TEST_F(ShmFolder, FileOfADeadCreatorIsRemoved) {
     const auto next = without_proc(meeting.exchange(rank, 500));
     return code_of([&] {
       connect({.rank = rank, .size = 2}, [&](const std::string& mine) {
-        // The file is offered in the third exchange, after two exchanges for memory without a name.
+        // Rank 0 offers the file in the third exchange, after two exchanges for memory without a
+        // name.
         if (++calls == 4 && rank == 0) ::raise(SIGKILL);
         return next(mine);
       });
@@ -261,8 +262,8 @@ TEST_F(ShmFolder, FileOfADeadCreatorIsRemoved) {
   EXPECT_EQ(folder.files(), 0);
 }
 
-// Fails if only some ranks get a group, or ranks do not get the reason. Here, rank 1 gets the path
-// of memory that it cannot open.
+// Fails if only some ranks get a group, or a rank does not get the reason for the failure. In this
+// test, rank 1 gets a path to memory that it cannot open.
 TEST(ShmConnect, AllRanksGetTheReasonForAFailure) {
   Meeting meeting(3);
   for (const auto child : start_ranks(3, [&](int rank) {
@@ -283,8 +284,8 @@ TEST(ShmConnect, AllRanksGetTheReasonForAFailure) {
     EXPECT_EQ(end_of(child), 0);
 }
 
-/// Connects two ranks and kills one at a random time. Returns whether the other one exited with an
-/// error.
+/// Connects two ranks and kills one of them at a random time. Returns whether the other rank exited
+/// with an error.
 bool survives_kill(std::mt19937& random) {
   Meeting meeting(2);
   const auto children = start_ranks(2, [&](int rank) {

@@ -1,4 +1,5 @@
-// Reductions on each instruction set, compared with a wide reference and with each other.
+// Tests the reductions of each instruction set against a reference with wider types and against
+// each other.
 #include "comm/shm/reduce.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +61,7 @@ void check(Kind kind) {
           const auto before = data;
           std::vector<const void*> sources;
           for (const auto& rank : data) sources.push_back(rank.data());
-          // The result overwrites the last rank's data, as in a group.
+          // The output replaces the data of the last rank, as in a real group.
           set->reduce(kind, reduce, data.back().data(), sources.data(), ranks, count);
           for (std::size_t i = 0; i < count; ++i) {
             const T want = reference(reduce, before, i);
@@ -74,7 +75,7 @@ void check(Kind kind) {
         }
 }
 
-// Fails if a loop skips its last elements, or writes output before it has read all inputs.
+// Fails if a loop skips the last elements, or writes output before it has read all inputs.
 TEST(ShmReduce, EveryTypeMatchesTheReference) {
   check<float>(Kind::f32);
   check<double>(Kind::f64);
@@ -97,7 +98,7 @@ std::vector<std::uint16_t> reduced(const Kernels& set, Kind kind, Reduce reduce,
   return out;
 }
 
-// Fails if adding -0 to any 16-bit value changes it, even if it is subnormal or infinite. NaNs must
+// Fails if adding -0 changes a 16-bit value, including subnormal and infinite values. NaNs must
 // stay NaNs.
 TEST(ShmReduce, EveryHalfPrecisionValueRoundTrips) {
   std::vector<std::uint16_t> all(65536);
@@ -132,7 +133,7 @@ TEST(ShmReduce, AllInstructionSetsAgreeBitwise) {
     }
 }
 
-// Fails if bfloat16 sums are rounded after each rank, so that 256 + 1 + 1 gives 256.
+// Fails if bfloat16 sums are rounded after each addition, so that 256 + 1 + 1 gives 256.
 TEST(ShmReduce, HalfPrecisionSumsAreRoundedOnce) {
   const std::vector<std::vector<std::uint16_t>> ranks{{0x4380}, {0x3f80}, {0x3f80}};  // 256, 1, 1
   for (const auto* set : sets())

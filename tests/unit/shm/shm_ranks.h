@@ -19,7 +19,7 @@
 
 namespace anyaccel::ops::shm {
 
-/// Exchanges texts between ranks that share nothing else yet. Create it before fork().
+/// Exchanges texts between ranks before they have another connection. Create it before fork().
 class Meeting {
  public:
   explicit Meeting(int size) : size_(size) {
@@ -30,7 +30,8 @@ class Meeting {
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
 
-  /// Throws after `most` milliseconds, for example because a rank was killed.
+  /// Throws if a rank does not arrive within `most` milliseconds, for example because it was
+  /// killed.
   Exchange exchange(int rank, int most = 20000) {
     return [this, rank, most, step = 0](const std::string& mine) mutable {
       auto& row = table_->rows[step++];

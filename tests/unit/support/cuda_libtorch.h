@@ -1,4 +1,5 @@
-// A CUDA build of LibTorch registers device types that tests would otherwise replace.
+// Detects a CUDA build of LibTorch, which registers device types that tests would otherwise
+// replace.
 #pragma once
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -9,7 +10,8 @@
 namespace anyaccel::test {
 
 /// Returns whether a CUDA build of LibTorch prevents tests from replacing the device type `name`.
-/// If a test uses autograd, this also applies to "hpu", "xpu", "mps" and "mtia".
+/// For tests that use autograd, such a build also prevents replacing "hpu", "xpu", "mps" and
+/// "mtia".
 inline bool place_is_taken(const std::string& name, bool autograd = false) {
   const bool cuda = c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA);
   return cuda && (name == "cuda" || (autograd && (name == "hpu" || name == "xpu" || name == "mps" ||

@@ -21,8 +21,8 @@ inline sdk::Traits mock_traits(const std::string& name, int priority = 1000) {
   return traits;
 }
 
-/// A backend with `devices` devices that implements only the pure virtual functions, so that all
-/// other functions have their default behavior.
+/// A backend with `devices` devices that implements only the pure virtual functions of Backend and
+/// inherits the default behavior of all others.
 class MockBackend : public sdk::Backend {
  public:
   explicit MockBackend(sdk::Traits traits, int devices = 2)

@@ -1,7 +1,7 @@
-// A small synchronous device in host memory that replaces a torch device type, so that tests run
-// the real generic and vendor backends. It has streams, events, allocator statistics, generators
-// and, from LibTorch 2.12, graphs. Install it at the start of a test, because torch caches hooks at
-// their first use. A process can have only one such device.
+// A small synchronous device in host memory that replaces a torch device type, so that tests can
+// run the real generic and vendor backends. It has streams, events, allocator statistics,
+// generators and, from LibTorch 2.12, graphs. Install it at the start of a test, because torch
+// caches hooks when it first uses them. A process can have only one such device.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -46,8 +46,7 @@ struct TestDevice {
   int cache_emptied = 0;     ///< number of emptyCache() calls
   int graph_replays = 0;
   bool macos14 = true;  ///< returned by the MPS hooks
-  bool graphs =
-      true;  ///< register graphs with torch (from LibTorch 2.12); set it before installation
+  bool graphs = true;  ///< register graphs with torch (from LibTorch 2.12); set before installation
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
   static TestDevice& get() {
@@ -304,7 +303,7 @@ struct TestGraph final : at::GraphImplInterface {
 };
 #endif
 
-/// Creates hooks with or without the argument that some LibTorch versions pass.
+/// Creates hooks and ignores the argument that some LibTorch versions pass.
 template <typename Hooks>
 struct MakeHooks {
   std::unique_ptr<Hooks> operator()(auto&&...) const { return std::make_unique<Hooks>(); }

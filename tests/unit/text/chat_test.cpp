@@ -188,7 +188,8 @@ TEST(Chat, Limits) {
                unsupported, "exceeds the limit");
 }
 
-// Fails if the template or a special token is not found where transformers looks for it.
+// Fails if the template or a special token is not found in one of the places that transformers
+// searches.
 TEST(Chat, Folder) {
   const TemporaryFolder folder;
   const std::vector<Message> hello{{.role = "user", .content = "a\xff"}};

@@ -42,7 +42,7 @@ std::vector<std::string> by_expression(const std::string& text) {
   return out;
 }
 
-/// Returns valid UTF-8 text with all kinds of characters that affect where pieces are split.
+/// Returns valid UTF-8 text with every kind of character that affects where the text is split.
 std::string random_text(std::mt19937& random, std::size_t length) {
   const std::vector<std::string> symbols = {
       "a",  "Z",  "\u00e4", "\u4e2d", "\u00a0", "\u2028", "0",    "9",    " ",    " ", "\t", "\n",
@@ -58,7 +58,7 @@ const char* const kCode =
     "\t// \u00dcber 12345 words\r\n#define AT_CHECK(x)  \\\n  check_it(x, __FILE__)\n";
 
 // Fails if the scanner and the regular expression in tokenizer.json split a text differently.
-// Generation would then use other tokens than training.
+// Generation would then use different tokens than training.
 TEST(TextPieces, ScannerMatchesTheExpression) {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
@@ -71,8 +71,8 @@ TEST(TextPieces, ScannerMatchesTheExpression) {
                                       " f", "();"}));
 }
 
-// Fails if a pair other than the most frequent one is merged, or ties depend on the order of the
-// pieces.
+// Fails if a pair that is not the most frequent one is merged, or the choice between equally
+// frequent pairs depends on the order of the pieces.
 TEST(LearnMerges, MostFrequentPairFirst) {
   const std::vector<PieceCount> pieces = {
       {"abab", 3}, {"abc", 2}, {"xy", 7}, {"pq", 7}, {"once", 1}};
@@ -134,7 +134,8 @@ TEST(TextVocabulary, IdsMatchTheTokenizer) {
   EXPECT_LT(vocabulary.encode(stream_of(kCode)).size(), std::string(kCode).size() * 2 / 3);
 }
 
-// Fails if a short text produces rarely used tokens, or the byte vocabulary has changed.
+// Fails if a short text yields tokens that are too rare to be useful, or the byte vocabulary has
+// changed.
 TEST(TextVocabulary, ShortTextsStayBytes) {
   EXPECT_EQ(TextVocabulary::learn(stream_of(std::string(60'000, 'a')), 4096).size(),
             kByteVocabulary);

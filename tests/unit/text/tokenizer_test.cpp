@@ -34,8 +34,8 @@ TEST(Tokenizer, BytesRoundTrip) {
               "\xef\xbf\xbd"
               "a");
     EXPECT_EQ(tokenizer.size(), 257);
-    // As in transformers, undefined ids decode to an empty string, because models may have rows for
-    // them.
+    // As in transformers, ids without a token decode to an empty string, because a model's
+    // vocabulary may be larger than the tokenizer's.
     EXPECT_EQ(tokenizer.token_bytes(257), "");
     EXPECT_EQ(tokenizer.decode({9999, 104, 257, 4294967295, 105}), "hi");
     EXPECT_EQ(tokenizer.decode({9999, 104, 257, 105}, false), "hi");
@@ -67,7 +67,7 @@ TEST(Tokenizer, Merges) {
             Ids({3}));  // unknown characters are dropped, as in the `tokenizers` library
 }
 
-// Fails if an unknown step is ignored instead of rejected.
+// Fails if an unknown step in tokenizer.json is ignored instead of rejected.
 TEST(Tokenizer, UnsupportedStepsAreErrors) {
   const TemporaryFolder folder;
   const auto expect = [&](const std::string& json, const char* text) {
@@ -117,7 +117,7 @@ TEST(Tokenizer, CorruptFilesAreErrors) {
       "missing \"x\"");
 }
 
-// Fails if an error prints long text from a file in full, or its control characters.
+// Fails if an error prints a long text from a file in full, or prints control characters unescaped.
 TEST(Tokenizer, UntrustedTextIsQuoted) {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& json) -> std::string {
@@ -178,8 +178,8 @@ TEST(Tokenizer, Charsmap) {
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("AbaB"), Ids({0, 1, 0}));
 }
 
-// Fails if token_bytes(), which is used for generated text, treats each token as the start of a
-// text.
+// Fails if token_bytes(), which is used to print generated text, treats each token as the first
+// token of a text.
 TEST(Tokenizer, TokenBytesAreForTheMiddleOfAText) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"model":{"type":"BPE","byte_fallback":true,"merges":[],
@@ -235,9 +235,10 @@ std::string replacement(const std::string& from, const std::string& to) {
   return R"({"type":"Replace","pattern":{"String":")" + from + R"("},"content":")" + to + "\"}";
 }
 
-// Fails if the prefix mark does not follow the `tokenizers` library's alignment of a piece's first
-// byte. Normalization may turn one character into several (U+0E33 becomes U+0E4D and U+0E32) or
-// remove it, and several pieces may come from the first character.
+// Fails if the prefix mark is added to other pieces than by the `tokenizers` library, which decides
+// by the original position of a piece's first byte. Normalization may turn one character into
+// several (U+0E33 becomes U+0E4D and U+0E32) or remove it, and several pieces may come from the
+// first character.
 TEST(Tokenizer, PrefixMarkFollowsTheAlignment) {
   const TemporaryFolder folder;
   const std::string metaspace =

@@ -20,7 +20,7 @@ TEST(CpuList, RejectsMalformedText) {
     EXPECT_THROW(parse_cpu_list(text), Error) << text;
 }
 
-// Fails if adjacent numbers are not joined into a range, or separate ones are.
+// Fails if consecutive numbers are not joined into a range, or other numbers are.
 TEST(CpuList, Writes) {
   EXPECT_EQ(format_cpu_list({0, 1, 2, 3, 8, 10, 11}), "0-3,8,10-11");
   EXPECT_EQ(format_cpu_list({}), "");

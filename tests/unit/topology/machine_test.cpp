@@ -25,7 +25,7 @@ std::vector<int> device_nodes(const Machine& machine) {
   return numbers;
 }
 
-// Fails if hardware threads count as cores, however the siblings are numbered.
+// Fails if hardware threads count as cores, with either numbering of the threads of a core.
 TEST_F(SavedMachine, CoresAndSiblings) {
   const auto adjacent = saved("two_nodes_siblings_adjacent");
   ASSERT_EQ(adjacent.cores.size(), 8u);
@@ -79,7 +79,8 @@ TEST_F(SavedMachine, HbmIsNotADevice) {
   EXPECT_EQ(format_cpu_list(machine.nodes[2].near_cpus), "2-3");
 }
 
-// Fails if HBM without a name is not recognized by the bandwidth that the firmware reports.
+// Fails if HBM that is not named as such is not recognized by the bandwidth that the firmware
+// reports.
 TEST_F(SavedMachine, HbmIsRecognizedByItsBandwidth) {
   const auto machine = saved("hbm_by_bandwidth");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
@@ -87,7 +88,8 @@ TEST_F(SavedMachine, HbmIsRecognizedByItsBandwidth) {
   EXPECT_EQ(machine.nodes[3].kind, MemoryKind::hbm);
 }
 
-// Fails if a node without CPUs counts as HBM only because the number of nodes matches.
+// Fails if nodes without CPUs count as HBM merely because there are as many of them as nodes with
+// CPUs.
 TEST_F(SavedMachine, UnknownMemoryIsNotHbm) {
   const auto machine = saved("unknown_memory");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 2));
@@ -102,7 +104,7 @@ TEST_F(SavedMachine, CxlIsNotADevice) {
   EXPECT_EQ(machine.nodes[2].memory, 256'000'000'000);
 }
 
-// Fails if the allowed CPUs saved with the machine are ignored.
+// Fails if the set of allowed CPUs that was saved with the machine is ignored.
 TEST_F(SavedMachine, HonorsASavedCpuset) {
   const auto machine = saved("container_cpuset");
   EXPECT_EQ(format_cpu_list(machine.cpus()), "8-11");
@@ -122,7 +124,7 @@ TEST_F(SavedMachine, RestrictedDropsCoresAndDevices) {
   EXPECT_TRUE(numa_nodes_with_cores(restrict_to(whole, {99})).empty());
 }
 
-// Fails if the nodes of a fake NUMA layout, which share their cores, all count as devices.
+// Fails if all nodes of a fake NUMA layout count as devices although they share their cores.
 TEST(AssignCores, SharedCoresBelongToOneNode) {
   Machine machine;
   machine.cores = {{.package = 0, .cpus = {0}}, {.package = 0, .cpus = {1}}};
@@ -197,7 +199,8 @@ TEST(LiveMachine, DoesNotChangeTheEnvironment) {
   EXPECT_EQ(::getenv("HWLOC_PLUGINS_PATH"), nullptr);
 }
 
-// Fails if hwloc loads plugins or scans I/O devices. The front program must finish within 20 ms.
+// Fails if hwloc loads plugins or scans I/O devices, which takes long. The `anyaccel` program must
+// finish within 20 ms.
 TEST(LiveMachine, IsReadFast) {
   double best = 1e9;
   for (int i = 0; i < 5; ++i) {

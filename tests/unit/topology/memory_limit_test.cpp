@@ -22,7 +22,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 class FakeSystem : public testing::Test {
  protected:
   void SetUp() override {
-    // Each test has its own root, because the control groups of a root are cached.
+    // Each test needs a separate root folder, because the control groups of a root are cached.
     static int count = 0;
     root = fs::temp_directory_path() /
            ("anyaccel_memory_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
@@ -87,7 +87,7 @@ TEST_F(FakeSystem, AncestorOfAGroupV2) {
   EXPECT_EQ(amount.available, kMiB);
 }
 
-// Fails if the group or limit is outdated because a cached one is used.
+// Fails if a cached control group or limit is used after it has changed.
 TEST_F(FakeSystem, MovedToAnotherGroup) {
   put_v2("/job");
   group_v2("sys/fs/cgroup/job", "4194304", 0);
@@ -100,8 +100,8 @@ TEST_F(FakeSystem, MovedToAnotherGroup) {
   EXPECT_EQ(usable_memory({}, root).total, 3 * kMiB);
 }
 
-// Fails if the host's path, which a container without a cgroup namespace sees, is looked up below
-// the container's mount.
+// Fails if a host path, which a container without a cgroup namespace sees, is looked up below the
+// container's cgroup mount.
 TEST_F(FakeSystem, ContainerWithTheHostsPath) {
   put_v2("/docker/abc", "/docker/abc");
   group_v2("sys/fs/cgroup", "2097152", 0);
@@ -110,7 +110,8 @@ TEST_F(FakeSystem, ContainerWithTheHostsPath) {
   EXPECT_EQ(usable_memory({}, root).total, 2 * kMiB);
 }
 
-// Fails if version 1 control groups are not read, or their value for "no limit" counts as a limit.
+// Fails if version 1 control groups are not read, or the value that means "no limit" counts as a
+// limit.
 TEST_F(FakeSystem, GroupV1) {
   put("proc/self/cgroup", "9:cpu,cpuacct:/x\n4:memory:/job/inner\n0::/\n");
   put("proc/self/mountinfo",
@@ -128,8 +129,8 @@ TEST_F(FakeSystem, GroupV1) {
   EXPECT_EQ(usable_memory({}, root).total, 16 * kMiB);
 }
 
-// Fails if a CPU quota of the group or an ancestor is ignored, for version 1 or 2 of control
-// groups.
+// Fails if a CPU quota of the control group or an ancestor is ignored, with version 1 or version 2
+// of control groups.
 TEST_F(FakeSystem, CpuQuota) {
   EXPECT_EQ(control_group_processors(root), std::numeric_limits<double>::infinity());
   put_v2("/slice/job");
@@ -155,7 +156,7 @@ TEST_F(FakeSystem, EscapedMountPoint) {
   EXPECT_EQ(usable_memory({}, root).total, 3 * kMiB);
 }
 
-// Fails if the available memory of a group above its limit is negative.
+// Fails if the available memory is negative when a control group uses more than its limit.
 TEST_F(FakeSystem, NeverNegative) {
   put_v2("/");
   group_v2("sys/fs/cgroup", "1048576", 9 * kMiB);
@@ -173,13 +174,13 @@ TEST_F(FakeSystem, Nodes) {
   EXPECT_EQ(usable_memory({0}, root).available, 3 * kMiB);
   EXPECT_EQ(usable_memory({0, 8}, root).total, 6 * kMiB);
   EXPECT_EQ(usable_memory({0, 8}, root).available, 4 * kMiB);
-  // For a node that the system does not list, the memory of the host is returned.
+  // For a node that the system does not list, the function returns the memory of the host.
   EXPECT_EQ(usable_memory({5}, root).total, 16 * kMiB);
 }
 
 using MemoryNodes = test::SavedMachineTest;
 
-// Fails if HBM is not assigned to its nearest node, or CXL memory is.
+// Fails if HBM is not assigned to the nearest node with cores, or CXL memory is assigned to a node.
 TEST_F(MemoryNodes, HbmServesItsNode) {
   EXPECT_THAT(memory_nodes(saved("hbm_flat"), 0), ElementsAre(0, 1));
   EXPECT_THAT(memory_nodes(saved("hbm_flat"), 3), ElementsAre(2, 3));

@@ -1,4 +1,4 @@
-// Features that depend on the CUDA compute capability.
+// Tests features that depend on the CUDA compute capability.
 #include "backends/cuda/capability.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 namespace anyaccel::backends::cuda {
 namespace {
 
-// Fails if a threshold changes: fp16 from 7.0 (6.x only if allowed), bf16 and Triton from 8.0, fp8
-// from 8.9.
+// Fails if the compute capability that a feature requires changes: fp16 from 7.0 (6.x only if
+// allowed), bf16 and Triton from 8.0, fp8 from 8.9.
 TEST(Capability, Gates) {
   EXPECT_FALSE(fast_fp16({5, 3}, true));
   EXPECT_FALSE(fast_fp16({6, 1}, false));
@@ -23,8 +23,8 @@ TEST(Capability, Gates) {
   EXPECT_FALSE(fp8({-1, -1}));
 }
 
-// Fails if Triton's grouped matrix product is preferred on GPUs for which torch has a fused one, or
-// on which Triton cannot run.
+// Fails if Triton's grouped matrix product is preferred on GPUs for which torch has a fused kernel,
+// or on which Triton cannot run.
 TEST(Capability, GroupedProduct) {
   EXPECT_FALSE(prefers_triton_grouped_mm({6, 1}));
   EXPECT_TRUE(prefers_triton_grouped_mm({7, 0}));

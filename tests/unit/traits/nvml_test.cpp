@@ -1,4 +1,4 @@
-// NVML, with a fake library.
+// Tests NVML with a fake library.
 #include "backends/cuda/nvml.h"
 
 #include <gmock/gmock.h>
@@ -66,8 +66,8 @@ TEST_F(NvmlTest, AcceptsUuids) {
   EXPECT_TRUE(Nvml::instance().order_is_certain());
 }
 
-// Fails if a MIG instance's memory is queried from the physical device. Containers deny access to
-// it.
+// Fails if the memory of a MIG instance is queried from the physical device. Containers deny access
+// to the physical device.
 TEST_F(NvmlTest, QueriesTheMigInstance) {
   machine(kMig);
   visible("MIG-2222");
@@ -78,7 +78,7 @@ TEST_F(NvmlTest, QueriesTheMigInstance) {
   EXPECT_ERROR(nvml.memory("GPU-aaaa"), unavailable, "no permission");
 }
 
-// Fails if a device in MIG mode counts as a whole device.
+// Fails if a device in MIG mode is listed instead of its MIG instance.
 TEST_F(NvmlTest, MigModeShowsOneInstance) {
   machine(kMig);
   EXPECT_EQ(Nvml::instance().visible_uuids(), Texts{"MIG-1111"});
@@ -95,7 +95,7 @@ TEST_F(NvmlTest, Properties) {
   EXPECT_ERROR(Nvml::instance().properties("GPU-none"), unavailable, "not found");
 }
 
-// Fails if NVML's order is used although CUDA puts the fastest device first.
+// Fails if the order of NVML is trusted although CUDA may list the fastest device first.
 TEST_F(NvmlTest, KnowsWhenTheOrderIsUncertain) {
   machine(kDifferent);
   EXPECT_FALSE(Nvml::instance().order_is_certain());

@@ -1,4 +1,4 @@
-// The traits of each backend.
+// Tests the traits of each backend.
 #include "anyaccel/sdk/traits.h"
 
 #include <gmock/gmock.h>
@@ -31,8 +31,8 @@ struct Row {
 
 class TraitsTable : public testing::TestWithParam<Row> {};
 
-// Fails if a name, variable or library that users rely on differs from DeepSpeed's, or from the
-// vendor's where DeepSpeed is wrong.
+// Fails if a name, variable or library that users rely on differs from the one in DeepSpeed, or
+// from the vendor's where DeepSpeed is wrong.
 TEST_P(TraitsTable, MatchesDeepSpeed) {
   const auto& row = GetParam();
   const auto* traits = find(row.name);
@@ -97,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"mps", "MPS_Accelerator", "mps", "staged", "inductor", {}, {}}),
     [](const auto& row) { return std::string(row.param.name); });
 
-// Fails if a backend that imitates another one is probed after it, and so is never detected.
+// Fails if a backend that imitates another backend is probed after it. It would then never be
+// detected.
 TEST(TraitsOrder, ImitatorsAreProbedFirst) {
   const auto* cuda = find("cuda");
   ASSERT_NE(cuda, nullptr);
@@ -106,7 +107,7 @@ TEST(TraitsOrder, ImitatorsAreProbedFirst) {
       EXPECT_GT(imitator->priority, cuda->priority) << name;
     }
   }
-  // Intel graphics in a host with another accelerator must not take precedence.
+  // Intel graphics must not take precedence on a machine with another accelerator.
   if (const auto* xpu = find("xpu")) {
     EXPECT_LT(xpu->priority, cuda->priority);
   }

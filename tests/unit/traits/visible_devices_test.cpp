@@ -1,4 +1,4 @@
-// Parsing of CUDA_VISIBLE_DEVICES.
+// Tests the parsing of CUDA_VISIBLE_DEVICES.
 #include "backends/cuda/visible_devices.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(VisibleDevices, IndicesInOrder) {
   EXPECT_EQ(plain("+1"), (Devices{{1}}));
 }
 
-// Fails if parsing continues after an invalid entry. CUDA stops there.
+// Fails if parsing continues after an invalid entry. CUDA ignores all entries after it.
 TEST(VisibleDevices, EndsAtTheFirstInvalidEntry) {
   EXPECT_EQ(plain("0,-1,1"), (Devices{{0}}));
   EXPECT_EQ(plain("-1"), Devices{});
@@ -45,7 +45,7 @@ TEST(VisibleDevices, EndsAtTheFirstInvalidEntry) {
   EXPECT_EQ(plain("99999999999999999999"), Devices{});
 }
 
-// Fails if a list with a repeated device shows any device. CUDA shows none.
+// Fails if any device is visible with a list that contains a device twice. CUDA shows none.
 TEST(VisibleDevices, RepeatedEntriesHideAll) {
   EXPECT_EQ(plain("0,1,0"), Devices{});
   EXPECT_EQ(plain("GPU-aaaa,0"), Devices{});
@@ -59,7 +59,8 @@ TEST(VisibleDevices, Uuids) {
   EXPECT_EQ(plain("GPU-aaaa,GPU-bbbb,GPU-bbbb1111"), (Devices{{0}}));
 }
 
-// Fails if a device in MIG mode counts as a whole device, or as more than one MIG instance.
+// Fails if a device in MIG mode is listed instead of a MIG instance, or more than one of its
+// instances is listed.
 TEST(VisibleDevices, Mig) {
   EXPECT_EQ(visible_devices("MIG-1111-bb", kMixed), (Devices{{0, 1}}));
   EXPECT_EQ(visible_devices("MIG-GPU-aaaa0000-1111/2/0", kMixed), (Devices{{0, 1}}));
@@ -67,7 +68,7 @@ TEST(VisibleDevices, Mig) {
   EXPECT_EQ(visible_devices("MIG-GPU-aaaa0000-1111/2", kMixed), Devices{});
   EXPECT_EQ(visible_devices("MIG-1111", kMixed), Devices{});  // ambiguous
   EXPECT_EQ(visible_devices("0", kMixed), (Devices{{0, 0}}));
-  EXPECT_EQ(visible_devices("2", kMixed), Devices{});  // MIG mode without an instance
+  EXPECT_EQ(visible_devices("2", kMixed), Devices{});  // in MIG mode, but without an instance
   EXPECT_EQ(visible_devices("MIG-1111-aa,MIG-1111-bb", kMixed), (Devices{{0, 0}}));
   EXPECT_EQ(visible_devices(std::nullopt, kMixed), (Devices{{0, 0}}));
   EXPECT_EQ(visible_devices("1", kMixed), (Devices{{1}}));

@@ -5,8 +5,8 @@ from .accelerator import Accelerator
 
 
 class _OfOneBackend(type(Accelerator)):
-    """Metaclass that makes get_accelerator()'s result an instance of its backend's class for
-    isinstance(), as in DeepSpeed.
+    """Metaclass that lets isinstance() treat get_accelerator()'s result as an instance of its
+    backend's class, as in DeepSpeed.
     """
 
     def __instancecheck__(cls, value):

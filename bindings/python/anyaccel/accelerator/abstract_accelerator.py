@@ -9,8 +9,8 @@
 
     set_accelerator(MyCustomAccelerator())
 
-No method is abstract. Methods that a class does not define come from AnyAccel's backend for its
-device, so existing classes keep working when a later version adds methods. C++ code of this process
+No method is abstract. Methods that a class does not define come from AnyAccel's backend for the
+device, so existing classes keep working when a later version adds methods. C++ code in this process
 also calls the class's methods.
 """
 
@@ -19,7 +19,8 @@ from .. import backend as _backend
 from ..errors import make_error
 from .accelerator import Accelerator
 
-# Functions that C++ calls on a backend and that have the same name here.
+# Functions that C++ calls on a backend and whose counterparts in DeepSpeedAccelerator have the same
+# names.
 _SAME = ("device_count", "current_device", "set_device", "synchronize", "default_generator", "current_stream", "default_stream", "empty_cache",
          "reset_peak_memory_stats", "is_current_stream_capturing")
 _TRAITS = {"is_synchronized_device": "synchronized", "use_host_timers": "use_host_timers",
@@ -31,8 +32,9 @@ _TRAITS = {"is_synchronized_device": "synchronized", "use_host_timers": "use_hos
 class DeepSpeedAccelerator:
     """Base class of accelerators in Python with DeepSpeed's methods.
 
-    A derived class sets `_name` after `super().__init__()`, and `_communication_backend_name` and
-    `_compile_backend` if they differ from the device's. It overrides methods as needed.
+    A derived class sets `_name` after `super().__init__()`. It also sets
+    `_communication_backend_name` and `_compile_backend` if they differ from the device's defaults.
+    It overrides methods as needed.
 
     Its devices have the type that `device_name()` returns, or `_name` if that is not overridden.
     Using the accelerator raises `unavailable` if torch does not know this device type.
@@ -59,19 +61,22 @@ class DeepSpeedAccelerator:
         return self._all().device_name(device_index)
 
     def communication_backend_name(self):
-        """Return the backend name for torch.distributed: `_communication_backend_name`, or
-        AnyAccel's for the device."""
+        """Return the backend name for torch.distributed: `_communication_backend_name` if it is
+        set, or else AnyAccel's default for the device.
+        """
         return self._communication_backend_name or self._all().communication_backend_name()
 
     def get_compile_backend(self):
-        """Return the backend for torch.compile: `_compile_backend`, or AnyAccel's for the
-        device."""
+        """Return the backend for torch.compile: `_compile_backend` if it is set, or else AnyAccel's
+        default for the device.
+        """
         return self._compile_backend or self._all().get_compile_backend()
 
     def set_compile_backend(self, backend):
         """Set the backend for torch.compile.
 
-        Raise `invalid_argument`, with a list, if torch does not know it.
+        Raise `invalid_argument`, with a list of the known backends, if torch does not know this
+        one.
         """
         if backend != self._compile_backend:
             import torch
@@ -82,21 +87,23 @@ class DeepSpeedAccelerator:
         self._compile_backend = backend
 
     def _all(self):
-        """Return AnyAccel's accelerator that calls this class's overrides, for methods that the
-        class does not define."""
+        """Return the AnyAccel accelerator that provides the methods that the class does not define.
+        It calls the class's overrides.
+        """
         made = self.__dict__.get("_anyaccel_all")
         if made is None:
-            # _below() comes first: if torch lacks a module for the device, the first accelerator
-            # adds it. The module must not call the class, because the class's methods may call the
-            # module.
+            # _below() comes first. It creates the first accelerator for the device, which adds a
+            # module for the device type if torch lacks one. That module must not call the class,
+            # because the class's methods may call the module.
             self._below()
             made = Accelerator(_backend.over(_device_below(self), _traits_of(self), _slots_of(type(self)), accelerator=self))
             self.__dict__["_anyaccel_all"] = made
         return made
 
     def _below(self):
-        """Return AnyAccel's accelerator without this class's overrides, for `super()` in an
-        overriding method."""
+        """Return an AnyAccel accelerator that ignores this class's overrides, for `super()` in an
+        overriding method.
+        """
         made = self.__dict__.get("_anyaccel_below")
         if made is None:
             made = self.__dict__["_anyaccel_below"] = Accelerator(_device_below(self))
@@ -111,8 +118,9 @@ class DeepSpeedAccelerator:
 
 
 def _forwarding(name):
-    """Return a method or property that forwards to Accelerator's, for classes that do not define
-    it or call it by super()."""
+    """Return a method or property that forwards to Accelerator's, for classes that do not define it
+    or that call it through super().
+    """
     model = getattr(Accelerator, name)
 
     def target(self):
@@ -186,8 +194,9 @@ def _traits_of(accelerator):
 
 
 def _slots_of(cls):
-    """Return a backend class that calls the methods that an accelerator's class overrides, and
-    no others."""
+    """Return a backend class that calls the methods that the accelerator class `cls` overrides, and
+    no others.
+    """
 
     def __init__(self, accelerator):
         self._accelerator = accelerator
@@ -237,8 +246,9 @@ def _memory_stats(self, index):
 
 
 def _asked(accelerator, index, *methods):
-    """Return the results of overridden methods, and None for the others, which would call back
-    into this backend."""
+    """Return the results of overridden methods, and None for methods that are not overridden,
+    because these would call back into this backend.
+    """
     return tuple(getattr(accelerator, name)(index) if _overrides(type(accelerator), name) else None for name in methods)
 
 

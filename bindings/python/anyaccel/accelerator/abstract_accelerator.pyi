@@ -6,8 +6,9 @@ from .accelerator import Accelerator
 class DeepSpeedAccelerator(Accelerator):
     """Base class of accelerators in Python with DeepSpeed's methods.
 
-    A derived class sets `_name` after `super().__init__()`, and `_communication_backend_name` and
-    `_compile_backend` if they differ from the device's. It overrides methods as needed.
+    A derived class sets `_name` after `super().__init__()`. It also sets
+    `_communication_backend_name` and `_compile_backend` if they differ from the device's defaults.
+    It overrides methods as needed.
     """
 
     _name: str | None

@@ -1,7 +1,7 @@
 """The class Accelerator. Most of its methods are in the C++ library.
 
-This module caches constant results, because a call into C++ takes five times as long, and defines
-methods whose interface differs in Python.
+This module caches constant results, because a call into C++ takes five times as long as a call of a
+Python method. It also defines methods whose interface differs in Python.
 """
 
 import functools
@@ -29,8 +29,8 @@ def _tensor_maker(dtype):
 
 
 class _Kind(type(_Native)):
-    """Metaclass that makes users' accelerators (abstract_accelerator.py) instances of Accelerator
-    for isinstance().
+    """Metaclass that lets isinstance() treat users' accelerators (abstract_accelerator.py) as
+    instances of Accelerator.
     """
 
     def __instancecheck__(cls, value):
@@ -47,8 +47,8 @@ class Accelerator(_Native, metaclass=_Kind):
     Unsupported operations raise `anyaccel.Error` with code `unsupported` and never fail silently.
     """
 
-    # Constants are stored in slots, because reading them from the dictionary of an object that C++
-    # created takes twice as long.
+    # Constants are stored in slots, because reading them from the `__dict__` of an object created
+    # by C++ takes twice as long.
     __slots__ = ("__dict__", "_name", "_device_type", "_device_name", "_device_names", "_communication_backend_name", "_compile_backend",
                  "_is_synchronized", "_use_host_timers", "_resolves_data_dependency", "_handles_memory_backpressure",
                  "_supports_nvtx_domain", "_is_fp64_supported", "_pin_memory_alignment", "_op_builder_dir", "_export_envs",
@@ -80,8 +80,8 @@ class Accelerator(_Native, metaclass=_Kind):
         self._op_builder_dir = super().op_builder_dir()
         self._export_envs = super().export_envs()
         self._visible_devices_envs = super().visible_devices_envs()
-        # On the host, whose devices are parts of one machine, these are also constant. On other
-        # backends, they depend on the current device or on a user's class.
+        # On the cpu backend, whose devices are parts of one machine, these are also constant. On
+        # other backends, they depend on the current device or on a user's class.
         host = self._name == "cpu" and (backend is None or isinstance(backend, str))
         self._current_device_name = super().current_device_name() if host else None
         self._is_available = super().is_available() if host else None
@@ -166,7 +166,7 @@ class Accelerator(_Native, metaclass=_Kind):
         try:
             return self._device_names[device_index]
         except KeyError:
-            # A valid index stays valid, so its name can be cached.
+            # An index that is valid once stays valid, so its name can be cached.
             name = self._device_names[device_index] = super().device_name(device_index)
             return name
 

@@ -17,7 +17,7 @@ class Accelerator:
     def device_type(self) -> str:
         """torch's name for the accelerator's device type."""
     def is_synchronized_device(self) -> bool:
-        """Return whether work is complete when the call that queues it returns (cpu)."""
+        """Return whether the device is synchronous: work is complete when the call that submits it returns, as on cpu."""
     def use_host_timers(self) -> bool:
         """Return whether to time work with the host's clock instead of events."""
     def resolves_data_dependency(self) -> bool:
@@ -67,14 +67,14 @@ class Accelerator:
     def initial_seed(self) -> int:
         """Return the seed of the current device's default generator."""
     def default_generator(self, device_index: int | None = None) -> torch.Generator:
-        """Return a device's default generator. On cpu, every index shares the host's generator."""
+        """Return a device's default generator. On cpu, every index returns the host's generator."""
     @property
     def Stream(self) -> type[Stream_]:
         """Class of streams: `Stream(device_index=None, priority=0)`."""
     def stream(self, stream: torch.Stream | None) -> Scope:
         """Make a stream current for a `with` block. None is a no-op."""
     def set_stream(self, stream: torch.Stream) -> None:
-        """Make a stream current on its device, for this thread. Raises `invalid_argument` if the stream belongs to another
+        """Make a stream current on its device, for this thread. Raises `invalid_argument` if the stream belongs to a different
         accelerator."""
     def current_stream(self, device_index: int | None = None) -> Stream_:
         """Return this thread's current stream on a device."""
@@ -110,7 +110,7 @@ class Accelerator:
     def total_memory(self, device_index: int | None = None) -> int:
         """Total bytes of a device. On cpu, the minimum of the host's memory, the NUMA node's memory and the cgroup limit."""
     def available_memory(self, device_index: int | None = None) -> int:
-        """Bytes of a device that are free now. Memory that other processes use is not free."""
+        """Free memory of a device in bytes. Memory that other processes use does not count as free."""
     def memory_info(self, device_index: int | None = None) -> MemoryInfo:
         """Return the free and the total bytes of a device in one call."""
     def get_rss(self) -> int:
@@ -143,7 +143,7 @@ class Accelerator:
     def is_bf16_supported(self) -> bool:
         """Return whether the current device can train in bfloat16."""
     def is_fp16_supported(self) -> bool:
-        """Return whether the current device can train in float16, with hardware support."""
+        """Return whether the current device has hardware support for training in float16."""
     def is_fp64_supported(self) -> bool:
         """Return whether the device computes in double precision."""
     def supported_dtypes(self) -> list[torch.dtype]:
@@ -180,7 +180,7 @@ class Accelerator:
     def is_current_stream_capturing(self) -> bool:
         """Return whether this thread's work is being captured into a graph."""
     def create_graph(self) -> Graph:
-        """Create an empty graph. Raises `unsupported` with the reason if the accelerator has no graphs."""
+        """Create an empty graph. Raises `unsupported` with the reason if the accelerator does not support graphs."""
     def capture_to_graph(self, graph: Graph, pool: GraphPool | None = None, stream: torch.Stream | None = None) -> Scope:
         """Capture the work of a `with` block into a graph. `pool`: memory pool of another graph to share. `stream`: stream on
         which to capture (default: a side stream). An exception in the block discards the captured work."""

@@ -19,8 +19,9 @@ CCL = "ccl"
 
 
 def register(accelerator, names=None):
-    """Register "staged" and `names` (default: the accelerator's own name) with torch, unless
-    already taken."""
+    """Register "staged" and `names` (default: the accelerator's communication backend) with torch,
+    except names that are already taken.
+    """
     if not distributed.is_available():
         return
     devices = list(dict.fromkeys(["cpu", accelerator.device_type()]))

@@ -23,7 +23,7 @@ DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 
 def _like(function, **renamed):
-    """Return torch's function with DeepSpeed's argument names."""
+    """Wrap a function of torch.distributed so that it accepts DeepSpeed's argument names."""
 
     @functools.wraps(function)
     def called(*args, prof=False, log_name=None, debug=None, **kwargs):
@@ -36,8 +36,8 @@ def _like(function, **renamed):
 
 
 def _newer(name, before):
-    """Return a torch function by its new name, or by its old name, which newer versions deprecate,
-    if torch lacks the new one.
+    """Return torch's function `name`, or `before`, its deprecated predecessor, if this torch lacks
+    `name`.
     """
     return getattr(distributed, name, None) or getattr(distributed, before)
 
@@ -125,7 +125,7 @@ def get_all_ranks_from_group(group=None):
 
 
 def inference_all_reduce(tensor, op=ReduceOp.SUM, group=None):
-    """Do an all_reduce(). It uses shared memory if the op for it is available and the tensor is in
+    """All-reduce a tensor. Uses shared memory if the op for it is available and the tensor is in
     host memory.
     """
     builder = get_accelerator().create_op_builder("ShareMemCommBuilder")
@@ -136,7 +136,7 @@ def inference_all_reduce(tensor, op=ReduceOp.SUM, group=None):
 
 
 class _Works:
-    """Handle for several operations."""
+    """Handle for several asynchronous operations."""
 
     def __init__(self, works):
         self._works = [work for work in works if work is not None]  # None: this rank is not in the group
@@ -149,29 +149,29 @@ class _Works:
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
-    """all_reduce() of several tensors. With `async_op`, returns one handle for all of them."""
+    """Do an all_reduce() of each tensor. With `async_op`, return one handle for all of them."""
     works = [distributed.all_reduce(tensor, op, group, async_op) for tensor in tensors]
     return _Works(works) if async_op else None
 
 
 def all_gather_coalesced(output_tensors, input_tensors, group=None, async_op=False):
-    """all_gather_into_tensor() of each pair.
+    """Do an all_gather_into_tensor() for each pair of output and input.
 
-    With `async_op`, returns one handle for all of them.
+    With `async_op`, return one handle for all of them.
     """
     works = [all_gather_into_tensor(output, each, group, async_op) for output, each in zip(output_tensors, input_tensors)]
     return _Works(works) if async_op else None
 
 
 def initialize_mesh_device(mesh_shape, mesh_dim_names):
-    """Return a torch DeviceMesh of this accelerator."""
+    """Return a torch DeviceMesh for this accelerator's device type."""
     return init_device_mesh(get_accelerator().device_type(), mesh_shape, mesh_dim_names=mesh_dim_names)
 
 
 def init_distributed(dist_backend=None, auto_mpi_discovery=True, distributed_port=DEFAULT_PORT, verbose=True, timeout=DEFAULT_TIMEOUT, init_method=None,
                      dist_init_required=None, config=None, rank=-1, world_size=-1):
-    """Start torch.distributed with `dist_backend` (default: the accelerator's backend) unless it
-    is already started.
+    """Initialize torch.distributed with `dist_backend` (default: the accelerator's backend) unless
+    it is already initialized.
 
     The rank comes from the variables that `anyaccel launch`, torchrun and DeepSpeed's launcher set,
     or from Open MPI's variables. `config` is ignored.

@@ -1,4 +1,4 @@
-"""DeepSpeed on AnyAccel's accelerator and ops.
+"""Makes DeepSpeed use AnyAccel's accelerator and ops.
 
 Import this module before DeepSpeed; nothing else is needed:
 
@@ -19,23 +19,23 @@ from ..errors import make_error
 
 
 def accelerator() -> Any:
-    """Return this process's object for DeepSpeed's `set_accelerator`, whose class derives from
-    DeepSpeedAccelerator.
+    """Return this process's accelerator object for DeepSpeed's `set_accelerator`. Its class derives
+    from DeepSpeedAccelerator.
 
-    The object represents the accelerator that AnyAccel uses at the first call. The call imports
-    DeepSpeed, which then already uses this object unless a different one was set.
+    The object represents the accelerator that AnyAccel uses at the time of the first call. The call
+    imports DeepSpeed, which then already uses this object unless a different one was set.
     """
     from . import adapter
     return adapter.accelerator()
 
 
 def _install():
-    # If the hook is already installed, DeepSpeed itself imports this module.
+    # If the hook is already installed, it patches DeepSpeed during DeepSpeed's import.
     if _hook.installed():
         return
     real = sys.modules.get(_hook.MODULE)
-    # While it is imported, DeepSpeed binds builders and methods of the accelerator that `real`
-    # stores. Once `real` stores one, it is too late to replace it.
+    # During its import, DeepSpeed binds builders and methods of the accelerator stored in `real`.
+    # Once an accelerator is stored there, it is too late to replace it.
     if real is not None and (real.__dict__.get("ds_accelerator") is not None or not hasattr(real, "set_accelerator")):
         raise make_error("invalid_state", "anyaccel.deepspeed", "DeepSpeed has already chosen its own accelerator and bound its functions",
                          hint="do one of these: import anyaccel.deepspeed before deepspeed; set ANYACCEL_DEEPSPEED=1 for the whole program; import "

@@ -13,26 +13,28 @@ import torch
 from .. import _native
 from .builders import builder_class
 
-# Inherited from DeepSpeed's base class, which counts pinned memory and has a pinning backend of its
-# own. It calls the _torch_* methods below.
+# Inherited from DeepSpeed's base class, which counts pinned memory and has its own pinning backend.
+# The base class calls the _torch_* methods below.
 _THEIRS = {"pin_memory", "pin_empty", "pin_empty_like", "is_pinned", "unpin_memory"}
 _PROPERTIES = ("BFloat16Tensor", "ByteTensor", "DoubleTensor", "Event", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "Stream")
 # Methods with a device index as their only argument.
 _OF_A_DEVICE = ("available_memory", "device", "device_name", "max_memory_allocated", "max_memory_cached", "max_memory_reserved",
                 "memory_allocated", "memory_cached", "memory_reserved", "memory_stats", "reset_max_memory_allocated",
                 "reset_max_memory_cached", "reset_peak_memory_stats", "synchronize", "total_memory", "get_rng_state")
-# Methods that return constants on every device, and methods that do so only on the host.
+# Methods whose results are constant on every device, and methods whose results are constant only on
+# cpu.
 _CONSTANTS = ("handles_memory_backpressure", "is_synchronized_device", "resolves_data_dependency", "use_host_timers")
 _CONSTANTS_OF_THE_HOST = ("current_device_name", "is_available", "is_bf16_supported", "is_fp16_supported", "is_triton_supported")
 
-# The op that allocates memory for DS_PIN_MEMORY_BACKEND=native, once loaded.
+# Module of the op that allocates memory for DS_PIN_MEMORY_BACKEND=native. It is in sys.modules once
+# the op is loaded.
 _POOL = "anyaccel.ops.pin_memory"
 
 _made = None
 
 
 def accelerator():
-    """Return this process's object for DeepSpeed, creating it if necessary."""
+    """Return this process's accelerator object for DeepSpeed, creating it if necessary."""
     global _made
     if _made is None:
         from .._native import get_accelerator
@@ -45,16 +47,17 @@ def accelerator():
 
 
 def give(real):
-    """Set the accelerator in DeepSpeed's module that stores it, right after the module is
-    executed."""
+    """Set the accelerator in `real`, the DeepSpeed module that stores it, right after that module
+    is executed.
+    """
     real.set_accelerator(accelerator())
 
 
 def _adapter_class(base, own):
-    """Return the class of the object.
+    """Return the class of the accelerator object for DeepSpeed.
 
-    It contains all methods, because looking them up in an object with many fields takes three times
-    as long.
+    All methods are attributes of the class, not of the object, because lookups in an object with
+    many attributes take three times as long.
     """
     members = dict(vars(_Members))
     for name in ("__dict__", "__weakref__"):
@@ -98,7 +101,7 @@ def _set_visible_devices(current_env, local_accelerator_ids):
 
 
 # DeepSpeed's launcher requires at least one variable, which it sets for its ranks. DeepSpeed's own
-# CPU accelerator names this one.
+# CPU accelerator returns this one.
 _VISIBLE_DEVICES = {"visible_devices_envs": staticmethod(lambda: ["CUDA_VISIBLE_DEVICES"]), "set_visible_devices_envs": staticmethod(_set_visible_devices)}
 
 
@@ -128,7 +131,7 @@ def _taking_any_index(function):
 def _constants(own):
     """Return methods with constant results.
 
-    A user's accelerator class has none: its methods are called each time.
+    For a user's accelerator class, return none, because its methods must be called each time.
     """
     if not isinstance(own, _native.Accelerator):
         return {}

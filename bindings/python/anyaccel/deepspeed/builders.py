@@ -1,6 +1,6 @@
 """Builder classes for DeepSpeed.
 
-They derive from its OpBuilder, and load() returns AnyAccel's ops.
+They derive from DeepSpeed's OpBuilder, and their load() returns AnyAccel's ops.
 """
 
 from ..errors import Error
@@ -17,12 +17,12 @@ NAMES = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilde
 class NotImplementedOp(Error, ValueError):
     """Raised for ops that AnyAccel lacks.
 
-    It is also a ValueError, which DeepSpeed's own builder raises in this case.
+    It derives from ValueError because DeepSpeed's own builder raises ValueError in this case.
     """
 
 
 def builder_class(own, class_name):
-    """Return the class for a builder's name in DeepSpeed. Never None."""
+    """Return the builder class for DeepSpeed's name of a builder. Never None."""
     from deepspeed.ops.op_builder.builder import OpBuilder
     members = dict(vars(_Members), NAME=own.get_op_builder(class_name).NAME, _own=own, _class_name=class_name)
     for name in ("__dict__", "__weakref__"):
@@ -45,7 +45,8 @@ class _Members:
         return self._ours.absolute_name()
 
     def sources(self):
-        """Return no sources, because `anyaccel ops build` builds the ops instead of DeepSpeed."""
+        """Return no sources, because `anyaccel ops build` builds the ops, and DeepSpeed does not.
+        """
         return []
 
     def is_compatible(self, verbose=False):

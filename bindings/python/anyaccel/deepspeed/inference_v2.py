@@ -1,8 +1,8 @@
 """Fixes that let DeepSpeed's inference v2 (0.19.8) run on a CPU.
 
-Its modules pass torch the index of the current device, which torch interprets as an accelerator's.
-They query CUDA for the size of attention blocks and for the support of 6-bit weights, and they pin
-a list of blocks.
+Its modules pass torch the index of the current device, which torch interprets as the index of a GPU
+or another accelerator. They query CUDA for the size of attention blocks and for the support of
+6-bit weights, and they allocate a list of blocks in pinned memory.
 """
 
 import types
@@ -37,7 +37,7 @@ def _with_six_bits(module, theirs):
 
 
 def _query_block(head_size):
-    """Return the number of queries in a block, which read a head's keys together.
+    """Return the number of queries in a block. The queries of a block share reads of a head's keys.
 
     A thread computes a block's queries one by one, so smaller blocks keep more threads busy.
     """
@@ -60,7 +60,9 @@ class _WithoutPinning(types.ModuleType):
 
 
 class _ByName:
-    """The accelerator, except that current_device() returns torch's name for the device."""
+    """Wrapper of the accelerator whose current_device() returns torch's name for the device instead
+    of an index.
+    """
 
     def __init__(self, accelerator):
         self._accelerator = accelerator

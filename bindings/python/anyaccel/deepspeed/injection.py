@@ -2,8 +2,8 @@
 
 transformers 5 passes a cache to each layer, and most models expect a single tensor as the result.
 DeepSpeed's layers support neither. They treat the cache as a mask, and keep keys and values in
-their own workspace. The model does not know about the workspace, so it counts positions and masks
-from 0 for each token.
+their own workspace. The model does not know about the workspace, so its positions and masks would
+start from 0 again for each token.
 """
 
 import functools
@@ -27,8 +27,8 @@ def mend_containers(base):
         config = create(self)
         if _gives_one_tensor(type(layer)):
             config.return_tuple = config.return_single_tuple = False
-        # DistilBERT's policy records that its norms follow the residuals, but does not pass this
-        # on.
+        # DistilBERT's policy records that its norms come after the residual additions, but does not
+        # pass this to the configuration.
         config.pre_layer_norm = getattr(self.policy, "preln", config.pre_layer_norm)
         return config
 
@@ -65,9 +65,9 @@ def mend(ds_transformer):
 
 
 def _give_sizes(attention):
-    """Set the sizes in GPT-NeoX's attention, from which DeepSpeed's policy reads them.
+    """Set the sizes that DeepSpeed's policy reads from GPT-NeoX's attention module.
 
-    Older versions of transformers set them.
+    Only older versions of transformers set them.
     """
     config = getattr(attention, "config", None)
     for name in ("hidden_size", "num_attention_heads"):
@@ -76,8 +76,8 @@ def _give_sizes(attention):
 
 
 def _refuse_shared_keys(layer):
-    """Raise `unsupported` if heads share keys, because DeepSpeed treats the query, key and value
-    matrices as equal in size and would fail later.
+    """Raise `unsupported` if the layer uses grouped-query attention, because DeepSpeed assumes that
+    the query, key and value matrices have equal sizes and would fail later.
     """
     attention = getattr(layer, "self_attn", None)
     sizes = [len(part.weight) for part in (getattr(attention, name, None) for name in ("q_proj", "k_proj")) if hasattr(part, "weight")]

@@ -8,7 +8,7 @@ from .. import _native
 
 
 class Ops:
-    """torch.ops.anyaccel for one builder's ops."""
+    """Access to torch.ops.anyaccel that loads a builder's ops on first use."""
 
     def __init__(self, builder):
         self._builder = builder
@@ -37,11 +37,9 @@ def _returning_zero(call):
 def bind(module, builder, names):
     """Return `__getattr__` for a module whose functions are the ops themselves.
 
-    The first use of a name loads the op and sets the name.
-
-    The name is set to a fast call of the op if there is one (native/ops.cpp), else to the
-    dispatcher's function. DeepSpeed's functions that create, change and destroy an optimizer return
-    0, so ours do too.
+    The first use of a name loads the op and binds the name to a function: the fast call of the op
+    if there is one (native/ops.cpp), or else torch's dispatcher. As in DeepSpeed, functions that
+    create, change and destroy an optimizer return 0.
     """
 
     def get(name):

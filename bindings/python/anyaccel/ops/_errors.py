@@ -7,7 +7,9 @@ from ..errors import CODES, Error
 
 def telling(code_of):
     """Return a decorator that converts the RuntimeError that torch raises for an op's error to
-    `anyaccel.Error`. `code_of(message)` returns its code's number, or -1 for torch's own errors."""
+    `anyaccel.Error`. `code_of(message)` returns the number of the error's code, or -1 if the error
+    is one of torch's own.
+    """
 
     def decorate(call):
         @functools.wraps(call)

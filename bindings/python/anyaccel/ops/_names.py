@@ -4,7 +4,9 @@ import functools
 
 
 def also_named(**names):
-    """Decorator that also accepts DeepSpeed's keywords. `names` maps each to ours."""
+    """Return a decorator that lets a function also accept DeepSpeed's keywords. `names` maps each
+    of them to AnyAccel's keyword.
+    """
 
     def decorate(call):
 

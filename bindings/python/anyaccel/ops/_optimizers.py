@@ -1,5 +1,6 @@
-"""Common base of the optimizers with DeepSpeed's names: the loop over parameters, and the state
-in DeepSpeed's format."""
+"""Common base classes of the optimizers with DeepSpeed's names: the loop over parameters, and the
+state in DeepSpeed's format.
+"""
 
 import itertools
 import weakref
@@ -10,8 +11,8 @@ import torch
 from .._native import get_accelerator
 from ..errors import make_error
 
-# The ops identify optimizers by number. DeepSpeed's own classes count from 0, so these start at a
-# large number.
+# The ops identify optimizers by number. DeepSpeed's own classes count from 0, so numbers here start
+# at a large value.
 _numbers = itertools.count(1 << 30)
 
 
@@ -47,7 +48,7 @@ class Optimizer(torch.optim.Optimizer):
 
 
 class HostOptimizer(Optimizer):
-    """Base of optimizers for parameters in host memory, with one op call per parameter."""
+    """Base class of optimizers for parameters in host memory, with one op call per parameter."""
 
     _NAMES = ("exp_avg", "exp_avg_sq")
 
@@ -59,8 +60,9 @@ class HostOptimizer(Optimizer):
         weakref.finalize(self, getattr(self._op, f"destroy_{kind}"), self.opt_id).atexit = False
 
     def load_state_dict(self, state_dict):
-        """Like torch's, but states keep the dtype that they were saved with instead of the
-        parameters' dtype."""
+        """Like torch.optim.Optimizer.load_state_dict(), but states keep their saved dtype instead
+        of getting the parameters' dtype.
+        """
         super().load_state_dict(state_dict)
         numbers = [number for group in state_dict["param_groups"] for number in group["params"]]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
@@ -81,7 +83,7 @@ class HostOptimizer(Optimizer):
 
 
 class FusedOptimizer(Optimizer):
-    """Base of optimizers that update many parameters of a device in one call."""
+    """Base class of optimizers that update many parameters of a device in one call."""
 
     _NAMES = ("exp_avg", "exp_avg_sq")
     _CHUNK = 2048 * 32  # required by the binding's signature; our kernels ignore it

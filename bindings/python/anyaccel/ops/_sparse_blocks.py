@@ -1,9 +1,9 @@
 """The individual steps of sparse attention, composed of torch's ops: products with block-sparse
-matrices, and their softmax.
+matrices, and the softmax of such a matrix.
 
 A sparse matrix is [batch, nonzero blocks, block, block], with the blocks in the order of
-`layout.nonzero()`. Use these classes if you need the attention weights; otherwise
-`sparse_attention` is several times as fast.
+`layout.nonzero()`. Use these classes only if you need the attention weights, because
+`sparse_attention` is several times faster.
 """
 
 import torch
@@ -14,7 +14,7 @@ class _Blocks:
     def __init__(self, layout, block, bench=False):
         """Prepare a layout [heads, rows, columns] of blocks.
 
-        `bench`, an argument of DeepSpeed's, is ignored.
+        DeepSpeed's argument `bench` is ignored.
         """
         self.layout = layout
         self.block = block
@@ -35,7 +35,7 @@ class _Blocks:
 
 
 class MatMul(_Blocks):
-    """Product of matrices.
+    """Product of two matrices, of which one factor or the result is block-sparse.
 
     `mode` is sdd (dense times dense, with a sparse result), dsd (sparse times dense) or dds (dense
     times sparse).

@@ -20,7 +20,7 @@ class Seeds:
 
 
 class Functions:
-    """An op's layers by number, and its functions by name."""
+    """Stores an op's layers by number, and provides its functions by name."""
 
     def __init__(self, op):
         self._op = op

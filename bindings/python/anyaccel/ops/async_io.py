@@ -1,4 +1,5 @@
-"""The functions of DeepSpeed's AsyncIOBuilder().load(), and separate requests.
+"""The functions of DeepSpeed's AsyncIOBuilder().load(), and requests that can be waited for
+separately.
 
 See include/anyaccel/ops/async_io.h.
 """
@@ -79,8 +80,8 @@ class aio_handle:
     def close(self):
         """Wait for all asynchronous operations, end the threads, and raise the first failure.
 
-        The end of a `with` block and the destruction of the handle do the same. Afterwards, all
-        methods except getters raise `invalid_state`. Further calls do nothing.
+        The end of a `with` block and the destruction of the handle do the same. Afterwards, calling
+        close() again does nothing, and all methods except getters raise `invalid_state`.
         """
         self._end.detach()
         self._handle.close()
@@ -108,7 +109,7 @@ class aio_handle:
         return self._handle.queue()
 
     def get_queue_reason(self):
-        """Return the reason for the choice of get_queue()."""
+        """Return why the interface that get_queue() returns was chosen."""
         return self._handle.queue_reason()
 
     @_telling

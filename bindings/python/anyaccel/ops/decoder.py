@@ -1,10 +1,12 @@
-"""Configuration of `torch.ops.anyaccel.inference_decode`, like `anyaccel/ops/decoder.h`."""
+"""Configuration of `torch.ops.anyaccel.inference_decode`: the counterpart of
+`anyaccel/ops/decoder.h`.
+"""
 
 import dataclasses
 import enum
 import struct
 
-# Same layout as the C++ structs. The op rejects another version.
+# Same layout as the C++ structs. The op rejects other versions.
 _HEAD = struct.Struct("<11i4x6B2x2d")
 _LAYER = struct.Struct("<dq")
 _VERSION = 1
@@ -54,9 +56,9 @@ class DecoderConfig:
     must be an integer. `first_head`: query heads of the first key head that precede this rank's
     first query head. `experts_per_token`: 0 if no layer has experts. `gated`: feed-forward layers
     multiply by a gate. `norms_after`: norms after attention and after the feed-forward part.
-    `final_norm`: a norm before the head. `normalize_experts`: scale the weights of the chosen
-    experts to a sum of 1. `sum_attention`, `sum_feed_forward`: all-reduce these results among the
-    ranks of the op's argument `sum_group`. `attention_softcap`: 0 for no soft cap.
+    `final_norm`: a norm before the language-model head. `normalize_experts`: scale the weights of
+    the chosen experts to a sum of 1. `sum_attention`, `sum_feed_forward`: all-reduce these results
+    among the ranks of the op's argument `sum_group`. `attention_softcap`: 0 for no soft cap.
     """
 
     num_heads: int

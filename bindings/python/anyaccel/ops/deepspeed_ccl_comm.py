@@ -2,9 +2,10 @@
 its CCLBackend uses.
 
 A group is a list of global ranks, or None for all ranks. As in DeepSpeed, `src` and `dst` are
-indices into the group. Tensors may have any strides and device; those that are not contiguous host
-memory are copied there and back. Operations have completed when their function returns, even with
-`async_op`. All ranks must call the same functions in the same order.
+indices into the group. Tensors may have any strides and be on any device. Tensors that are not
+contiguous in host memory are copied to a contiguous host buffer and back. Operations have completed
+when their function returns, even with `async_op`. All ranks must call the same functions in the same
+order.
 
 Failures raise `anyaccel.Error`. If a rank is late or has exited, the code is `timeout`, and the
 group becomes unusable. Thread-safe: calls on one group run one after the other. Unusable in a
@@ -20,7 +21,7 @@ from ._errors import telling
 _TIMEOUT = 1800.0  # seconds, the default of torch.distributed
 _ops = Ops("CCLCommBuilder")
 _telling = telling(lambda message: _ops.ccl_comm_error_code(message))
-_world = []  # the ranks of the group of all ranks, set by initialize()
+_world = []  # global ranks of the default group, set by initialize()
 
 
 def _name(ranks=None):
@@ -149,8 +150,8 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def _exchange(outputs, inputs, group):
-    """Send `inputs[i]` to rank i and receive `outputs[i]` from it. With None, nothing is sent or
-    received.
+    """Send `inputs[i]` to rank i and receive `outputs[i]` from it. An entry that is None is not
+    sent or received.
     """
     some = next(tensor for tensor in (*inputs, *outputs) if tensor is not None)
     flat = torch.cat([some.new_empty(0)] + [tensor.reshape(-1) for tensor in inputs if tensor is not None])
@@ -222,10 +223,11 @@ def barrier(group=None, async_op=False):
 
 
 def get_available_coll():
-    """Return the collectives that DeepSpeed's backend may call here, with its arguments.
+    """Return the collectives of this module that DeepSpeed's backend may call with its own
+    arguments.
 
     scatter is missing because DeepSpeed passes the source as `dst`. send and recv are missing
-    because DeepSpeed then uses torch.distributed, as ours do.
+    because DeepSpeed then uses torch.distributed, like send() and recv() in this module.
     """
     return ["broadcast", "all_reduce", "inference_all_reduce", "all_reduce_caching", "reduce", "all_gather", "all_gather_into_tensor",
             "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "gather", "barrier"]

@@ -39,8 +39,9 @@ def DS4Sci_EvoformerAttention(Q, K, V, biases):
 
 
 def attention(Q, K, V, bias1, bias2, O, lse):  # noqa: E741
-    """Write the result to O, and each query's log-sum-exp to lse, float32 [entries, heads, at
-    least queries]. Empty biases mean no bias."""
+    """Write the result to O, and each query's log-sum-exp to lse, float32 [entries, heads, length],
+    where length is at least the number of queries. Empty biases mean no bias.
+    """
     _op("_evoformer_attention_into")(Q, K, V, _or_none(bias1), _or_none(bias2), None, O, lse)
 
 

@@ -65,8 +65,9 @@ def get_default_quant_dtype():
 
 
 def get_quant_range(q_bits=None):
-    """Return the largest value of the format with 8 (e4m3), 12, 6 or 4 bits, to which a group's
-    largest magnitude is mapped."""
+    """Return the largest value of the format with 8 (e4m3), 12, 6 or 4 bits. Quantization maps a
+    group's largest magnitude to this value.
+    """
     for (bits, mantissa), greatest in _RANGES.items():
         if bits == q_bits:
             return greatest
@@ -74,7 +75,7 @@ def get_quant_range(q_bits=None):
 
 
 class Quantizer:
-    """Base of DeepSpeed's quantizers."""
+    """Base class of DeepSpeed's quantizers."""
 
     def __init__(self, group_size=512):
         self.group_size = group_size
@@ -83,7 +84,8 @@ class Quantizer:
 class FP_Quantize(Quantizer):
     """DeepSpeed's quantizer for bfloat16 tensors. The configuration must have `group_size`."""
 
-    # Mantissa bits of the formats with a fixed mantissa.
+    # `q_mantisa_bits` for the formats that have only one variant. DeepSpeed passes 4 for 12 bits,
+    # although that format has 7 mantissa bits.
     _MANTISSA = {12: 4, 6: 2, 4: 1}
 
     def __init__(self, quantization_config):

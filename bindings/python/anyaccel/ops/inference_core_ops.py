@@ -59,7 +59,7 @@ def gated_activation(output, input, bias, activation_type):
 
 
 def blas_linear(output, hidden_states, weights):
-    """Compute output = hidden_states times weights [outputs, inputs]."""
+    """Compute output = hidden_states times the transpose of weights [outputs, inputs]."""
     _op("blas_linear")(output, hidden_states, weights)
 
 

@@ -21,7 +21,7 @@ def gated_activation(output: Tensor, input: Tensor, bias: Tensor | None, activat
     `bias`, which may be None, is added first.
     """
 def blas_linear(output: Tensor, hidden_states: Tensor, weights: Tensor) -> None:
-    """Compute output = hidden_states times weights [outputs, inputs]."""
+    """Compute output = hidden_states times the transpose of weights [outputs, inputs]."""
 def blas_4d_matmul(C: Tensor, B: Tensor, A: Tensor) -> None:
     """Compute C = B times A."""
 def create_handle() -> None:

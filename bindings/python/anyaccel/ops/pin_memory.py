@@ -61,9 +61,9 @@ def is_given(address):
 
 
 def is_freed(tensor):
-    """Return whether the tensor is in such a block that was freed.
+    """Return whether the tensor is in a freed block of the accelerator's allocator.
 
-    Its memory stays valid while tensors use it.
+    The block's memory stays valid while tensors use it.
     """
     block = _block_at(tensor.data_ptr())
     return block is not None and block.freed
@@ -85,10 +85,10 @@ class pin_handle:
         return _ops.pin_memory_new(num_elem, example_tensor)
 
     def free_cpu_locked_tensor(self, locked_tensor):
-        """Free a tensor of new_cpu_locked_tensor().
+        """Free a tensor that new_cpu_locked_tensor() returned.
 
-        Returns False if it is not one, or is already freed. Its memory is reused after the last
-        tensor in it is gone.
+        Returns False if it did not return the tensor, or the tensor is already freed. The memory is
+        reused once no tensor uses it.
         """
         return _ops.pin_memory_free(locked_tensor) or _free(locked_tensor.data_ptr())
 
@@ -118,7 +118,8 @@ def trim():
 
 @_telling
 def set_limit(num_bytes):
-    """Set the maximum number of bytes that the pool may lock; 0: no limit but the system's."""
+    """Set the maximum number of bytes that the pool may lock; 0: only the system's limit applies.
+    """
     _ops.pin_memory_set_limit(num_bytes)
 
 

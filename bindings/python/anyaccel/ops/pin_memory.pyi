@@ -6,9 +6,10 @@ class pin_handle:
     def new_cpu_locked_tensor(self, num_elem: int, example_tensor: Tensor) -> Tensor:
         """Return an uninitialized pinned tensor of `num_elem` elements with the example's dtype."""
     def free_cpu_locked_tensor(self, locked_tensor: Tensor) -> bool:
-        """Free a tensor of new_cpu_locked_tensor().
+        """Free a tensor that new_cpu_locked_tensor() returned.
 
-        Return False if it is not one. Its memory is reused after the last tensor in it is gone.
+        Return False if it did not return the tensor, or the tensor is already freed. The memory is
+        reused once no tensor uses it.
         """
     def free_cpu_locked_tensor_by_ptr(self, address: int) -> bool:
         """Like free_cpu_locked_tensor(), with the tensor's `data_ptr()`."""
@@ -19,11 +20,12 @@ def is_given(address: int) -> bool:
     """Return whether the address is in a block that new_cpu_locked_tensor() got from the
     accelerator's allocator, freed or not."""
 def is_freed(tensor: Tensor) -> bool:
-    """Return whether the tensor is in such a block that was freed."""
+    """Return whether the tensor is in a freed block of the accelerator's allocator."""
 def stats() -> dict[str, int]:
     """Return the pool's statistics: used_bytes, used_peak, held_bytes, held_peak, limit, taken,
     reused, misplaced."""
 def trim() -> None:
     """Return free blocks to the system."""
 def set_limit(num_bytes: int) -> None:
-    """Set the maximum number of bytes that the pool may lock; 0: no limit but the system's."""
+    """Set the maximum number of bytes that the pool may lock; 0: only the system's limit applies.
+    """

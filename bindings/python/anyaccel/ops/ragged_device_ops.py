@@ -50,7 +50,7 @@ def ragged_embed(embedded_tokens, input_ids, embedding_weight, position_embeddin
 
 
 def gather_for_logits(final_token_acts, all_acts, batch_metadata, seq_metadata):
-    """Write the row of each sequence's last token."""
+    """Copy the row of each sequence's last token to final_token_acts."""
     _op("gather_for_logits")(final_token_acts, all_acts, batch_metadata, seq_metadata)
 
 

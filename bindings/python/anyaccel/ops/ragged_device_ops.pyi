@@ -17,7 +17,7 @@ def ragged_embed(embedded_tokens: Tensor, input_ids: Tensor, embedding_weight: T
     """Write each token's embedding row, plus the row of its position if
     position_embedding_weight is not None."""
 def gather_for_logits(final_token_acts: Tensor, all_acts: Tensor, batch_metadata: Tensor, seq_metadata: Tensor) -> None:
-    """Write the row of each sequence's last token."""
+    """Copy the row of each sequence's last token to final_token_acts."""
 def moe_gather(layer_output: Tensor, moe_output: Tensor, scores: Tensor, mapped_slots: Tensor, expert_count: Tensor, normalize_scales: bool) -> None:
     """Sum each token's rows from its experts, weighted by its scores, and reset the counts to
     zero."""

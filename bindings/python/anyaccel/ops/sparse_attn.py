@@ -66,7 +66,7 @@ class DenseSparsityConfig(SparsityConfig):
 class FixedSparsityConfig(SparsityConfig):
     """Consecutive windows.
 
-    All blocks attend to the last blocks of each window, which represent it.
+    All blocks also attend to the last blocks of each window, which represent the window.
     """
 
     _kind = "fixed"
@@ -130,7 +130,7 @@ class LocalSlidingWindowSparsityConfig(SparsityConfig):
 class SparseSelfAttention(torch.nn.Module):
     """Attention with a layout that is created once, for `max_seq_length`.
 
-    Shorter sequences use its beginning.
+    Shorter sequences use the layout's first rows and columns.
     """
 
     def __init__(self, sparsity_config=None, key_padding_mask_mode="add", attn_mask_mode="mul", max_seq_length=2048):

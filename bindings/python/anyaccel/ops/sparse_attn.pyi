@@ -30,7 +30,7 @@ class DenseSparsityConfig(SparsityConfig):
 class FixedSparsityConfig(SparsityConfig):
     """Consecutive windows.
 
-    All blocks attend to the last blocks of each window, which represent it.
+    All blocks also attend to the last blocks of each window, which represent the window.
     """
 
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_local_blocks: int = 4,
@@ -66,7 +66,7 @@ class LocalSlidingWindowSparsityConfig(SparsityConfig):
 class SparseSelfAttention(torch.nn.Module):
     """Attention with a layout that is created once, for `max_seq_length`.
 
-    Shorter sequences use its beginning.
+    Shorter sequences use the layout's first rows and columns.
     """
 
     def __init__(self, sparsity_config: SparsityConfig | None = None, key_padding_mask_mode: str = "add", attn_mask_mode: str = "mul",
@@ -86,7 +86,7 @@ class SparseAttentionUtils:
     def unpad_sequence_output(pad_len: int, sequence_output: Tensor) -> Tensor: ...
 
 class MatMul:
-    """Product of matrices.
+    """Product of two matrices, of which one factor or the result is block-sparse.
 
     `mode` is sdd (dense times dense, with a sparse result), dsd (sparse times dense) or dds (dense
     times sparse).

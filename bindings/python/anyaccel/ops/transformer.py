@@ -19,7 +19,7 @@ from ._transformer_functions import Functions, Seeds
 __path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
 
 #: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers.
-#: Query, key and value are one tensor.
+#: The query, key and value parameters are concatenated into one tensor.
 PARAMETERS = {
     "attn_qkvw": "attention.self.{}.weight", "attn_qkvb": "attention.self.{}.bias",
     "attn_ow": "attention.output.dense.weight", "attn_ob": "attention.output.dense.bias",
@@ -110,7 +110,8 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
     def init_transformer_weights(self, adjust_init_range=False):
         """Initialize weights from a normal distribution, biases to 0 and norms to 1.
 
-        With `adjust_init_range`, the weights before residuals are divided by sqrt(2 * layers).
+        With `adjust_init_range`, the standard deviation of the weights whose results are added to a
+        residual is divided by sqrt(2 * layers).
         """
         std = self.config.initializer_range if self.config.initializer_range >= 0 else 0.02
         layers = self.config.num_hidden_layers

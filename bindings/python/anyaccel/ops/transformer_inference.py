@@ -49,8 +49,9 @@ def pre_rms_norm(input, residual, gamma, epsilon):
 
 
 def gated_activation(activation, bias, actFun):
-    """Return the first half of the channels of activation + bias times the gelu (3) or silu (4)
-    of the second half."""
+    """Return act(first half) * second half of the channels of activation + bias, where act is gelu
+    (actFun=3) or silu (actFun=4).
+    """
     if int(actFun) not in (3, 4):
         raise ValueError(f"[gated_activation] not a gated activation; got {int(actFun)}, want 3 (gated gelu) or 4 (gated silu)")
     return _op("bias_activation")(activation, bias, int(actFun))
@@ -73,7 +74,8 @@ def apply_rotary_pos_emb(mixed_query, key_layer, rotary_dim, offset, num_heads, 
 def moe_res_matmul(moe_res, coef, output):
     """Compute output = moe_res * coef1 + output * coef2 in place, and return output.
 
-    `coef` is the concatenation of both for all tokens, or two numbers per token.
+    `coef` is either the concatenation of coef1 and coef2, which apply to all tokens, or two numbers
+    per token.
     """
     _op("moe_res_matmul_")(moe_res, coef, output)
     return output
@@ -94,8 +96,8 @@ def retake_workspace():
     return True
 
 
-# Functions with a name per dtype. They take the dtype as their first argument, before DeepSpeed's
-# arguments.
+# Functions that exist once per dtype, with the dtype in their name. Here they take the dtype as
+# their first argument, before DeepSpeed's arguments.
 
 
 def _softmax(dtype, attn_scores, attn_mask, alibi, triangular, recompute, local_attention, window_size, async_op, layer_scale, head_offset, mp_size):
@@ -106,7 +108,8 @@ def _softmax(dtype, attn_scores, attn_mask, alibi, triangular, recompute, local_
 
 def _softmax_context(dtype, query_key_value, attn_mask, rotary_dim, rotate_half, rotate_every_two, heads, num_kv, norm_factor, triangular,
                      local_attention, window_size, no_masking, layer_id, num_layers, alibi, rope_theta, is_prompt, token_idx=None, position_ids=None):
-    """Append to a layer's keys and values in the workspace, and attend to them.
+    """Append new keys and values to a layer's cache in the workspace, and compute attention over
+    the cache.
 
     Return the result, the keys and the values. An input of several tokens starts a new prompt.
     """
@@ -223,7 +226,7 @@ def _repeat_kv_cache(dtype, source_batch_size, repeats):
 
 
 def _dequantize(dtype, weight, qscale, groups):
-    """Dequantize int8 [outputs, inputs] with a scale per group of rows to the dtype."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
     return _op("dequantize")(weight, qscale, groups, dtype)
 
 

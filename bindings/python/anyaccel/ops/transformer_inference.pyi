@@ -11,8 +11,9 @@ def rms_norm(input: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
 def pre_rms_norm(input: Tensor, residual: Tensor, gamma: Tensor, epsilon: float) -> list[Tensor]:
     """Return the RMS norm of input + residual, and that sum."""
 def gated_activation(activation: Tensor, bias: Tensor | None, actFun: int) -> Tensor:
-    """Return the first half of the channels of activation + bias times the gelu (3) or silu (4)
-    of the second half."""
+    """Return act(first half) * second half of the channels of activation + bias, where act is gelu
+    (actFun=3) or silu (actFun=4).
+    """
 def _vector_add(a: Tensor, b: Tensor, gamma: float) -> Tensor:
     """Compute a = gamma * a + b in place, and return a."""
 def apply_rotary_pos_emb(mixed_query: Tensor, key_layer: Tensor, rotary_dim: int, offset: int, num_heads: int, rotate_half: bool, rope_theta: float) -> list[Tensor]:
@@ -23,7 +24,8 @@ def apply_rotary_pos_emb(mixed_query: Tensor, key_layer: Tensor, rotary_dim: int
 def moe_res_matmul(moe_res: Tensor, coef: Tensor, output: Tensor) -> Tensor:
     """Compute output = moe_res * coef1 + output * coef2 in place, and return output.
 
-    `coef` is the concatenation of both for all tokens, or two numbers per token.
+    `coef` is either the concatenation of coef1 and coef2, which apply to all tokens, or two numbers
+    per token.
     """
 def reset_cache() -> None:
     """Reset the cache, so that the next token is the first one."""
@@ -41,17 +43,20 @@ def softmax_fp16(attn_scores: Tensor, attn_mask: Tensor | None, alibi: Tensor | 
     """Return softmax(attn_scores * layer_scale + alibi + attn_mask) over the positions that
     `triangular` and `local_attention` allow."""
 def softmax_context_fp32(query_key_value: Tensor, attn_mask: Tensor | None, rotary_dim: int, rotate_half: bool, rotate_every_two: bool, heads: int, num_kv: int, norm_factor: float, triangular: bool, local_attention: bool, window_size: int, no_masking: bool, layer_id: int, num_layers: int, alibi: Tensor | None, rope_theta: float, is_prompt: bool, token_idx: Tensor | None = None, position_ids: Tensor | None = None) -> list[Tensor]:
-    """Append to a layer's keys and values in the workspace, and attend to them.
+    """Append new keys and values to a layer's cache in the workspace, and compute attention over
+    the cache.
 
     Return the result, the keys and the values. An input of several tokens starts a new prompt.
     """
 def softmax_context_bf16(query_key_value: Tensor, attn_mask: Tensor | None, rotary_dim: int, rotate_half: bool, rotate_every_two: bool, heads: int, num_kv: int, norm_factor: float, triangular: bool, local_attention: bool, window_size: int, no_masking: bool, layer_id: int, num_layers: int, alibi: Tensor | None, rope_theta: float, is_prompt: bool, token_idx: Tensor | None = None, position_ids: Tensor | None = None) -> list[Tensor]:
-    """Append to a layer's keys and values in the workspace, and attend to them.
+    """Append new keys and values to a layer's cache in the workspace, and compute attention over
+    the cache.
 
     Return the result, the keys and the values. An input of several tokens starts a new prompt.
     """
 def softmax_context_fp16(query_key_value: Tensor, attn_mask: Tensor | None, rotary_dim: int, rotate_half: bool, rotate_every_two: bool, heads: int, num_kv: int, norm_factor: float, triangular: bool, local_attention: bool, window_size: int, no_masking: bool, layer_id: int, num_layers: int, alibi: Tensor | None, rope_theta: float, is_prompt: bool, token_idx: Tensor | None = None, position_ids: Tensor | None = None) -> list[Tensor]:
-    """Append to a layer's keys and values in the workspace, and attend to them.
+    """Append new keys and values to a layer's cache in the workspace, and compute attention over
+    the cache.
 
     Return the result, the keys and the values. An input of several tokens starts a new prompt.
     """
@@ -212,8 +217,8 @@ def repeat_kv_cache_fp16(source_batch_size: int, repeats: int) -> list[Tensor]:
     Return a list that alternates between each layer's keys and values.
     """
 def dequantize_fp32(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """Dequantize int8 [outputs, inputs] with a scale per group of rows to the dtype."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
 def dequantize_bf16(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """Dequantize int8 [outputs, inputs] with a scale per group of rows to the dtype."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
 def dequantize_fp16(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """Dequantize int8 [outputs, inputs] with a scale per group of rows to the dtype."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""

@@ -2,7 +2,7 @@
 
 from anyaccel.op_builder import OpBuilder
 
-pycard_kernel_path = "csrc"  # folder of the sources, relative to this one
+pycard_kernel_path = "csrc"  # folder of the sources, relative to the folder of this file
 
 
 class AxpyBuilder(OpBuilder):

@@ -17,8 +17,8 @@ namespace {
 using Values = c10::ArrayRef<c10::IValue>;
 using Tensors = c10::ArrayRef<at::Tensor>;
 
-// Up to this many bytes, memcpy or memset on one thread is faster than torch's loop. Above, torch
-// uses several threads.
+// Up to this many bytes, memcpy or memset on one thread is faster than torch's loop. For larger
+// sizes, torch uses several threads.
 constexpr std::size_t kSmall = 1U << 17U;
 
 template <class Work>

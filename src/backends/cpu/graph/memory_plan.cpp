@@ -20,7 +20,7 @@ struct Interval {
   std::size_t first;
   std::size_t last;
   bool movable;
-  std::size_t holders;  // number of the graph's tensors that use it
+  std::size_t holders;  // number of the graph's tensors that use this storage
   std::size_t offset = 0;
   std::size_t bytes() const {
     return (storage->nbytes() + kAlignment - 1) / kAlignment * kAlignment;
@@ -41,7 +41,7 @@ std::vector<Interval> find_intervals(const std::vector<Recorded>& calls) {
     interval.holders += seen.insert(tensor.unsafeGetTensorImpl()).second ? 1 : 0;
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    // A storage that is read first was not made in the graph.
+    // A storage whose first use is a read was not created in the graph.
     for (const auto& input : calls[i].inputs) touch(input, i, false);
     for (const auto& output : calls[i].outputs) touch(output, i, calls[i].overwrites);
   }
@@ -58,7 +58,7 @@ std::size_t place(std::vector<Interval*>& movable) {
   std::vector<const Interval*> placed;
   for (auto* interval : movable) {
     std::map<std::size_t, std::size_t>
-        busy;  // offset -> end of the intervals alive at the same time
+        busy;  // offset -> end offset of intervals with overlapping lifetimes
     for (const auto* other : placed) {
       if (other->first <= interval->last && interval->first <= other->last) {
         auto& end = busy[other->offset];

@@ -27,8 +27,8 @@ std::shared_ptr<Recording>& slot() {
   return recording;
 }
 
-// Threads whose capture another thread abandoned. The key's state is thread-local, so only these
-// threads can reset it.
+// Recorded threads whose capture was stopped by another thread. The key's state is thread-local, so
+// only these threads can reset it.
 std::vector<std::thread::id>& left_behind() {
   static std::vector<std::thread::id> threads;
   return threads;

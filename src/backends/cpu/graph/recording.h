@@ -19,7 +19,7 @@
 namespace anyaccel::backends::cpu {
 
 /// Collects the steps of one capture. A process has at most one recording at a time. Autograd may
-/// call record() from its own threads, also concurrently.
+/// call record() from its own threads, even concurrently.
 class Recording {
  public:
   /// Starts to record this thread. Throws `invalid_state` if another recording is in progress, and
@@ -30,8 +30,8 @@ class Recording {
   /// True if this thread's ops are recorded.
   static bool on_this_thread() noexcept;
 
-  /// Stops the recording. If called on another thread than begin(), the recorded thread leaves the
-  /// capture at its next op.
+  /// Stops the recording. If called on a different thread than begin(), the recorded thread leaves
+  /// the capture at its next op.
   void stop() noexcept;
   /// True on the thread that called begin().
   bool owned_by_this_thread() const noexcept { return owner_ == std::this_thread::get_id(); }

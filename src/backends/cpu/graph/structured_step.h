@@ -1,6 +1,6 @@
-// Fast steps from torch's structured kernels. Such a kernel has two halves: `meta` checks arguments
-// and, for elementwise ops and reductions, lays out the loop; `impl` computes. A capture calls
-// `meta` once; a replay calls only `impl`.
+// Fast steps that call torch's structured kernels. Such a kernel has two halves: `meta` checks
+// arguments and, for elementwise ops and reductions, lays out the loop; `impl` computes. A capture
+// calls `meta` once; a replay calls only `impl`.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -115,9 +115,9 @@ class StructuredStep final : public Step {
     return 0;
   }
 
-  // True if the loop reads the given memory itself. Type promotion makes copies, and a replay would
-  // then read the values from the capture. Only a number that was wrapped in a tensor may be
-  // copied, because it never changes.
+  // True if the loop accesses the op's own tensors and not copies of them. Type promotion makes
+  // copies, and a replay would then read the values from the capture. Only a number that was
+  // wrapped in a tensor may be copied, because it never changes.
   bool reads_in_place(c10::ArrayRef<c10::IValue> args) const {
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Kernel>) {
       std::vector<const void*> given;

@@ -9,19 +9,19 @@ namespace anyaccel::backends::cpu {
 
 bool is_written(const c10::Argument& argument);
 
-/// The tensors among the arguments that the op writes to.
+/// The tensor arguments that the op writes to.
 std::vector<at::Tensor> written(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args);
 
-/// The tensors among the other arguments.
+/// The tensor arguments that the op does not write to.
 std::vector<at::Tensor> unwritten(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args);
 
 /// Copies of the tensors' values.
 std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors);
 
-/// Runs a step whose results are already in `outputs`. Returns true if the step's results are
-/// bitwise equal and at the same addresses, and if it can run again. `before`: the contents of the
-/// outputs before the op, for a step that reads them; may be empty. The outputs have their original
-/// contents afterwards in any case.
+/// Runs a step whose results are already in `outputs`. Returns true if the step can run again and
+/// reproduces the results, bitwise equal and at the same addresses. `before`: the contents of the
+/// outputs before the op, for a step that reads them; may be empty. In either case, the outputs
+/// have their original contents afterwards.
 bool repeats(Step& step, const std::vector<at::Tensor>& outputs,
              const std::vector<at::Tensor>& before);
 

@@ -1,5 +1,5 @@
 // The interface between libanyaccel and libanyaccel_cuda_graph: plain C functions, found by name at
-// run time. Only the second library needs a CUDA LibTorch.
+// run time. Only libanyaccel_cuda_graph needs a CUDA LibTorch.
 #pragma once
 
 namespace anyaccel::sdk {

@@ -124,7 +124,7 @@ void Checker::check_devices(SimStream& stream, const LaunchInfo& info) {
     if (device == stream.device().index) here = true;
     if (device >= 0 && device != stream.device().index) elsewhere = device;
   }
-  // A copy between devices has its source on this device.
+  // A copy between devices runs on a stream of the source device, so its source is on this device.
   if (elsewhere < 0 || here) return;
   Problem problem{.kind = Kind::wrong_device, .what = {}, .now = {}};
   problem.what = std::string(info.op) + " was launched on " + stream_text(id_of(stream)) +

@@ -28,7 +28,7 @@ struct Touch {
   bool written = false;
 };
 
-/// An access that happened, with its op, stream and time.
+/// One recorded access, with its op, stream and time.
 struct Use {
   const char* op = "";
   StreamId stream = 0;
@@ -54,7 +54,7 @@ struct Conflict {
   std::size_t bytes = 0;  ///< size of the memory
 };
 
-/// A block of memory that the detector knows.
+/// A tracked block of memory.
 struct Memory {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
@@ -115,8 +115,7 @@ class Detector {
   struct Captured {
     Touch touch;
     std::uint64_t number = 0;  ///< the block's number at capture
-    Pool pool =
-        0;  ///< the block's pool at capture, because later tensors may be split from it or span it
+    Pool pool = 0;  ///< the block's pool at capture; the allocator may split or merge blocks later
     std::vector<Use> uses;
   };
   struct Graph {

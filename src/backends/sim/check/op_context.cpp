@@ -167,7 +167,7 @@ void end_op(const at::RecordFunction& /*function*/, at::ObserverContext* /*conte
   frame.tensors = frame.device = nullptr;
 }
 
-/// Called for each error that torch creates, because torch then collects a stack trace.
+/// Called for each error that torch creates, when torch collects the error's stack trace.
 void error_was_made() {
   auto& stack = ops();
   if (std::exchange(stack.expect_error, false) || stack.in_report) return;

@@ -6,20 +6,20 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// The innermost op that this thread runs: "aten::mm"; "host code" outside of ops.
+/// The innermost op that this thread runs, for example "aten::mm", or "host code" outside of ops.
 std::string current_op();
 
 /// An op that torch or the simulator rejected.
 struct Refusal {
-  /// True if it names a device of another type. Otherwise, its tensors are on several devices.
+  /// True if the op uses a device of another type; false if its tensors are on several devices.
   bool other_accelerator = false;
   std::string op;
   std::string tensors;  ///< such as "float32 [2, 3] on sim:0, int64 [4] on cpu"
   std::string device;   ///< such as "xpu:0"; only for other_accelerator
 };
 
-/// Starts to watch ops. `refused` is called when torch creates an error in such an op, before the
-/// error is thrown.
+/// Starts watching ops. If torch creates an error in an op with tensors on several devices or on
+/// another accelerator's device, `refused` is called before the error is thrown.
 void watch_ops(std::function<void(const Refusal&)> refused);
 
 /// Ignores the next error of this thread, because it was already reported.

@@ -13,7 +13,7 @@ struct Words {
   const char* remedy;
 };
 
-// In the order of Kind.
+// In the order of the enumerators of Kind.
 constexpr std::array<Words, 7> kWords{{
     {"host_access", "host access to device memory",
      "copy the tensor to the host first (tensor.cpu(), item()), or run the code as an op on the "

@@ -21,7 +21,7 @@ enum class Kind {
 const char* name(Kind kind) noexcept;
 /// A title for people, such as "unordered use on two streams".
 const char* title(Kind kind) noexcept;
-/// How to fix it, in one sentence.
+/// How to fix the problem, in one sentence.
 const char* remedy(Kind kind) noexcept;
 
 /// One of the two operations of a problem: the op, its stream and its tensor.

@@ -1,12 +1,12 @@
-// Watches events that only Python sees: torch's Python code rejects other accelerators' devices
-// before it calls the library, and the interpreter knows which exception ended the program. No
-// torch.
+// Watches two kinds of events through Python: torch's Python code rejects other accelerators'
+// devices before it calls the library, and only the interpreter knows which exception ended the
+// program. No torch.
 #pragma once
 
 namespace anyaccel::backends::sim::checking {
 
-/// Called with a device type's name, such as that of a module of torch, on the thread that used the
-/// type.
+/// Called with the name of a device type that is not available, such as "xpu" for torch.xpu, on the
+/// thread that used the type.
 using NameFunction = void (*)(const char* device_type);
 
 /// Called if an uncaught exception ended the interpreter's main thread, with 1 if an out-of-memory

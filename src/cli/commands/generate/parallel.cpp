@@ -45,7 +45,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return out.empty() ? "-" : out;
 }
 
-/// Returns the number of weights whose quantization groups on some rank differ from those on a
+/// Returns the number of weights that are quantized in different groups on some rank than on a
 /// single rank.
 std::ptrdiff_t otherwise_quantized(const std::string& folder, const llm::LoadOptions& load,
                                    const ParallelOptions& options, int ranks) {

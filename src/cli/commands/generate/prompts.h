@@ -8,7 +8,7 @@
 
 namespace anyaccel::cli {
 
-/// Parses the ids of --prompt-ids. Throws `invalid_argument` that quotes the invalid text.
+/// Parses the ids of --prompt-ids. Throws `invalid_argument`, quoting the invalid text.
 std::vector<std::int64_t> parse_ids(const std::string& text);
 
 /// A line of --prompts.

@@ -20,8 +20,7 @@ nlohmann::ordered_json result_json(const llm::GenerateResult& result,
                                    std::optional<double> load_seconds) {
   const auto tokens = static_cast<std::int64_t>(result.ids.size());
   const bool ended = result.finish == llm::FinishReason::end_of_text;
-  // The prefill computes the first token. A token that ends the text was computed, but is not in
-  // `ids`.
+  // The prefill computes the first token. An end-of-text token was computed, but is not in `ids`.
   const std::int64_t decoded = std::max<std::int64_t>(0, tokens + (ended ? 1 : 0) - 1);
   nlohmann::ordered_json out = {
       {"accelerator", get_accelerator().name()},

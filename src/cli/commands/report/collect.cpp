@@ -25,8 +25,8 @@
 namespace anyaccel::cli {
 namespace {
 
-/// Sets `section[key]` to the result of `question`. If it throws, the value is null and the message
-/// is added to "problems".
+/// Sets `section[key]` to the result of `question`. If `question` throws, the value is null and the
+/// message is added to "problems".
 template <typename Question>
 void ask(Json& report, Json& section, const char* key, Question question) {
   try {
@@ -209,7 +209,7 @@ Json op_builders(const Accelerator& accelerator) {
   return out;
 }
 
-/// Returns null if no accelerator can be selected; `detection()` then has the reason.
+/// Returns null if no accelerator can be selected; `detection()` then contains the reason.
 Accelerator* try_accelerator() {
   try {
     return &get_accelerator();

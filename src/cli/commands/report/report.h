@@ -13,7 +13,8 @@ using Json = nlohmann::ordered_json;
 /// null and the reason is added to "problems". Sizes are in bytes. An unset limit is null.
 Json collect_report();
 
-/// Formats the document as lines of at most `width` columns. Longer words are not split.
+/// Formats the document as lines of at most `width` columns. A word that does not fit in a line is
+/// not split.
 std::string report_text(const Json& report, std::size_t width);
 
 }  // namespace anyaccel::cli

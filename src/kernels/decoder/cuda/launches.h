@@ -1,4 +1,4 @@
-// Launch functions of the CUDA kernels in a decoder's pass over few rows. Pointers are device
+// Launch functions of the CUDA kernels in a decoder's pass over a few rows. Pointers are device
 // pointers, and `stream` is a cudaStream_t. Each function returns as soon as its work is queued on
 // the stream, with null on success and the CUDA error message on failure. The functions neither
 // allocate nor synchronize, so they can be captured into a graph. Independent of torch.
@@ -24,8 +24,9 @@ struct RowPlace {
   std::int64_t position, capacity;
 };
 
-/// Computes x[rows][columns] += change, or with `norms_change` x += norm(change), and then to =
-/// norm(x). This merges the end of a layer and the start of the next one into one pass over memory.
+/// Computes x[rows][columns] += change, or x += norm(change) if `norms_change` is set. Then
+/// computes to = norm(x). This merges the end of a layer and the start of the next one into one
+/// pass over memory.
 struct NormRows {
   float* x;
   const float* change;  ///< null if x does not change
@@ -69,17 +70,17 @@ const char* cuda_gate_rows(const GateRows& launch, void* stream);
 
 /// Attention of the rows' queries [heads][dim] over their KV caches, up to each row's position. If
 /// a row has more than one chunk (attend_chunk() in attention.h), its chunks are processed in
-/// parallel into `partial`, and a second launch combines them.
+/// parallel. Their results are stored in `partial`, and a second launch combines them.
 struct AttendCache {
   const float* queries;
   std::int64_t queries_row, rows, heads, kv_heads, dim;
-  /// `group` is the number of query heads that share a key head. `first_head` is the number of
-  /// query heads of the first key head that are on other ranks.
+  /// `group` is the number of query heads that share a key head. `first_head` is the number of the
+  /// first key head's query heads that are on other ranks.
   std::int64_t group, first_head;
   float scale, softcap;  ///< a softcap of 0 disables it
-  std::int64_t window;   ///< number of visible positions; 0: all
+  std::int64_t window;   ///< sliding-window size in positions; 0: no window
   /// [rows][positions], added to the scores of all heads. May be null. The result of a row whose
-  /// positions are all hidden is zero.
+  /// positions are all masked is zero.
   const float* mask;
   std::int64_t mask_row;
   float* to;       ///< [rows][heads * dim]

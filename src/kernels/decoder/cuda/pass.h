@@ -1,4 +1,4 @@
-// A pass over few rows on a CUDA device: a sequence of launches on one stream, in memory that the
+// A pass over a few rows on a CUDA device: a sequence of launches on one stream, in memory that the
 // caller provides. Plain C++ on top of launches.h.
 #pragma once
 

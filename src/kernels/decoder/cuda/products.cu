@@ -1,4 +1,5 @@
-// CUDA kernels of products of few rows. The thread-block code is in products.h and experts.h.
+// CUDA kernels of matrix products for a few rows. The thread-block code is in products.h and
+// experts.h.
 #include "kernels/decoder/cuda/products.h"
 
 #include "kernels/cuda/kernels.h"

@@ -1,4 +1,4 @@
-// Products of few rows with a matrix, for CUDA thread blocks. Each block computes some outputs of
+// Products of a few rows and a matrix, for CUDA thread blocks. Each block computes some outputs of
 // all rows. The code is also compiled for the host, where the tests run it.
 //
 // All threads of a block read different inputs of the same outputs, so even a matrix with few
@@ -18,11 +18,11 @@
 namespace anyaccel::ops {
 
 constexpr int product_lanes = 128;
-/// Outputs per block for a number of rows. The registers that hold the sums limit it.
+/// Number of outputs per block. It is limited by the registers that hold rows * outputs sums.
 ANYACCEL_ON_BOTH constexpr int block_outputs(int rows) { return rows <= 4 ? 4 : 2; }
 constexpr int max_block_sums = 32;
-/// Inputs are counted in 32 bits, because the inner loop divides by the group size. This limit
-/// prevents overflow.
+/// Maximum number of inputs. The inner loop divides input indices by the group size, and 64-bit
+/// division is slow, so indices have 32 bits. This limit prevents overflow.
 constexpr std::int64_t max_inputs = 1 << 30;
 constexpr int product_shared = max_block_sums * product_lanes / warp_lanes;
 
@@ -176,7 +176,7 @@ struct ProductKind {
   static constexpr int count = rows;
   static constexpr bool aligned = is_aligned;
 };
-/// Calls call(ProductKind()) with the smallest supported number of rows that is sufficient.
+/// Calls call(ProductKind()) with the smallest kernel variant that supports this number of rows.
 /// Matrices with unaligned rows are rare, so they share one kernel.
 template <typename Call>
 void with_product_kind(std::int64_t rows, bool aligned, const Call& call) {

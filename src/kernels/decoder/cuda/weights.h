@@ -1,5 +1,5 @@
-// Loads eight inputs of a matrix in each format and converts them to floats. Also compiled for the
-// host.
+// Loads eight consecutive weights of a row, for every weight format, and converts them to floats.
+// Also compiled for the host.
 //
 // A thread always loads eight inputs at a time, which are 4 to 32 bytes of the matrix. The rows of
 // x are floats, so wider loads of integers would spread the loads of x over more L1 cache lines
@@ -21,8 +21,8 @@ ANYACCEL_ON_BOTH float float_of_bits(std::uint32_t bits) {
   return out;
 }
 
-/// The float 2^23 + n contains n in its lowest bits. This converts an integer faster than the
-/// conversion instruction does.
+/// The float 2^23 + n contains n in its lowest bits. Building this float converts an integer faster
+/// than the conversion instruction does.
 constexpr std::uint32_t float_magic = 0x4b000000U;
 constexpr float float_magic_value = 8388608.0F;
 
@@ -129,8 +129,8 @@ struct Int4Weights {
                                     Raw& to) {
     load_words(static_cast<const std::uint8_t*>(row) + begin / 2, aligned, to.words);
   }
-  /// Converts one nibble position at a time. A nibble at bit n counts 2^n times its value, which
-  /// `factor` corrects without a shift.
+  /// Converts one nibble position at a time. A masked nibble that starts at bit n is 2^n times its
+  /// value; multiplying by `factor` corrects this, so no shift is needed.
   static ANYACCEL_ON_BOTH void widen(const Raw& from, float zero, float (&to)[chunk_inputs]) {
     const std::uint32_t low = from.words[0], high = from.words[0] >> 16;
     ANYACCEL_UNROLL

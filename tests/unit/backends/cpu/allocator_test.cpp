@@ -35,14 +35,14 @@ at::Tensor bytes_tensor(std::int64_t bytes) { return at::empty({bytes}, at::kByt
 std::int64_t current() { return counted_memory().allocated_bytes.current; }
 std::int64_t peak() { return counted_memory().allocated_bytes.peak; }
 
-// Fails if tensors that exist before the first request for an accelerator are not counted.
+// Fails if tensors created before the first call of get_accelerator() are not counted.
 TEST(CountingAllocator, IsInstalledAtLoad) {
   EXPECT_TRUE(counts_allocations());
   EXPECT_NE(c10::GetCPUAllocator(), c10::GetDefaultCPUAllocator());
 }
 
-// Fails if the count differs from the exact sizes of live tensors, for example because headers are
-// included.
+// Fails if the count differs from the exact sizes of live tensors, for example because it includes
+// the allocator's headers.
 TEST(CountingAllocator, CountsExactBytes) {
   const auto before = counted_memory();
   {
@@ -111,7 +111,7 @@ TEST(CountingAllocator, RawAllocation) {
   EXPECT_TRUE(allocator->is_simple_data_ptr(allocator->allocate(8)));
 }
 
-// Fails if memory from the default allocator is counted when it is freed.
+// Fails if memory from torch's default allocator is counted when it is freed.
 TEST(CountingAllocator, IgnoresMemoryOfTheDefaultAllocator) {
   const auto base = current();
   {

@@ -126,7 +126,7 @@ TEST_F(CpuAccelerator, StreamsAreDistinct) {
   EXPECT_THROW(accelerator.set_stream(Stream(first.unwrap(), 7)), Error);
 }
 
-// Fails if devices with high indices do not have their own current stream.
+// Fails if devices with high indices do not have separate current streams.
 TEST(CpuBackendTest, EveryDeviceHasItsOwnStream) {
   CpuBackend backend(std::vector<CpuDevice>(40));
   const auto low = backend.new_stream(3, 0);
@@ -178,8 +178,8 @@ TEST_F(CpuAccelerator, CountsTensorBytes) {
   EXPECT_EQ(accelerator.max_memory_allocated(), base);
 }
 
-// Fails if a torchrun rank beyond the last device cannot use the accelerator, as it can in
-// DeepSpeed.
+// Fails if a torchrun rank whose LOCAL_RANK exceeds the device count cannot use the accelerator.
+// DeepSpeed allows this.
 TEST(CpuLocalRank, MayExceedTheDeviceCount) {
   Accelerator accelerator(std::make_shared<CpuBackend>(
       std::vector<CpuDevice>{{.numa_node = 0, .cores = 3, .memory_nodes = {}}}));
@@ -232,7 +232,7 @@ TEST(CpuMemory, PeakResetsWithoutSystemSupport) {
   EXPECT_GT(memory.read().peak, before.current + (48 << 20));
 }
 
-// Fails if a misspelled value is accepted.
+// Fails if a misspelled value of ANYACCEL_CPU_MEMORY is accepted.
 TEST(CpuMemory, RejectsUnknownSettings) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "RSS\n");
   EXPECT_ERROR(
@@ -258,7 +258,7 @@ TEST_F(CpuAccelerator, DescribesItsDevices) {
   EXPECT_THROW(accelerator.compute_capability(), Error);
 }
 
-// Fails if a device has its own generator, which torch's seeds would not affect.
+// Fails if a device has a generator of its own, which torch.manual_seed() would not seed.
 TEST_F(CpuAccelerator, UsesTheHostGenerator) {
   EXPECT_EQ(accelerator.default_generator(1), at::detail::getDefaultCPUGenerator());
   accelerator.manual_seed(7);

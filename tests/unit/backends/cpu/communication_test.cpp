@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using test::ScopedEnv;
 using testing::HasSubstr;
 
-// Fails if ANYACCEL_CCL=off is ignored, or the reason does not match the name.
+// Fails if ANYACCEL_CCL=off is ignored, or is not given as the reason for gloo.
 TEST(Communication, OffIsGloo) {
   const ScopedEnv off("ANYACCEL_CCL", "off");
   set_accelerator("cpu");
@@ -24,7 +24,8 @@ TEST(Communication, OffIsGloo) {
   EXPECT_EQ(communication_backend_reason(), "gloo, because ANYACCEL_CCL is off");
 }
 
-// Fails if the name lacks a matching reason, or the choice changes within a process.
+// Fails if the reason does not match the chosen communication backend, or the choice changes within
+// a process.
 TEST(Communication, NameAndReason) {
   set_accelerator("cpu");
   const auto name = get_accelerator().communication_backend_name();
@@ -38,7 +39,7 @@ TEST(Communication, NameAndReason) {
   EXPECT_EQ(communication_backend_reason(), reason);
 }
 
-// Fails if an accelerator with a fixed communication backend reports a reason for a choice.
+// Fails if a reason is reported for an accelerator that always uses the same communication backend.
 TEST(Communication, FixedBackendHasNoReason) {
   const auto choice = communication_choice({.name = "other", .communication_backend = "othercl"});
   EXPECT_EQ(choice.name, "othercl");
@@ -46,7 +47,7 @@ TEST(Communication, FixedBackendHasNoReason) {
 }
 
 // Fails if different oneCCL builds or settings share a cached trial result. Also fails if variables
-// that differ between ranks make each rank run its own trial.
+// that differ between ranks prevent the ranks from sharing a result.
 TEST(Communication, IdentityCoversBuildAndSettings) {
   const llm::TemporaryFolder folder;
   const auto library = folder.write(

@@ -16,8 +16,9 @@ namespace {
 
 constexpr std::size_t kBlock = 24 << 20;
 
-/// Simulates a training step that frees all its tensors at the end. Bare storages are used, because
-/// a small block above them would prevent the heap from shrinking.
+/// Simulates a training step that frees all its tensors at the end. Allocates their memory
+/// directly, because a tensor object on the heap above that memory would prevent the heap from
+/// shrinking.
 void fill_and_free() {
   std::vector<c10::DataPtr> storages(4);
   for (auto& storage : storages) {
@@ -40,25 +41,26 @@ TEST(Heap, KeepsFreedMemory) {
   GTEST_SKIP() << "malloc is not glibc's";
 #endif
   ASSERT_EQ(get_accelerator().name(), "cpu");
-  // Run it twice, because malloc raises its default threshold after the first run. Without the
-  // setting, it would still keep less than this.
+  // Run it twice, because malloc raises its default mmap threshold after the first run. Without the
+  // setting, malloc would still keep less memory than this.
   EXPECT_GT(kept_of_freed(2), std::int64_t{3 * kBlock});
 }
 
-// Fails if a program cannot disable the setting, or the test above passes without the setting.
+// Fails if ANYACCEL_HOST_CACHE_MB=0 does not disable the setting, or the previous test would pass
+// without the setting.
 TEST(Heap, SettingCanBeDisabled) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
   GTEST_SKIP() << "malloc is not glibc's";
 #endif
   ::setenv("ANYACCEL_HOST_CACHE_MB", "0", 1);
   ASSERT_EQ(get_accelerator().name(), "cpu");
-  // Run it only once. By default, malloc maps large blocks individually, so they are unmapped when
-  // freed, whatever else is on the heap. In a second run, a small block of another thread above
-  // them may prevent that.
+  // Run it only once. By default, malloc maps each large block separately, so freeing a block
+  // unmaps it regardless of the rest of the heap. A second run would use the heap, where a small
+  // block that another thread allocates above the large ones may prevent their release.
   EXPECT_LT(kept_of_freed(1), std::int64_t{3 * kBlock});
 }
 
-// Fails if an invalid value is accepted.
+// Fails if an invalid value of ANYACCEL_HOST_CACHE_MB is accepted.
 TEST(Heap, RejectsInvalidValues) {
   for (const char* value : {"-1", "2048", "much"}) {
     ::setenv("ANYACCEL_HOST_CACHE_MB", value, 1);

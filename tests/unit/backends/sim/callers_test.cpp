@@ -1,4 +1,4 @@
-// Training on a simulated device with random faults that depend on the seed.
+// Tests training on a simulated device with random faults that depend on the seed.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A small network with data. A step changes the weights only if all of it succeeded.
+/// A small network with training data. A step changes the weights only if the whole step succeeds.
 class Training {
  public:
   Training() {

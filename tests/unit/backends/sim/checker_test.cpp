@@ -1,4 +1,4 @@
-// The checker with tensors, for cases that the programs in tests/sim_bugs do not cover.
+// Tests the checker with tensors, for cases that the programs in tests/sim_bugs do not cover.
 #include "backends/sim/check/checker.h"
 
 #include <ATen/TensorOperators.h>
@@ -46,14 +46,15 @@ TEST(SimCheckOptions, RejectUnknownModes) {
   EXPECT_ERROR(anyaccel::sim::install({.check = "yes"}), invalid_argument, "SIM_CHECK");
 }
 
-// Fails if SIM_CHECK cannot enable checks in a program that sets other options.
+// Fails if SIM_CHECK does not enable checks in a program that installs the simulator with its own
+// options.
 TEST(SimCheckOptions, EnvironmentAppliesToProgramOptions) {
   const test::ScopedEnv variable("SIM_CHECK", "report");
   anyaccel::sim::install({.devices = 1});
   EXPECT_NE(observer(), nullptr);
 }
 
-// Fails if host code is blamed when a kernel dereferences a device address.
+// Fails if the report blames host code when a kernel dereferences a device address.
 TEST(SimCheckOptions, KernelsThatUseDeviceAddressesAreNamed) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
@@ -181,8 +182,8 @@ TEST_F(SimChecker, GraphsMayReuseTheirMemoryAtRandom) {
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails if an input that was freed after the capture counts as the graph's own memory because other
-// tensors reuse it.
+// Fails if an input that was freed after the capture counts as memory of the graph because other
+// tensors of the graph reuse it.
 TEST_F(SimChecker, FreedGraphInputIsReported) {
   auto out = at::zeros({256}, on());
   auto first = at::ones({256}, on()), second = at::ones({256}, on());

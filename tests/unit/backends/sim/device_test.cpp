@@ -1,5 +1,5 @@
-// The simulated device without an accelerator: memory, streams, events, random numbers, pinned
-// memory, graphs and faults. Each test runs in its own process.
+// Tests the simulated device without the Accelerator class: memory, streams, events, random
+// numbers, pinned memory, graphs and faults. Each test runs in its own process.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -74,7 +74,8 @@ TEST(SimMemory, HostCannotAccessIt) {
       "");
 }
 
-// Fails if statistics do not match the allocations, or resetting a peak does not restart it.
+// Fails if statistics do not match the allocations, or resetting a peak does not set it to the
+// current value.
 TEST(SimMemory, StatisticsMatchAllocations) {
   anyaccel::sim::install({.memory = 64 << 20});
   auto& memory = *runtime().devices[1]->memory;
@@ -115,8 +116,8 @@ TEST(SimMemory, CacheIsReleasedBeforeOutOfMemory) {
   EXPECT_EQ(at::full({3}, 2.0, on(0)).sum().item<float>(), 6);
 }
 
-// Fails if freed memory is not reused immediately on its stream, or is reused while record_stream()
-// protects it.
+// Fails if freed memory is not immediately reusable on its stream, or is reused although
+// record_stream() protects it.
 TEST(SimMemory, IsReusedInStreamOrder) {
   anyaccel::sim::install({});
   void* address = nullptr;
@@ -133,7 +134,7 @@ TEST(SimMemory, IsReusedInStreamOrder) {
   EXPECT_EQ(at::empty({100}, on(0)).data_ptr(), address);
 }
 
-// Fails if a launch blocks the host, or a stream waits for another one without an event.
+// Fails if a launch blocks the host, or a stream waits for another stream without an event.
 TEST(SimStreams, AreIndependentQueues) {
   anyaccel::sim::install({});
   auto tensor = at::zeros({4}, on(0));
@@ -306,7 +307,7 @@ TEST(SimFaults, LostDeviceStaysLost) {
   EXPECT_EQ(other.add_(1).sum().item<float>(), 8);
 }
 
-// Fails if a slow stream is not delayed, or launching work on it blocks.
+// Fails if the kernels of a slow stream are not delayed, or launching them blocks.
 TEST(SimFaults, SlowStreamDoesNotDelayLaunches) {
   anyaccel::sim::install({.faults = "slow=50ms@2"});
   Gate gate(stream(0, 0));  // launches must not wait for the gate

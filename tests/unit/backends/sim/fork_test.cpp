@@ -1,4 +1,4 @@
-// A forked child has no device, and must not find locks held by threads of its parent.
+// Tests that a forked child has no device, and does not find locks held by threads of its parent.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -19,10 +19,10 @@
 namespace anyaccel::backends::sim {
 namespace {
 
-// Fails if a forked child deadlocks on a lock of the simulator that a thread of its parent held. It
-// must be able to query memory, and to stop the streams when it exits. Without atfork handlers that
-// acquire these locks, about 12 of 20 children hung on the lock of the device's memory, 7 of 20 on
-// that of pinned memory, and 1 of 40 on that of a stream.
+// Fails if a forked child deadlocks on a lock of the simulator that a thread of its parent held.
+// The child must be able to query memory, and to stop the streams when it exits. Without atfork
+// handlers that acquire these locks, about 12 of 20 children hung on the device memory lock, 7 of
+// 20 on the pinned memory lock, and 1 of 40 on a stream's lock.
 TEST(SimFork, ChildFindsNoLockHeld) {
   ::anyaccel::sim::install({});
   auto& device = *runtime().devices[0];

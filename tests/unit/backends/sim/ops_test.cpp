@@ -1,5 +1,5 @@
-// Forward and backward ops on the simulated device, queued and synchronized, compared bit for bit
-// with the CPU.
+// Compares forward and backward ops on the simulated device, queued and synchronized, with the CPU
+// bit for bit.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -68,8 +68,8 @@ class SimOps : public testing::Test {
   }
 };
 
-/// Runs `work` on both devices. On the simulated one, it runs three times: synchronized, queued,
-/// and queued after other work.
+/// Runs `work` on both devices. On the simulated device, runs it three times: synchronized, queued,
+/// and queued behind other work.
 template <typename Work>
 void expect_equal(const char* name, const Tensors& inputs, Work work) {
   const auto run = [&](c10::Device where) {
@@ -98,8 +98,8 @@ void expect_equal(const char* name, const Tensors& inputs, Work work) {
   }
 }
 
-// Fails if an op's result differs from the CPU's in any bit, forward or backward. The cases cover
-// functional, in-place, out=, view and decomposed ops, and ops with several results.
+// Fails if an op's result differs from the CPU result in any bit, forward or backward. The cases
+// cover functional, in-place, out=, view and decomposed ops, and ops with several results.
 TEST_F(SimOps, MatchTheCpuBitwise) {
   const auto x = at::randn({6, 8}), y = at::randn({8, 5}), z = at::randn({8});
   expect_equal("mm", {x, y}, [](const Tensors& t) { return t[0].mm(t[1]); });
@@ -185,8 +185,8 @@ TEST_F(SimOps, ConjugateAndNegativeBits) {
   EXPECT_TRUE(at::imag(tensor.conj()).clone().cpu().equal(at::imag(host.conj()).clone()));
 }
 
-// Fails if the result is wrong for a kernel that leaves conjugating its output to the caller.
-// linalg_lu_solve has such a kernel.
+// Fails if the result is wrong for a kernel that leaves the conjugation of its output to the
+// caller, such as linalg_lu_solve.
 TEST_F(SimOps, DeferredConjugationIsApplied) {
   const auto a = at::complex(at::randn({3, 3}), at::randn({3, 3})),
              b = at::complex(at::randn({4, 3}), at::randn({4, 3}));
@@ -199,7 +199,7 @@ TEST_F(SimOps, DeferredConjugationIsApplied) {
   }
 }
 
-// Fails if one op accepts tensors of different devices, or a copy between devices is wrong.
+// Fails if an op accepts tensors on different devices, or a copy between devices is wrong.
 TEST_F(SimOps, DevicesDoNotMix) {
   const auto host = at::randn({1000});
   const auto first = host.to(device(0));
@@ -255,7 +255,7 @@ TEST(SimBackend, IsAnAccelerator) {
   EXPECT_THROW(at::empty({100 << 20}, tensor.options()), c10::OutOfMemoryError);
 }
 
-// Fails if detection selects the simulator, or it cannot be selected by name.
+// Fails if detection selects the simulator, or the simulator cannot be selected by name.
 TEST(SimBackend, IsChosenByNameOnly) {
   EXPECT_NE(detect().accelerator, "sim");
   set_accelerator("sim");
@@ -287,8 +287,7 @@ TEST_F(SimOps, ForkedChildGetsAnError) {
         mentions_fork([&] { tensor.add_(1); }) &&
         mentions_fork([&] { synchronize(*backends::sim::runtime().devices[0]->streams[0]); }) &&
         mentions_fork([&] { backends::sim::runtime().devices[0]->synchronize(); });
-    // This is what exit() does, but exit() would also report leaks of threads that do not exist in
-    // the child.
+    // exit() does this too, but would also report leaks of threads that do not exist in the child.
     backends::sim::stop_streams();
     std::_Exit(all ? 0 : 1);
   }

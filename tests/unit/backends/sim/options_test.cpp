@@ -31,7 +31,7 @@ TEST(SimOptions, AreReadFromTheEnvironment) {
   EXPECT_FALSE((bits >> static_cast<int>(c10::kDouble)) & 1);
 }
 
-// Fails if an invalid value is accepted, or the error does not name the variable.
+// Fails if an invalid value of a variable is accepted, or the error does not name the variable.
 TEST(SimOptions, InvalidValuesAreErrors) {
   const std::pair<const char*, const char*> wrong[] = {
       {"SIM_DEVICES", "0"},       {"SIM_DEVICES", "17"},       {"SIM_DEVICES", "two"},
@@ -46,7 +46,7 @@ TEST(SimOptions, InvalidValuesAreErrors) {
   }
 }
 
-// Fails if a fault ignores its call number, device, op or probability.
+// Fails if a fault occurs at the wrong call, device or op, or with the wrong probability.
 TEST(SimFaults, OccurAsSpecified) {
   FaultCounter first(parse_faults("alloc@3,kernel=mm@2,slow=5us@1+,lost@9/1"), 0, 0);
   EXPECT_FALSE(first.allocation());

@@ -19,8 +19,8 @@ class SimRnn : public testing::Test {
     at::set_num_threads(1);
     anyaccel::sim::install({.memory = 64 << 20});
   }
-  /// Runs a bidirectional network of two layers. Returns the outputs and the gradients of the
-  /// input, the initial state and the weights of the first layer.
+  /// Runs a bidirectional recurrent network of two layers. Returns the outputs and the gradients of
+  /// the input, the initial state and the weights of the first layer.
   static std::vector<at::Tensor> run(std::int64_t gates, bool bias, c10::Device where) {
     at::manual_seed(1);
     const auto leaf = [&](at::IntArrayRef sizes) {
@@ -58,7 +58,7 @@ class SimRnn : public testing::Test {
   }
 };
 
-// Fails if the outputs or gradients of a recurrent network differ from the CPU's.
+// Fails if the outputs or gradients of a recurrent network differ from those of the CPU.
 TEST_F(SimRnn, LstmMatchesTheCpu) {
   compare(4, true);
   compare(4, false);

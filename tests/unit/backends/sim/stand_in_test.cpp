@@ -1,4 +1,4 @@
-// The simulator in place of each device type that it can replace, used through torch's own
+// Tests the simulator in place of each device type that it can replace, through torch's own
 // interfaces. A process can replace only one type, so each test runs in its own process.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -39,7 +39,8 @@ class SimStandsIn : public testing::TestWithParam<const char*> {
   static c10::Device device(int index) { return runtime().device(index); }
 };
 
-// Fails if torch does not know the type's name, or results and gradients differ from the CPU's.
+// Fails if torch does not know the type's name, or results and gradients differ from those of the
+// CPU.
 TEST_P(SimStandsIn, ComputesLikeTheCpu) {
   EXPECT_EQ(c10::Device(GetParam()).type(), runtime().type);
   EXPECT_TRUE(at::globalContext().getAcceleratorHooksInterface(runtime().type).isAvailable());
@@ -113,7 +114,7 @@ TEST_P(SimStandsIn, HasAutocast) {
   EXPECT_EQ(a.grad().scalar_type(), at::kFloat);
 }
 
-// The types that have their own hooks in torch, and one name for PrivateUse1.
+// The types for which torch has separate hooks, and one name for PrivateUse1.
 INSTANTIATE_TEST_SUITE_P(Types, SimStandsIn,
                          testing::Values("hpu", "xpu", "mtia", "cuda", "mps", "npu"),
                          [](const auto& test) { return std::string(test.param); });

@@ -1,5 +1,5 @@
-// The simulated device used by several threads, without torch ops. The thread sanitizer also runs
-// these tests to detect data races.
+// Tests the simulated device with several threads and without torch ops. The thread sanitizer also
+// runs these tests to detect data races.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -90,7 +90,7 @@ TEST(SimThreads, AllocateAndFree) {
   EXPECT_EQ(stats.allocation[0].freed, 800);
 }
 
-// Fails if pinned memory is reused while a copy from it is queued.
+// Fails if pinned memory is reused while a copy from that memory is queued.
 TEST(SimThreads, SharePinnedMemory) {
   anyaccel::sim::install({});
   on_threads(3, [](int thread) {
@@ -108,7 +108,8 @@ TEST(SimThreads, SharePinnedMemory) {
   });
 }
 
-// Fails if work on another thread's stream that joined a capture is lost or reordered.
+// Fails if a capture loses or reorders work that another thread launches on a stream that has
+// joined the capture.
 TEST(SimThreads, CaptureTogether) {
   anyaccel::sim::install({});
   std::vector<int> order;
@@ -132,7 +133,7 @@ TEST(SimThreads, CaptureTogether) {
   EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 1, 2, 3}));
 }
 
-// Fails if a failure that several threads wait for is not thrown by exactly one of them.
+// Fails if a kernel failure that several threads wait for is not thrown on exactly one of them.
 TEST(SimThreads, FailureIsThrownOnce) {
   anyaccel::sim::install({.faults = "kernel=bad@1"});
   for (int id = 1; id <= 4; ++id) launch_function(stream(0, id), "good", {}, [] {});

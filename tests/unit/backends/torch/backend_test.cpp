@@ -1,4 +1,4 @@
-// The generic backend on a test device that replaces PrivateUse1, without a vendor backend.
+// Tests the generic backend, without a vendor backend, on a test device that replaces PrivateUse1.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 

@@ -1,5 +1,5 @@
-// Tests when MKL selects its vector math kernels. MKL calls mkl_serv_vml_cpu_detect, which this
-// program overrides.
+// Tests when MKL selects its vector math kernels. MKL calls mkl_serv_vml_cpu_detect() to do so, and
+// this program replaces that function to count the calls.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tanh.h>
@@ -23,8 +23,8 @@ extern "C" __attribute__((visibility("default"))) int mkl_serv_vml_cpu_detect() 
 
 namespace {
 
-// Fails if MKL selects its kernels only at the first vector function. Another thread could then see
-// an incomplete selection.
+// Fails if MKL selects its kernels only when the first vector math function is called. Another
+// thread could then use an incomplete selection.
 TEST(VectorMathTest, MklSelectsItsKernelsAtLoad) {
   if (mkl_detect() == nullptr) GTEST_SKIP() << "this LibTorch has no MKL";
   const int at_load = calls;

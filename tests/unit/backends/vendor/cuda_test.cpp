@@ -1,4 +1,4 @@
-// Features that the cuda backend adds to the generic one, with a fake NVML and a fake driver.
+// Tests features that the cuda backend adds to the generic one, with a fake NVML and a fake driver.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ std::string fake(const char* name) {
   return std::string(ANYACCEL_BUILD_DIR) + "/lib/lib" + name + ".so";
 }
 
-// NVML orders devices by PCI bus, but CUDA puts the fastest one first. The two fakes list the same
-// devices in opposite order.
+// NVML orders devices by PCI bus, but CUDA lists the fastest one first. The fake NVML and the fake
+// driver list the same devices in opposite orders.
 constexpr const char* kSlow = "GPU-00000000-0000-0000-0000-00000000000a";
 constexpr const char* kFast = "GPU-00000000-0000-0000-0000-00000000000b";
 
@@ -97,7 +97,8 @@ TEST_F(CudaTest, HiddenDevicesStayHidden) {
   }
 }
 
-// Fails if memory is read from NVML's device of the same index instead of the same UUID.
+// Fails if memory is read from the NVML device with the same index instead of the one with the same
+// UUID.
 TEST_F(CudaTest, MatchesDevicesByUuidOnceCudaRuns) {
   machine(9, 0);
   load_driver();
@@ -127,7 +128,7 @@ struct Gate {
 };
 class CudaGates : public CudaTest, public testing::WithParamInterface<Gate> {};
 
-// Fails if the compute capability that a feature requires differs from DeepSpeed and torch.
+// Fails if a feature requires a different compute capability than in DeepSpeed and torch.
 TEST_P(CudaGates, FollowTheCapability) {
   const auto& gate = GetParam();
   machine(gate.major, gate.minor);
@@ -135,7 +136,7 @@ TEST_P(CudaGates, FollowTheCapability) {
   test::install_test_device("cuda");
   auto& accelerator = get_accelerator();
   EXPECT_EQ(accelerator.is_fp16_supported(), gate.fp16);
-  EXPECT_TRUE(accelerator.is_bf16_supported());  // torch also counts emulated bf16
+  EXPECT_TRUE(accelerator.is_bf16_supported());  // torch also counts emulated bf16 as supported
   EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::BFloat16).fast, gate.fast_bf16);
   EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::Float8_e4m3fn).computable, gate.fp8);
   EXPECT_EQ(accelerator.is_triton_supported(), gate.triton);
@@ -188,7 +189,8 @@ TEST_F(CudaTest, GraphsRequireACudaLibTorch) {
 }
 
 #if ANYACCEL_TEST_GRAPHS
-// Fails if a test device that replaces CUDA cannot use its own graphs on a LibTorch without CUDA.
+// Fails if a LibTorch without CUDA prevents a test device that replaces CUDA from using the graphs
+// that it registers.
 TEST_F(CudaTest, GraphsOfATestDevice) {
   machine(9, 0);
   const auto& device = test::install_test_device("cuda");
@@ -201,13 +203,13 @@ TEST_F(CudaTest, GraphsOfATestDevice) {
 
 #ifdef ANYACCEL_TEST_CUDA_GRAPH
 
-/// Loads a library with local symbols, as Python does with a CUDA LibTorch.
+/// Loads a library with RTLD_LOCAL, as Python loads a CUDA build of LibTorch.
 void* load_torch_cuda(const char* name) {
   return dlopen(fake(name).c_str(), RTLD_LAZY | RTLD_LOCAL);
 }
 
-// Fails if a LibTorch that does not match the graph library causes a crash, or the error lacks the
-// reason.
+// Fails if a LibTorch that does not match libanyaccel_cuda_graph.so causes a crash, or the error
+// lacks the reason.
 TEST_F(CudaTest, GraphsReportAMismatchedLibTorch) {
   machine(9, 0);
   ASSERT_NE(load_torch_cuda("fake_torch_cuda_empty"), nullptr) << dlerror();

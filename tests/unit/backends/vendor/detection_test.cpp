@@ -1,4 +1,4 @@
-// Detection of the accelerator on machines with various devices.
+// Tests accelerator detection on machines with various devices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -52,7 +52,7 @@ class DetectionTest : public testing::Test {
   fs::path root_;
 };
 
-// Fails if an installed package or LibTorch without a device is detected as the device.
+// Fails if an installed vendor package or LibTorch without a matching device counts as a device.
 TEST_F(DetectionTest, NothingIsDetectedWithoutDevices) {
   setenv("ANYACCEL_NPU_LIBRARY", vendor_library().c_str(), 1);
   setenv("FAKE_VENDOR", "npu", 1);
@@ -99,7 +99,7 @@ TEST_F(DetectionTest, SetsGaudisVariablesBeforeItsBridgeStarts) {
   EXPECT_STREQ(std::getenv("FAKE_VENDOR_SAW"), "0");
 }
 
-// Fails if an accelerator that imitates CUDA is detected as CUDA.
+// Fails if Kunlun, which imitates CUDA, is detected as CUDA.
 TEST_F(DetectionTest, KunlunIsDetectedBeforeCuda) {
   add("dev/xpu0");
   add("dev/xpuctrl");
@@ -114,7 +114,7 @@ TEST_F(DetectionTest, KunlunIsDetectedBeforeCuda) {
   EXPECT_EQ(accelerator.device_properties().vendor, "Kunlunxin");
 }
 
-// Fails if a CUDA device is detected as an accelerator that imitates CUDA.
+// Fails if a CUDA device is detected as Kunlun, which imitates CUDA.
 TEST_F(DetectionTest, CudaIsNotMistakenForKunlun) {
   ANYACCEL_SKIP_IF_TAKEN("cuda");
   test::install_test_device("cuda", 1);

@@ -1,4 +1,4 @@
-// Differences between vendor backends and the generic one.
+// Tests the differences between vendor backends and the generic one.
 #include <ATen/Context.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -44,8 +44,8 @@ TEST_F(DifferencesTest, HpuStartsDeterministic) {
   EXPECT_STREQ(std::getenv("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"), "0");
 }
 
-// Fails if fp16 counts as supported without confirmation by the vendor's package. No Python runs in
-// this process.
+// Fails if fp16 counts as supported without confirmation by the vendor's package. Python does not
+// run in this process, so the package cannot be asked.
 TEST_F(DifferencesTest, HpuFp16NeedsConfirmation) {
   auto& hpu = start("hpu");
   EXPECT_FALSE(hpu.is_fp16_supported());
@@ -53,7 +53,8 @@ TEST_F(DifferencesTest, HpuFp16NeedsConfirmation) {
   EXPECT_EQ(hpu.supported_dtypes(), (std::vector{ScalarType::Float, ScalarType::BFloat16}));
 }
 
-// Fails if names of Gaudi devices contain an index, which its torch does not accept everywhere.
+// Fails if names of Gaudi devices contain an index, which Gaudi's PyTorch port does not accept
+// everywhere.
 TEST_F(DifferencesTest, HpuNamesHaveNoIndex) {
   auto& hpu = start("hpu");
   hpu.set_device(1);

@@ -1,4 +1,4 @@
-// Queries to Python packages, from a process without Python and from a Python process.
+// Tests queries to Python packages, from a process without Python and from a Python process.
 #include "backends/torch/python_query.h"
 
 #include <dlfcn.h>
@@ -14,8 +14,8 @@
 namespace anyaccel::sdk {
 namespace {
 
-/// Returns environment settings for a program that opens this build's libraries but is not itself
-/// instrumented for the address sanitizer.
+/// Returns the environment variables with which a program without the address sanitizer can open
+/// this build's libraries, which may use it.
 std::string sanitizer() {
   Dl_info runtime{};
   void* start = dlsym(RTLD_DEFAULT, "__asan_init");

@@ -1,4 +1,4 @@
-// Each vendor backend on a test device that replaces its torch type.
+// Tests each vendor backend on a test device that replaces its torch type.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class VendorTest : public testing::TestWithParam<const char*> {
   }
 };
 
-// Fails if a vendor backend does not start on its device type, or breaks features of the generic
+// Fails if a vendor backend does not work on its device type, or breaks features of the generic
 // backend.
 TEST_P(VendorTest, DrivesItsDevice) {
   auto& device = test::TestDevice::get();

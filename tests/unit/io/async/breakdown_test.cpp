@@ -1,4 +1,4 @@
-// Failures that must not crash or hang the process: broken queues, threads that cannot start,
+// Tests failures that must not crash or hang the process: broken queues, threads that cannot start,
 // persistent errors, and paths that are not regular files.
 #include <grp.h>
 #include <sys/resource.h>
@@ -36,8 +36,8 @@ int in_child(const std::function<int()>& call) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// Waits for at most ten seconds, so that a hang becomes a failure. Returns whether the request
-/// completed.
+/// Waits for at most ten seconds, so that a hang becomes a test failure. Returns whether the
+/// request completed.
 bool ends(Engine& engine, Request& request) {
   auto waiting = std::async(std::launch::async, [&] { engine.wait(request); });
   if (waiting.wait_for(10s) == std::future_status::ready) return true;
@@ -53,7 +53,7 @@ class AioFailures : public testing::Test {
   Bytes bytes;
 };
 
-/// A queue that throws in the submit or reap call with the given number.
+/// A queue that throws in the given submit() or reap() call, counted from 0.
 class BrokenQueue final : public Queue {
  public:
   BrokenQueue(int bad_submit, int bad_reap)
@@ -93,8 +93,8 @@ TEST_F(AioFailures, BrokenQueueFailsItsRequests) {
     const auto first = engine->start(std::move(what));
     ASSERT_TRUE(ends(*engine, *first));
     EXPECT_EQ(code_of([&] { first->check(); }), ErrorCode::io);
-    // The memory is kept, because the system may still be reading into it, and the engine cannot
-    // know when it is done.
+    // The engine keeps the memory, because the system may still be reading into it, and the engine
+    // cannot know when the read ends.
     EXPECT_FALSE(watched.expired());
     Bytes back(bytes.size());
     const auto second = engine->start(job(path, false, back.data(), 0, back.size()));
@@ -159,7 +159,7 @@ TEST_F(AioFailures, FullQueueBlocksNobody) {
   EXPECT_EQ(other->error(), EAGAIN);
 }
 
-/// Runs `call` in a child as an unprivileged user, with at most `threads` additional threads.
+/// Runs `call` in a child as an unprivileged user who can start at most `threads` threads.
 int with_few_threads(unsigned threads, const std::function<int()>& call) {
   return in_child([&] {
     const rlimit limit{threads + 1, threads + 1};
@@ -231,7 +231,7 @@ TEST_F(AioFailures, SpecialFilesAreRejected) {
   EXPECT_EQ(::fcntl(file->descriptor(), F_GETFL) & O_NONBLOCK, 0);
 }
 
-// Fails if a completed request keeps its memory until somebody waits for it.
+// Fails if a completed request keeps its memory until the caller waits for it.
 TEST_F(AioFailures, UnawaitedRequestReleasesItsMemory) {
   const auto engine = Engine::make(with_hook([](Transfer&) { return kDo; }));
   for (const bool held : {true, false}) {

@@ -1,5 +1,5 @@
-// async_io with real files: reads and writes are exact for any offset, length, memory alignment and
-// queue.
+// Tests async_io with real files: reads and writes are exact for any offset, length, memory
+// alignment and queue.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -22,7 +22,7 @@ std::size_t open_files() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Fails if pieces do not cover the range exactly, or a direct piece is not aligned.
+// Fails if pieces do not cover the range exactly, or a piece for direct I/O is not aligned.
 TEST(AioPlan, PiecesCoverTheRange) {
   std::minstd_rand random(1);
   for (int i = 0; i < 2000; ++i) {
@@ -158,8 +158,8 @@ TEST(AioFile, MissingAndShortFiles) {
   run(*engine, job(folder.file("short"), false, bytes.data(), 9, 0));
 }
 
-// Fails if the caller's descriptor is closed, or its O_APPEND flag takes effect. Descriptors with
-// the wrong access mode must be rejected.
+// Fails if the engine closes the caller's descriptor, or the descriptor's O_APPEND flag affects
+// writes. Descriptors with the wrong access mode must be rejected.
 TEST(AioFile, DescriptorsOfCallers) {
   const Folder folder;
   const auto path = folder.file("data");
@@ -224,7 +224,7 @@ TEST(AioEngine, DestructorCompletesRequests) {
   EXPECT_TRUE(get(folder.file("data")) == source);
 }
 
-// Fails if a forked child waits for threads that it does not have.
+// Fails if a forked child waits for the engine's threads, which exist only in the parent.
 TEST(AioEngine, ForkedChildGetsAnError) {
   auto engine = Engine::make({});
   const auto child = ::fork();
@@ -240,8 +240,8 @@ TEST(AioEngine, ForkedChildGetsAnError) {
   EXPECT_EQ(status, 0);
 }
 
-// Fails if there is no fallback when a sandbox blocks io_uring and libaio, or its reason is not
-// reported.
+// Fails if there is no fallback when a sandbox blocks io_uring and libaio, or the reason for the
+// fallback is not reported.
 TEST(AioQueue, FallsBackWithTheReason) {
   const auto child = ::fork();
   ASSERT_GE(child, 0);
@@ -278,7 +278,7 @@ TEST(AioEngine, Options) {
     EXPECT_EQ(code_of([&] { Engine::make(options); }), ErrorCode::invalid_argument);
 }
 
-// Fails if a full disk is not reported, or the engine is unusable afterwards.
+// Fails if a full disk is not reported, or the engine is unusable after the error.
 TEST(AioFile, FullDisk) {
   const Folder folder;
   const auto mount = folder.file("small");

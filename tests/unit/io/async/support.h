@@ -21,7 +21,7 @@
 
 namespace anyaccel::ops::aio {
 
-/// A temporary folder on the disk of the build, because /tmp is often in memory.
+/// A temporary folder on the disk that contains the build, because /tmp is often in memory.
 class Folder {
  public:
   Folder() {
@@ -63,15 +63,15 @@ inline Job job(const std::string& path, bool write, char* memory, std::int64_t o
           .range = {offset, offset + static_cast<std::int64_t>(bytes)}};
 }
 
-/// Starts a request, waits for it, and throws its error.
+/// Starts a request, waits for it, and throws its error if it fails.
 inline void run(Engine& engine, Job what) {
   const auto request = engine.start(std::move(what));
   engine.wait(*request);
   request->check();
 }
 
-/// Performs transfers synchronously. The hook may modify a transfer. If it returns anything but
-/// `kDo`, this is the result, and the transfer is not performed.
+/// Performs transfers synchronously. The hook may modify a transfer. If the hook returns anything
+/// but `kDo`, the transfer is not performed, and this value is its result.
 class FakeQueue final : public Queue {
  public:
   static constexpr std::int64_t kDo = 1LL << 40;

@@ -1,4 +1,4 @@
-// async_io with a fake queue that produces rare results.
+// Tests async_io with a fake queue that produces rare results.
 #include <chrono>
 #include <condition_variable>
 #include <thread>
@@ -94,7 +94,7 @@ TEST_F(AioFaults, RejectedDirectIoFallsBackToTheCache) {
   EXPECT_EQ(std::filesystem::file_size(folder.file("copy")), bytes.size() + 3);
 }
 
-// Fails if the unaligned edges of a write use direct I/O, or precede its direct blocks.
+// Fails if the unaligned edges of a write use direct I/O, or are written before its aligned blocks.
 TEST_F(AioFaults, EdgesAreWrittenLast) {
   std::vector<std::pair<std::int64_t, bool>> order;
   const auto engine = Engine::make(with_hook([&](Transfer& transfer) {
@@ -133,12 +133,12 @@ TEST_F(AioFaults, Cancellation) {
   engine->wait(*request);
   EXPECT_EQ(request->error(), ECANCELED);
   EXPECT_EQ(code_of([&] { request->check(); }), ErrorCode::interrupted);
-  EXPECT_EQ(begun, 4);  // blocks that were already queued
+  EXPECT_EQ(begun, 4);  // blocks that had already been queued
   run(*engine, job(path, false, back.data(), 0, back.size()));
   EXPECT_TRUE(back == bytes);
 }
 
-// Fails if a request's memory is released while the system still uses it.
+// Fails if a request's memory is released while the system still uses that memory.
 TEST_F(AioFaults, MemoryIsKeptUntilCompletion) {
   std::weak_ptr<Bytes> watched;
   bool alive = true;

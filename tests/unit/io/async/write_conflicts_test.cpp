@@ -1,4 +1,4 @@
-// Concurrent writes to adjacent ranges, with real files and with a queue that reorders them.
+// Tests concurrent writes to adjacent ranges, with real files and with a queue that reorders them.
 #include <algorithm>
 #include <mutex>
 #include <thread>
@@ -8,8 +8,8 @@
 namespace anyaccel::ops::aio {
 namespace {
 
-/// All transfers that are in flight in a test's queues. Counts how often a direct and a cached
-/// write were in flight close to each other.
+/// All transfers that are in flight in a test's queues. Counts how often a direct write and a
+/// cached write were in flight close to each other.
 struct InFlight {
   std::mutex mutex;
   std::vector<std::pair<Transfer*, bool>> transfers;  // the flag is true for direct I/O
@@ -36,7 +36,7 @@ struct InFlight {
   }
 };
 
-/// Holds transfers and performs them in random order when results are requested.
+/// A queue that holds transfers and performs them in random order when results are requested.
 class SlowQueue final : public Queue {
  public:
   explicit SlowQueue(InFlight& all) : all_(all) {}

@@ -1,4 +1,4 @@
-// The pool of pinned memory, on a fake system with configurable limits and nodes.
+// Tests the pool of pinned memory, on a fake system with configurable limits and nodes.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -112,7 +112,8 @@ TEST_F(PinPool, ReusesAndCounts) {
   EXPECT_EQ(pool.allocate(0), nullptr);
 }
 
-// Fails if a range within a block is not recognized, or one that exceeds it is.
+// Fails if a range within a block is not recognized as pinned, or a range that exceeds the block
+// is.
 TEST_F(PinPool, RecognizesViews) {
   auto* block = static_cast<char*>(pool.allocate(10000));
   EXPECT_TRUE(pool.contains(block, 10000));
@@ -126,7 +127,7 @@ TEST_F(PinPool, RecognizesViews) {
   EXPECT_TRUE(pool.retire(block));
   EXPECT_FALSE(pool.contains(block, 1));
   EXPECT_FALSE(pool.retire(block));  // a block can be retired only once
-  // The block is still in use, so it is not handed out until its last owner releases it.
+  // The block is not handed out again until its last owner releases it.
   EXPECT_NE(pool.allocate(10000), block);
   EXPECT_EQ(pool.statistics().used_bytes, 12288);
   pool.give_back(block);
@@ -165,8 +166,8 @@ TEST_F(PinPool, FreeBlocksAreUnmappedForNewOnes) {
   EXPECT_EQ(machine.maps.size(), 1U);
 }
 
-// Fails if a slow mlock() on one thread blocks other threads, or lets them exceed the limit
-// together.
+// Fails if a slow mlock() on one thread blocks other threads, or the threads together can exceed
+// the limit.
 TEST_F(PinPool, SlowLockDoesNotBlockOtherThreads) {
   machine.lockable = 8 << 20;
   auto* free_one = pool.allocate(4096);
@@ -178,7 +179,7 @@ TEST_F(PinPool, SlowLockDoesNotBlockOtherThreads) {
       auto* again = pool.allocate(4096);  // reused without a system call
       served = again == free_one && pool.contains(again, 4096);
       pool.give_back(again);
-      // The block that is being locked already counts, so only one more page fits.
+      // The block that is being locked already counts toward the limit, so only one more page fits.
       refused = !error_of(64 << 10).empty();
     });
     if (other.wait_for(std::chrono::seconds(10)) == std::future_status::timeout) {
@@ -207,7 +208,7 @@ TEST_F(PinPool, FailedAllocationsAreNotCounted) {
   EXPECT_NE(pool.allocate(4096), nullptr);
 }
 
-// Fails if large blocks are not aligned to large pages, which the system may provide on request.
+// Fails if large blocks are not aligned for huge pages, which the system may then use.
 TEST(PinSystem, LargeBlocksAreAlignedToLargePages) {
   System system;
   constexpr std::size_t kBytes = (6 << 20) + 4096;
@@ -221,7 +222,8 @@ TEST(PinSystem, LargeBlocksAreAlignedToLargePages) {
   EXPECT_NE(::msync(static_cast<char*>(block) + kBytes - 4096, 4096, MS_ASYNC), 0);
 }
 
-// Fails if a block is not on the thread's node, or is reused on another node.
+// Fails if a block is not on the NUMA node of the thread that allocates it, or is reused on another
+// node.
 TEST_F(PinPool, Nodes) {
   auto* alone = pool.allocate(4096);
   EXPECT_TRUE(machine.bound.empty());

@@ -1,4 +1,4 @@
-// Runs a CUDA decoder pass on the host (decoder_cuda_launches.cpp) and compares it with the CPU's
+// Runs a CUDA decoder pass on the host (decoder_cuda_launches.cpp) and compares it with the CPU
 // pass over the same model.
 #include "kernels/decoder/cuda/pass.h"
 #include "unit/kernels/decoder_cuda_launches.h"
@@ -106,7 +106,7 @@ class Model {
     }
   }
 
-  /// Returns the logits, or the rows if the model has no head. `run` is one of the two passes.
+  /// Returns the logits, or the rows if the model has no head. `run` is the CPU or the CUDA pass.
   template <typename Run>
   std::vector<float> logits(const std::vector<float>& x, const Run& run) {
     std::vector<float> changed = x;
@@ -278,8 +278,8 @@ std::vector<Model::Kind> kinds() {
         .half = 11}};
 }
 
-// Fails if a step of a layer is skipped or a sequence attends to another one. With more than 16
-// rows, also fails if rows do not attend to earlier rows of the pass.
+// Fails if a step of a layer is skipped, or a sequence attends to another sequence. With more than
+// 16 rows, also fails if rows do not attend to earlier rows of the pass.
 TEST(InferenceCudaPass, MatchesTheCpu) {
   std::uint64_t seed = 100;
   for (const Model::Kind& kind : kinds())
@@ -290,7 +290,7 @@ TEST(InferenceCudaPass, MatchesTheCpu) {
       launches_backwards = seed % 2 == 0;
       const std::vector<float> x = model.drawn_rows();
       const std::vector<Array> before = model.caches();
-      // The CPU rounds rows to 16 bits for int8 and int4; this pass does not.
+      // For int8 and int4, the CPU pass rounds rows to 16 bits, but the CUDA pass does not.
       const double error = kind.format > MatrixFormat::fp16 ? 1e-3
                            : kind.cache == Element::f32     ? 1e-4
                                                             : 2e-2;
@@ -340,8 +340,8 @@ TEST(InferenceCudaPass, RowsDoNotDependOnOtherRows) {
   }
 }
 
-// Fails if the results of the attention and feed-forward halves do not add up to the whole pass, or
-// a half modifies the rows.
+// Fails if the results of the attention half and the feed-forward half do not add up to the result
+// of the whole pass, or one of the halves modifies the rows.
 TEST(InferenceCudaPass, HalvesEqualTheWhole) {
   for (const std::int64_t experts : {0, 4}) {
     Model model({.bias = true, .experts = experts, .layers = 1}, 300);

@@ -23,7 +23,7 @@ class Chance {
   std::mt19937 engine_;
 };
 
-/// Tolerance for results whose products are rounded to `type` and whose sums are float.
+/// Tolerance for results whose products are rounded to `type` and summed in float.
 inline double error_of(at::ScalarType type) {
   return type == at::kDouble ? 1e-11 : type == at::kFloat ? 1e-4 : type == at::kHalf ? 4e-3 : 3e-2;
 }

@@ -75,7 +75,7 @@ Call random_call(Chance& chance, at::ScalarType type) {
   const std::int64_t hidden =
       c.heads * (chance.once_in(2) ? 16 * chance.whole(1, 2) : chance.whole(1, 20));
   const std::int64_t inter = chance.once_in(2) ? 16 * chance.whole(1, 6) : chance.whole(1, 90);
-  // Random numbers of the call's type. The scales keep the products' results close to 1.
+  // Random numbers of the call's type. The scales keep the results of matrix products close to 1.
   const auto numbers = [&](at::IntArrayRef sizes, double scale) {
     return at::randn(sizes).mul(scale).to(type);
   };
@@ -98,7 +98,7 @@ Call random_call(Chance& chance, at::ScalarType type) {
   if (chance.once_in(2)) c.attn_dropout = 0.25;
   if (chance.once_in(2)) c.hidden_dropout = 0.125;
   c.pre = chance.once_in(2);
-  // In 16 bits, inverted values are too imprecise to be compared.
+  // In 16 bits, values that are recovered by inversion are too imprecise to be compared.
   c.invertible = chance.once_in(3) && (type == at::kDouble || type == at::kFloat);
   c.gelu_checkpoint = chance.once_in(2);
   if (chance.once_in(2)) c.gelu = "tanh";
@@ -167,8 +167,8 @@ TEST(TransformerOnDevice, MatchesTheHost) {
     for (std::size_t j = 0; j < grads.size(); ++j) {
       const double greatest =
           want_grads[j].numel() ? want_grads[j].abs().max().to(at::kDouble).item<double>() : 0;
-      // These are sums of many products, so the absolute error of small results is as large as that
-      // of large ones.
+      // These are sums of many products, so small results have the same absolute error as large
+      // ones.
       expect_near(grad_names[j], grads[j].div(1 + greatest), want_grads[j].div(1 + greatest),
                   error);
       EXPECT_EQ(grads[j].storage().nbytes(),

@@ -45,7 +45,7 @@ TEST(QuantizerApi, RoundTrip) {
       const at::Tensor read = quantizer::dequantize(made, 12, bits, type, at::kFloat);
       EXPECT_LE((read - x).abs().max().item<float>(), bits == 8 ? 0.05 : 0.8);
       EXPECT_TRUE(at::equal(quantizer::dequantize(made, 12, bits, type), read.to(at::kHalf)));
-      // For two nodes with two receivers each, the order of nodes and receivers is swapped.
+      // For two nodes with two receivers each, the node and receiver dimensions are swapped.
       const auto swizzled = quantizer::swizzle_quant(x, 12, bits, type, 1, 2, 2);
       const at::Tensor parts = made.params.view({2, 2, 3, -1}).transpose(0, 1).reshape({12, -1});
       EXPECT_TRUE(at::equal(swizzled.params, parts));
@@ -71,7 +71,7 @@ TEST(QuantizerApi, Halves) {
                 halves({1.5, 2, 2.5, 1, 2.75, 2.75, 1, -1}).view({2, 4})));
 }
 
-// Fails if an error of the op does not have this library's error type, or names Python functions.
+// Fails if an error of the op is not converted to anyaccel::Error, or mentions Python functions.
 TEST(QuantizerApi, Errors) {
   const at::Tensor x = at::ones({4, 8});
   EXPECT_THAT(error_of([&] { quantizer::quantize(x, 3, 8); }),
@@ -85,7 +85,7 @@ TEST(QuantizerApi, Errors) {
               HasSubstr("want uint8"));
 }
 
-// Fails if the mantissa and exponent bits, or the seed and another argument, are swapped.
+// Fails if the numbers of mantissa and exponent bits are swapped, or the seed and another argument.
 TEST(FpQuantizerApi, RoundTrip) {
   const at::Tensor x = at::randn({8, 48}, at::kBFloat16);
   struct Format {

@@ -29,7 +29,7 @@ const TransformerConfig small{.hidden_size = 32,
                               .pre_layer_norm = false,
                               .gelu_approximate = "none"};
 
-/// A BERT layer composed of torch ops.
+/// A BERT layer implemented with torch ops.
 at::Tensor plain(TransformerLayer& layer, const at::Tensor& x) {
   const auto p = [&](const char* name) { return layer.parameter(name); };
   const std::int64_t batch = x.size(0), length = x.size(1), hidden = x.size(2),
@@ -61,8 +61,8 @@ TEST(TransformerLayer, MatchesAPlainLayer) {
     EXPECT_TRUE(tensor.grad().defined()) << name;
 }
 
-// Fails if dropout does not depend on the seed alone, or two calls drop the same elements.
-// Evaluation must not drop any.
+// Fails if dropout depends on anything but the seed, or two calls drop the same elements.
+// Evaluation must not drop any elements.
 TEST(TransformerLayer, DropoutFollowsTheSeed) {
   auto config = small;
   config.seed = 4;
@@ -77,8 +77,8 @@ TEST(TransformerLayer, DropoutFollowsTheSeed) {
   EXPECT_TRUE(at::equal(one.forward(x), one.forward(x)));
 }
 
-// Fails if weights of a Hugging Face BertLayer get the wrong parameter, or an incomplete map
-// changes the layer.
+// Fails if weights of a Hugging Face BertLayer are loaded into the wrong parameters, or an
+// incomplete map of weights changes the layer.
 TEST(TransformerLayer, LoadsHuggingFaceWeights) {
   TransformerLayer layer(small);
   std::map<std::string, at::Tensor> weights;

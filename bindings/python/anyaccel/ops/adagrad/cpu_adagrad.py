@@ -6,7 +6,7 @@ from .._optimizers import HostOptimizer
 class DeepSpeedCPUAdagrad(HostOptimizer):
     """Adagrad for parameters in host memory, using the op cpu_adagrad.
 
-    Gradients may be sparse. Arguments and state are DeepSpeed's.
+    Gradients may be sparse. Arguments and state are the same as in DeepSpeed.
     """
 
     _NAMES = ("exp_avg_sq",)

@@ -9,7 +9,7 @@ from .._optimizers import HostOptimizer
 class DeepSpeedCPUAdam(HostOptimizer):
     """Adam (`adamw_mode=False`) or AdamW for parameters in host memory, using the op cpu_adam.
 
-    Arguments, state and results are DeepSpeed's. The state is float32; with
+    Arguments, state and results are the same as in DeepSpeed. The state is float32; with
     `fp32_optimizer_states=False` it has the parameters' dtype.
     """
 

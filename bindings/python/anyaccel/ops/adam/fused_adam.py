@@ -7,7 +7,7 @@ from .._optimizers import FusedOptimizer
 class FusedAdam(FusedOptimizer):
     """Adam (`adam_w_mode=False`) or AdamW, using the op fused_adam.
 
-    Arguments are DeepSpeed's. Each parameter has its own step count.
+    Arguments are the same as in DeepSpeed. Each parameter has its own step count.
     """
 
     def __init__(self, params, lr=1e-3, bias_correction=True, betas=(0.9, 0.999), eps=1e-8, adam_w_mode=True, weight_decay=0., amsgrad=False,

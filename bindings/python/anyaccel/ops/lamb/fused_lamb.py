@@ -8,7 +8,7 @@ from .._optimizers import Optimizer
 
 
 class FusedLamb(Optimizer):
-    """LAMB, using the op fused_lamb. Arguments are DeepSpeed's."""
+    """LAMB, using the op fused_lamb. Arguments are the same as in DeepSpeed."""
 
     def __init__(self, params, lr=1e-3, bias_correction=True, betas=(0.9, 0.999), eps=1e-8, eps_inside_sqrt=False, weight_decay=0.,
                  max_grad_norm=0., max_coeff=10.0, min_coeff=0.01, amsgrad=False):

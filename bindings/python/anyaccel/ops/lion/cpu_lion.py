@@ -6,7 +6,7 @@ from .._optimizers import HostOptimizer
 class DeepSpeedCPULion(HostOptimizer):
     """Lion for parameters in host memory, using the op cpu_lion.
 
-    Arguments and state are DeepSpeed's.
+    Arguments and state are the same as in DeepSpeed.
     """
 
     def __init__(self, model_params, lr=1e-3, betas=(0.9, 0.999), weight_decay=0, fp32_optimizer_states=True):

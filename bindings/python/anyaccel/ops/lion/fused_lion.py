@@ -7,7 +7,7 @@ from .._optimizers import FusedOptimizer
 class FusedLion(FusedOptimizer):
     """Lion, using the op fused_lion.
 
-    Arguments are DeepSpeed's. Each parameter has its own step count.
+    Arguments are the same as in DeepSpeed. Each parameter has its own step count.
     """
 
     _NAMES = ("exp_avg",)

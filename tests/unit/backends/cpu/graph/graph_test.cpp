@@ -158,8 +158,8 @@ TEST(CpuGraph, ResetEndsTheCaptureOfAnotherThread) {
   EXPECT_EQ(other.select(0, 0).item<float>(), 1);
 }
 
-// Fails if the capture does not follow torch's thread-local state, which autograd copies to its
-// threads.
+// Fails if work on a thread that has copied the capturing thread's at::ThreadLocalState is not
+// captured. Autograd copies this state to its threads.
 TEST(CpuGraph, CaptureFollowsThreadLocalState) {
   const auto x = at::zeros({2});
   const auto graph = capture([&] {

@@ -166,7 +166,8 @@ Tensor tokens() {
   return at::cat(columns, 2);
 }
 
-// Fails if the graph omits a part of the training step, or freezes one, such as the learning rate.
+// Fails if the graph omits a part of the training step, or replays a captured value that should
+// change, such as the learning rate.
 TEST(GraphTraining, MlpEqualsEagerBitForBit) {
   seed();
   const auto xs = at::randn({kSteps, 16, 8});

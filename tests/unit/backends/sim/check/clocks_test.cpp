@@ -15,7 +15,7 @@ TEST(SimCheckClocks, StreamsAreUnordered) {
   EXPECT_FALSE(clocks.known_by_host(0, first));
 }
 
-// Fails if waiting for an event orders anything but the work before the event, or is not
+// Fails if waiting for an event orders anything but the work before the event, or the order is not
 // transitive.
 TEST(SimCheckClocks, EventsOrderEarlierWork) {
   Clocks clocks;
@@ -47,8 +47,8 @@ TEST(SimCheckClocks, HostWaitsOrderLaterLaunches) {
   EXPECT_TRUE(clocks.ordered(3, later, 4));
 }
 
-// Fails if waiting for an event that the bounded history has dropped orders nothing. Correct
-// programs would then be reported.
+// Fails if waiting for an event that is no longer in the bounded history orders nothing. Correct
+// programs would then be reported as incorrect.
 TEST(SimCheckClocks, DroppedEventsOrderEverything) {
   Clocks clocks;
   const auto work = clocks.tick(0);

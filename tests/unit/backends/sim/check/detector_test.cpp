@@ -35,7 +35,8 @@ struct SimCheckDetector : testing::Test {
   Detector::Conflicts last;
 };
 
-// Fails if an unordered pair with at least one write is missed, or two reads are reported.
+// Fails if two unordered accesses, at least one of which is a write, are not reported, or two reads
+// are.
 TEST_F(SimCheckDetector, ReportsUnorderedUses) {
   launch(0, {writes(kA)});
   EXPECT_EQ(launch(1, {reads(kA)}), 1U);
@@ -60,8 +61,8 @@ TEST_F(SimCheckDetector, OrderedUsesAreNotReported) {
   EXPECT_EQ(launch(0, {reads(kA)}), 1U) << "stream 0 did not wait for stream 2";
 }
 
-// Fails if accesses to disjoint parts of a tensor conflict, or an access to one part hides an
-// earlier one to another.
+// Fails if accesses to disjoint parts of a tensor conflict, or an access to one part makes the
+// detector forget an earlier access to another part.
 TEST_F(SimCheckDetector, DistinguishesPartsOfMemory) {
   launch(0, {touch(kA, true, 0x00, 0x40)});
   detector.record(1, 0);
@@ -88,7 +89,7 @@ TEST_F(SimCheckDetector, ReportsMemoryFreedInUse) {
   EXPECT_EQ(launch(0, {touch(kA, true, 0, 0x80)}), 0U) << "a problem is reported once";
 }
 
-// Fails if a correct way to free memory that another stream used is reported.
+// Fails if memory that another stream used is reported although it was freed correctly.
 TEST_F(SimCheckDetector, CorrectFreesAreNotReported) {
   const auto use_and_free = [&](auto between) {
     detector.allocate(kA, 0x100, 0);
@@ -110,7 +111,7 @@ TEST_F(SimCheckDetector, CorrectFreesAreNotReported) {
       << "recorded for a different stream";
 }
 
-// Fails if a wait after the free but before the reuse is considered too late.
+// Fails if memory is reported although a wait between its free and its reuse orders the accesses.
 TEST_F(SimCheckDetector, WaitBeforeReuseIsEnough) {
   launch(1, {writes(kA)});
   detector.free(kA);
@@ -142,7 +143,7 @@ TEST_F(SimCheckDetector, GraphsUseMemoryAtReplay) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails if memory from a graph's own pool is reported as freed.
+// Fails if memory from the graph's private pool is reported as freed.
 TEST_F(SimCheckDetector, GraphMayReleaseItsOwnMemory) {
   const int graph = 0;
   detector.allocate(kA, 0x100, 1, kPool);
@@ -168,8 +169,8 @@ TEST_F(SimCheckDetector, GraphMayReuseItsMemory) {
   EXPECT_TRUE(detector.replay(&graph, 1).empty());
 }
 
-// Fails if a replay that uses another graph's memory is reported while that graph exists, or is not
-// reported after that graph has ended.
+// Fails if a replay that uses memory from another graph's pool is reported while the other graph
+// exists, or is not reported after the other graph has been destroyed.
 TEST_F(SimCheckDetector, ReportsMemoryOfAnEndedGraph) {
   const int maker = 0, user = 0;
   detector.allocate(kA, 0x100, 1, kPool);
@@ -193,7 +194,7 @@ TEST_F(SimCheckDetector, HistoryIsBounded) {
   EXPECT_LE(last.size(), 512U);
 }
 
-// Fails if a report describes the wrong tensor, or a read hides the last write.
+// Fails if a report describes the wrong tensor, or a read replaces the record of the last write.
 TEST_F(SimCheckDetector, DescribesMemory) {
   launch(0, {writes(kA)});
   launch(0, {touch(kA, false, 0, 0x10)});

@@ -1,5 +1,5 @@
-// Host memory that is protected while a copy is pending, and the fault handler that reports
-// accesses to it.
+// Tests the protection of host memory while a copy is pending, and the fault handler that reports
+// accesses to protected memory.
 #include "backends/sim/check/host_views.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ struct SimCheckHostViews : testing::Test {
 };
 
 // Fails if an access to the target of a pending copy is not reported exactly once, or the program
-// cannot continue after it.
+// cannot continue after the access.
 TEST_F(SimCheckHostViews, EarlyReadIsReportedOnce) {
   views.close(copy_of(0, 100, /*written=*/true), /*whole=*/true);
   read(8);
@@ -61,7 +61,7 @@ TEST_F(SimCheckHostViews, EarlyReadIsReportedOnce) {
   EXPECT_EQ(early_reads + early_writes, 1);
 }
 
-// Fails if reading the source of a pending copy is reported, or writing to it is not.
+// Fails if reading from the source of a pending copy is reported, or writing to the source is not.
 TEST_F(SimCheckHostViews, SourceOfACopyMayBeRead) {
   views.close(copy_of(0, kPage, /*written=*/false), true);
   read(8);
@@ -88,7 +88,7 @@ TEST_F(SimCheckHostViews, WaitUnprotects) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if protecting a part of a buffer also protects the rest of its first and last page.
+// Fails if protecting a part of a buffer also protects the rest of its first and last pages.
 TEST_F(SimCheckHostViews, RestOfThePageIsUnprotected) {
   views.close(copy_of(100, 2 * kPage + 100, true), /*whole=*/false);
   read(0);
@@ -98,7 +98,7 @@ TEST_F(SimCheckHostViews, RestOfThePageIsUnprotected) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if memory is still protected when it is handed to a new owner.
+// Fails if memory is still protected when the allocator hands it out again.
 TEST_F(SimCheckHostViews, NewOwnerFindsItUnprotected) {
   views.close(copy_of(0, 100, true), true);
   views.open(reinterpret_cast<std::uintptr_t>(pages), kPage);
@@ -120,8 +120,8 @@ TEST_F(SimCheckHostViews, TwoCopiesOfOneBuffer) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if a signal sent by raise() or kill() is mistaken for an access to protected memory, so
-// that the program continues.
+// Fails if a signal sent by raise() or kill() is mistaken for an access to protected memory. The
+// program would then continue.
 TEST_F(SimCheckHostViews, SentSignalsEndTheProgram) {
 #ifdef __SANITIZE_ADDRESS__
   const testing::ExitedWithCode died(1);

@@ -1,4 +1,4 @@
-// Programs without Python. tests/e2e/sim_check_test.py covers programs with Python.
+// Tests programs without Python. tests/e2e/sim_check_test.py tests programs with Python.
 #include "backends/sim/check/python_names.h"
 
 #include <gtest/gtest.h>

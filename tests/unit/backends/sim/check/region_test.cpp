@@ -33,7 +33,8 @@ TEST(SimCheckRegion, DisjointColumnsDoNotOverlap) {
   EXPECT_TRUE(overlap(left, dense(16, 33)));
 }
 
-// Fails if tensors with too many pieces for an exact comparison do not count as overlapping.
+// Fails if tensors that consist of too many pieces for an exact comparison do not count as
+// overlapping.
 TEST(SimCheckRegion, ManyPiecesCountAsOverlapping) {
   const auto one = matrix(0, 1 << 22, 1, 2), other = matrix(4, 1 << 22, 1, 2);
   EXPECT_TRUE(overlap(one, other));

@@ -1,4 +1,4 @@
-// Problem reports as text and JSON.
+// Tests problem reports as text and JSON.
 #include "backends/sim/check/reporter.h"
 
 #include <gmock/gmock.h>

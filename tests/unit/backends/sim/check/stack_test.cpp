@@ -1,4 +1,4 @@
-// Call stacks and symbols, including names that only the file's own symbol table contains.
+// Tests call stacks and symbols, including names that only the file's symbol table contains.
 #include "backends/sim/check/stack.h"
 
 #include <dlfcn.h>
