@@ -105,6 +105,23 @@ class SimCheck(SmallModelTest):
         self.assertEqual(done.returncode, -signal.SIGABRT, done.stderr)
         self.assertEqual(len(problems), 1)
 
+    # Fails if reported problems do not change the exit code, or suppressed problems do.
+    def test_exit_code_and_suppressions(self):
+        line = "anyaccel sim run --error-exitcode 9 {} -- sim_bugs prefetch_without_wait bug"
+        self.assertEqual(shell(line.format("")).returncode, 9)
+        known = os.path.join(self.folder, "known.txt")
+        with open(known, "w", encoding="utf-8") as file:
+            file.write("# known\nunordered_streams:aten::mm*\n")
+        done = shell(line.format(f"--suppressions {known}"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 problem was suppressed", done.stderr)
+        self.assertNotIn("(unordered_streams)", done.stderr)
+        with open(known, "w", encoding="utf-8") as file:
+            file.write("races:aten::mm\n")
+        done = shell(line.format(f"--suppressions {known}"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("line 1 of", done.stderr)
+
     # Fails if a report does not name the Python line. Also fails if a device name that torch
     # rejects is not reported.
     def test_python_lines(self):

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "backends/sim/call.h"
+#include "backends/sim/index_rows.h"
 #include "backends/sim/memory_map.h"
 #include "backends/sim/register.h"
 #include "backends/sim/result.h"
@@ -161,11 +162,17 @@ void add_results(std::vector<Operand>& operands, const std::vector<at::Tensor>& 
 void launch_call(const Call& call, std::unique_ptr<Task> task,
                  const std::vector<at::Tensor>& fresh = {}) {
   std::vector<Operand> operands;
+  std::shared_ptr<IndexRows> rows;
   if (observer() != nullptr) {
     operands = call.operands();
+    rows = index_rows(call);
+    for (auto& each : operands)
+      if (rows != nullptr && each.tensor == rows->tensor()) each.rows = rows;
     add_results(operands, fresh);
   }
+  task->rows = rows;
   launch(call.stream(), std::move(task), {.op = call.info().name.c_str(), .operands = operands});
+  if (rows != nullptr) rows->submitted();
 }
 
 /// Tells the observer about work that the host did in place of the stream.

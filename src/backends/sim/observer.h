@@ -8,10 +8,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace anyaccel::backends::sim {
 
 class SimStream;
+namespace checking {
+class Rows;
+}
 
 /// Memory that a kernel reads or writes. `tensor` is valid only during the call.
 struct Operand {
@@ -20,6 +24,8 @@ struct Operand {
   std::size_t bytes = 0;
   const c10::TensorImpl* tensor = nullptr;
   bool written = false;
+  /// The rows that the kernel accesses; null if it accesses all of them.
+  std::shared_ptr<checking::Rows> rows = nullptr;
 };
 
 /// One kernel that is being launched on a stream.

@@ -11,6 +11,7 @@
 
 #include "backends/sim/device.h"
 #include "backends/sim/graph.h"
+#include "backends/sim/index_rows.h"
 #include "backends/sim/trace.h"
 
 namespace anyaccel::backends::sim {
@@ -199,6 +200,7 @@ void execute_task(SimStream& stream, Task& task, bool again) {
       TORCH_CHECK(!task.fault.fails, "SIM_FAULTS made this kernel fail");
     }
     running_now = {.stream = &stream, .op = task.name()};
+    if (task.rows != nullptr) task.rows->read();
     if (task.kernel() && trace::active.load(std::memory_order_relaxed)) {
       run_traced(stream, task, again);
     } else {

@@ -15,6 +15,7 @@
 namespace anyaccel::backends::sim {
 
 class Capture;
+class IndexRows;
 struct Device;
 
 /// A task of a stream. Tasks in a graph run many times, so `run` must leave the task unchanged if
@@ -30,6 +31,8 @@ class Task {
   LaunchFault fault = {};
   /// The profiler's number of the op that launched the task; 0 if no profiler records.
   std::uint64_t correlation = 0;
+  /// Rows whose index tensor the worker reads before it runs the task; may be null.
+  std::shared_ptr<IndexRows> rows;
 
  private:
   const char* name_;

@@ -36,6 +36,10 @@ constexpr SimOption kSimOptions[] = {
     {"--check", "SIM_CHECK", "report|abort",
      "Detect device misuse, and report it or abort the program"},
     {"--json", "SIM_CHECK_JSON", "FILE", "Write the reports as JSON; implies --check report"},
+    {"--suppressions", "SIM_CHECK_SUPPRESSIONS", "FILE",
+     "Ignore the known problems in this file; implies --check report"},
+    {"--error-exitcode", "SIM_CHECK_EXIT_CODE", "N",
+     "Exit code if the program succeeds but problems were reported; implies --check report"},
     {"--log-level", "ANYACCEL_LOG_LEVEL", "LEVEL",
      "AnyAccel's log level on standard error: error, warning, info or debug"},
 };
@@ -129,7 +133,8 @@ int run_sim(std::span<const char* const> arguments) {
     throw Error(ErrorCode::unsupported, kSimRun,
                 {.what = "this AnyAccel was built without the simulated accelerator",
                  .hint = "build it with -DANYACCEL_SIM=ON"});
-  if (::getenv("SIM_CHECK_JSON") != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
+  for (const char* implies : {"SIM_CHECK_JSON", "SIM_CHECK_SUPPRESSIONS", "SIM_CHECK_EXIT_CODE"})
+    if (::getenv(implies) != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
   const std::string bin = own_folder();
   const std::string prefix = bin.substr(0, bin.rfind('/'));
   // A build tree always uses `lib`, even if an installation uses another name for this folder.

@@ -1,5 +1,7 @@
 #include "backends/sim/check/checker.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 
@@ -12,6 +14,7 @@
 #include "backends/sim/pinned.h"
 #include "backends/sim/runtime.h"
 #include "base/env.h"
+#include "base/file.h"
 
 namespace anyaccel::backends::sim::checking {
 
@@ -40,7 +43,8 @@ std::optional<Touch> touch_of(const Operand& operand) {
   Touch touch{.storage = number(operand.address),
               .bytes = operand.bytes,
               .region = {},
-              .written = operand.written};
+              .written = operand.written,
+              .rows = operand.rows};
   if (operand.tensor != nullptr) {
     touch.region = region_of(*operand.tensor);
   } else {
@@ -63,12 +67,30 @@ std::string named(const Use& use) {
   return use.replayed ? std::string(use.op) + " (in a graph)" : use.op;
 }
 
+/// True if the two uses of the conflict access different rows of the memory. Waits for the index
+/// tensors.
+bool different_rows(const Conflict& conflict) {
+  const auto& now = conflict.now;
+  const auto& before = conflict.before;
+  return conflict.kind == Conflict::unordered && (now.rows != nullptr || before.rows != nullptr) &&
+         !overlap(now.region, now.rows.get(), before.region, before.rows.get());
+}
+
+Suppressions suppressions_from_environment() {
+  const auto file = env("SIM_CHECK_SUPPRESSIONS");
+  if (!file || file->empty()) return {};
+  return Suppressions::parse(read_file(*file), *file);
+}
+
 std::atomic<Checker*> started{nullptr};
 
 }  // namespace
 
-Checker::Checker(bool aborts, const std::string& json_file, bool keep_stacks)
-    : keep_stacks_(keep_stacks), reporter_(aborts, json_file) {}
+Checker::Checker(bool aborts, const std::string& json_file, bool keep_stacks,
+                 Suppressions suppressions, int exit_code)
+    : keep_stacks_(keep_stacks),
+      exit_code_(exit_code),
+      reporter_(aborts, json_file, std::move(suppressions)) {}
 
 Part Checker::part(const Use& use) const {
   return {.op = named(use), .stream = stream_text(use.stream), .shape = shape_text(use.region)};
@@ -158,7 +180,8 @@ void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
           id, info.op, touches,
           keep_stacks_ ? std::make_shared<const Frames>(capture_frames()) : nullptr);
   }
-  for (const auto& conflict : found) report(conflict);
+  for (const auto& conflict : found)
+    if (!different_rows(conflict)) report(conflict);
 }
 
 void Checker::on_allocate(const void* address, std::size_t bytes, SimStream& stream) {
@@ -208,6 +231,9 @@ void Checker::on_program_end(bool failed, Uncaught uncaught) {
     reporter_.report_last_note();
   }
   reporter_.finish();
+  if (failed || exit_code_ == 0 || reporter_.problems().empty()) return;
+  std::fflush(nullptr);
+  ::_exit(exit_code_);  // an exit function cannot change the exit code in another way
 }
 
 void Checker::on_record_stream(const void* address, std::size_t /*bytes*/, SimStream& stream) {
@@ -339,8 +365,9 @@ void start_checks() {
   const auto& options = runtime().options;
   if (options.check.empty()) return;
   // Never destroyed, because work of other threads may end after static destruction has begun.
-  auto* one =
-      new Checker(options.check == "abort", options.check_json, env_flag("SIM_CHECK_STACKS"));
+  auto* one = new Checker(options.check == "abort", options.check_json,
+                          env_flag("SIM_CHECK_STACKS"), suppressions_from_environment(),
+                          static_cast<int>(env_int("SIM_CHECK_EXIT_CODE", 0, 255).value_or(0)));
   one->keep_locks_free_in_forks();
   started.store(one, std::memory_order_release);
   set_observer(one);

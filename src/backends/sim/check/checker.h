@@ -21,7 +21,10 @@ class Checker final : public Observer {
  public:
   /// `keep_stacks`: stores the call stack of each launch, so that a report shows the stacks of both
   /// operations. This is slow.
-  Checker(bool aborts, const std::string& json_file, bool keep_stacks);
+  /// `exit_code`: the exit code of a program that succeeds although there are problems; 0 keeps the
+  /// program's own.
+  Checker(bool aborts, const std::string& json_file, bool keep_stacks,
+          Suppressions suppressions = {}, int exit_code = 0);
 
   void on_launch(SimStream& stream, const LaunchInfo& info) override;
   void on_allocate(const void* address, std::size_t bytes, SimStream& stream) override;
@@ -63,6 +66,7 @@ class Checker final : public Observer {
   }
 
   const bool keep_stacks_;
+  const int exit_code_;
   std::atomic<bool> stopped_{
       false};  ///< nothing was launched or allocated since the last out-of-memory error
   Detector detector_;

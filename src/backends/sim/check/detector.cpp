@@ -46,8 +46,8 @@ void Detector::add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts
       found.push_back({.kind = Conflict::unordered, .now = use, .before = before, .bytes = bytes});
     // Later work that conflicts with the older use conflicts with this one too.
     const bool same_kind = before.stream == use.stream && (use.written || !before.written);
-    const bool replaced =
-        (same_kind || (use.written && ordered)) && covers(use.region, before.region);
+    const bool replaced = (same_kind || (use.written && ordered)) && use.rows == nullptr &&
+                          covers(use.region, before.region);
     if (replaced) continue;
     if (kept != i) uses[kept] = std::move(before);
     ++kept;
@@ -87,6 +87,7 @@ Detector::Conflicts Detector::launch(StreamId stream, const char* op,
             .written = touch.written,
             .replayed = false,
             .region = touch.region,
+            .rows = touch.rows,
             .frames = frames};
     check_freed(use, block, found);
     add(block.uses, std::move(use), block.bytes, found);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/sim/check/clocks.h"
-#include "backends/sim/check/region.h"
+#include "backends/sim/check/rows.h"
 
 namespace anyaccel::backends::sim::checking {
 
@@ -26,6 +26,7 @@ struct Touch {
   std::size_t bytes = 0;       ///< size of that memory
   Region region;
   bool written = false;
+  std::shared_ptr<Rows> rows = nullptr;  ///< null: all rows
 };
 
 /// One recorded access, with its op, stream and time.
@@ -36,6 +37,7 @@ struct Use {
   bool written = false;
   bool replayed = false;  ///< as part of a graph
   Region region;
+  std::shared_ptr<Rows> rows = nullptr;  ///< the rows of the region that are accessed; null: all
   std::shared_ptr<const Frames> frames;  ///< the stack of the launch, if stacks are stored
 };
 

@@ -32,8 +32,11 @@ std::string with_process(std::string name) {
 
 }  // namespace
 
-Reporter::Reporter(bool aborts, const std::string& json_file)
-    : aborts_(aborts), file_(with_process(json_file)), process_(::getpid()) {}
+Reporter::Reporter(bool aborts, const std::string& json_file, Suppressions suppressions)
+    : aborts_(aborts),
+      file_(with_process(json_file)),
+      suppressions_(std::move(suppressions)),
+      process_(::getpid()) {}
 
 Problem* Reporter::same(std::vector<Problem>& all, const Problem& problem) {
   for (auto& each : all)
@@ -45,9 +48,13 @@ Problem* Reporter::same(std::vector<Problem>& all, const Problem& problem) {
 }
 
 bool Reporter::count_locked(const Problem& problem) {
-  auto* known = same(problems_, problem);
-  if (known != nullptr) ++known->seen;
-  return known != nullptr;
+  for (auto* all : {&problems_, &suppressed_}) {
+    if (auto* known = same(*all, problem)) {
+      ++known->seen;
+      return true;
+    }
+  }
+  return false;
 }
 
 bool Reporter::count_note_locked(const Problem& problem) {
@@ -95,6 +102,10 @@ void Reporter::report(Problem problem) {
 
 void Reporter::report_locked(Problem problem) {
   if (count_locked(problem)) return;
+  if (suppressions_.match(problem)) {
+    if (suppressed_.size() < kMaxProblems) suppressed_.push_back(std::move(problem));
+    return;
+  }
   if (problems_.size() == kMaxProblems) {
     ++left_out_;
     return;
@@ -125,6 +136,10 @@ void Reporter::finish() {
     write_all(STDERR_FILENO, "anyaccel: sim check: note: the program handled " +
                                  std::to_string(handled) + (handled == 1 ? " error" : " errors") +
                                  "; the first: " + notes_.front().what + "\n");
+  if (!suppressed_.empty())
+    write_all(STDERR_FILENO, "anyaccel: sim check: " + std::to_string(suppressed_.size()) +
+                                 (suppressed_.size() == 1 ? " problem was" : " problems were") +
+                                 " suppressed (SIM_CHECK_SUPPRESSIONS)\n");
   if (problems_.empty()) return;
   std::uint64_t seen = left_out_;
   for (const auto& problem : problems_) seen += problem.seen;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/sim/check/problem.h"
+#include "backends/sim/check/suppressions.h"
 
 namespace anyaccel::backends::sim::checking {
 
@@ -16,7 +17,7 @@ class Reporter {
  public:
   /// `json_file`: empty for none; "%p" becomes the process id. `aborts`: a problem aborts the
   /// program (SIGABRT).
-  Reporter(bool aborts, const std::string& json_file);
+  Reporter(bool aborts, const std::string& json_file, Suppressions suppressions = {});
 
   /// Counts a repeated problem and returns true, or returns false for a new one. Does not need the
   /// problem's stack.
@@ -30,6 +31,7 @@ class Reporter {
   /// Prints a new problem, or counts a repeated one. Writes the file each time, because the program
   /// may crash next.
   void report(Problem problem);
+  /// The problems so far, without suppressed ones.
   std::vector<Problem> problems() const;
   std::vector<Problem> notes() const;
   /// At program exit: prints the summary to standard error, and writes the file with all counts.
@@ -46,10 +48,12 @@ class Reporter {
 
   const bool aborts_;
   const std::string file_;
+  const Suppressions suppressions_;
   const pid_t process_;
   mutable std::mutex mutex_;
   std::vector<Problem> problems_;
   std::vector<Problem> notes_;
+  std::vector<Problem> suppressed_;
   std::size_t last_note_ = 0;
   std::uint64_t left_out_ = 0;
 };

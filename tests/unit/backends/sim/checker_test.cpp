@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/StreamGuard.h>
 #include <gmock/gmock.h>
@@ -103,6 +104,55 @@ TEST_F(SimChecker, DisjointViewsDoNotConflict) {
   use(3, tensor.narrow(1, 3, 2));
   EXPECT_THAT(anyaccel::sim::problems(), SizeIs(2));
   EXPECT_EQ(anyaccel::sim::problems()[0].shape, "float32 [8, 2]");
+}
+
+// Fails if ops that access different rows of a tensor on two streams are reported, as in a paged KV
+// cache, or ops that access a common row are not.
+TEST_F(SimChecker, DisjointRowsDoNotConflict) {
+  auto cache = at::zeros({16, 4}, on());
+  const auto rows = [](std::initializer_list<std::int64_t> values) {
+    return at::tensor(values, at::kLong).to(on().device());
+  };
+  const auto first = rows({0, 3}), second = rows({1, -1}), third = rows({3, 5});
+  const auto source = at::ones({2, 4}, on());
+  const auto wide = first.unsqueeze(1).expand({2, 4}).contiguous();
+  stream(0).device().synchronize();
+  const auto on_stream = [](int id, const auto& work) {
+    const c10::StreamGuard guard(to_torch(stream(id)));
+    work();
+  };
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the second time, the shapes are known
+    on_stream(1, [&] { cache.index_copy_(0, first, source); });
+    on_stream(2, [&] { cache.index_copy_(0, second, source); });
+  }
+  on_stream(2, [&] { cache.index_put_({std::optional<at::Tensor>(second)}, source); });
+  on_stream(3, [&] { (void)cache.index_select(0, rows({4, 6})); });
+  on_stream(1, [&] { cache.scatter_(0, wide, source); });
+  EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
+  on_stream(4, [&] { (void)cache.index_select(0, third); });  // row 3 is written on stream 1
+  EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
+  on_stream(5, [&] { cache.narrow(0, 15, 1).add_(1); });  // row -1 is written on stream 2
+  EXPECT_THAT(anyaccel::sim::problems(), SizeIs(2));
+  on_stream(6, [&] { cache.narrow(0, 8, 2).add_(1); });
+  EXPECT_THAT(anyaccel::sim::problems(), SizeIs(2));
+}
+
+// Fails if an index tensor that changes after the launch changes what is compared.
+TEST_F(SimChecker, RowsAreThoseOfTheLaunch) {
+  auto cache = at::zeros({16, 4}, on());
+  auto index = at::zeros({1}, on().dtype(at::kLong));
+  const auto source = at::ones({1, 4}, on());
+  stream(0).device().synchronize();
+  {
+    const c10::StreamGuard guard(to_torch(stream(1)));
+    cache.index_copy_(0, index, source);
+    index.fill_(9);
+  }
+  const c10::StreamGuard guard(to_torch(stream(2)));
+  cache.narrow(0, 9, 1).add_(1);
+  EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
+  cache.narrow(0, 0, 1).add_(1);
+  EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
 }
 
 // Fails if a query that returns true does not count as a wait. Polling programs rely on this.

@@ -1,0 +1,89 @@
+#include "backends/sim/check/suppressions.h"
+
+#include <algorithm>
+#include <array>
+
+#include "anyaccel/error.h"
+#include "base/untrusted_text.h"
+
+namespace anyaccel::backends::sim::checking {
+
+namespace {
+
+constexpr std::array kKinds{Kind::host_access,       Kind::wrong_device, Kind::not_synchronized,
+                            Kind::unordered_streams, Kind::freed_in_use, Kind::memory_limit,
+                            Kind::other_accelerator};
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") + 1 - first);
+}
+
+/// True if `*` in the pattern can be replaced so that it is the text. Takes linear time in the
+/// product of both lengths.
+bool matches(std::string_view pattern, std::string_view text) {
+  std::size_t at = 0, from = 0, star = std::string_view::npos, resume = 0;
+  while (from < text.size()) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      resume = from;
+    } else if (at < pattern.size() && pattern[at] == text[from]) {
+      ++at;
+      ++from;
+    } else if (star != std::string_view::npos) {
+      at = star + 1;
+      from = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (at < pattern.size() && pattern[at] == '*') ++at;
+  return at == pattern.size();
+}
+
+}  // namespace
+
+Suppressions Suppressions::parse(std::string_view text, const std::string& file) {
+  Suppressions result;
+  int number = 0;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    const auto line = trimmed(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    ++number;
+    if (line.empty() || line.front() == '#') continue;
+    const auto colon = line.find(':');
+    const auto kind = trimmed(line.substr(0, colon));
+    const auto pattern =
+        colon == std::string_view::npos ? std::string_view() : trimmed(line.substr(colon + 1));
+    const bool known = kind == "*" || std::any_of(kKinds.begin(), kKinds.end(),
+                                                  [&](Kind each) { return kind == name(each); });
+    if (!known || pattern.empty()) {
+      std::string kinds = "*";
+      for (const auto each : kKinds) kinds.append(", ").append(name(each));
+      throw Error(ErrorCode::invalid_argument, "SIM_CHECK_SUPPRESSIONS",
+                  {.what = "line " + std::to_string(number) + " of " + quoted_text(file) +
+                           " is not a suppression",
+                   .got = quoted_text(line),
+                   .want = "KIND:PATTERN with one of the kinds " + kinds});
+    }
+    result.entries_.push_back(
+        {.kind = kind == "*" ? "" : std::string(kind), .pattern = std::string(pattern)});
+  }
+  return result;
+}
+
+bool Suppressions::match(const Problem& problem) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    if (!entry.kind.empty() && entry.kind != name(problem.kind)) return false;
+    if (matches(entry.pattern, problem.now.op) || matches(entry.pattern, problem.before.op))
+      return true;
+    const auto part = "*" + entry.pattern + "*";
+    const auto& stack = problem.now.stack;
+    return std::any_of(stack.begin(), stack.end(),
+                       [&](const std::string& line) { return matches(part, line); });
+  });
+}
+
+}  // namespace anyaccel::backends::sim::checking
