@@ -1,4 +1,4 @@
-"""tools/compat: what it makes of another project's tests and their results."""
+"""Tests of tools/compat: the adapted tests of another project, and the table of their results."""
 import pathlib
 import subprocess
 import sys

@@ -10,6 +10,8 @@ import math
 
 import torch
 
+from . import _torch
+
 # Compute capability of the simulated device: that of an A100, which has bfloat16 and no float8.
 CAPABILITY = (8, 0)
 
@@ -97,13 +99,14 @@ def _unsupported(name):
 
 
 def _add_collectives():
-    """Add the functions of torch.nn.parallel.comm, through which DataParallel copies tensors between devices of a process."""
+    """Add the functions of torch.nn.parallel.comm, through which DataParallel copies tensors between
+    devices of a process."""
 
     def device_of(index):
-        return torch.device("cpu") if index == -1 else torch.device("cuda", index)
+        return torch.device("cpu") if index == -1 else torch.device(_torch.CUDA, index)
 
     def broadcast(tensor, devices):
-        return [tensor if tensor.device == torch.device("cuda", index) else tensor.to(device_of(index)) for index in devices]
+        return [tensor if tensor.device == torch.device(_torch.CUDA, index) else tensor.to(device_of(index)) for index in devices]
 
     def broadcast_out(tensor, outputs):
         return tuple(output.copy_(tensor) for output in outputs)
@@ -179,13 +182,14 @@ def _add_graphs(accelerator):
 
     graphs = torch.cuda.graphs
     graphs.CUDAGraph.__bases__ = (GraphBase,)
-    # As in torch, pools that a program makes have 0 as their first number, and pools of captures as their second.
+    # As in torch, the first number is 0 for pools that a program makes.
     graphs._graph_pool_handle = lambda: (0, next(_pools))
     graphs._cuda_isCurrentStreamCapturing = accelerator.is_current_stream_capturing
 
 
 class _Ranges:
-    """The functions that torch.cuda.nvtx calls. Ranges become ranges of the accelerator; marks are ignored."""
+    """The functions that torch.cuda.nvtx calls. Ranges become ranges of the accelerator, and marks are
+    ignored."""
 
     def __init__(self, accelerator):
         self._accelerator = accelerator

@@ -23,6 +23,8 @@ SEEDED_BY_NAME = ("cuda", "mps", "xpu", "mtia")
 SEEDED_BY_MANUAL_SEED = ("mps",)
 # Types for which `import torch` caches whether a device is available.
 DETECTED_BY_IMPORT = ("cuda",)
+# Device type whose functions in torch._C a torch without it lacks.
+CUDA = "cuda"
 # Device type of the simulator, unless it stands in for another device type.
 SIMULATED = "sim"
 # Types that torch.save() writes without the device's index.

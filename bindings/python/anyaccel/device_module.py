@@ -43,7 +43,7 @@ def register(accelerator):
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
             _replace(present, _make(name, accelerator))
             _allow_storages(name)
-            if name == "cuda":
+            if name == _torch.CUDA:
                 _cuda_names.complete(present, accelerator)
             _compile.register(name, present, simulated)
             if name in _torch.DETECTED_BY_IMPORT and _torch.imported_before and "ANYACCEL_SIM_LIBRARY" not in os.environ:

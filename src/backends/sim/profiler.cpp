@@ -54,7 +54,7 @@ void register_profiler() {
   // torch keeps the pointer for the life of the process.
   if (runtime().type == c10::DeviceType::PrivateUse1)
     torch::profiler::impl::registerPrivateUse1Methods(new Stubs);
-  else if (runtime().type == c10::DeviceType::CUDA)
+  else if (c10::DeviceTypeName(runtime().type, /*lower_case=*/false) == "CUDA")
     torch::profiler::impl::registerCUDAMethods(new Stubs);
 }
 

@@ -1,4 +1,4 @@
-// What the simulator reports to torch's profiler.
+// Tests the times and memory that the simulator reports to torch's profiler.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
