@@ -106,12 +106,13 @@ void record_stream(at::Tensor& self, at::Stream stream) {
 void resize_storage(c10::StorageImpl& storage, std::size_t bytes) {
   TORCH_CHECK(storage.resizable(), "[sim] the storage is not resizable");
   auto fresh = allocator().allocate_on(storage.device().index(), bytes);
-  if (const auto kept = std::min(bytes, storage.nbytes()); kept != 0)
+  if (const auto kept = std::min(bytes, storage.nbytes()); kept != 0) {
     allocator().copy_data(fresh.get(), storage.data(), kept);
-  // Memory of the current stream is freed in stream order, after the copy. For memory of other
-  // streams, recordStream() delays the free until then.
-  auto& stream = current_stream(storage.device().index());
-  allocator().recordStream(storage.data_ptr(), to_torch(stream));
+    // Memory of the current stream is freed in stream order, after the copy. For memory of other
+    // streams, recordStream() delays the free until then.
+    auto& stream = current_stream(storage.device().index());
+    allocator().recordStream(storage.data_ptr(), to_torch(stream));
+  }
   storage.set_data_ptr_noswap(std::move(fresh));
   storage.set_nbytes(bytes);
 }

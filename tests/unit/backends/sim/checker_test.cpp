@@ -155,6 +155,23 @@ TEST_F(SimChecker, RowsAreThoseOfTheLaunch) {
   EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1));
 }
 
+// Fails if emptying a storage, which is how FSDP frees memory, hides that another stream still uses
+// it.
+TEST_F(SimChecker, EmptiedStorageIsFreed) {
+  at::Tensor weight;
+  {
+    const c10::StreamGuard guard(to_torch(stream(1)));
+    weight = at::ones({1024}, on());
+  }
+  stream(0).device().synchronize();
+  (void)weight.add(1);  // on the default stream
+  resize_storage(*weight.storage().unsafeGetStorageImpl(), 0);
+  const c10::StreamGuard guard(to_torch(stream(1)));
+  (void)at::ones({1024}, on());
+  ASSERT_THAT(anyaccel::sim::problems(), SizeIs(1));
+  EXPECT_EQ(anyaccel::sim::problems()[0].kind, "freed_in_use");
+}
+
 // Fails if a query that returns true does not count as a wait. Polling programs rely on this.
 TEST_F(SimChecker, SuccessfulQueryCountsAsWait) {
   auto tensor = at::zeros({8}, on());
