@@ -118,6 +118,13 @@ void Checker::report(const Conflict& conflict) {
       // The report is about the freed tensor, so show its shape.
       problem.now.shape = problem.before.shape;
       break;
+    case Conflict::reused:
+      problem.kind = Kind::unordered_streams;
+      problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) +
+                     " memory that was allocated on another stream, while " + problem.before.op +
+                     " on " + problem.before.stream +
+                     " may still use the freed tensor that had this memory before";
+      break;
     case Conflict::freed_capture:
       problem.kind = Kind::freed_in_use;
       problem.what = "the graph runs " + problem.before.op +

@@ -73,6 +73,39 @@ void Detector::check_freed(const Use& use, const Block& block, Conflicts& found)
   });
 }
 
+void Detector::check_former(const Use& use, Block& block, Conflicts& found) {
+  std::erase_if(block.former, [&](const Use& before) {
+    if (clocks_.ordered(before.stream, before.time, use.stream)) return true;
+    if (!both_matter(before, use) || !overlap(before.region, use.region)) return false;
+    found.push_back({.kind = Conflict::reused, .now = use, .before = before, .bytes = block.bytes});
+    return true;
+  });
+}
+
+void Detector::keep_former(std::uintptr_t address, const Block& block) {
+  if (block.owner < 0 || block.pool != 0) return;
+  auto& list = former_[block.owner];
+  if (list.size() >= kTidyAt)
+    std::erase_if(list, [&](const Former& each) {
+      return clocks_.known_by_host(each.use.stream, each.use.time);
+    });
+  for (const auto& use : block.uses) {
+    if (clocks_.known_by_host(use.stream, use.time)) continue;
+    if (list.size() >= kMaxFreed) list.erase(list.begin(), list.begin() + kMaxFreed / 2);
+    list.push_back({.low = address, .high = address + block.bytes, .use = use});
+  }
+}
+
+void Detector::take_former(std::uintptr_t address, Block& block) {
+  block.former.clear();
+  const auto list = former_.find(block.owner);
+  if (list == former_.end() || block.pool != 0) return;
+  for (const auto& [low, high, use] : list->second)
+    if (low < address + block.bytes && address < high &&
+        !clocks_.known_by_host(use.stream, use.time))
+      block.former.push_back(use);
+}
+
 Detector::Conflicts Detector::launch(StreamId stream, const char* op,
                                      const std::vector<Touch>& touches,
                                      std::shared_ptr<const Frames> frames) {
@@ -90,6 +123,7 @@ Detector::Conflicts Detector::launch(StreamId stream, const char* op,
             .rows = touch.rows,
             .frames = frames};
     check_freed(use, block, found);
+    if (!block.former.empty()) check_former(use, block, found);
     add(block.uses, std::move(use), block.bytes, found);
   }
   return found;
@@ -181,6 +215,7 @@ void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owne
   block.pool = pool;
   block.recorded.clear();
   block.uses.clear();
+  take_former(address, block);
 }
 
 void Detector::free(std::uintptr_t address) {
@@ -190,6 +225,7 @@ void Detector::free(std::uintptr_t address) {
   auto& block = at->second;
   block.live = false;
   ++number_;
+  keep_former(address, block);
   for (auto& use : block.uses) {
     if (block.owner < 0 || block.pool != 0 || clocks_.ordered(use.stream, use.time, block.owner))
       continue;

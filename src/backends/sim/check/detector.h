@@ -50,6 +50,9 @@ struct Conflict {
     freed_in_use,
     /// The replayed graph uses memory that was freed after the capture. `before` is that use.
     freed_capture,
+    /// `now` uses memory that was allocated on another stream and does not wait for that stream's
+    /// earlier work, of which `before` may still use the tensor that had the memory before.
+    reused,
   };
   Kind kind = unordered;
   Use now, before;
@@ -108,11 +111,16 @@ class Detector {
     Pool pool = 0;
     std::vector<StreamId> recorded;
     std::vector<Use> uses;
+    std::vector<Use> former;  ///< uses of freed tensors in this memory that may not have ended
   };
   struct Freed {
     Use use;
     std::size_t bytes = 0;
     std::uint64_t number = 0;
+  };
+  struct Former {
+    std::uintptr_t low = 0, high = 0;  ///< the freed memory
+    Use use;
   };
   struct Captured {
     Touch touch;
@@ -131,6 +139,9 @@ class Detector {
   Block& block_of(const Touch& touch);
   void add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts& found);
   void check_freed(const Use& use, const Block& block, Conflicts& found);
+  void check_former(const Use& use, Block& block, Conflicts& found);
+  void keep_former(std::uintptr_t address, const Block& block);
+  void take_former(std::uintptr_t address, Block& block);
   bool in_use(Pool pool) const;
   static Memory describe(const Blocks::value_type& block);
 
@@ -140,6 +151,7 @@ class Detector {
   std::uint64_t number_ = 0;
   std::unordered_map<StreamId, std::vector<Freed>>
       freed_;  ///< by the stream that owns the freed memory
+  std::unordered_map<StreamId, std::vector<Former>> former_;  ///< likewise
   std::unordered_map<const void*, Graph> graphs_;
 };
 

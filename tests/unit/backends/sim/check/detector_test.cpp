@@ -121,6 +121,39 @@ TEST_F(SimCheckDetector, WaitBeforeReuseIsEnough) {
   EXPECT_EQ(launch(0, {writes(kA)}), 0U);
 }
 
+// Fails if memory that was allocated on one stream may be used on another while work of the first
+// stream still uses the tensor that had the memory before, or if a wait does not prevent the
+// report.
+TEST_F(SimCheckDetector, ReportsUseBeforeFormerTensorIsDone) {
+  for (const bool waits : {false, true}) {
+    detector.host_waits_for_stream(0);
+    launch(0, {reads(kA)});
+    detector.free(kA);
+    detector.allocate(kA, 0x100, 0);
+    if (waits) {
+      detector.record(1, 0);
+      detector.wait(1, 1);
+    }
+    EXPECT_EQ(launch(1, {writes(kA)}), waits ? 0U : 1U);
+    if (!waits) {
+      EXPECT_EQ(last[0].kind, Conflict::reused);
+      EXPECT_EQ(last[0].before.stream, 0);
+    }
+    EXPECT_EQ(launch(1, {writes(kA)}), 0U);  // reported once
+    detector.host_waits_for_stream(1);
+  }
+  // Work of the same stream, and work that the host has waited for, does not matter.
+  detector.host_waits_for_stream(0);
+  launch(0, {writes(kB)});
+  detector.free(kB);
+  detector.allocate(kB, 0x100, 0);
+  EXPECT_EQ(launch(0, {writes(kB)}), 0U);
+  detector.host_waits_for_stream(0);
+  detector.free(kB);
+  detector.allocate(kB, 0x100, 0);
+  EXPECT_EQ(launch(3, {writes(kB)}), 0U);
+}
+
 // Fails if captured work is checked at capture instead of at replay, or a replay that uses freed
 // memory is not reported.
 TEST_F(SimCheckDetector, GraphsUseMemoryAtReplay) {
