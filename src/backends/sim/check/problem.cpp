@@ -95,9 +95,9 @@ const char* name(Kind kind) noexcept { return words(kind).name; }
 const char* title(Kind kind) noexcept { return words(kind).title; }
 const char* remedy(Kind kind) noexcept { return words(kind).remedy; }
 
-std::string text(const Problem& problem) {
-  std::string out = std::string("anyaccel: sim check: ") + title(problem.kind) + " (" +
-                    name(problem.kind) + ")\n";
+std::string text(const Problem& problem, const std::string& rank) {
+  std::string out = "anyaccel: sim check: " + (rank.empty() ? "" : "rank " + rank + ": ") +
+                    title(problem.kind) + " (" + name(problem.kind) + ")\n";
   out += "  " + problem.what + "\n";
   add_part(out, "op:     ", problem.now);
   if (!problem.before.op.empty()) add_part(out, "before: ", problem.before);
@@ -107,13 +107,15 @@ std::string text(const Problem& problem) {
   return out;
 }
 
-std::string json(const std::vector<Problem>& problems, const std::vector<Problem>& notes) {
+std::string json(const std::vector<Problem>& problems, const std::vector<Problem>& notes,
+                 const std::string& rank) {
   const auto lines = [](const std::vector<Problem>& all) {
     std::string out;
     for (const auto& problem : all) out += (&problem == all.data() ? "\n" : ",\n") + json(problem);
     return out;
   };
-  return "{\"tool\": \"anyaccel sim check\", \"version\": 1, \"problems\": [" + lines(problems) +
+  return "{\"tool\": \"anyaccel sim check\", \"version\": 1, " +
+         (rank.empty() ? "" : "\"rank\": " + rank + ", ") + "\"problems\": [" + lines(problems) +
          "], \"notes\": [" + lines(notes) + "]}\n";
 }
 

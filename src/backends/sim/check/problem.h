@@ -42,8 +42,10 @@ struct Problem {
   std::uint64_t seen = 1;  ///< number of occurrences
 };
 
-std::string text(const Problem& problem);
+/// `rank`: the process's rank in a job; empty outside of jobs.
+std::string text(const Problem& problem, const std::string& rank = {});
 /// Returns {"tool": ..., "problems": [...], "notes": [...]}, one problem per line.
-std::string json(const std::vector<Problem>& problems, const std::vector<Problem>& notes);
+std::string json(const std::vector<Problem>& problems, const std::vector<Problem>& notes,
+                 const std::string& rank = {});
 
 }  // namespace anyaccel::backends::sim::checking

@@ -24,6 +24,14 @@ void write_all(int file, const std::string& text) {
   }
 }
 
+std::string rank_from_environment() {
+  const char* rank = std::getenv("RANK");
+  if (rank == nullptr || *rank == '\0' || std::strlen(rank) > 9) return {};
+  for (const char* digit = rank; *digit != '\0'; ++digit)
+    if (*digit < '0' || *digit > '9') return {};
+  return std::to_string(std::atoi(rank));
+}
+
 std::string with_process(std::string name) {
   if (const auto at = name.find("%p"); at != std::string::npos)
     name.replace(at, 2, std::to_string(::getpid()));
@@ -36,6 +44,7 @@ Reporter::Reporter(bool aborts, const std::string& json_file, Suppressions suppr
     : aborts_(aborts),
       file_(with_process(json_file)),
       suppressions_(std::move(suppressions)),
+      rank_(rank_from_environment()),
       process_(::getpid()) {}
 
 Problem* Reporter::same(std::vector<Problem>& all, const Problem& problem) {
@@ -110,7 +119,7 @@ void Reporter::report_locked(Problem problem) {
     ++left_out_;
     return;
   }
-  write_all(STDERR_FILENO, text(problem));
+  write_all(STDERR_FILENO, text(problem, rank_));
   problems_.push_back(std::move(problem));
   write_file();
   if (aborts_) std::abort();
@@ -156,7 +165,7 @@ void Reporter::write_file() const {
   const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   bool written = false;
   if (file >= 0) {
-    write_all(file, json(problems_, notes_));
+    write_all(file, json(problems_, notes_, rank_));
     written = ::close(file) == 0 && ::rename(draft.c_str(), file_.c_str()) == 0;
   }
   if (!written)

@@ -49,6 +49,7 @@ class Reporter {
   const bool aborts_;
   const std::string file_;
   const Suppressions suppressions_;
+  const std::string rank_;  ///< from the launcher's RANK; empty outside of jobs
   const pid_t process_;
   mutable std::mutex mutex_;
   std::vector<Problem> problems_;

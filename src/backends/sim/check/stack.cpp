@@ -50,6 +50,14 @@ bool is_torch(const char* file) {
   return std::strncmp(file, "libtorch", 8) == 0 || std::strncmp(file, "libc10", 6) == 0;
 }
 
+/// True for a frame of the Python interpreter, whose own stack is more informative. The interpreter
+/// is a library or the program.
+bool is_interpreter(const Stack& stack, const Dl_info& info, const void* program) {
+  return !stack.interpreter.empty() &&
+         (info.dli_fbase == program ||
+          std::strncmp(file_name(info.dli_fname), "libpython", 9) == 0);
+}
+
 /// Returns an empty string for a frame that is not informative.
 std::string frame_text(void* address, const Dl_info& info, bool of_program) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
@@ -131,7 +139,7 @@ std::vector<std::string> stack_text(const Stack& stack) {
     Dl_info info{};
     if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) continue;
     outside |= info.dli_fbase != own.dli_fbase;
-    if (!outside) continue;
+    if (!outside || is_interpreter(stack, info, program_base())) continue;
     const auto line = frame_text(address, info, info.dli_fbase == program_base());
     if (line.empty()) continue;
     lines.push_back("#" + std::to_string(number++) + " " + line);

@@ -40,6 +40,14 @@ TEST(SimCheckReport, TextIsComplete) {
     EXPECT_THAT(all, HasSubstr(part));
 }
 
+// Fails if a report of a job's process does not contain its rank, or another process's does.
+TEST(SimCheckReport, NamesTheRank) {
+  EXPECT_THAT(text(example(), "3"), HasSubstr("sim check: rank 3: unordered use"));
+  EXPECT_THAT(text(example()), HasSubstr("sim check: unordered use"));
+  EXPECT_EQ(nlohmann::json::parse(json({example()}, {}, "3"))["rank"], 3);
+  EXPECT_FALSE(nlohmann::json::parse(json({example()}, {})).contains("rank"));
+}
+
 // Fails if two kinds of problems share a name, or one lacks a description.
 TEST(SimCheckReport, KindsHaveUniqueNames) {
   std::set<std::string> names;
