@@ -61,11 +61,11 @@ void flush(const fs::path& path, const fs::path& cache) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const int failed = descriptor < 0 ? errno : (::fsync(descriptor) == 0 ? 0 : errno);
   if (descriptor >= 0) ::close(descriptor);
-  // Ignore these errors, which file systems that cannot flush a folder return.
+  // Ignore EINVAL and EROFS, which some file systems return because they cannot flush a folder.
   if (failed != 0 && failed != EINVAL && failed != EROFS) fail(cache, "cannot be written", failed);
 }
 
-/// In a cache that other machines may use, entries used within this time are kept.
+/// In a cache that other machines may use, entries that were used within this period are kept.
 constexpr std::chrono::hours kOthersKeep{30 * 24};
 
 std::int64_t since_1970(std::chrono::system_clock::time_point time) {

@@ -19,7 +19,7 @@
 
 namespace anyaccel::build {
 
-/// The text file next to a library.
+/// The text file next to a library, which describes what the library was built from.
 struct Manifest {
   std::string op;
   std::string content;  ///< Key::content
@@ -78,9 +78,10 @@ class Cache {
     return folder_ / "locks" / name;
   }
 
-  /// True if other machines may use the cache, so that their locks may be invisible here. Decided
-  /// by ANYACCEL_OP_CACHE_SHARED, else by the type of the file system. In a shared cache, entries
-  /// used in the last 30 days are kept, and replaced entries are set aside for 30 days.
+  /// True if other machines may use the cache, so that their locks may be invisible on this
+  /// machine. Decided by ANYACCEL_OP_CACHE_SHARED, else by the type of the file system. In a shared
+  /// cache, entries used in the last 30 days are kept, and replaced entries are set aside for 30
+  /// days.
   ANYACCEL_API bool is_shared() const;
   /// Throws `io` if the folder is not writable or has too little space for a small build. Checks
   /// this by writing a temporary file.
@@ -103,8 +104,8 @@ class Cache {
   /// may be, in use. With `others_too`, entries that another machine may use are also removed.
   ANYACCEL_API std::pair<int, int> clean(const std::string& op, bool others_too = false) const;
 
-  /// Makes the entry `name` take precedence over a prebuilt library with this content. Called if
-  /// the prebuilt library is not wanted or could not be opened. Throws `io`.
+  /// Makes the entry `name` take precedence over a prebuilt library with this content. Called after
+  /// a forced build, for example because the prebuilt library could not be opened. Throws `io`.
   void prefer(const std::string& op, const std::string& content, const std::string& name) const;
   /// Returns the entry set by prefer(); empty if there is none.
   std::string preferred(const std::string& op, const std::string& content) const;

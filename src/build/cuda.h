@@ -21,8 +21,8 @@ std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_iden
 /// Explains why this LibTorch does not support CUDA at all; empty if it does.
 std::string no_cuda_in(const LibTorch& torch);
 
-/// Converts the description's flags for all sources, which are meant for the host compiler, to
-/// flags for nvcc. Flags that nvcc does not accept itself are wrapped in -Xcompiler.
+/// Converts a description's common compiler flags, which are written for the host compiler, to nvcc
+/// flags. Flags that nvcc does not accept itself are wrapped in -Xcompiler.
 std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& flags);
 
 }  // namespace anyaccel::build

@@ -1,8 +1,9 @@
 // The text file <op>.op that describes how an op is built. docs/reference/op-builders.md lists its
 // keys.
 //
-// Each line is `key = value`; a line that begins with `#` is a comment; lists repeat their key. The
-// first line that is neither empty nor a comment is `anyaccel_op = 1`, the version of this format.
+// Each line is `key = value`. A line that begins with `#` is a comment. A list has one line per
+// element, all with the same key. The first line that is neither empty nor a comment is
+// `anyaccel_op = 1`, the version of this format.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,7 @@
 
 namespace anyaccel::build {
 
-/// One compilation: a source file, or several that are compiled as one translation unit, with
+/// One compilation: a source file, or several that are compiled as one translation unit, and its
 /// flags.
 struct Source {
   /// At least one file. Paths are relative to the op's source folder or, if `shared` is true, to

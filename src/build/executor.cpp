@@ -40,7 +40,8 @@ std::string to_repeat(const Job& job) {
   return shell_quoted(command);
 }
 
-/// Returns all commands, to be run in a new folder, because linking needs the object files.
+/// Returns the commands of the whole plan, to be run in a new folder: linking needs the object
+/// files, which are deleted.
 std::string to_repeat(const Plan& plan) {
   const auto below = plan.library.parent_path().string() + "/";
   std::string out = "cd \"$(mktemp -d)\"";

@@ -97,7 +97,7 @@ std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const
   for (const auto& path : files) {
     const auto in_line = std::none_of(path.native().begin(), path.native().end(),
                                       [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-    // Compilers replace a path by its link target if the target's path is shorter.
+    // Compilers replace a path with its link target if the target's path is shorter.
     const auto target = real(path);
     const bool has_key = std::any_of(covered.begin(), covered.end(),
                                      [&](const auto& folder) { return is_below(target, folder); });

@@ -35,7 +35,8 @@ struct Key {
 /// `invalid_argument` for invalid values and for "native", because the user's other machines may
 /// share the cache.
 Target target_from_environment();
-/// Parse the values of these variables. Both functions throw like target_from_environment().
+/// Parse the values of these variables. Both functions throw the same errors as
+/// target_from_environment().
 ANYACCEL_API std::vector<std::string> parse_cuda_archs(const std::string& text);
 ANYACCEL_API std::string checked_arch(const std::string& text);
 

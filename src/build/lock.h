@@ -1,4 +1,4 @@
-// File locks (flock). The kernel releases them when their process ends, for whatever reason. On
+// File locks (flock). The kernel releases them when their process exits, for whatever reason. On
 // NFS, they are byte-range locks on the server, and an exclusive lock requires a file that is open
 // for writing.
 #pragma once
@@ -40,7 +40,7 @@ class ANYACCEL_API FileLock {
   explicit operator bool() const noexcept { return descriptor_ >= 0; }
   /// True if `path` still refers to this file.
   bool is_at(const std::filesystem::path& path) const noexcept;
-  /// Keeps the lock until the process ends.
+  /// Keeps the lock until the process exits.
   void keep() noexcept { descriptor_ = -1; }
 
  private:

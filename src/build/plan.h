@@ -53,7 +53,8 @@ ANYACCEL_API std::vector<std::string> sanitizer_flags();
 Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target,
                const Tools& tools, const std::filesystem::path& folder);
 
-/// Checks whether one requirement of the description is installed. The command discards its output.
+/// A command that checks whether one requirement of the description is installed. The command does
+/// not write any files.
 struct Question {
   std::string what;                  ///< for example "the header hwy/highway.h"
   std::string hint;                  ///< for example "install libhwy-dev"

@@ -32,11 +32,11 @@ namespace {
 constexpr off_t kMaxOutput = 16 << 20;
 constexpr std::size_t kMaxAnswer = 1 << 20;
 constexpr const char* kShell = "/bin/sh";
-/// Shell script that kills its process group when its input ends. Only this process holds the other
-/// end of the pipe.
+/// Shell script that kills its process group at end-of-file on its standard input. Only this
+/// process holds the other end of the pipe.
 constexpr const char* kGuard = "read _; kill -s KILL 0";
 /// Shell script that runs the program and reports its status on descriptor 3. Exits if the script's
-/// parent has changed, because this process has then ended. A parent id of 0 means that the parent
+/// parent has changed, because this process has then exited. A parent id of 0 means that the parent
 /// is outside the PID namespace.
 constexpr const char* kRunner =
     "case $PPID in \"$1\"|0) ;; *) exit 125;; esac; shift; \"$@\" 3>&-; echo $? >&3";
@@ -92,13 +92,13 @@ bool is_gone(pid_t process) {
   return ended == process || (ended < 0 && errno == ECHILD && ::kill(process, 0) != 0);
 }
 
-/// Reads the remaining data that was written before the process ended.
+/// Reads the remaining data that was written before the process exited.
 void read_rest(int from, std::string& text) {
   pollfd one{from, POLLIN, 0};
   if (::poll(&one, 1, 0) > 0) read_some(from, text);
 }
 
-/// Reaps a process that has ended or was killed. Gives up after a few seconds, because a process
+/// Reaps a process that has exited or was killed. Gives up after a few seconds, because a process
 /// that waits for a network file system may be unkillable. If SIGCHLD is ignored, there is nothing
 /// to reap.
 void reap(pid_t process) {

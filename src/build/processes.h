@@ -17,7 +17,7 @@ struct Outcome {
   std::string output;  ///< standard output and error
 };
 
-/// Runs a program and waits for it to end. `command[0]` is its path. Throws `unavailable` if the
+/// Runs a program and waits until it exits. `command[0]` is its path. Throws `unavailable` if the
 /// program cannot be started, and `interrupted`.
 ///
 /// The parent of the program is a shell, which runs a fixed script and records the exit status. The
@@ -45,7 +45,7 @@ class ProgramOutput {
 };
 
 /// Programs that run in parallel in one process group. The group's first member kills the group
-/// when this process ends, for whatever reason. The group includes the children of compilers.
+/// when this process exits, for whatever reason. The group includes the children of compilers.
 /// Programs are started with posix_spawn(), not fork(), so starting one is fast even in a large
 /// process and does not depend on locks that other threads hold. Not thread-safe; use it only from
 /// the thread that created it.
@@ -62,10 +62,10 @@ class ProcessGroup {
               const ProgramOutput& output);
 
   struct Ended {
-    pid_t process = 0;  ///< 0 if no program ended before the timeout
+    pid_t process = 0;  ///< 0 if no program exited before the timeout
     int status = 0;
   };
-  /// Waits up to `milliseconds` for a program to end. Throws `interrupted` if the user interrupts
+  /// Waits up to `milliseconds` for a program to exit. Throws `interrupted` if the user interrupts
   /// the build or if the runner of a program was killed.
   Ended wait(int milliseconds);
 
@@ -77,7 +77,7 @@ class ProcessGroup {
   };
   Ended end(std::vector<Running>::iterator one, bool lost);
   pid_t guard_ = 0;
-  int alive_ = -1;  ///< write end of the guard's input, which closes when this process ends
+  int alive_ = -1;  ///< write end of the guard's input, which closes when this process exits
   std::vector<Running> running_;
 };
 

@@ -128,7 +128,7 @@ enum class Use { counts, does_not };
 std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const Key& key,
                                    std::string* why_not, Use use) {
   const Cache cache(settings.cache);
-  // Prefer a library that was built because the prebuilt one was not wanted or could not be opened.
+  // Prefer the result of a forced build over the prebuilt library.
   if (const auto name = cache.preferred(op.description.name, key.content); !name.empty()) {
     std::string ignored;
     auto held = hold_right(op, cache.entry(name) / library_name(op.description), key.content, false,
@@ -176,7 +176,7 @@ std::string questions_failed(const Op& op, const Settings& settings,
   if (torch && !tools.nvcc.empty())
     if (auto problem = toolkit_mismatch(*torch, tools.nvcc_identity); !problem.empty())
       return problem;
-  // Each check runs the compiler, so successful checks are remembered until the process ends.
+  // Each check runs the compiler, so successful checks are remembered until the process exits.
   // Failed checks are repeated, because the user may install the missing package. The lock is not
   // held while a program runs.
   Progress progress(op.description.name);
@@ -370,8 +370,8 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
   const PrivateFolder work(folder);
   build_in(work.path(), op, settings, torch, tools, key);
   const auto made = work.path() / "out" / library.filename();
-  // If the process ends between the two renames, the checksum in the old manifest does not match
-  // the new library, and the library is then rejected.
+  // If the process is killed between the two renames, the checksum in the old manifest does not
+  // match the new library, and the library is then rejected.
   fs::rename(made, library);
   fs::rename(made.string() + kManifestSuffix, library.string() + kManifestSuffix);
   return Origin::built;

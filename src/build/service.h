@@ -56,7 +56,7 @@ ANYACCEL_API Compatibility check(const Op& op, const Settings& settings) noexcep
 /// programs. Throws `not_found` and `unavailable`.
 ANYACCEL_API Key key_of(const Op& op, const Settings& settings);
 
-/// The steps of a build, without running them.
+/// What a build would do: its commands, for display.
 struct DryRun {
   std::string name, key;
   std::filesystem::path folder;

@@ -62,7 +62,7 @@ std::string find_compiler(const std::string& wanted) {
   }
   if (!named.empty()) {
     auto found = find_tool(named);
-    // If this is a link to ccache with the name of a compiler, use the compiler itself, which is
+    // If this is a ccache link that is named after a compiler, use the compiler itself, which is
     // later in PATH.
     if (found && is_ccache(*found)) found = find_tool(fs::path(*found).filename().string());
     if (found && !is_ccache(*found)) return *found;

@@ -9,7 +9,7 @@
 namespace anyaccel::build {
 
 /// Returns the path of a program. `name` is a path, or a name to look up in PATH. Returns nullopt
-/// if the program does not exist or is not executable. Links to ccache with the name of a compiler
+/// if the program does not exist or is not executable. ccache links that are named after a compiler
 /// are skipped, so that the compiler itself is found.
 std::optional<std::string> find_tool(const std::string& name);
 

@@ -18,7 +18,7 @@ struct BackendPreference {
 /// uses. The software on the hosts may differ, and ranks with different backends would wait for
 /// each other forever. If all preferences are automatic and some ranks lack oneCCL, all ranks use
 /// gloo. Any other mismatch throws `invalid_argument` on all ranks, and the message names two ranks
-/// that differ. Exceptions of the store are propagated.
+/// that differ. Exceptions from the store are propagated.
 std::string agree_on_backend(c10d::Store& store, int rank, int size,
                              const BackendPreference& preference);
 

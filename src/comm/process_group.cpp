@@ -67,7 +67,8 @@ std::string ProcessGroup::Impl::own_obstacle() const {
 }
 
 /// Returns why the group cannot use shared memory; empty if it can. All ranks get the same answer,
-/// the reason of the first rank that cannot use it, because they must all use the same path.
+/// the reason reported by the first rank that cannot use it, because they must all use the same
+/// path.
 std::string ProcessGroup::Impl::obstacle() {
   if (size == 1) return "the group has only one rank";
   const auto key = [](int of) { return "shared memory/" + std::to_string(of); };
@@ -108,8 +109,8 @@ ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
     const std::lock_guard lock(executor_mutex_);
     last = last_queued_;
   }
-  // Ignore the exception here. The caller that waits for that operation gets it, and the failed
-  // group also reports it for this call.
+  // Ignore the exception here: it is thrown to the caller that waits for that operation, and the
+  // failed group also reports it for this call.
   if (last) try {
       last->wait();
     } catch (...) {

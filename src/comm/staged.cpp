@@ -108,7 +108,7 @@ StagedBackend::WorkPtr StagedBackend::run(Operation operation) {
 }
 
 /// Posts sends and receives in order but waits for them concurrently, because an operation may be
-/// unable to complete before a later one.
+/// unable to complete until a later one has been posted.
 StagedBackend::WorkPtr StagedBackend::run_beside(Operation operation) {
   auto work = start(operation);
   join_finished(/*all=*/false);

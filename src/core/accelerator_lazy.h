@@ -1,4 +1,4 @@
-// The state of an Accelerator that does not belong to its backend.
+// State of an Accelerator that is independent of its backend.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@
 
 namespace anyaccel {
 
-/// The callbacks that wait for the device to be initialized, and the compile backend that the
-/// program chose.
+/// Callbacks to run once the device is initialized, and the compile backend that the program
+/// selected.
 struct Accelerator::Lazy {
   std::mutex mutex;
   std::atomic<bool> pending{false};

@@ -52,8 +52,8 @@ class OpenOps {
         0;  ///< process whose thread loads the op; a forked child does not have that thread
   };
 
-  /// Returns true if this thread must load the op, and false if it is open. Waits while another
-  /// thread loads it.
+  /// Returns true if this thread must load the op, and false if the op is already open. Waits while
+  /// another thread loads it.
   bool begin(const std::filesystem::path& file) {
     for (;;) {
       {

@@ -29,7 +29,7 @@ struct Chosen {
 };
 
 Chosen& state() {
-  static auto* instance = new Chosen;  // never destroyed, because accelerators are not either
+  static auto* instance = new Chosen;  // accelerators are never destroyed either
   return *instance;
 }
 

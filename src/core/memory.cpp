@@ -1,4 +1,4 @@
-// Memory of the device and of the process.
+// Device memory and process memory.
 #include "anyaccel/memory.h"
 
 #include "anyaccel/accelerator.h"

@@ -17,8 +17,8 @@ struct LoadedPlugin {
 
 /// Opens the library of a plugin for which the search found no problem, and never closes it. Throws
 /// `unavailable` or `version_mismatch` with the reason. With `trial`, a child process first does
-/// the same and also calls the probe. This way, a library that hangs or ends its process, for
-/// example by a crash or a static constructor that throws, is rejected like any other broken
+/// the same and also calls the probe. This way, a library that hangs, crashes or terminates its
+/// process (for example, because a static constructor throws) is rejected like any other broken
 /// library. Call it once per plugin.
 LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial);
 

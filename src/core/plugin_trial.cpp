@@ -69,7 +69,7 @@ struct Pipe {
 struct Pipes {
   Pipe output;   ///< output of the worker and its children
   Pipe verdict;  ///< written by the worker: stages, then kDone, or kRefused and the reason
-  /// Written by the keeper after all of the worker's processes have ended: the worker's exit
+  /// Written by the keeper after all of the worker's processes have exited: the worker's exit
   /// status.
   Pipe report;
   Pipe life;  ///< closing it makes the keeper kill the worker's processes
@@ -176,8 +176,7 @@ void kill_children() {
   ::_exit(0);
 }
 
-/// Appends available data to `out` and keeps only its last part. Returns false at the end of the
-/// pipe.
+/// Appends available data to `out` and keeps only its last part. Returns false at end-of-file.
 bool read_some(int pipe, std::string& out, std::size_t& all) {
   std::array<char, 4096> buffer;
   const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
@@ -192,7 +191,7 @@ bool read_some(int pipe, std::string& out, std::size_t& all) {
 struct Trial {
   std::string output, verdict, report;
   std::size_t bytes = 0;  ///< total size of the output
-  std::string stopped;    ///< reason why the trial was stopped; empty if it ended by itself
+  std::string stopped;    ///< reason why the trial was stopped; empty if it was not
 };
 
 /// Reads the pipes until the keeper reports.
@@ -235,7 +234,7 @@ void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<voi
       stop(error.what());
     }
   }
-  // All processes have ended, so the pipes contain the complete output.
+  // All processes have exited, so the pipes contain the complete output.
   for (auto& event : events) event.revents = 0;
   while (::poll(events.data(), 2, 0) > 0) {
     if (events[0].revents != 0 && !read_some(events[0].fd, trial.output, trial.bytes))

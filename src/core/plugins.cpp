@@ -17,7 +17,7 @@ namespace anyaccel {
 
 namespace {
 
-/// A plugin. Exists until the process ends.
+/// A plugin. Never destroyed.
 struct Known {
   FoundPlugin found;
   bool registered = false;  ///< whether it provides the backend `name`; protected by Plugins::mutex

@@ -10,8 +10,8 @@
 
 namespace anyaccel::topology {
 
-/// Returns the integer after the first `key` at the start of a line, or after "Node N " at the
-/// start of a line; nullopt if there is none.
+/// Returns the integer that follows `key` on the first line that begins with `key`, optionally
+/// preceded by "Node N "; nullopt if there is none.
 std::optional<std::int64_t> number_after(std::string_view text, std::string_view key);
 
 /// A mounted control group hierarchy with the requested controller.

@@ -57,7 +57,7 @@ std::string bind_memory(const std::vector<int>& nodes, bool strict) {
   const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_NOCPUBIND |
                     (strict ? HWLOC_MEMBIND_STRICT : 0);
   // Without HWLOC_MEMBIND_STRICT, the binding is only a preference. It covers more than one node if
-  // the kernel supports that (Linux 5.15).
+  // the kernel supports that (Linux 5.15 or later).
   if (hwloc_set_membind(loaded().get(), set.get(), HWLOC_MEMBIND_BIND, flags) == 0) return "";
   // For example, Docker's default profile allows set_mempolicy() only with CAP_SYS_NICE.
   const bool forbidden = errno == EPERM;

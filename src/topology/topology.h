@@ -67,8 +67,8 @@ ANYACCEL_API const Machine& this_machine() noexcept;
 /// Returns the CPUs on which this thread may currently run.
 CpuList allowed_cpus();
 
-/// Restricts a machine to the given CPUs. Drops cores without any of them, and keeps all nodes.
-/// CPUs that the machine does not have are ignored.
+/// Restricts a machine to the given CPUs. Drops cores that have none of these CPUs, and keeps all
+/// nodes. CPUs that the machine does not have are ignored.
 Machine restrict_to(Machine machine, const CpuList& cpus);
 
 /// Returns indices into `machine.nodes` of the nodes with cores, which are the devices of the cpu

@@ -35,7 +35,7 @@ struct State {
 
 State& state() {
   static auto* instance =
-      new State;  // never destroyed, because oneCCL's own threads run until the process ends
+      new State;  // never destroyed, because oneCCL's own threads run until the process exits
   return *instance;
 }
 
@@ -60,9 +60,9 @@ std::atomic<bool> started{false};
 
 /// Initializes oneCCL. The caller assigns the ranks, which find each other through oneCCL's
 /// key-value store, so oneCCL must not use a launcher or MPI. This also holds under an MPI
-/// launcher: with oneCCL's MPI, ranks were killed when they ended (MPICH's and Intel's launchers)
-/// or immediately (Open MPI's). Also turns off oneCCL's warnings. The user's settings take
-/// precedence.
+/// launcher: with oneCCL's MPI, ranks were killed when they exited (by MPICH's and Intel's
+/// launchers) or immediately (by Open MPI's). Also turns off oneCCL's warnings. The user's settings
+/// take precedence.
 void start() {
   static std::once_flag once;
   std::call_once(once, [] {

@@ -21,9 +21,10 @@
 namespace anyaccel::ops::ccl_comm {
 
 /// A oneCCL communicator and the thread that calls it. A call to oneCCL waits forever for a rank
-/// that has died, so calls run on a separate thread, which the caller can abandon. A stuck call
-/// keeps its thread and everything that it uses. The oneCCL communicator is never destroyed,
-/// because its destructor does not wait until the other ranks have finished with it.
+/// that has died, so calls run on a separate thread, which the caller can abandon. A call that
+/// never returns keeps the thread and all of the call's data alive. The oneCCL communicator is
+/// never destroyed, because its destructor does not wait until the other ranks have finished with
+/// it.
 class Comm : public std::enable_shared_from_this<Comm> {
  public:
   Comm(int rank_in_group, int size_of_group, double seconds, std::string address_of_group);
@@ -31,13 +32,13 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   void start(const ::ccl::shared_ptr_class<::ccl::kvs>& kvs, ::ccl::communicator ccl);
   /// Runs `post`, which posts an operation, on the thread and waits for the operation. Calls are
-  /// serialized. Throws `timeout`, or `unavailable` if a watched rank has ended; all later calls
+  /// serialized. Throws `timeout`, or `unavailable` if a watched rank has exited; all later calls
   /// throw `invalid_state`. `post` must own everything that it uses.
   void run(const char* where, std::function<::ccl::event(const ::ccl::communicator&)> post);
-  /// Watches processes of other ranks on this machine. If one of them ends, operations fail within
+  /// Watches processes of other ranks on this machine. If one of them exits, operations fail within
   /// seconds instead of waiting for the timeout.
   void watch(c10::IntArrayRef ranks, c10::IntArrayRef processes);
-  /// Lets the thread end as soon as it is idle.
+  /// Lets the thread exit as soon as it is idle.
   void stop();
 
   const int rank;
@@ -47,7 +48,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
  private:
   void work();
-  /// Returns a watched rank whose process has ended; -1 if there is none.
+  /// Returns a watched rank whose process has exited; -1 if there is none.
   std::int64_t gone_rank() const;
 
   ::ccl::communicator* ccl_ = nullptr;  // never deleted

@@ -1,6 +1,6 @@
 // The collectives. Data passes through the slots in chunks: this rank writes a chunk while the
-// others still process the previous one. A rank that has posted round p has read all rounds up to p
-// - 2, so four slots are enough.
+// others still process the previous one. A rank that has posted round p has read every round
+// through p-2, so four slots are enough.
 #include <algorithm>
 #include <cstring>
 

@@ -232,7 +232,7 @@ void Communicator::check_peers(std::uint32_t round) {
     const auto& peer = place(rank);
     if (rank == rank_ || peer.state.load(std::memory_order_acquire) != Place::kHere) continue;
     if (peer.process.load(std::memory_order_relaxed) == process_) continue;
-    // A rank that posted this round before it ended has done its work. Therefore check first
+    // A rank that posted this round before it exited has done its work. Therefore check first
     // whether the rank still holds its lock, and then its round.
     if (!memory_->held_by_another(rank) &&
         peer.state.load(std::memory_order_acquire) == Place::kHere &&

@@ -18,7 +18,7 @@ namespace anyaccel::ops::shm {
 struct Options {
   int rank = 0;
   int size = 1;
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< time limit of one operation
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< time limit for each operation
   std::size_t chunk_bytes =
       0;  ///< size of a chunk; 0 means ANYACCEL_SHM_CHUNK_KB, or 128 KiB if unset
   std::function<void()> before_look =

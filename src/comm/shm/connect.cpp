@@ -102,8 +102,8 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
   return std::make_unique<Communicator>(memory, options);
 }
 
-/// Returns a communicator if every rank has taken its place, otherwise the reason of the first rank
-/// that failed.
+/// Returns a communicator if every rank has taken its place, otherwise the reason reported by the
+/// first rank that failed.
 Connected agree(const Offer& offer, const Options& options, std::shared_ptr<Memory>& memory,
                 const Exchange& exchange) {
   std::unique_ptr<Communicator> made;

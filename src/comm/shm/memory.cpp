@@ -27,7 +27,7 @@ namespace {
 constexpr const char* kWhere = "shm_comm";
 constexpr const char* kPrefix = "anyaccel-shm-";
 constexpr time_t kLeftoverSeconds =
-    60;  // a file may get its name before it is locked, so younger files are not leftovers
+    60;  // files younger than this may not be locked yet, so they are kept
 constexpr int kMaking =
     1 << 20;  // lock offset for the creator of a file, beyond those of the ranks
 
@@ -65,8 +65,8 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   if (error != 0) too_small(place, std::strerror(error), bytes);
 }
 
-/// Returns the lock of `place` for fcntl(). It is used as an open-file-description lock, which is
-/// not released when this process closes a different descriptor of the file.
+/// Returns the fcntl() lock that represents `place`. It is used as an open-file-description lock,
+/// which is not released when this process closes a different descriptor of the file.
 struct flock place_lock(int place) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -269,7 +269,7 @@ Memory Memory::open(const std::string& path, std::size_t bytes) {
   return {made.release(), path, bytes, false};
 }
 
-// The system releases the lock when the process ends, so a reused process id cannot hold it. The
+// The system releases the lock when the process exits, so a reused process id cannot hold it. The
 // lock is also visible from other PID namespaces.
 void Memory::hold(int place) const {
   auto lock = place_lock(place);

@@ -7,8 +7,8 @@
 namespace anyaccel::ops::shm {
 
 /// A mapped block of shared memory: anonymous (memfd), or a file in a mount such as /dev/shm. Only
-/// this user can read and write it (0600). All pages are allocated up front, so a mount that is too
-/// small fails here and not later with SIGBUS.
+/// this user can read and write it (0600). All pages are allocated on creation, so a mount that is
+/// too small causes an error at once instead of a SIGBUS later.
 class Memory {
  public:
   /// Creates anonymous memory, which the kernel frees when no process uses it anymore. Other
@@ -32,7 +32,7 @@ class Memory {
 
   void* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return bytes_; }
-  /// The path with which other processes on the node open the memory.
+  /// The path through which other processes on the node open the memory.
   const std::string& path() const noexcept { return path_; }
   /// Removes the file name. The memory itself stays valid.
   void remove_name() noexcept;
@@ -40,7 +40,7 @@ class Memory {
   /// then disappears even if the creator was killed.
   void share_name() noexcept;
 
-  /// Locks `place` through this object until the object is destroyed or the process ends, for
+  /// Locks `place` through this object until the object is destroyed or the process exits, for
   /// whatever reason. Forked children do not inherit the lock.
   void hold(int place) const;
   /// True if `place` is locked through a different object.

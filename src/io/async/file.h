@@ -37,8 +37,8 @@ class File {
   /// Thread-safe. Returns false if the file did not use direct I/O.
   bool stop_direct() noexcept;
   /// Direct transfers begin and end at multiples of this unit (at most 64 KiB). It is at least a
-  /// page and a file system block, so that adjacent buffered transfers do not share either with
-  /// direct ones. 1 without direct I/O.
+  /// page and a file system block, so that a buffered transfer never shares a page or block with an
+  /// adjacent direct transfer. 1 without direct I/O.
   std::int64_t unit() const noexcept { return direct() ? unit_ : 1; }
   /// The memory alignment that direct transfers require.
   std::uint64_t memory_alignment() const noexcept { return memory_alignment_; }

@@ -1,4 +1,4 @@
-// Error handling: recovery of a worker after an exception, and failure of requests.
+// Error handling: how a worker recovers from an exception, and how requests fail.
 #include <cerrno>
 #include <exception>
 #include <new>

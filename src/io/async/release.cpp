@@ -13,8 +13,8 @@ namespace anyaccel::ops::aio {
 
 namespace {
 
-// How long to wait before releasing the memory here. Usually, Engine::wait() releases it earlier,
-// on the waiting thread.
+// Delay before the release thread releases the memory. Usually, Engine::wait() has already released
+// it on the waiting thread.
 constexpr std::chrono::milliseconds kWait{50};
 
 struct Releases {
@@ -60,7 +60,7 @@ void ensure_release_thread() {
   // In a forked child, the parent's object has no thread, and its state is undefined.
   auto made = std::make_unique<Releases>();
   std::thread([state = made.get()] { state->run(); }).detach();
-  releases = made.release();  // never destroyed, because its thread never ends
+  releases = made.release();  // never destroyed, because its thread never exits
 }
 
 void release_later(std::shared_ptr<Request> request) noexcept {

@@ -98,7 +98,7 @@ void Worker::turn() {
   if (overlap || under_way_ == 0) fill();
   send();
   if (under_way_ == 0) {
-    // The blocks were refused or conflict with writes of other workers, so no completion wakes this
+    // The blocks were refused or conflict with writes by other workers, so no completion wakes this
     // thread.
     if (!ready_.empty()) rest();
     return;

@@ -19,8 +19,8 @@ class WriteConflicts {
  public:
   /// Returns the same object for the same file as long as any reference to it exists.
   static std::shared_ptr<WriteConflicts> of(dev_t device, ino_t number);
-  /// Registers a write. Returns false, without registering the write, if it must wait: a direct
-  /// write for buffered ones nearby, and vice versa.
+  /// Registers a write. Returns false, without registering the write, if the write must wait:
+  /// direct writes wait for nearby buffered writes, and vice versa.
   bool begin(const Range& range, bool direct);
   void end(const Range& range, bool direct) noexcept;
 

@@ -103,7 +103,7 @@ std::optional<std::uintptr_t> Pool::reuse(std::size_t size, int node) {
 }
 
 /// Results of the system calls for a new block. These calls run without the pool's lock, because
-/// locking memory creates the memory's pages, which takes about a second for a few GiB.
+/// locking memory faults in all of its pages, which takes about a second for a few GiB.
 struct Pool::New {
   void* address = nullptr;
   int error = 0;
@@ -119,7 +119,8 @@ Pool::New Pool::ask_system(std::size_t size, int node) noexcept {
   return out;
 }
 
-/// `lock` must hold the pool's mutex on entry. It is released meanwhile, and held again on return.
+/// `lock` must hold the pool's mutex on entry. The mutex is released during system calls, and held
+/// again on return.
 std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t size, int node) {
   const auto bytes = static_cast<std::int64_t>(size);
   const auto over = [&](std::int64_t more) {
@@ -127,7 +128,8 @@ std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t si
   };
   if (over(bytes)) trim_locked();
   if (over(bytes)) fail(size, 0);
-  // Count the bytes before unlocking, so that concurrent threads do not exceed the limit together.
+  // Count the bytes before releasing the mutex, so that concurrent threads cannot exceed the limit
+  // together.
   statistics_.held_bytes += bytes;
   lock.unlock();
   auto block = ask_system(size, node);

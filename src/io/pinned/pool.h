@@ -58,13 +58,13 @@ class Pool {
   /// Allocates page-aligned, locked, uninitialized memory on the NUMA node of this thread. Returns
   /// null for 0 bytes. Throws `out_of_memory`, naming the limit that was reached.
   void* allocate(std::size_t bytes);
-  /// Ends the ownership of a block: contains() then returns false for it, and the statistics count
-  /// it as free. The memory stays valid until give_back(). Returns false if the address is not the
-  /// start of a block in use.
+  /// Marks a block as free: contains() then returns false for it, and the statistics no longer
+  /// count it as used. The memory stays valid until give_back(). Returns false if the address is
+  /// not the start of a block in use.
   bool retire(void* address);
   /// Makes a block available for the next allocation.
   void give_back(void* address) noexcept;
-  /// Returns true if all these bytes are in one block that is in use.
+  /// Returns true if the whole range is within one block that is in use.
   bool contains(const void* address, std::size_t bytes) const;
   /// Returns free blocks to the system.
   void trim();

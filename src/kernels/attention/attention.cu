@@ -1,4 +1,5 @@
-// CUDA kernels of dense and block-sparse attention. The thread-block code is in attention_blocks.h.
+// CUDA kernels for dense and block-sparse attention. The thread-block code is in
+// attention_blocks.h.
 #include "kernels/attention/attention_blocks.h"
 #include "kernels/cuda/kernels.h"
 

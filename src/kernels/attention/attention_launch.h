@@ -23,8 +23,8 @@ struct HeadArray {
 };
 
 /// Element type of a term that is added to the scores [batch, heads, queries, keys]: `real` is the
-/// type of the arithmetic, `element` is the type of the tensors, and `seen` is a byte mask in which
-/// 0 masks a key.
+/// compute type, `element` is the type of the tensors, and `seen` is a byte mask in which 0 masks a
+/// key.
 enum class BiasKind { none, real, element, seen };
 struct AttentionBias {
   const void* at;

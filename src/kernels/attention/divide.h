@@ -18,7 +18,7 @@ struct Division {
 
   Division(std::int64_t slice_count, std::int64_t block_rows, std::int64_t threads)
       : slices(std::max<std::int64_t>(1, slice_count)), groups(1), rows(block_rows) {
-    // Up to 4 threads use the same division, so their results are bitwise equal.
+    // Runs with up to 4 threads use the same division, so their results are bitwise equal.
     const std::int64_t wanted = std::max<std::int64_t>(8, 2 * threads);
     groups = std::clamp<std::int64_t>((wanted + slices - 1) / slices, 1,
                                       std::max<std::int64_t>(1, rows));

@@ -1,4 +1,4 @@
-// CUDA kernels of attention with the biases of an Evoformer block. The thread-block code is in
+// CUDA kernels for attention with the biases of an Evoformer block. The thread-block code is in
 // evoformer_blocks.h.
 #include "kernels/attention/evoformer_blocks.h"
 #include "kernels/cuda/kernels.h"

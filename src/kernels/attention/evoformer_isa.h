@@ -33,8 +33,8 @@ constexpr std::int64_t panel = 32;  // keys per panel
 constexpr std::int64_t chunk = 256;
 // Queries per tile of the backward pass. dk and dv are read and written once per tile.
 constexpr std::int64_t backward_tile = 64;
-/// Largest magnitude of `lse` for which attention weights are computed from `lse`. A larger value,
-/// for example with a mask of -1e9, is too coarse to contain the logarithm of the sum.
+/// Largest magnitude of `lse` for which attention weights are computed from `lse`. In a larger
+/// value, for example with a mask of -1e9, the logarithm of the sum is lost to rounding.
 constexpr Real exact_lse = 128;
 
 constexpr std::int64_t whole(std::int64_t n, std::int64_t of) { return (n + of - 1) / of * of; }

@@ -73,7 +73,7 @@ inline void add_to_keys(const Real* values, std::int64_t step, std::int64_t keys
   }
 }
 
-constexpr std::int64_t side = 16;  // side of a transposed square; a cache line of floats
+constexpr std::int64_t side = 16;  // side length of a transposed square; a cache line of floats
 
 /// Sets to[column][row] = from[row][column] for part of a side x side square. Missing rows are
 /// zero-filled.
@@ -113,8 +113,8 @@ void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_colu
 
 /// Replaces the scores by exp(score - maximum), and updates the maximum and the sum of each query.
 /// Sets `rescale` to the rescale factor for the sums of earlier chunks. `parts` is the number of
-/// partial sums. Callers use different numbers only to keep their results bitwise stable; the speed
-/// is the same.
+/// partial sums. Callers pass different numbers only because a change would alter their results in
+/// the last bits; the speed is the same.
 template <int parts>
 inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t q = 0; q < width; q += Vec::width) {
@@ -151,7 +151,7 @@ inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& 
   }
 }
 
-/// Multiplies the sums by the rescale factors of the last chunk.
+/// Multiplies the sums by the rescale factors from the last chunk.
 inline void rescale_sums(std::int64_t rows, std::int64_t dim, const Scratch& s) {
   for (std::int64_t q = 0; q < rows; ++q)
     for (std::int64_t i = 0; i < dim; ++i) s.sums[q * dim + i] *= s.rescale[q];

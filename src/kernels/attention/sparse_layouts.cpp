@@ -50,7 +50,7 @@ class Random {
 
 bool unidirectional(const LayoutOptions& o) { return o.attention == "unidirectional"; }
 
-/// Sets `num_random_blocks` different blocks in each row. They are chosen from all columns, or with
+/// Sets `num_random_blocks` distinct blocks in each row. They are chosen from all columns, or with
 /// `past_only` from the columns up to the diagonal.
 void random_blocks(const LayoutOptions& o, bool past_only, Random& random, Grid grid) {
   std::vector<std::int64_t> columns(static_cast<std::size_t>(grid.blocks()));

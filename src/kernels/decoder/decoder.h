@@ -66,14 +66,14 @@ struct RankSum {
 struct Decoder {
   /// `half` is the number of rotated pairs per head; 0 disables rotation.
   std::int64_t hidden, heads, kv_heads, head_dim, inner, half;
-  /// `group` is the number of query heads that share a key head. `first_head` is the number of the
-  /// first key head's query heads that are on other ranks.
+  /// `group` is the number of query heads that share a key head. `first_head` is the number of
+  /// query heads that share the first key head but belong to other ranks.
   std::int64_t group, first_head;
   Gate gate;
   bool gated, head_norms, norms_after;
   std::int64_t experts_per_token;  ///< number of experts that each row uses
   bool normalize_experts;  ///< whether the weights of a row's experts are normalized to sum to 1
-  float softcap;           ///< soft cap of the attention scores; 0 disables it
+  float softcap;           ///< soft cap for the attention scores; 0 disables it
   /// Segments are consecutive. They have at most max_rows rows in total, or max_prefill_rows for
   /// run_prefill().
   std::vector<Segment> segments;
@@ -87,8 +87,8 @@ struct Decoder {
 };
 
 /// The part of each layer that a pass computes. `attention` and `feed_forward` are for ranks that
-/// split a layer among them and add up their results outside the op; the decoder must then have a
-/// single layer.
+/// split a layer among themselves and add up their results outside the op; the decoder must then
+/// have a single layer.
 enum class Half { whole, attention, feed_forward };
 
 /// Maximum rows of a pass.

@@ -1,4 +1,4 @@
-// Exact products of a row's 16-bit integers and 8-bit or 4-bit weights. `Words` holds Vec::width
+// Exact products of a row's 16-bit integers with 8-bit or 4-bit weights. `Words` holds Vec::width
 // 32-bit sums.
 #if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H)

@@ -1,4 +1,4 @@
-// Products of a few rows and int8 or int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the
+// Products of a few rows with int8 or int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the
 // layout of a row and the products of one step.
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H)

@@ -1,5 +1,5 @@
-// Products in the attention of a block of queries, computed with panels. Prefill and encoder passes
-// share them.
+// Matrix products for the attention of a block of queries, computed with panels. Prefill and
+// encoder passes share them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Division of products with panels among threads.
+// Divides panel products among threads.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Products of many rows and a matrix. A panel of outputs is converted once into the order in which
+// Products of many rows with a matrix. A panel of outputs is converted once into the order in which
 // products read it, and then multiplied by all rows. Works on plain arrays; independent of torch.
 #pragma once
 

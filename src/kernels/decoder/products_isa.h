@@ -1,4 +1,4 @@
-// Products of a few rows and a matrix.
+// Products of a few rows with a matrix.
 //
 // Weights are read from memory once, in order, and multiplied by all rows while they are in the
 // cache. The order in which a product is summed does not depend on other rows: the partial sums in

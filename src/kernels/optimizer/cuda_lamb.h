@@ -1,4 +1,4 @@
-// Function that launches the CUDA kernels of LAMB. Pointers are device pointers, and `stream` is a
+// Function that launches the CUDA kernels for LAMB. Pointers are device pointers, and `stream` is a
 // cudaStream_t.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Functions that launch the CUDA kernels of the optimizers. Pointers are device pointers, and
+// Functions that launch the CUDA kernels for the optimizers. Pointers are device pointers, and
 // `stream` is a cudaStream_t. Each function returns as soon as its work is queued on the stream,
 // with null on success and the CUDA error message on failure.
 #pragma once

@@ -1,4 +1,4 @@
-// CUDA kernels of LAMB. They compute the norms of each block, then the rate from all norms, then
+// CUDA kernels for LAMB. They compute the norms of each block, then the rate from all norms, then
 // the parameters. The thread-block code is in lamb_blocks.h.
 #include "kernels/cuda/kernels.h"
 #include "kernels/optimizer/cuda_lamb.h"

@@ -19,7 +19,7 @@ struct LambBounds {
 
 struct LambRate {
   float coefficient;
-  float rate;  ///< factor of the update: p -= rate * update
+  float rate;  ///< factor for the update: p -= rate * update
 };
 
 /// Computes the rate from DeepSpeed's coefficient: the ratio of the norms, clamped to the bounds,

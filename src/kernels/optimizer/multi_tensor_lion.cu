@@ -1,4 +1,4 @@
-// CUDA kernels of FusedLion. One launch processes many tensors. The thread-block code is in
+// CUDA kernels for FusedLion. One launch processes many tensors. The thread-block code is in
 // multi_tensor.h.
 #include "kernels/cuda/kernels.h"
 #include "kernels/optimizer/cuda_optimizers.h"

@@ -1,4 +1,4 @@
-// CUDA kernels of integer quantization. Quantization uses one block per group, and dequantization
+// CUDA kernels for integer quantization. Quantization uses one block per group, and dequantization
 // one thread per element. The thread-block code is in integer_blocks.h.
 #include "kernels/quantization/cuda_integer.h"
 

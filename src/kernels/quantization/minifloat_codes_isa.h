@@ -262,7 +262,7 @@ class WordDecoder {
                                           : _mm512_permutexvar_epi16(codes, table_[0]));
       } else {
         // Move exponent and mantissa to their positions in an fp16 value. The result is too small
-        // by a power of 2, also if it is a denormal number.
+        // by a power of 2; this also holds for denormal numbers.
         constexpr int behind = 5 - exponent_of(f);
         const __m512i codes = load_codes<f.bits, true>(from, half);
         const __m512i halves =

@@ -1,6 +1,6 @@
-// Ranges of groups of numbers, for host and CUDA kernels. They are computed with integers that have
-// the same order as the floats. The result is therefore bitwise independent of the order of the
-// elements, and NaNs are detected.
+// Ranges (minimum and maximum) of groups of numbers, for host and CUDA kernels. They are computed
+// with integers that have the same order as the floats. The result is therefore bitwise independent
+// of the order of the elements, and NaNs are detected.
 #pragma once
 
 #include <cstdint>

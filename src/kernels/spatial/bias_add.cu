@@ -1,4 +1,4 @@
-// CUDA kernel of bias addition. The per-thread code is in bias_add_blocks.h.
+// CUDA kernel for bias addition. The per-thread code is in bias_add_blocks.h.
 #include "kernels/cuda/kernels.h"
 #include "kernels/spatial/bias_add_blocks.h"
 

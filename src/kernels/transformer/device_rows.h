@@ -3,7 +3,7 @@
 // its work is queued on the stream, with null on success and the CUDA error message on failure.
 // Independent of torch and CUDA.
 //
-// Sums over rows are first computed in parts: [parts][columns] in the type of the arithmetic.
+// Sums over rows are first computed in parts: [parts][columns] in the compute type.
 // device_sum_parts() then adds the parts in order, so results are bitwise reproducible. The number
 // of parts depends only on the sizes.
 #pragma once

@@ -1,4 +1,4 @@
-// Random numbers of dropout, for host and device. There is a 64-bit key per row, and two rounds of
+// Random numbers for dropout, on host and device. There is a 64-bit key per row, and two rounds of
 // a 32-bit mixing function per element. A random number depends only on the key, the row and the
 // column, so host and device drop the same elements.
 #pragma once

@@ -1,4 +1,4 @@
-// CUDA kernels of a transformer layer's row passes. The thread-block code is in rows_blocks.h.
+// CUDA kernels for a transformer layer's row passes. The thread-block code is in rows_blocks.h.
 #include <cstring>
 
 #include "kernels/cuda/kernels.h"

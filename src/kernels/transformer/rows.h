@@ -11,7 +11,7 @@
 
 namespace anyaccel::ops {
 
-/// Type of the arithmetic for elements of type S.
+/// Compute type for elements of type S.
 template <typename S>
 struct RealOf {
   using type = float;
@@ -26,7 +26,7 @@ struct RealOf<double> {
 struct Dropout {
   std::uint64_t key = 0;
   std::uint32_t threshold = 0;  ///< ratio * 2^32; smaller random numbers drop elements; 0 keeps all
-  double scale = 1;             ///< scale factor of kept elements
+  double scale = 1;             ///< scale factor for kept elements
 };
 
 /// r = residual + dropout(product + bias), and the norm of r. Null arrays are skipped.
@@ -98,7 +98,7 @@ template <typename S>
 void column_sums(Isa isa, const S* rows, std::int64_t columns, std::int64_t begin, std::int64_t end,
                  typename RealOf<S>::type* sums) noexcept;
 
-/// Convert to and from the type of the arithmetic.
+/// Convert to and from the compute type.
 template <typename S>
 void widen(Isa isa, const S* from, std::int64_t count, typename RealOf<S>::type* to) noexcept;
 template <typename S>

@@ -15,8 +15,8 @@
 
 namespace anyaccel::ops {
 
-/// The columns that a thread processes at a time, in the type of the arithmetic. Columns past the
-/// last one are zeros.
+/// The columns that a thread processes at a time, in the compute type. Columns past the last one
+/// are zeros.
 template <typename S>
 struct Columns {
   using Real = typename RealOf<S>::type;
@@ -90,7 +90,7 @@ ANYACCEL_ON_BOTH double real_erfc(double x) { return erfc(x); }
 ANYACCEL_ON_BOTH float row_exp(float x) { return expf(x); }
 ANYACCEL_ON_BOTH double row_exp(double x) { return exp(x); }
 
-/// Size of a block's shared memory, in elements of the arithmetic's type. It holds the sums of the
+/// Size of a block's shared memory, in elements of the compute type. It holds the sums of the
 /// warps, and either one row or three column sums.
 constexpr std::int64_t row_joins = 2 * row_lanes / warp_lanes;
 inline std::int64_t add_norm_shared(std::int64_t columns, int step) {

@@ -1,4 +1,4 @@
-// Products of a few rows and a weight matrix, on plain arrays. For such products, general matrix
+// Products of a few rows with a weight matrix, on plain arrays. For such products, general matrix
 // libraries do not reach the memory bandwidth. Independent of torch.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Products of a few rows and a weight matrix [outputs][inputs].
+// Products of a few rows with a weight matrix [outputs][inputs].
 //
 // The weight is read from memory once. Each of its elements is multiplied by all rows while it is
 // in a register or in the L1 cache.
@@ -17,7 +17,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr std::int64_t block = 16;  // side of a transposed block
+constexpr std::int64_t block = 16;  // side length of a transposed block
 // Number of rows of the weight whose strip stays in the L1 cache.
 constexpr std::int64_t near_outputs = 64;
 

@@ -1,4 +1,4 @@
-// Products of a few rows and weights stored as [inputs][outputs], on plain arrays. The weights are
+// Products of a few rows with weights stored as [inputs][outputs], on plain arrays. The weights are
 // read once, sequentially. Independent of torch.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Products of a few rows and a weight matrix [inputs][outputs], computed as weighted sums of the
+// Products of a few rows with a weight matrix [inputs][outputs], computed as weighted sums of the
 // weight's rows. The tiles of simd/products_isa.h take 1.2 times as long
 // (benchmarks/small_products.bench.py), and support only float32 and whole vectors.
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)

@@ -33,7 +33,7 @@ struct Operation {
   void finish();
 };
 
-/// A single transfer that can be waited for on its own.
+/// A single transfer that can be waited for individually.
 class AsyncIORequest final : public torch::CustomClassHolder {
  public:
   explicit AsyncIORequest(Operation operation) : operation_(std::move(operation)) {}

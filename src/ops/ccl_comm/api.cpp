@@ -24,8 +24,8 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
   return load_op<Signature>("CCLCommBuilder", name);
 }
 
-/// First character of the message in which a rank tells the other ranks whether it can use oneCCL.
-/// If so, it is followed by the rank's process token and, on rank 0, the address; otherwise by the
+/// First character of the message in which a rank reports whether it can use oneCCL. After kCan,
+/// the message contains the rank's process token and, on rank 0, the address; after kCannot, the
 /// reason.
 constexpr char kCan = '+';
 constexpr char kCannot = '-';

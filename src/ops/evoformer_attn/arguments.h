@@ -28,7 +28,7 @@ struct EvoformerArguments {
 
 constexpr const char* evoformer_where = "evoformer_attention";
 
-/// Checks that also work with symbolic shapes.
+/// Performs the checks that also work with symbolic shapes.
 inline void check_kinds(const EvoformerArguments& g) {
   constexpr const char* where = evoformer_where;
   if (g.q.dim() < 4)
@@ -132,7 +132,7 @@ inline void check_result(const char* name, const Tensor& tensor, const Tensor& l
                   words(tensor), c10::str("contiguous ", type, " ", like.sizes()));
 }
 
-/// Returns the dtype of the arithmetic, of lse and of the biases' gradients.
+/// Returns the compute dtype, which is also the dtype of lse and of the biases' gradients.
 inline at::ScalarType real_type(const Tensor& q) {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }

@@ -1,4 +1,4 @@
-// CPU kernels of Evoformer attention: threading, and the reduction of gradients that several heads
+// CPU kernels for Evoformer attention: threading, and the reduction of gradients that several heads
 // share.
 #include "ATen/TensorOperators.h"
 #include "kernels/attention/evoformer.h"

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel._evoformer_attention_* for tensors on CUDA devices. Not run on
+// Registers torch.ops.anyaccel._evoformer_attention_* for tensors on CUDA devices. Untested on
 // hardware.
 #include "ATen/TensorOperators.h"
 #include "kernels/attention/evoformer_blocks.h"

@@ -1,6 +1,6 @@
 // Validates the tensors of the minifloat ops and converts them for the kernels, for any device
-// whose kernels take plain addresses. The checks ensure that the kernels cannot access memory
-// outside of the tensors. Invalid arguments throw c10::ValueError.
+// whose kernels take raw pointers. The checks ensure that the kernels cannot access memory outside
+// of the tensors. Invalid arguments throw c10::ValueError.
 #pragma once
 
 #include "kernels/quantization/minifloat.h"

@@ -10,8 +10,8 @@ namespace {
 
 /// Number of elements per task, large enough that waking a thread is worthwhile.
 constexpr std::int64_t task_elements = 32768;
-/// Size in bytes from which results are written with non-temporal stores, because they exceed the
-/// caches.
+/// Minimum size in bytes of results that are written with non-temporal stores, because they exceed
+/// the caches.
 constexpr std::int64_t beyond_caches = 64 << 20;
 
 /// Calls function(begin, end) for ranges that cover all groups, on torch's threads.

@@ -16,8 +16,8 @@ using Pair = std::tuple<Tensor, Tensor>;
 /// Number of elements per task. It is large enough that waking a thread is worthwhile, and small
 /// enough that the second pass over the elements reads from the cache.
 constexpr std::int64_t task_elements = 32768;
-/// Size in bytes from which results are written with non-temporal stores, because they exceed the
-/// caches.
+/// Minimum size in bytes of results that are written with non-temporal stores, because they exceed
+/// the caches.
 constexpr std::int64_t beyond_caches = 64 << 20;
 
 /// Calls function(begin, end) for ranges that cover [0, count), on torch's threads.

@@ -1,4 +1,4 @@
-// Registers token_sort_, token_gather and token_scatter_ for tensors on CUDA devices. Not run on
+// Registers token_sort_, token_gather and token_scatter_ for tensors on CUDA devices. Untested on
 // hardware.
 #include "ATen/ops/sort.h"
 #include "ops/random_ltd/arguments.h"

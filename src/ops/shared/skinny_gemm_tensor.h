@@ -1,4 +1,4 @@
-// Products of a few rows and weight tensors. Uses the decoder's kernels, so the op must include
+// Products of a few rows with weight tensors. Uses the decoder's kernels, so the op must include
 // kernels/decoder/products.cpp.
 #pragma once
 

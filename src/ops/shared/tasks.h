@@ -8,9 +8,9 @@
 namespace anyaccel::ops {
 
 /// Returns the maximum number of threads for parallel_tasks(): the number of torch's threads,
-/// limited by the allowed CPUs, or 1 inside a parallel region. parallel_tasks() replaces
-/// at::parallel_for, which would run sequentially here, because its header uses threads only if it
-/// is compiled with an OpenMP flag.
+/// limited by the allowed CPUs, or 1 inside a parallel region. The ops use parallel_tasks() instead
+/// of at::parallel_for, whose header uses threads only if it is compiled with an OpenMP flag.
+/// Without that flag, at::parallel_for runs sequentially.
 inline std::int64_t task_threads() noexcept {
   if (at::in_parallel_region() || !GOMP_parallel) return 1;
   return std::max<std::int64_t>(

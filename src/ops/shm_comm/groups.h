@@ -34,7 +34,7 @@ struct Group {
 /// destroyed, because the name may then belong to a different process group.
 std::shared_ptr<Group> find_group(const std::string& name);
 bool has_group(const std::string& name);
-/// Returns the group's handle. Throws like find_group().
+/// Returns the group's handle. Throws the same errors as find_group().
 GroupHandle* find_handle(const std::string& name);
 /// Throws `invalid_state` if the group was closed or destroyed.
 std::shared_ptr<Group> group_of(const GroupHandle& handle);

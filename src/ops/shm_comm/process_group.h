@@ -21,9 +21,10 @@ namespace anyaccel::ops::shm {
 inline c10::intrusive_ptr<c10::intrusive_ptr_target> resolve_process_group(
     const std::string& name) {
   // The declared result type cannot be destroyed here, because its class is incomplete, so the
-  // function is called through a different type. Both result types are a single pointer that the
-  // callee stores in memory of the caller, whose destructor releases it. api.cpp checks sizes and
-  // base classes; a test checks the address and the reference count.
+  // function is called through a different type. Both result types consist of a single pointer,
+  // which the callee writes to memory that the caller provides. The destructor of the caller's type
+  // releases it. api.cpp checks sizes and base classes; a test checks the address and the reference
+  // count.
   using Resolve = c10::intrusive_ptr<c10::intrusive_ptr_target>(const std::string&);
   return reinterpret_cast<Resolve*>(reinterpret_cast<void (*)()>(&c10d::resolve_process_group))(
       name);

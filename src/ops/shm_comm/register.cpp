@@ -230,7 +230,7 @@ void barrier(const std::string& name) {
     apply_over_c10d(*group, empty({1}, at::kInt).zero_(), "sum");
 }
 
-// Kernels of the ops with DeepSpeed's names, whose calls do not name a group.
+// Kernels for the ops with DeepSpeed's names, whose calls do not name a group.
 Tensor inference_all_reduce(const Tensor& self) { return all_reduce(self, "sum", chosen_group()); }
 Tensor inference_all_reduce_meta(const Tensor& self) { return empty(self.sizes(), self.options()); }
 Tensor& inference_all_reduce_(Tensor& self) {

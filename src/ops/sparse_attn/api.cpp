@@ -33,8 +33,8 @@ std::int64_t whole_blocks(const char* where, std::int64_t length, std::int64_t b
   return length / block;
 }
 
-/// Creates a request from the options of a layout kind, which have the same names. Options that the
-/// kind does not have keep their defaults.
+/// Creates a request by copying the options of a layout kind to the request's members with the same
+/// names. Members without a corresponding option keep their defaults.
 template <class Request, class Options>
 Request request_of(const char* kind, const Options& options) {
   Request out{.kind = kind};

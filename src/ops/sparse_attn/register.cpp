@@ -23,7 +23,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// The key blocks in each block row of each head of the layout.
+/// The key blocks of each block row, for each head of the layout.
 struct Blocks {
   std::vector<std::int64_t> first;
   std::vector<std::int32_t> columns;
@@ -47,8 +47,8 @@ struct Blocks {
   }
 };
 
-/// Converts a tensor to the dtype of the arithmetic and makes its head dimension contiguous. The
-/// head dimension is zero-padded to a multiple of 16, which does not change any product.
+/// Converts a tensor to the compute dtype and makes its head dimension contiguous. The head
+/// dimension is zero-padded to a multiple of 16, which does not change any product.
 template <typename T>
 Tensor as_rows(const Tensor& tensor) {
   Tensor out = tensor.to(c10::CppTypeToScalarType<T>::value);

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel._sparse_attention_* for tensors on CUDA devices. Not run on
+// Registers torch.ops.anyaccel._sparse_attention_* for tensors on CUDA devices. Untested on
 // hardware.
 #include "ops/sparse_attn/device.h"
 #include "torch/library.h"

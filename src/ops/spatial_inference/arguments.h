@@ -29,7 +29,7 @@ inline at::MemoryFormat channels_last(const Tensor& activation) {
   return activation.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
 
-/// Checks that also work with symbolic shapes.
+/// Performs the checks that also work with symbolic shapes.
 inline void check_bias_arguments(const BiasArguments& g) {
   constexpr const char* where = "nhwc_bias_add";
   if (g.activation.dim() < 1)

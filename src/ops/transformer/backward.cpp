@@ -24,7 +24,7 @@ class RowSums {
       std::fill_n(of(task), parts * columns, Real{0});
   }
   Real* of(std::int64_t task) const { return memory_.of(task); }
-  /// Returns sum number `part`, added up over all tasks. Overwrites the partial sums.
+  /// Returns the sum with index `part`, added up over all tasks. Overwrites the partial sums.
   Tensor take(std::int64_t part) const {
     Real* const all = of(0) + part * columns_;
     for (std::int64_t task = 1; task < tasks_; ++task)

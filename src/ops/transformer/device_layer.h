@@ -1,5 +1,5 @@
 // The transformer layer on device memory. torch computes the large products, and the remaining
-// steps are kernels of kernels/transformer/device_rows.h and kernels/attention. Included by
+// steps are kernels from kernels/transformer/device_rows.h and kernels/attention. Included by
 // schema_cuda.h, and by a test that runs the launches on the host.
 //
 // The steps, the kept tensors and the null tensors are the same as in forward.cpp and backward.cpp.
@@ -67,7 +67,7 @@ struct DeviceLayer : LayerArguments {
     return out;
   }
 
-  /// Returns column sums. launch(parts) must compute their parts.
+  /// Returns column sums. launch(parts) must compute the partial sums.
   template <typename Launch>
   Tensor column_sums(std::int64_t columns, const Launch& launch) const {
     const Tensor parts = reals({column_parts(rows).count, columns});

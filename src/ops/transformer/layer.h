@@ -96,8 +96,8 @@ struct Layer : LayerArguments {
   Tensor qkvb, mask;
 };
 
-/// Copies the rows of one head to [length][padded] in the type of the arithmetic, zero-padded. The
-/// stride between rows is `row` elements.
+/// Copies the rows of one head to [length][padded] in the compute type, zero-padded. The stride
+/// between rows is `row` elements.
 template <typename S, typename Real>
 void gather(const Layer<S>& layer, const S* from, std::int64_t row, Real* to) {
   const std::int64_t padded = layer.padded_dim();

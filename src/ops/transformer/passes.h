@@ -56,7 +56,7 @@ struct LayerArguments {
         out_drop(dropout_of(g.hidden_dropout, g.seed, 3)) {}
 
   Tensor empty(at::IntArrayRef sizes) const { return ops::empty(sizes, g.input.options()); }
-  /// Returns an uninitialized tensor in the dtype of the arithmetic.
+  /// Returns an uninitialized tensor in the compute dtype.
   Tensor reals(at::IntArrayRef sizes) const {
     return ops::empty(sizes, g.input.options().dtype(real_type()));
   }

@@ -1,4 +1,4 @@
-// CUDA kernels of attention for a few rows over their KV caches. The thread-block code is in
+// CUDA kernels for attention of a few rows over their KV caches. The thread-block code is in
 // attention.h.
 #include "kernels/decoder/cuda/attention.h"
 

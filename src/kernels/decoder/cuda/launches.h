@@ -74,8 +74,8 @@ const char* cuda_gate_rows(const GateRows& launch, void* stream);
 struct AttendCache {
   const float* queries;
   std::int64_t queries_row, rows, heads, kv_heads, dim;
-  /// `group` is the number of query heads that share a key head. `first_head` is the number of the
-  /// first key head's query heads that are on other ranks.
+  /// `group` is the number of query heads that share a key head. `first_head` is the number of
+  /// query heads that share the first key head but belong to other ranks.
   std::int64_t group, first_head;
   float scale, softcap;  ///< a softcap of 0 disables it
   std::int64_t window;   ///< sliding-window size in positions; 0: no window

@@ -1,4 +1,4 @@
-// CUDA kernels of matrix products for a few rows. The thread-block code is in products.h and
+// CUDA kernels for matrix products with few rows. The thread-block code is in products.h and
 // experts.h.
 #include "kernels/decoder/cuda/products.h"
 

@@ -1,7 +1,7 @@
-// Products of a few rows and a matrix, for CUDA thread blocks. Each block computes some outputs of
+// Products of a few rows with a matrix, for CUDA thread blocks. Each block computes some outputs of
 // all rows. The code is also compiled for the host, where the tests run it.
 //
-// All threads of a block read different inputs of the same outputs, so even a matrix with few
+// Each thread of a block reads different inputs for the same outputs, so even a matrix with few
 // outputs has loads in flight from many threads. Thread t adds up the chunks t, t + product_lanes,
 // ... in order; then the sums of all threads are combined. A result therefore does not depend on
 // the number of rows or on the other outputs of its block. Products are computed in float32, and
@@ -22,7 +22,7 @@ constexpr int product_lanes = 128;
 ANYACCEL_ON_BOTH constexpr int block_outputs(int rows) { return rows <= 4 ? 4 : 2; }
 constexpr int max_block_sums = 32;
 /// Maximum number of inputs. The inner loop divides input indices by the group size, and 64-bit
-/// division is slow, so indices have 32 bits. This limit prevents overflow.
+/// division is slow, so indices are 32-bit. This limit prevents overflow.
 constexpr std::int64_t max_inputs = 1 << 30;
 constexpr int product_shared = max_block_sums * product_lanes / warp_lanes;
 
