@@ -222,8 +222,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, missing_rank_is_an_error_and_no_hang, req
   in_both_processes(accelerator, [](const Rank& rank) {
     rank.group->barrier()->wait();
     if (rank.number == 1) return rank.await("rank 0 gave up");
-    // The timeout is reduced only here, because creating the group and its connections may take
-    // longer.
+    // Reduce the timeout only now, because creating the group and its connections may take longer.
     rank.group->getBackend(rank.accelerator.device_type())->setTimeout(std::chrono::seconds(1));
     bool failed = false;
     try {

@@ -23,7 +23,7 @@ std::shared_ptr<sdk::OpBuilder> builder_that_loads_once(std::shared_ptr<sdk::OpB
 /// Applies a defect to code that torch calls directly: the device guard and the kernels of the
 /// simulated device. No-op for other defects.
 void break_device(const std::string& defect, c10::DeviceType type);
-/// Replaces one of the CPU's kernels with a defective one.
+/// Replaces a CPU kernel with a defective one.
 void break_kernel(const std::string& defect);
 
 }  // namespace anyaccel::test

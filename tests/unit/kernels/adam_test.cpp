@@ -96,8 +96,8 @@ Exact exact_step(const Case& arguments, std::int64_t i) {
           .exp_avg_sq_error = v_error + round_error(v, arguments.exp_avg.element()) + 0x1p-148};
 }
 
-/// Evaluates the same formulas with scalar float operations. Every instruction set must produce the
-/// same bits.
+/// Evaluates the formulas of adam.h with scalar float operations. Every instruction set must
+/// produce the same bits.
 void float_step(const AdamConstants& c, Case& of) {
   for (std::int64_t i = 0, n = of.params.size(); i < n; ++i) {
     auto p = static_cast<float>(of.params.get(i));

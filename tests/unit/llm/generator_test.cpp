@@ -13,8 +13,8 @@ using Ids = std::vector<std::int64_t>;
 
 const Ids kPrompt = {4, 5, 6, 7, 4, 5, 6};
 
-/// Models that use their caches differently: without windows, with windows, and with rotations that
-/// change as a sequence grows.
+/// Models that use their caches differently: without windows, with windows, and with rotary
+/// embeddings that change as a sequence grows.
 std::vector<ModelConfig> configs() {
   ModelConfig plain = small_config();
   plain.max_positions = 64;

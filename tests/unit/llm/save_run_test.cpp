@@ -58,8 +58,8 @@ std::string all_files(const std::filesystem::path& folder) {
   return all;
 }
 
-// Fails if a file of the new checkpoint is renamed before all of its files are on disk. A mixture
-// of two checkpoints cannot be resumed.
+// Fails if a file of the new checkpoint is renamed before all files of the new checkpoint are on
+// disk. A mixture of two checkpoints cannot be resumed.
 TEST(SaveRun, FullDiskKeepsTheOldCheckpoint) {
   const TemporaryFolder folder;
   folder.write("text", std::string(1000, 'x'));

@@ -217,7 +217,8 @@ TEST(CpuMemory, ReportsProcessMemoryOnRequest) {
   EXPECT_GE(accelerator.max_memory_allocated(), accelerator.memory_allocated() - (1 << 20));
 }
 
-// Fails if the peak cannot be reset in a container that forbids resetting the kernel's peak.
+// Fails if the peak cannot be reset in a container that forbids resetting the peak recorded by the
+// kernel.
 TEST(CpuMemory, PeakResetsWithoutSystemSupport) {
   const auto large = [] { return at::zeros({64 << 20}, at::kByte).add_(1); };
   ProcessMemory memory([]() noexcept { return false; });

@@ -138,7 +138,7 @@ TEST_F(AioFaults, Cancellation) {
   EXPECT_TRUE(back == bytes);
 }
 
-// Fails if a request's memory is released while the system still uses that memory.
+// Fails if a request's memory is released while the kernel may still access it.
 TEST_F(AioFaults, MemoryIsKeptUntilCompletion) {
   std::weak_ptr<Bytes> watched;
   bool alive = true;

@@ -208,7 +208,7 @@ TEST_F(PinPool, FailedAllocationsAreNotCounted) {
   EXPECT_NE(pool.allocate(4096), nullptr);
 }
 
-// Fails if large blocks are not aligned for huge pages, which the system may then use.
+// Fails if large blocks lack the alignment that allows the kernel to use huge pages.
 TEST(PinSystem, LargeBlocksAreAlignedToLargePages) {
   System system;
   constexpr std::size_t kBytes = (6 << 20) + 4096;
