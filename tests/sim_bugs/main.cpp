@@ -24,7 +24,7 @@ namespace {
 
 constexpr unsigned kSeconds = 120;
 
-/// Some bugs end with an exception. Fixed versions must not.
+/// Some defective programs exit with an exception. Fixed versions must not.
 int run(const Bug& bug, bool fixed) {
   try {
     get_accelerator();  // every AnyAccel program starts with this call

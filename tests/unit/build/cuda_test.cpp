@@ -127,7 +127,7 @@ TEST(Elf, DamagedFiles) {
   EXPECT_TRUE(read_elf("/proc/self/exe"));
 }
 
-// Fails if a FIFO or a device is read instead of a library, which may block the process.
+// Fails if a FIFO or device is opened as a library. Reading from it may block the process.
 TEST(Elf, OnlyRegularFilesAreOpened) {
   const llm::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

@@ -1,5 +1,5 @@
 // Compares the transformer layer's kernels for each instruction set with the double-precision
-// kernels, and these with a plain-loop reference implementation.
+// kernels. Also compares the double-precision kernels with a plain-loop reference implementation.
 #include "kernels/transformer/rows.h"
 
 #include <gtest/gtest.h>

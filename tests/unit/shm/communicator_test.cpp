@@ -279,7 +279,7 @@ TEST(ShmComm, PeerThatExitsAfterContributingIsNotDead) {
   EXPECT_EQ(end_of(children[0]), 0);
 }
 
-// Fails if a forked child can act as the rank of its parent.
+// Fails if a forked child can act as its parent's rank.
 TEST(ShmComm, ForkedChildIsRejected) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
   Communicator group(memory, options(0, 1));

@@ -94,7 +94,7 @@ TEST_F(AioFailures, BrokenQueueFailsItsRequests) {
     ASSERT_TRUE(ends(*engine, *first));
     EXPECT_EQ(code_of([&] { first->check(); }), ErrorCode::io);
     // The engine keeps the memory, because the kernel may still be reading data into it, and the
-    // engine cannot know when that ends.
+    // engine cannot know when the read ends.
     EXPECT_FALSE(watched.expired());
     Bytes back(bytes.size());
     const auto second = engine->start(job(path, false, back.data(), 0, back.size()));

@@ -156,7 +156,7 @@ TEST_F(PinPool, LimitErrorsNameARemedy) {
   EXPECT_FALSE(error_of(~std::size_t{0}).empty());
 }
 
-// Fails if free blocks are not unmapped when the system cannot map a new one.
+// Fails if free blocks are not unmapped when a new block cannot be mapped.
 TEST_F(PinPool, FreeBlocksAreUnmappedForNewOnes) {
   machine.mappable = 200000;
   auto* first = pool.allocate(150000);
