@@ -20,7 +20,7 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 constexpr int kRanks = 2;
 constexpr auto kPatience = std::chrono::seconds(30);
 
-/// A rank in a case: its accelerator, store, number and process group.
+/// A rank in a case: its accelerator, store, rank number and process group.
 struct Rank {
   Accelerator& accelerator;
   StorePtr store;

@@ -55,7 +55,7 @@ conformance::Report judge(const std::string& mutant, const std::string& base,
   else
     ::unsetenv("SIM_DTYPES");
   // On the simulated device, an allocation waits until memory in use is freed. SIM_FAULTS makes
-  // allocations fail instead, from about the first allocation of the case on.
+  // allocations fail instead, starting near the first allocation of the case.
   if (mutant == "trait_backpressure_lies")
     ::setenv("SIM_FAULTS", "alloc@40+", 1);
   else

@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"link = -lm", "not a library name"}, Bad{"compiler = a b", "not a program"},
         Bad{"header = a b", "not a header"}, Bad{"name = a\tb", "control character"}));
 
-// Fails if a file of another kind or version, or an incomplete one, is accepted.
+// Fails if an incomplete file, or a file of a different kind or version, is accepted.
 TEST(Description, InvalidFiles) {
   EXPECT_ERROR(parse_description(""), corrupt, "empty");
   EXPECT_ERROR(parse_description("anyaccel_plugin = 1\n"), corrupt, "`anyaccel_op = 1`");

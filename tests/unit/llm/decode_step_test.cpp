@@ -89,7 +89,7 @@ TEST_F(DecodeStepTest, IsUsedAndMatchesTorchOps) {
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < 18; ++i) ids.push_back(i * 7 % 20);
   EXPECT_TRUE(at::allclose(forward(state, ids, &cache), plain(state, ids), 1e-5,
-                           1e-5));  // more rows than the op's code path for few rows accepts
+                           1e-5));  // too many rows for the op's few-row code path
   for (const std::vector<std::int64_t>& more : {std::vector<std::int64_t>{3}, {5, 6, 7}, {1}}) {
     expect_plain_rows(state, cache, ids, more);
   }

@@ -222,8 +222,8 @@ TEST(Batch, EqualsSingleGenerations) {
   }
 }
 
-// Fails if an invalid prompt affects other prompts, or an invalid option is reported as the error
-// of a prompt.
+// Fails if an invalid prompt affects other prompts, or an invalid option is reported as an error in
+// a prompt.
 TEST(Batch, ErrorsAffectOnlyTheirPrompt) {
   const Model model = Model::create(small_config(), 3);
   const std::vector<Ids> prompts = {{1, 2}, Ids(40, 1), {}, {20}, {3, 4}};

@@ -44,8 +44,8 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     return tensor.to(c10::Device(c10::kCPU), c10::kFloat);
   }
 
-  /// Computes the logits of the next ids, on the device. `way` selects the graph or eager
-  /// execution.
+  /// Feeds the next ids to the model and returns their logits as a device tensor. `way` selects the
+  /// graph or eager execution.
   static at::Tensor forward(ModelState& state, std::int64_t id, KvCache* cache,
                             const char* way = "graph") {
     return forward(state, std::vector<std::int64_t>{id}, cache, way);

@@ -218,7 +218,7 @@ TEST_F(Quantize, OldCacheFilesAreEvicted) {
   EXPECT_NE(cached()[0], first);
 }
 
-// Fails if a cache folder is used that other users can write to.
+// Fails if a cache folder that other users can write to is used.
 TEST_F(Quantize, WorldWritableFoldersAreNotUsed) {
   load(8);
   std::filesystem::permissions(cache_.path() / "models", std::filesystem::perms::all);

@@ -61,8 +61,8 @@ TEST_F(SavedMachine, SubNumaClusters) {
   EXPECT_EQ(flat.nodes[9].near_cpus, flat.nodes[1].cpus);
 }
 
-// Fails if cores belong to no node when cpuset.mems forbids their node's memory, or this memory is
-// counted.
+// Fails if cores have no node when cpuset.mems forbids their node's memory, or the forbidden memory
+// is counted.
 TEST_F(SavedMachine, NodeWithForbiddenMemory) {
   const auto machine = saved("memory_of_node_0_only");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1));
