@@ -82,7 +82,8 @@ Peers::~Peers() {
 }
 
 Result Peers::merged(Result mine) {
-  // No limit is needed here: on a timeout, the parent kills all processes of the case.
+  // No timeout is needed here: if the case exceeds its time limit, the parent kills all processes
+  // of the case.
   constexpr double kForever = 1e6;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     Receiver receiver(peers_[i].pipe);

@@ -8,7 +8,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-// Suites are kept in the order of registration, and so are the cases of a suite.
+// Suites, and the cases within each suite, keep their registration order.
 struct Cases {
   std::vector<Case> list;
   std::map<std::string, int> suites;

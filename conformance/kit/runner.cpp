@@ -113,7 +113,7 @@ Report run(const Options& options) {
   report.torch_version = TORCH_VERSION;
   report.date = today();
   report.note = options.note;
-  // This variable is the only sign that the simulator stands in for a device.
+  // Only this variable shows that the simulator is standing in for a real device.
   if (const char* name = std::getenv("SIM_STANDS_IN_FOR"); name != nullptr && *name != '\0')
     report.standing_in = "a simulated device";
 
@@ -131,7 +131,7 @@ Report run(const Options& options) {
       if (!end.refused.empty() && report.results.empty())
         throw Error(end.refused_code, "conformance",
                     {.what = "the conformance kit cannot run: " + end.refused});
-      if (!end.refused.empty())  // an earlier worker started it, so only this case failed
+      if (!end.refused.empty())  // the accelerator started earlier, so only this case failed
         report.results.push_back(
             {group[0]->suite, group[0]->name, group[0]->grade, Outcome::failed, end.refused, 0});
       group.erase(group.begin(),

@@ -61,7 +61,7 @@ std::vector<ListedCase> skip_list_of(const std::string& backend, const Options& 
     std::error_code error;
     const auto status = std::filesystem::status(file, error);
     std::ifstream in;
-    // Reading other kinds of files, such as devices, could block or never end.
+    // Reading other kinds of files, such as devices, could block or never reach end-of-file.
     if (std::filesystem::is_regular_file(status) || std::filesystem::is_fifo(status)) in.open(file);
     if (!in.is_open())
       throw Error(ErrorCode::not_found, "conformance",

@@ -124,7 +124,7 @@ Result run_alone(const Case& item, const Options& options, const RunCase& run_ca
 void run_cases(int out, const std::vector<const Case*>& cases, const Options& options,
                const RunCase& run_case) {
   Accelerator* accelerator = nullptr;
-  // Only the first case can have peers, because a case with peers runs alone.
+  // Only the first case can have peers, because a case with peers gets its own worker.
   std::unique_ptr<Peers> peers;
   try {
     // Fork before the accelerator starts, because a running one may not survive a fork.

@@ -17,14 +17,14 @@ struct Subject {
   int device_count = 0;
 };
 
-/// How a worker ended.
+/// The outcome of a worker.
 struct WorkerEnd {
-  std::size_t done = 0;  ///< number of cases that have a result, starting with the first
+  std::size_t done = 0;  ///< number of leading cases that have a result
   std::string refused;   ///< why the accelerator could not start, or empty
   ErrorCode refused_code = ErrorCode::unavailable;
 };
 
-/// Runs the body of a case. Throws what the case throws.
+/// Runs the body of a case. Exceptions from the body propagate.
 using RunCase = std::function<void(const Case&, Accelerator&)>;
 
 /// Forks a worker that runs `cases` in order until one fails. A crash or a timeout is a failure of

@@ -20,7 +20,7 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 constexpr int kRanks = 2;
 constexpr auto kPatience = std::chrono::seconds(30);
 
-/// A rank in a case: its accelerator, store, number and process group.
+/// A rank in a case: its accelerator, store, rank number and process group.
 struct Rank {
   Accelerator& accelerator;
   StorePtr store;
@@ -222,8 +222,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, missing_rank_is_an_error_and_no_hang, req
   in_both_processes(accelerator, [](const Rank& rank) {
     rank.group->barrier()->wait();
     if (rank.number == 1) return rank.await("rank 0 gave up");
-    // The timeout is reduced only here, because creating the group and its connections may take
-    // longer.
+    // Reduce the timeout only now, because creating the group and its connections may take longer.
     rank.group->getBackend(rank.accelerator.device_type())->setTimeout(std::chrono::seconds(1));
     bool failed = false;
     try {

@@ -84,7 +84,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, index_out_of_range_is_refused, required) {
   }
 }
 
-// Programs pass their local rank as the index, which may exceed the last device's index.
+// Programs pass their local rank as the device index, even if the rank exceeds the last index.
 // DeepSpeed's accelerators accept that.
 ANYACCEL_CONFORMANCE_CASE(devices, any_index_is_accepted_if_names_carry_none, required) {
   if (accelerator.backend().traits().indexed_names) skip("the device names include an index");

@@ -127,8 +127,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, computable_types_compute, required) {
 }
 
 // If a dtype works but is not declared, a program that consults dtype_support() selects a different
-// dtype or refuses to run. Complex, narrow and half-precision dtypes are omitted, because a device
-// may decline to support them although tensors of these dtypes can be created.
+// dtype or refuses to run. Only bf16, int32 and int64 are checked, because a device may decline to
+// support other dtypes although tensors of these dtypes can be created.
 ANYACCEL_CONFORMANCE_CASE(dtypes, types_that_work_are_declared, required) {
   for (const auto type : {c10::kBFloat16, c10::kInt, c10::kLong}) {
     const auto support = accelerator.dtype_support(type);
@@ -192,7 +192,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, factories_make_the_type_they_name, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, conversions_round_as_the_hosts_do, required) {
-  // These values include midpoints between neighboring values of bf16 and fp16, where rounding
+  // These values include midpoints between adjacent bf16 and fp16 values, where the rounding mode
   // matters.
   const auto host = host_sequence(4096).mul(0.000244140625).add(1);
   for (const auto type : {c10::kBFloat16, c10::kHalf}) {

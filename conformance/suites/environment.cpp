@@ -47,7 +47,7 @@ std::vector<std::string> scopes_of(const std::function<void()>& body) {
   return names;
 }
 
-/// If process 1 must skip the case, process 0 writes this line instead of names of variables.
+/// If process 1 must skip the case, process 0 writes this line instead of the variable names.
 constexpr const char* kNothingToChoose = "-";
 
 std::vector<std::string> told_by_process_0() {
@@ -68,7 +68,7 @@ void tell_process_1(const std::vector<std::string>& lines) {
   out << "end\n";
 }
 
-/// Limits process 1 to one visible device, the first of process 0.
+/// Makes only one device visible to process 1: the first device of process 0.
 void make_one_device_visible() {
   if (process_number() == 0) return;
   for (const auto& name : told_by_process_0()) {
@@ -166,7 +166,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, ranges_are_each_threads_own, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(environment, domains_are_accepted, required) {
-  // If a vendor's profiler has no domains, the domain is ignored without an error.
+  // If a vendor's profiler does not support domains, the domain is silently ignored.
   accelerator.range_push("range", "domain", "category");
   accelerator.range_pop("domain");
 }

@@ -81,7 +81,7 @@ ANYACCEL_CONFORMANCE_CASE(errors, synchronize_reports_failed_work, optional, tru
   const auto good = to_device(accelerator, host_sequence(1).to(c10::kLong));
   const auto index = good.add(1000), x = filled(accelerator, 1, 10);
   // The first run of an op may synchronize and thereby report the error itself, so run the op once
-  // without an error.
+  // with valid indices.
   auto chosen = x.index_select(0, good);
   accelerator.synchronize();
   try {

@@ -1,4 +1,4 @@
-// Events, a part of the suite "streams": completion, order and elapsed time.
+// Event cases of the suite "streams": completion, order and elapsed time.
 #include <chrono>
 
 #include "support.h"
@@ -121,7 +121,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_is_in_milliseconds, required) {
   end.synchronize();
   const double host = std::chrono::duration<double, std::milli>(Clock::now() - outer).count();
   const double device = begin.elapsed_time(end);
-  // The host's interval includes both events, so its length is an upper bound even on a busy
+  // The interval measured on the host spans both events, so it is an upper bound even on a busy
   // machine.
   expect(device >= kSleep * 0.9 && device <= host * 1.1 + 1,
          "elapsed_time() over " + std::to_string(kSleep) + " to " + std::to_string(host) +

@@ -19,8 +19,8 @@ void capture(Accelerator& accelerator, const Graph& graph, const std::function<v
   scope.end();
 }
 
-/// A number on the device. The case captures a graph that adds 1 to the number, so the number
-/// counts replays.
+/// A counter on the device. The case captures a graph that increments the counter, so the counter
+/// shows how often the graph has been replayed.
 struct Counter {
   explicit Counter(Accelerator& accelerator) : value(filled(accelerator, 0)) {}
   void start_anew() { value.zero_(); }

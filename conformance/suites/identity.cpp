@@ -153,7 +153,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, probe_agrees_with_device_count, required) {
   if (traits.probe == nullptr) skip("the traits have no probe");
   if (standing_in()) skip("the probe looks for hardware, but the device is simulated");
   const auto probe = traits.probe();
-  // A probe may count boards, each of which torch counts as several devices.
+  // A probe may count boards even if torch counts each board as several devices.
   expect_equal(probe.device_count > 0, accelerator.device_count() > 0,
                "whether the probe finds devices");
   expect(!probe.reason.empty(), "the probe gives no reason");

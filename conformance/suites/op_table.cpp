@@ -57,12 +57,12 @@ namespace anyaccel::conformance {
 
 namespace {
 
-// The inputs are functions instead of constants, because the table may be built before constants of
-// other files are initialized. Sizes are odd, so that vectorized loops have remainders.
+// The inputs are functions instead of constants, because the table may be built before constants in
+// other source files are initialized. Sizes are odd, so that vectorized loops have remainders.
 Input plain() { return {{37, 53}}; }
 Input row() { return {{53}}; }
 Input positive() { return {{37, 53}, 0.1, 4}; }
-// Bounded away from zero, because a quotient or its gradient would become very large.
+// Bounded away from zero. Otherwise, a quotient or its gradient could become very large.
 Input divisor() { return {{37, 53}, 0.5, 2}; }
 
 Op elementwise(const char* name, at::Tensor (*run)(const at::Tensor&), const Input& input,

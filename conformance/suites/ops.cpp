@@ -1,5 +1,5 @@
-// Suite "ops": the results of tensor ops, compared within a tolerance with the host in double
-// precision, and the speed of the ops.
+// Suite "ops": the results of tensor ops, compared with double-precision results on the host, and
+// the speed of the ops.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/layer_norm.h>

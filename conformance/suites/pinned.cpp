@@ -54,10 +54,10 @@ ANYACCEL_CONFORMANCE_CASE(pinned, where_nothing_needs_pinning_the_tensor_stays, 
   expect(!accelerator.is_pinned(plain), "is_pinned() is true although nothing can be pinned");
 }
 
-// If pageable memory were mistaken for pinned memory, an asynchronous copy could read it after the
-// program has changed it.
+// If pageable memory were mistaken for pinned memory, an asynchronous copy could read the memory
+// after the program has modified it.
 ANYACCEL_CONFORMANCE_CASE(pinned, pageable_memory_is_not_pinned, required) {
-  // A backend must not mistake pageable memory for this allocation.
+  // The memory below must not count as pinned merely because this pinned allocation exists.
   const auto pinned = accelerator.pin_memory(host_sequence(1000));
   const Pages pages;
   float on_the_stack[16] = {};
@@ -174,8 +174,8 @@ ANYACCEL_CONFORMANCE_CASE(pinned, memory_in_use_by_a_copy_is_not_reused, require
   accelerator.synchronize();
   queue_work(accelerator, 60);
   target.copy_(accelerator.pin_memory(plain), /*non_blocking=*/true);
-  // An allocator that considered the copy's pinned source free would reuse its memory for this
-  // tensor.
+  // If the allocator wrongly considers the copy's pinned source free, this tensor reuses that
+  // memory.
   accelerator.pin_empty_like(plain).fill_(-1);
   accelerator.synchronize();
   expect(target.to(c10::kCPU).equal(plain),

@@ -220,7 +220,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
     sum.add_(x);
     x.record_stream(side.unwrap());
   }
-  // An allocator that considered x free would reuse its memory for this tensor.
+  // If the allocator wrongly considers x free, this tensor reuses the memory of x.
   const auto other = filled(accelerator, 1000, 1 << 16);
   accelerator.synchronize();
   const auto sums = values(sum);

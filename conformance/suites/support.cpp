@@ -30,8 +30,8 @@ at::TensorOptions options(const Accelerator& accelerator, c10::ScalarType dtype)
   return at::TensorOptions().device(accelerator.torch_device()).dtype(dtype);
 }
 
-/// A product of square matrices. Its size is calibrated once per process, so that it takes
-/// milliseconds.
+/// A multiplication of square matrices that keeps the device busy. Its size is calibrated once per
+/// process, so that it takes milliseconds.
 struct Work {
   std::int64_t size = 256;
   double ms = 0;
@@ -49,7 +49,7 @@ Work measured_work(const Accelerator& accelerator) {
     const auto wait = [&] { first(product.reshape({-1}).narrow(0, 0, 1)); };
     at::mm_out(product, a, a);  // the first product may initialize something
     wait();
-    // Take the minimum, for the same reason.
+    // Take the minimum, because other load only makes a measurement longer.
     work.ms = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 3; ++i) {
       const auto begin = Clock::now();

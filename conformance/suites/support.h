@@ -34,11 +34,11 @@ at::Tensor to_device(const Accelerator& accelerator, const at::Tensor& host);
 bool on_host(const Accelerator& accelerator);
 /// True if a simulated device stands in for the hardware.
 bool standing_in();
-/// Skip reason of cases that check guarantees of real hardware.
+/// Skip reason for cases that check guarantees of real hardware.
 inline constexpr const char* kNotImitated =
     "the simulated device does not emulate this guarantee of the hardware";
 
-/// These functions skip the case if the condition in their name does not hold.
+/// Each of these functions skips the case if the condition in its name does not hold.
 void need_devices(const Accelerator& accelerator, int count);
 /// Requires that device names contain an index, so that torch can distinguish the devices.
 void need_indexed_names(const Accelerator& accelerator);
@@ -49,7 +49,7 @@ void need_own_memory(const Accelerator& accelerator);
 std::int64_t allocated(const Accelerator& accelerator,
                        std::optional<DeviceIndex> index = std::nullopt);
 
-/// Queues work of about `milliseconds` on the current stream. Returns immediately if the device is
+/// Queues about `milliseconds` of work on the current stream. Returns immediately if the device is
 /// asynchronous.
 void queue_work(const Accelerator& accelerator, double milliseconds);
 
@@ -65,7 +65,7 @@ void sleep_ms(double milliseconds);
 void wait_until(const std::function<bool()>& done, const std::string& what);
 /// Runs `body` on a new thread and rethrows its exception.
 void on_thread(const std::function<void()>& body);
-/// Runs `body` on `count` threads concurrently. `body` gets the thread's number. Rethrows the first
+/// Runs `body` on `count` threads concurrently. `body` gets the thread's index. Rethrows the first
 /// exception.
 void on_threads(int count, const std::function<void(int)>& body);
 

@@ -15,7 +15,7 @@ inline constexpr const char* kCommDefects[] = {
 };
 
 /// Registers a process-group backend with the defect and returns its name, or "" if the defect does
-/// not concern communication.
+/// not affect communication.
 std::string register_mutant_comm(const std::string& defect);
 
 }  // namespace anyaccel::test

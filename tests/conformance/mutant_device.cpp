@@ -1,4 +1,4 @@
-// Defects in code that torch calls directly, without the backend interface: the device guard and
+// Defects in code that torch calls directly, bypassing the backend interface: the device guard and
 // the kernels of the simulated device.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_copy_from.h>

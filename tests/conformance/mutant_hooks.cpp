@@ -111,7 +111,7 @@ class MutantHooks final : public at::PrivateUse1HooksInterface {
 
 }  // namespace anyaccel::test
 
-// The loader resolves calls from all libraries to this definition in the program.
+// The loader resolves calls from all libraries to this definition in the executable.
 void at::RegisterPrivateUse1HooksInterface(at::PrivateUse1HooksInterface* hooks) {
   using Register = void(at::PrivateUse1HooksInterface*);
   auto* next = reinterpret_cast<Register*>(::dlsym(

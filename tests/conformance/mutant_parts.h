@@ -15,7 +15,7 @@ std::shared_ptr<sdk::EventImpl> mutant_event(std::shared_ptr<sdk::EventImpl> inn
 std::shared_ptr<sdk::GraphImpl> mutant_graph(std::shared_ptr<sdk::GraphImpl> inner,
                                              const std::string& defect);
 at::Generator mutant_generator(at::Generator inner, const std::string& defect);
-/// Returns null if the defect does not concern op builders.
+/// Returns null if the defect does not affect op builders.
 std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name,
                                                const std::string& defect);
 /// Wraps a builder so that loading its op a second time in this process fails.
@@ -23,7 +23,7 @@ std::shared_ptr<sdk::OpBuilder> builder_that_loads_once(std::shared_ptr<sdk::OpB
 /// Applies a defect to code that torch calls directly: the device guard and the kernels of the
 /// simulated device. No-op for other defects.
 void break_device(const std::string& defect, c10::DeviceType type);
-/// Replaces one of the CPU's kernels with a defective one.
+/// Replaces a CPU kernel with a defective one.
 void break_kernel(const std::string& defect);
 
 }  // namespace anyaccel::test

@@ -1,4 +1,4 @@
-// Tests that the kit fails every mutant of mutants.md in the case that the list names.
+// Tests that each mutant in mutants.md fails the case listed for it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ conformance::Report judge(const std::string& mutant, const std::string& base,
   else
     ::unsetenv("SIM_DTYPES");
   // On the simulated device, an allocation waits until memory in use is freed. SIM_FAULTS makes
-  // allocations fail instead, starting with about the first allocation of the case.
+  // allocations fail instead, starting near the first allocation of the case.
   if (mutant == "trait_backpressure_lies")
     ::setenv("SIM_FAULTS", "alloc@40+", 1);
   else
@@ -128,8 +128,8 @@ TEST_F(Mutants, ListIsComplete) {
   EXPECT_GT(listed.size(), 90U);
 }
 
-// Fails if the correct backend fails a case on the CPU. Also fails if a case that should detect a
-// defect does not pass.
+// Fails if the correct backend fails any case on the CPU, or does not pass a case that should
+// detect a defect.
 TEST_F(Mutants, CorrectBackendPasses) { expect_correct_one_passes("cpu"); }
 
 // Fails if a case no longer detects its defect.

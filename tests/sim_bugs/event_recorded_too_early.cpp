@@ -1,4 +1,4 @@
-// The event for which the second stream waits is recorded before the work instead of after it.
+// The event that the second stream waits for is recorded before the work instead of after it.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,4 @@
-// The host reads the loss through data_ptr(), as programs for the CPU do.
+// The host reads the loss through data_ptr(), as CPU-only programs do.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -1,4 +1,5 @@
-// sim_bugs NAME bug|fixed: runs one of the programs. SIM_CHECK and the other variables apply.
+// sim_bugs NAME bug|fixed: runs one of the programs. The simulator's environment variables, such as
+// SIM_CHECK, apply.
 //
 // sim_bugs --all: runs each bug in its own process and all fixed versions in one process, and
 // compares the checker's reports with the expected ones.
@@ -23,7 +24,7 @@ namespace {
 
 constexpr unsigned kSeconds = 120;
 
-/// Some bugs end with an exception. Fixed versions must not.
+/// Some defective programs exit with an exception. Fixed versions must not.
 int run(const Bug& bug, bool fixed) {
   try {
     get_accelerator();  // every AnyAccel program starts with this call
@@ -54,7 +55,7 @@ void prepare_child(const std::string& folder) {
   ::setenv("DS_ACCELERATOR", "sim", 1);
 }
 
-/// Returns an empty string if the report is as expected, otherwise what is wrong.
+/// Returns an empty string if the report is as expected, otherwise a description of the difference.
 std::string judged(const Bug& bug, int status, const nlohmann::json& report) {
 #ifdef __SANITIZE_ADDRESS__
   const bool crash = WIFEXITED(status) && WEXITSTATUS(status) == 1;

@@ -1,5 +1,5 @@
-// Optimizer state is updated on a side stream and freed at the end of the step, when the update may
-// still run.
+// Optimizer state is updated on a side stream and freed at the end of the step, while the update
+// may still be running.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {

@@ -29,8 +29,8 @@ class DeviceFilesTest : public testing::Test {
   fs::path root_;
 };
 
-// Fails if files other than the prefix followed by a number, such as davinci_manager, count as
-// devices.
+// Fails if a file whose name is not the prefix followed by a number, such as davinci_manager,
+// counts as a device.
 TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
   for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc10", "dev/acc_manager", "dev/acc",
                            "dev/acc1x", "dev/other2"})
@@ -63,7 +63,7 @@ TEST_F(DeviceFilesTest, HonorsVisibleDevices) {
   EXPECT_NE(none.reason.find("TEST_VISIBLE=-1"), std::string::npos) << none.reason;
 }
 
-// Fails if a missing folder throws, or there is no reason for the lack of devices.
+// Fails if a missing folder throws, or the lack of devices is reported without a reason.
 TEST_F(DeviceFilesTest, MissingFolderMeansNoDevices) {
   const auto probe = probe_device_files({.folder = "dev/vendor", .prefix = "card_"});
   EXPECT_EQ(probe.device_count, 0);

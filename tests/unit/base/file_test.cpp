@@ -80,7 +80,7 @@ std::string error_of(const fs::path& path, ErrorCode code, std::size_t limit = k
 }
 
 // Fails if a FIFO, device or socket is opened as a regular file. Reading from it may block, or
-// never end.
+// never reach end-of-file.
 TEST_F(FileTest, OpensRegularFilesOnly) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
@@ -193,7 +193,7 @@ TEST_F(FileTest, FollowsLinks) {
   EXPECT_EQ(read_file(folder / "real"), "b");
 }
 
-// Fails if the error about a missing folder lacks its path.
+// Fails if the error about a missing folder lacks the folder's path.
 TEST_F(FileTest, ErrorNamesTheMissingFolder) {
   try {
     write_file_atomically(folder / "no" / "f", "x");

@@ -14,8 +14,8 @@ namespace anyaccel {
 
 namespace {
 
-// Fails if a child forked while another thread holds the lock deadlocks, or sees partially updated
-// data.
+// Fails if a child deadlocks or sees partially updated data when it is forked while another thread
+// holds the lock.
 TEST(ForkSafe, ChildFindsLocksFree) {
   static auto* mutex = new ForkSafeMutex;
   static int first = 0, second = 0;

@@ -148,7 +148,7 @@ TEST(PluginSearch, PatchVersionsMayDiffer) {
   EXPECT_EQ(identity_mismatch(other, own_identity()), "");
 }
 
-// Fails if an invalid library reaches dlopen(), which crashes on some of them.
+// Fails if invalid libraries reach dlopen(), which crashes on some of them.
 TEST(PluginSearch, InvalidLibraries) {
   const test::PluginFolder folder;
   const auto whole = [] {

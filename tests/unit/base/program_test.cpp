@@ -40,8 +40,8 @@ TEST_F(ProgramTest, FirstExecutableWins) {
   EXPECT_EQ(find_program(""), std::nullopt);
 }
 
-// Fails if a name with a slash is searched for in PATH, or is rejected here. Errors are reported
-// when the program runs.
+// Fails if a name with a slash is searched for in PATH, or the search rejects such a name. Errors
+// are reported when the program runs.
 TEST_F(ProgramTest, PathsAreReturnedUnchanged) {
   const ScopedEnv path("PATH", folder.path().c_str());
   write("tool", 0755);

@@ -44,7 +44,8 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
       << "explaining a key must not require CUDA";
 }
 
-// Fails if nvcc's major version may differ from LibTorch's, or its minor version may not.
+// Fails if nvcc may have a different CUDA major version than LibTorch, or must have the same minor
+// version.
 TEST_F(CudaTest, ToolkitMustMatchLibTorch) {
   fake.add_cuda_to_libtorch("12.8");
   EXPECT_ERROR(fake.load(), unavailable, "nvcc has CUDA 13.0, but LibTorch has CUDA 12.8");
@@ -126,7 +127,7 @@ TEST(Elf, DamagedFiles) {
   EXPECT_TRUE(read_elf("/proc/self/exe"));
 }
 
-// Fails if a FIFO or a device is read instead of a library, which may block the process.
+// Fails if a FIFO or device is opened as a library. Reading from it may block the process.
 TEST(Elf, OnlyRegularFilesAreOpened) {
   const llm::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

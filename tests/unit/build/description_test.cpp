@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"link = -lm", "not a library name"}, Bad{"compiler = a b", "not a program"},
         Bad{"header = a b", "not a header"}, Bad{"name = a\tb", "control character"}));
 
-// Fails if a file of another kind or version, or an incomplete one, is accepted.
+// Fails if an incomplete file, or a file of a different kind or version, is accepted.
 TEST(Description, InvalidFiles) {
   EXPECT_ERROR(parse_description(""), corrupt, "empty");
   EXPECT_ERROR(parse_description("anyaccel_plugin = 1\n"), corrupt, "`anyaccel_op = 1`");
@@ -87,8 +87,8 @@ TEST(Description, InvalidFiles) {
                "`class_name` is missing");
 }
 
-// Fails if the digest is not SHA-256, or depends on how the text is split. The vectors are from
-// FIPS 180-4.
+// Fails if the digest is not SHA-256, or depends on how the text is split into add() calls. The
+// test vectors are from FIPS 180-4.
 TEST(Sha256, Vectors) {
   EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -112,7 +112,7 @@ TEST(Target, Names) {
   EXPECT_THAT(target_from_environment().cuda_archs, testing::ElementsAre("75"));
 }
 
-// Fails if there are more jobs than fit in memory, or none.
+// Fails if more jobs run than fit in memory, or no job runs at all.
 TEST(Jobs, FitTheMemory) {
   EXPECT_EQ(job_count(8, 16, 64LL << 30), 8);
   EXPECT_EQ(job_count(8, 4, 64LL << 30), 4);

@@ -1,4 +1,4 @@
-// Tests the handling of files that are not part of the key: system headers and files below a
+// Tests the handling of files that are not part of the cache key: system headers and files below a
 // prefix.
 #include "build/external_dependencies.h"
 
@@ -22,7 +22,7 @@ struct ExternalDependenciesTest : testing::Test {
   }
 };
 
-// Fails if a changed system header does not cause a build, or a new time stamp alone causes one.
+// Fails if a changed system header does not cause a rebuild, or a new time stamp alone causes one.
 TEST_F(ExternalDependenciesTest, ChangedSystemHeader) {
   EXPECT_EQ(fake.load().origin, Origin::built);
   fs::last_write_time(fake.path("usr/x.h"),
@@ -81,7 +81,7 @@ TEST_F(ExternalDependenciesTest, PrefixOfAPrebuiltOp) {
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 
-// Fails if Make's syntax for dependencies (continued lines, spaces, dollars) is misread.
+// Fails if Make's syntax for dependencies (line continuations, spaces, dollar signs) is misread.
 TEST(Dependencies, MakeSyntax) {
   EXPECT_THAT(dependencies_in("a.o: a.cpp \\\n /usr/a\\ b.h\\\n  c$$d.h\nx.h:\n"),
               testing::ElementsAre("a.cpp", "/usr/a b.h", "c$d.h"));

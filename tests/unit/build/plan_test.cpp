@@ -21,8 +21,8 @@ Step step_with(const std::string& identity) {
   return make_plan(op, {}, nullptr, {}, tools, "/tmp").steps.front();
 }
 
-// Fails if GCC does not get the option for its heap size, without which the first build of an op
-// takes 10% longer. Other compilers must not get the option.
+// Fails if GCC does not get the option that sets its heap size. Without this option, the first
+// build of an op takes 10% longer. Other compilers must not get the option.
 TEST(PlanTest, OnlyGccGetsGccOptions) {
   for (const char* gcc : {"c++ (Debian 12.2.0-14+deb12u1) 12.2.0 size 1",
                           "x86_64-conda-linux-gnu-c++ (conda-forge gcc 14.2.0-1) 14.2.0 size 1"})

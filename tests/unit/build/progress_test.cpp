@@ -45,7 +45,8 @@ std::string progress_output(int error, int out) {
   return text;
 }
 
-// Fails if a long build shows no progress on a terminal, or its line is not erased at the end.
+// Fails if a long build shows no progress on a terminal, or the progress line is not erased at the
+// end.
 TEST(Progress, ShowsALineOnATerminal) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0) GTEST_SKIP() << "no pseudo-terminals are available";

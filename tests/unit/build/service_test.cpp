@@ -248,7 +248,7 @@ TEST_F(ServiceTest, CacheBelowAnUntrustedFolderIsRejected) {
   EXPECT_EQ(fake.load().origin, Origin::cached);
 }
 
-// Fails if the error about a cache that cannot be created lacks its path or a remedy.
+// Fails if the error about a cache that cannot be created lacks the cache's path or a remedy.
 TEST_F(ServiceTest, ErrorNamesACacheThatCannotBeCreated) {
   fake.settings.cache = "/proc/anyaccel/ops";
   EXPECT_ERROR(fake.load(), io, "/proc/anyaccel/ops cannot be created");
@@ -452,7 +452,7 @@ TEST_F(ServiceTest, ForcedBuildPrecedesPrebuilt) {
 }
 
 // Fails if libraries or builds that other machines may be using are removed from a shared cache.
-// The locks of other machines are not visible here.
+// The locks of other machines are not visible on this machine.
 TEST_F(ServiceTest, SharedCacheKeepsFilesInUse) {
   const ScopedEnv shared("ANYACCEL_OP_CACHE_SHARED", "1");
   auto found = fake.load();

@@ -28,8 +28,8 @@ struct ToolchainTest : testing::Test {
   }
 };
 
-// Fails if ccache is identified as the compiler. The key would then contain its size and time, and
-// miss a change of the compiler.
+// Fails if ccache is identified as the compiler. The key would then contain ccache's size and time
+// stamp, and would not change with the compiler.
 TEST_F(ToolchainTest, CcacheIsNotTheCompiler) {
   const auto real = (folder / "bin/g++").string();
   for (const auto& cxx :

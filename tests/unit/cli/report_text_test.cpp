@@ -43,7 +43,8 @@ Json report() {
   return out;
 }
 
-// Fails if a known property of a device is missing, or an unknown one is printed as a number.
+// Fails if a known property of a device is missing, or a property without a known value is printed
+// as a number.
 TEST(ReportText, DeviceLine) {
   const std::string text = report_text(report(), 140);
   EXPECT_THAT(

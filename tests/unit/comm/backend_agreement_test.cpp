@@ -11,7 +11,7 @@
 namespace anyaccel::comm {
 namespace {
 
-/// Returns each rank's backend, or the text of its error.
+/// Returns each rank's backend, or its error message.
 std::vector<std::string> results_of(const std::vector<BackendPreference>& preferences) {
   c10d::HashStore store;
   std::vector<std::string> out(preferences.size());

@@ -61,7 +61,7 @@ TEST_F(GroupsTest, TimeoutHasAnErrorCode) {
   });
 }
 
-// Fails if an invalid call starts an operation in which the other rank never takes part.
+// Fails if an invalid call starts an operation that the other rank never joins.
 TEST_F(GroupsTest, InvalidCallsThrowImmediately) {
   two_ranks([](const StorePtr& store, const GroupOptions& options) {
     const auto backend = make_staged_backend(store, options);

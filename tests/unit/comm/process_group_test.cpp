@@ -217,7 +217,7 @@ TEST_P(ProcessGroups, SharedMemoryFollowsTheOption) {
 
 class FourRanks : public ProcessGroups {};
 
-// Fails if subgroups receive each other's messages, or use global instead of group ranks.
+// Fails if subgroups receive each other's messages, or use global ranks instead of group ranks.
 TEST_P(FourRanks, CreateSubgroups) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const std::vector<int> mine = group.rank() < 2 ? std::vector{1, 0} : std::vector{2, 3};
@@ -245,8 +245,8 @@ TEST_P(FourRanks, CreateSubgroups) {
   });
 }
 
-// Fails if an invalid call starts an operation in which other ranks never take part, or throws the
-// wrong error.
+// Fails if an invalid call starts an operation that other ranks never join, or throws the wrong
+// error.
 TEST_P(ProcessGroups, InvalidCallsThrowImmediately) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto x = at::full({group.size() + 1}, 1.0, here);

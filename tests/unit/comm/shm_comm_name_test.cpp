@@ -1,4 +1,4 @@
-// Tests the lookup of process groups by name in the op deepspeed_shm_comm, which does not use their
+// Tests how the op deepspeed_shm_comm looks up process groups by name, without including c10d's
 // class definition.
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>

@@ -46,7 +46,7 @@ TEST_F(AcceleratorTest, DeviceIndexOutOfRange) {
   EXPECT_EQ(accelerator.current_device(), 2);
 }
 
-// Fails if an out-of-range device index does not mean device 0 although device names have no index.
+// Fails if an out-of-range device index does not mean device 0 when device names have no index.
 TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
   for (const DeviceIndex rank : {-1, 3, 256, 1 << 20}) {
     accelerator_.set_device(2);
@@ -271,7 +271,7 @@ TEST_F(AcceleratorTest, BackendSpecificOps) {
   const Accelerator other(std::make_shared<MockBackend>(mock_traits("cuda")));
   const auto is_cuda = testing::Contains(testing::EndsWith("inference/register_cuda.cpp"));
   // This op exists only for this backend, so it shows whether backend-specific ops are compatible
-  // here.
+  // with this machine.
   const bool can = other.create_op_builder("QuantizerBuilder")->is_compatible().compatible;
   const auto sources = other.create_op_builder("DecoderInferenceBuilder")->sources();
   EXPECT_EQ(testing::Matches(is_cuda)(sources), can);

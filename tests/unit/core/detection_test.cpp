@@ -104,7 +104,7 @@ TEST_F(DetectionTest, BrokenBackendsAreReportedAndSkipped) {
 
 // Fails if strict mode accepts a host backend that the user did not name.
 TEST_F(DetectionTest, StrictModeForbidsTheHost) {
-  add("hosted", 1, 9999);  // its device type is cpu
+  add("hosted", 1, 9999);  // has the device type cpu
   const ScopedEnv strict("ANYACCEL_STRICT", "1");
   EXPECT_ERROR(get_accelerator(), unavailable, "ANYACCEL_STRICT");
   const ScopedEnv env("DS_ACCELERATOR", "hosted");
@@ -176,7 +176,7 @@ TEST_F(DetectionTest, RecursionIsAnError) {
   EXPECT_THAT(verdict(detection(), "recursive").reason, testing::HasSubstr("being created"));
 }
 
-// Fails if concurrent first calls of get_accelerator() create more than one accelerator.
+// Fails if concurrent first calls to get_accelerator() create more than one accelerator.
 TEST_F(DetectionTest, FirstCallsFromManyThreadsAgree) {
   add("only", 1, 9999);
   std::vector<Accelerator*> seen(8);

@@ -65,7 +65,7 @@ TEST_F(GraphTest, ExceptionAbandonsTheCapture) {
   EXPECT_EQ(impl_->log, "begin reset ");
 }
 
-// Fails if the guard's destructor swallows the error of an unsupported op, or the graph keeps
+// Fails if the guard's destructor swallows the error for an unsupported op, or the graph keeps
 // partial work.
 TEST_F(GraphTest, FailedCaptureThrowsAndEmptiesTheGraph) {
   impl_->fail_end = true;
@@ -84,7 +84,7 @@ TEST_F(GraphTest, CancelDiscardsTheCapture) {
   EXPECT_EQ(graph_.state(), Graph::State::empty);
 }
 
-// Fails if a second capture keeps work of the first one.
+// Fails if a second capture keeps work from the first one.
 TEST_F(GraphTest, SecondCaptureReplacesTheFirst) {
   { const auto capture = accelerator_.capture_to_graph(graph_); }
   { const auto capture = accelerator_.capture_to_graph(graph_); }

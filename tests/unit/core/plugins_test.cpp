@@ -207,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"hanging create",
                            "the create function of the plugin fakecard took longer than 3 s"}));
 
-// Fails if a plugin's probe that ends the process in which it runs also ends this process.
+// Fails if a probe that crashes its own process also ends this process.
 TEST_F(PluginsTest, CrashingProbe) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", "crashing probe");

@@ -52,7 +52,7 @@ TEST(Registry, FindsEntriesByName) {
   EXPECT_ERROR(registered_backend("no such one"), invalid_argument, "lower");
 }
 
-// Fails if finders do not run exactly once, at the first query, or a failing one prevents others
+// Fails if finders do not run exactly once, on the first query, or a failing one prevents others
 // from running.
 TEST(Registry, RunsFindersAtTheFirstQuery) {
   static int calls = 0;

@@ -96,8 +96,8 @@ Exact exact_step(const Case& arguments, std::int64_t i) {
           .exp_avg_sq_error = v_error + round_error(v, arguments.exp_avg.element()) + 0x1p-148};
 }
 
-/// Evaluates the same formulas with scalar float operations. Every instruction set must produce the
-/// same bits.
+/// Evaluates the formulas of adam.h with scalar float operations. Every instruction set must
+/// produce the same bits.
 void float_step(const AdamConstants& c, Case& of) {
   for (std::int64_t i = 0, n = of.params.size(); i < n; ++i) {
     auto p = static_cast<float>(of.params.get(i));
@@ -153,7 +153,7 @@ TEST(CpuAdam, StaysWithinErrorBoundOfDouble) {
   }
 }
 
-// Fails if a result is not bitwise equal to plain float arithmetic, or a write is out of bounds.
+// Fails if a result is not bitwise equal to scalar float arithmetic, or a write is out of bounds.
 // The 10,000 random cases cover every type, many lengths and alignments, and special values.
 TEST(CpuAdam, EveryInstructionSetMatchesPlainFloat) {
   Random random(2);

@@ -204,7 +204,7 @@ Result plain(const Case& c, Element rounding) {
   return r;
 }
 
-/// Numbers of the arithmetic type, initialized to NaN, with guard bytes after them.
+/// An array of the compute dtype, initialized to NaN, with guard elements after it.
 template <typename Real>
 struct Numbers {
   std::vector<Real> memory;

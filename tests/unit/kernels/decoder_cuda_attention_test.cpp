@@ -1,5 +1,5 @@
-// Runs the attention of a CUDA decoder pass over KV caches on the host and compares the results
-// with a reference implementation in double precision.
+// Runs, on the host, the attention over KV caches of a CUDA decoder pass. Compares the results with
+// a reference implementation in double precision.
 #include "kernels/decoder/cuda/attention.h"
 #include "unit/kernels/decoder_cuda_case.h"
 

@@ -27,7 +27,7 @@ constexpr Shape shapes[] = {
     {8, 3, 32, 32, false}, {8, 5, 192, 96, false}, {8, 2, 256, 128, false}, {4, 3, 32, 32, false},
     {4, 4, 96, 96, true},  {4, 5, 192, 64, true},  {4, 2, 512, 256, false}, {4, 1, 640, 128, true}};
 
-/// The quantized weight of an output and an input.
+/// Returns the quantized weight at row `output` and column `input`.
 int level(const std::vector<std::uint8_t>& weight, const Shape& shape, std::int64_t output,
           std::int64_t input) {
   if (shape.bits == 8)

@@ -47,7 +47,7 @@ Outputs kernels(Isa isa, Case& c) {
         head.bias2_row = c.keys;
         head.out = at(o.out, q);
         head.lse = o.lse.data() + c.place_lse(b, n, h);
-        // Computes the tiles of queries in reverse order.
+        // Computes the query tiles in reverse order.
         for (std::int64_t begin = (c.queries - 1) / evoformer_tile * evoformer_tile; begin >= 0;
              begin -= evoformer_tile)
           evoformer_forward(isa, element, head, begin, std::min(c.queries, begin + evoformer_tile),

@@ -45,7 +45,7 @@ Case random_case(Random& random, bool special) {
            groups, group,
            order,  Array(random.element(), groups * group, random.offset())};
   const double far = random.once_in(3) ? 100 : 0;
-  // All inputs are one of two adjacent floats, whose midpoint is not representable. The codes are
+  // Each input is one of two adjacent floats, whose midpoint is not representable. The codes are
   // therefore clamped at both ends.
   const bool near = random.once_in(8);
   for (std::int64_t i = 0; i < out.from.size(); ++i) {
@@ -231,7 +231,7 @@ TEST(Quantizer, AllKernelsDequantizeToTheSameValues) {
 }
 
 // Fails if a NaN or infinity in a gradient is dequantized to a finite number, which would hide an
-// overflow. Also fails if it affects another group.
+// overflow. Also fails if such a value affects another group.
 TEST(Quantizer, NonFiniteValuesAffectOnlyTheirGroup) {
   for (const double bad : {std::nan(""), -std::nan(""), HUGE_VAL, -HUGE_VAL})
     for (const int bits : {8, 4})

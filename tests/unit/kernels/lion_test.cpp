@@ -72,7 +72,7 @@ void float_step(Case& of) {
   }
 }
 
-// Fails if a result is not bitwise equal to plain float arithmetic, or a write is out of bounds.
+// Fails if a result is not bitwise equal to scalar float arithmetic, or a write is out of bounds.
 // The 10,000 random cases cover every type, many lengths and alignments, and special values.
 TEST(CpuLion, EveryInstructionSetMatchesPlainFloat) {
   Random random(7);

@@ -73,7 +73,7 @@ struct MatrixCase {
     }
     for (std::int64_t i = 0; i < rows * inputs; ++i)
       x.push_back(static_cast<float>(random.between(-1, 1)));
-    x[0] = 40;  // an outlier, as in activations, which must reduce the precision of its block only
+    x[0] = 40;  // an outlier, as in activations; only its block may lose precision
     matrix = {format,
               outputs,
               inputs,

@@ -1,5 +1,5 @@
-// Runs the CUDA kernels of FusedAdam and FusedLion on the host, with the chunks, blocks and
-// arithmetic of the device.
+// Runs the CUDA kernels of FusedAdam and FusedLion on the host, with the same chunks, blocks and
+// arithmetic as on the device.
 #include "kernels/optimizer/multi_tensor.h"
 
 #include "unit/kernels/device_elements.h"

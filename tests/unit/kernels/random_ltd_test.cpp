@@ -1,4 +1,4 @@
-// Runs the thread blocks of the CUDA kernel that copies tokens on the host.
+// Tests the CUDA kernel that copies tokens by running its thread blocks on the host.
 #include "kernels/random_ltd/tokens.h"
 
 #include <gtest/gtest.h>

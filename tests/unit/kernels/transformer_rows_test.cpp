@@ -1,5 +1,5 @@
 // Compares the transformer layer's kernels for each instruction set with the double-precision
-// kernels, and these with a plain-loop reference implementation.
+// kernels. Also compares the double-precision kernels with a plain-loop reference implementation.
 #include "kernels/transformer/rows.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ std::unique_ptr<T[], void (*)(T*)> aligned(std::int64_t count) {
           [](T* at) { ::operator delete (at, std::align_val_t{64}); }};
 }
 
-/// One result of a kernel. If it is stored in the arithmetic type, its error bound is tighter.
+/// One result of a kernel. Results in the compute dtype have a tighter error bound.
 struct Result {
   const char* name;
   std::vector<double> values;

@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A fake machine with three devices of one vendor, which are files in a temporary folder.
+/// A fake machine with three devices of one vendor, represented by files in a temporary folder.
 class LaunchAccelerator : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
 // Compares plans for saved machines (tests/data/topologies) with tests/data/plans/<machine>.txt. To
-// update these files, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
+// update these files, run with ANYACCEL_WRITE_PLANS=1 and review the diff.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -51,7 +51,7 @@ TEST(HostFile, SlotsWithNames) {
                                  Host{"b", {"4", "2", "7"}}, Host{"c", {"GPU-1"}}));
 }
 
-// For a host file with such a host, DeepSpeed starts a job without ranks.
+// For a host file with a host that has no slots, DeepSpeed starts a job without ranks.
 TEST(HostFile, HostsWithoutSlotsAreSkipped) {
   const auto hosts = parse_host_file("a slots=0\nb slots=1", "f");
   for (const char* exclude : {"", "a"})
@@ -110,8 +110,8 @@ TEST(Filter, KeepsTheOrderOfTheHostFile) {
 TEST(Filter, RepeatedHostsAreMerged) {
   EXPECT_THAT(filter_hosts(pool(), "worker-0:3@worker-0:1@worker-0:1", ""),
               ElementsAre(Host{"worker-0", {"1", "3"}}));
-  // As in DeepSpeed, a host name without slots selects no further slots if the filter lists slots
-  // of the same host elsewhere.
+  // As in DeepSpeed, a host name without slots adds no slots if the filter also lists slots of that
+  // host.
   EXPECT_THAT(filter_hosts(pool(), "worker-0@worker-0:1", ""),
               ElementsAre(Host{"worker-0", {"1"}}));
 }

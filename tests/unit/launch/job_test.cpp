@@ -1,5 +1,4 @@
-// Tests that ranks get the same environment and command as from the launchers of DeepSpeed and
-// torch.
+// Tests that ranks get the same environment and command as with DeepSpeed's and torch's launchers.
 #include "launch/job.h"
 
 #include <gmock/gmock.h>

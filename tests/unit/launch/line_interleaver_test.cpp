@@ -1,5 +1,5 @@
-// Tests that lines of several ranks do not interleave, an unfinished line does not block the other
-// ranks, and no byte is lost, added or moved.
+// Tests that lines from several ranks do not interleave, an unfinished line does not block the
+// other ranks, and no byte is lost, added or moved.
 #include "launch/line_interleaver.h"
 
 #include <gtest/gtest.h>

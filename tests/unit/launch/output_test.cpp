@@ -134,7 +134,7 @@ TEST(LaunchReports, LostOutput) {
   EXPECT_TRUE(outputs.failed());
 }
 
-// Fails if lines of several hosts interleave because partial lines arrive over the connections.
+// Fails if lines from several hosts interleave because they arrive in pieces.
 TEST(LaunchLines, DoNotInterleave) {
   testing::internal::CaptureStdout();
   Outputs outputs({0, 1}, {.pipes = true, .lines = true});

@@ -56,8 +56,8 @@ TEST_F(Pdsh, UserArguments) {
                   "-4", "-l%u", "%h", "cd /x && echo 50%%h"));
 }
 
-// Fails if a host name is accepted that pdsh would interpret as a list, a file of hosts or an
-// expression.
+// Fails if a host name that pdsh would interpret as a list, a file of hosts or an expression is
+// accepted.
 TEST_F(Pdsh, HostPatternsAreRejected) {
   for (const char* name : {"a[1-3]", "a,b", "^/etc/passwd", "/a.*/", "h%n"})
     EXPECT_THROW(pdsh_words(options({}), {}, name, "true", PdshPipes::pdsh), Error) << name;

@@ -177,7 +177,7 @@ TEST(PlanProperty, HoldsForRandomMachines) {
     EXPECT_EQ(checked.all.size(), usable) << "a core is idle";
     if (shared || reserved > 0) continue;
     if (!checked.inside && ranks >= nodes.size()) {
-      // A rank may span several nodes only if a rank would otherwise get fewer than half of the
+      // A rank may span several nodes only if some rank would otherwise get fewer than half of the
       // cores that an equal division gives.
       ++straddled;
       EXPECT_GE(2 * checked.least * ranks, usable);

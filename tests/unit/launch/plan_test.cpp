@@ -40,8 +40,8 @@ std::string refusal(const topology::Machine& machine, const PlanOptions& options
   return "";
 }
 
-// Fails if the default for the CPU is not one rank per NUMA node with cores. Memory-only nodes and
-// packages do not count.
+// Fails if the CPU accelerator's default is not one rank per NUMA node with cores. Memory-only
+// nodes and packages do not count.
 TEST_F(Plan, OneRankPerNodeWithCoresByDefault) {
   EXPECT_EQ(default_ranks(saved("two_nodes_siblings_apart")), 2);
   EXPECT_EQ(default_ranks(saved("xeon_max_flat_snc4")), 8);
@@ -200,7 +200,7 @@ TEST_F(Plan, RanksAreNextToTheirDevices) {
   EXPECT_THAT(same.notes, Contains(HasSubstr("2 cores")));
   options.device_nodes = {-1, 0};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
-  // The node of a device is ignored if it is unknown, or is a node of the device's memory only.
+  // The node of a device is ignored if it is unknown, or contains only the device's memory.
   options.device_nodes = {30, 99};
   EXPECT_THAT(cores_of(plan_host(saved("power9_gpu"), options)),
               ElementsAre("0,4,8,12", "16,20,24,28"));

@@ -105,7 +105,7 @@ TEST_F(RunJob, EarliestFailureIsReported) {
   const std::string guard = "$(cut -d' ' -f4 /proc/$$/stat)";
   for (const int first : {0, 1}) {
     std::filesystem::remove(folder_ + "/first");
-    // The later rank exits when the earlier one is a zombie. The guard resumes when both are
+    // The later rank exits once the earlier one is a zombie. The guard resumes once both are
     // zombies.
     const std::string early =
         "echo $$ > $FOLDER/tmp; kill -STOP " + guard + "; mv $FOLDER/tmp $FOLDER/first; exit 11";
@@ -372,7 +372,7 @@ TEST_F(RunJob, RunnerIsKilled) {
               HasSubstr("the runner ended the job first: signal 9"));
 }
 
-// Fails if output is lost because its reader is slow, or lines of two ranks mix.
+// Fails if output is lost because its reader is slow, or lines from two ranks interleave.
 TEST_F(RunJob, PrefixedOutputIsComplete) {
   testing::internal::CaptureStdout();
   EXPECT_EQ(run({"seq 1 20000; printf end", "seq 1 20000"}, {.output = {.prefix = true}}), 0);
@@ -432,7 +432,8 @@ TEST_F(RunJob, AgentEndsWithoutHeartbeats) {
   }
   int status = -1;
   const auto ended = ::waitpid(agent, &status, WNOHANG);
-  // On a busy machine, this process may have sent heartbeats too late, so that the agent was right.
+  // On a busy machine, this process may have sent heartbeats too late. The agent may then end its
+  // ranks.
   if (longest < std::chrono::milliseconds(500)) {
     EXPECT_EQ(ended, 0) << "ended although heartbeats arrived";
   }

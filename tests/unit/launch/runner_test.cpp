@@ -1,5 +1,5 @@
 // Compares the command lines of MPI and Slurm launchers with tests/data/runners/<runner>.txt. To
-// update these files, run with ANYACCEL_WRITE_PLANS=1 and review the difference.
+// update these files, run with ANYACCEL_WRITE_PLANS=1 and review the diff.
 #include "launch/runner.h"
 
 #include <gmock/gmock.h>
@@ -143,8 +143,8 @@ TEST(RunnerJob, PassesEverythingToTheAgents) {
   EXPECT_FALSE(handed.own_slots || handed.slot_nodes);
 }
 
-// Fails if agents are not told that the slots are devices of this host, or on which NUMA nodes the
-// devices are.
+// Fails if agents do not receive --own_slots, which says that the slots are devices of the local
+// host, or --slot_nodes, which lists the NUMA nodes of the devices.
 TEST(RunnerJob, KeepsTheSlotsOfThisHost) {
   auto input = this_host();
   input.device_nodes = {1, 0};

@@ -34,7 +34,7 @@ TEST(StartTimeout, ListsAtMostEightRanks) {
             "and 1 more");
 }
 
-// Fails if a job is watched or ended after all its ranks have started.
+// Fails if a job is watched or stopped after all its ranks have started.
 TEST(StartTimeout, EndsWhenAllRanksHaveStarted) {
   const auto begin = StartTimeout::Clock::now();
   StartTimeout watch({"a", "b"}, milliseconds(100), begin);

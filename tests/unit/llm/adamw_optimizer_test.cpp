@@ -129,7 +129,7 @@ TEST(AdamWOptimizer, StepsInAGraph) {
   EXPECT_EQ(state.step(), 4);
 }
 
-// Fails if options without effect on the update are accepted.
+// Fails if options that have no effect on the update are accepted.
 TEST(AdamWOptimizer, WrongOptions) {
   const Params params = make_params();
   EXPECT_ERROR(AdamWOptimizer(params, AdamOptions(1e-2).adamw_mode(false)), invalid_argument,

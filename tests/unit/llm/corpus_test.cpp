@@ -8,7 +8,8 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if bytes are lost, documents have no end token, or not every tenth document is held out.
+// Fails if bytes are lost, documents lack an end token, or the held-out documents are not every
+// tenth document.
 TEST(Corpus, EveryTenthDocument) {
   const TemporaryFolder folder;
   for (int i = 10; i < 50; ++i)

@@ -23,7 +23,7 @@ ModelConfig small() {
   return config;
 }
 
-/// A model with experts in all layers except the second.
+/// A mixture-of-experts model whose second layer is dense.
 ModelConfig with_experts(bool normalize) {
   ModelConfig config = small();
   config.num_layers = 3;
@@ -62,7 +62,7 @@ class DecodeStepTest : public testing::Test {
                                 .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()),
                                         static_cast<std::int64_t>(more.size()));
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
-    EXPECT_FALSE(at::equal(got, want));  // if they are equal, torch's ops computed both
+    EXPECT_FALSE(at::equal(got, want));  // bitwise equality would mean that the op was not used
   }
   void expect_plain_results(const ModelConfig& config) {
     const Model model = Model::create(config, 3);
@@ -89,7 +89,7 @@ TEST_F(DecodeStepTest, IsUsedAndMatchesTorchOps) {
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < 18; ++i) ids.push_back(i * 7 % 20);
   EXPECT_TRUE(at::allclose(forward(state, ids, &cache), plain(state, ids), 1e-5,
-                           1e-5));  // more rows than the op's code path for few rows accepts
+                           1e-5));  // too many rows for the op's few-row code path
   for (const std::vector<std::int64_t>& more : {std::vector<std::int64_t>{3}, {5, 6, 7}, {1}}) {
     expect_plain_rows(state, cache, ids, more);
   }
@@ -97,7 +97,7 @@ TEST_F(DecodeStepTest, IsUsedAndMatchesTorchOps) {
 }
 
 // Fails if the op chooses different experts or expert weights for a token than torch's ops, or the
-// result of a layer without experts is wrong.
+// result of a dense layer is wrong.
 TEST_F(DecodeStepTest, ExpertsMatchTorchOps) {
   for (const bool normalize : {true, false}) {
     SCOPED_TRACE(normalize);
@@ -179,7 +179,7 @@ void expect_segments_as_alone(ModelState& state) {
 }
 
 // Fails if the logits of a sequence depend on the other sequences in the pass. Covers new prompts,
-// windows and experts.
+// sliding windows and mixture-of-experts models.
 TEST_F(DecodeStepTest, SequencesDoNotDependOnEachOther) {
   ModelConfig windows = small();
   windows.windows = {4, 0};

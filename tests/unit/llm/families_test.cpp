@@ -129,8 +129,8 @@ TEST(Families, ActivationKeys) {
             Activation::gelu_tanh);
 }
 
-// Fails if the name of an activation in transformers selects the wrong activation, or is lost by
-// saving. Also fails if an unsupported activation is accepted.
+// Fails if the name of an activation in transformers selects the wrong activation, or the
+// activation is lost when a model is saved. Also fails if an unsupported activation is accepted.
 TEST(Families, ActivationNames) {
   const TemporaryFolder folder;
   const std::pair<const char*, Activation> names[] = {
@@ -160,8 +160,8 @@ TEST(Families, ActivationNames) {
   }
 }
 
-// Fails if experts are in different layers than in transformers, or more experts than exist may be
-// chosen per token.
+// Fails if experts are in different layers than in transformers, or the number of experts per token
+// may exceed the number of experts.
 TEST(Families, Experts) {
   const TemporaryFolder folder;
   const std::string four = R"(,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":6)";

@@ -13,8 +13,8 @@ using Ids = std::vector<std::int64_t>;
 
 const Ids kPrompt = {4, 5, 6, 7, 4, 5, 6};
 
-/// Models that use their caches differently: without windows, with windows, and with rotations that
-/// change as a sequence grows.
+/// Models that use their caches differently: without windows, with windows, and with rotary
+/// embeddings that change as a sequence grows.
 std::vector<ModelConfig> configs() {
   ModelConfig plain = small_config();
   plain.max_positions = 64;
@@ -222,8 +222,8 @@ TEST(Batch, EqualsSingleGenerations) {
   }
 }
 
-// Fails if an invalid prompt affects other prompts, or an invalid option is reported as the error
-// of a prompt.
+// Fails if an invalid prompt affects other prompts, or an invalid option is reported as an error in
+// a prompt.
 TEST(Batch, ErrorsAffectOnlyTheirPrompt) {
   const Model model = Model::create(small_config(), 3);
   const std::vector<Ids> prompts = {{1, 2}, Ids(40, 1), {}, {20}, {3, 4}};

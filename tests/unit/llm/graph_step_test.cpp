@@ -44,8 +44,8 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     return tensor.to(c10::Device(c10::kCPU), c10::kFloat);
   }
 
-  /// Computes the logits of the next ids, on the device. `way` selects the graph or eager
-  /// execution.
+  /// Feeds the next ids to the model and returns their logits as a device tensor. `way` selects the
+  /// graph or eager execution.
   static at::Tensor forward(ModelState& state, std::int64_t id, KvCache* cache,
                             const char* way = "graph") {
     return forward(state, std::vector<std::int64_t>{id}, cache, way);
@@ -94,7 +94,7 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     EXPECT_EQ(plain.graph_step().captures(), 0);
   }
 
-  /// Fills these positions of the cache with NaN.
+  /// Fills the cache positions from `begin` to before `end` with NaN.
   static void fill_with_nan(const KvCache& cache, std::int64_t begin, std::int64_t end) {
     for (const auto* layers : {&cache.keys(), &cache.values()}) {
       for (const at::Tensor& layer : *layers) {
@@ -290,8 +290,8 @@ TEST_P(GraphStepTest, UsesTheModelsCurrentWeights) {
   EXPECT_TRUE(at::allclose(third(other, "graph"), third(other, "plain"), 1e-4, 1e-4));
 }
 
-// Fails if a pass with experts is captured, although the host must choose the experts, or a replay
-// runs although gradients are needed.
+// Fails if a pass of a mixture-of-experts model is captured although the host must choose the
+// experts, or a replay runs although gradients are needed.
 TEST_P(GraphStepTest, UnsupportedPassesRunWithoutAGraph) {
   ModelConfig experts = small();
   experts.num_experts = 4;

@@ -59,7 +59,8 @@ TEST_F(Llama, LargerCacheKeepsItsPositions) {
   EXPECT_TRUE(at::equal(forward({5, 6, 7, 8}, &small), forward({5, 6, 7, 8}, &large)));
 }
 
-// Fails if a sequence attends to another sequence of the pass, or uses its positions or window.
+// Fails if a sequence attends to another sequence in the pass, or uses the other sequence's
+// positions or window.
 TEST_F(Llama, SegmentsAreIndependent) {
   const std::vector<std::vector<std::int64_t>> first = {{1, 2, 3, 4, 5, 6}, {7}, {8, 9, 10}};
   const std::vector<std::vector<std::int64_t>> then = {{11}, {12, 13}, {14}};

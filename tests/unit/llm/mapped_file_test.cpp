@@ -45,7 +45,7 @@ TEST(MappedFile, ContainsTheFilesBytes) {
   EXPECT_EQ(again.get(), 's');
 }
 
-// Fails if huge pages are not requested, without which reading weights is slower.
+// Fails if huge pages are not requested. Without them, reading weights is slower.
 TEST(MappedFile, RequestsLargePages) {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
     GTEST_SKIP() << "this system has no large pages";

@@ -14,8 +14,8 @@
 
 namespace anyaccel::llm {
 
-/// Makes all pages inaccessible that lie within a mapped tensor and contain no element of `own`,
-/// which lists slices of dimension `dim`. Returns the number of inaccessible pages.
+/// Revokes access to all pages that lie within a mapped tensor and contain no element of `own`, a
+/// list of slices along dimension `dim`. Returns the number of these pages.
 inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim,
                                       const std::vector<Slice>& own) {
   constexpr std::uintptr_t kPage = 4096;

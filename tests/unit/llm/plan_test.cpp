@@ -138,7 +138,7 @@ TEST(ParallelPlan, Rules) {
 }
 
 // Fails if a pattern matches the wrong names, or matching takes exponential time for a pattern with
-// many stars.
+// many asterisks.
 TEST(ParallelPlan, Patterns) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.up_proj.weight", {50, 32}},
                                            {"model.layers.0.mlp.down_proj.weight", {32, 50}}};

@@ -71,7 +71,7 @@ class Quantize : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Fails if the default group size is not the largest that divides the inputs.
+// Fails if the default group size is not the largest one that divides the number of inputs.
 TEST_F(Quantize, GroupsDivideTheInputs) {
   EXPECT_EQ(group_size(576, 0), 64);
   EXPECT_EQ(group_size(1536, 0), 128);
@@ -218,7 +218,7 @@ TEST_F(Quantize, OldCacheFilesAreEvicted) {
   EXPECT_NE(cached()[0], first);
 }
 
-// Fails if a cache folder is used that other users can write to.
+// Fails if a cache folder that other users can write to is used.
 TEST_F(Quantize, WorldWritableFoldersAreNotUsed) {
   load(8);
   std::filesystem::permissions(cache_.path() / "models", std::filesystem::perms::all);
@@ -310,8 +310,8 @@ TEST_F(QuantizedParts, EqualPartsOfTheWhole) {
   }
 }
 
-// Fails if the group size of a rank's part does not divide its inputs, was not requested, or
-// differs from the plan.
+// Fails if the group size of a rank's part does not divide the part's number of inputs, was not
+// requested, or differs from the one in the plan.
 TEST_F(QuantizedParts, GroupsFitThePart) {
   // The ranks get 1, 1 and 2 heads, which are too few inputs for a group size of 128 on any rank.
   const std::vector<std::int64_t> narrower = {32, 32, 64}, none = {0, 0, 0};

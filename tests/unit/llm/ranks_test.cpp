@@ -13,8 +13,8 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if a sequence is trained twice or not at all, or ranks get uneven parts. The weighted mean
-// over ranks must equal the mean over the batch.
+// Fails if a sequence of the batch belongs to two ranks or to none, or ranks get uneven parts. The
+// weighted mean over ranks must equal the mean over the batch.
 TEST(Ranks, PartsOfABatch) {
   for (const int size : {1, 2, 3, 7})
     for (std::int64_t batch = size; batch < 30; ++batch) {

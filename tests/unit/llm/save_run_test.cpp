@@ -25,8 +25,8 @@ extern "C" int rename(const char* from, const char* to) noexcept {
   return static_cast<int>(::syscall(SYS_rename, from, to));
 }
 
-// Replaces libc's fsync(). A file system with delayed allocation may report only here that the disk
-// is full.
+// Replaces libc's fsync(). A file system with delayed allocation may not report a full disk until
+// fsync().
 extern "C" int fsync(int descriptor) {
   if (flushes_until_full >= 0 && flushes_until_full-- == 0) {
     errno = ENOSPC;
@@ -58,8 +58,8 @@ std::string all_files(const std::filesystem::path& folder) {
   return all;
 }
 
-// Fails if a file of the new checkpoint is renamed before all of its files are on disk. A mixture
-// of two checkpoints cannot be resumed.
+// Fails if a file of the new checkpoint is renamed before all files of the new checkpoint are on
+// disk. A mixture of two checkpoints cannot be resumed.
 TEST(SaveRun, FullDiskKeepsTheOldCheckpoint) {
   const TemporaryFolder folder;
   folder.write("text", std::string(1000, 'x'));

@@ -81,8 +81,8 @@ TEST(SentenceConfig, InvalidModules) {
   EXPECT_ERROR(read_sentence_config(folder.path()), not_found, "1_Pooling/config.json");
 }
 
-// Fails if a default prompt is ignored, or is accepted although the pooling configuration excludes
-// it, which is unsupported.
+// Fails if a default prompt is ignored, or a pooling configuration that excludes the prompt is
+// accepted. Excluding the prompt is unsupported.
 TEST(SentenceConfig, Prompt) {
   const TemporaryFolder folder;
   folder.write("modules.json", kModules);

@@ -29,7 +29,7 @@ TEST(TextStream, InvalidBytes) {
   EXPECT_EQ(complete_utf8("\xf0\x9f"), 0U);
 }
 
-// Fails if part of a stop text that arrives in pieces is printed, or the text before it is lost.
+// Fails if part of a stop string that arrives in pieces is printed, or the text before it is lost.
 TEST(TextStream, StopAcrossPieces) {
   std::string out;
   TextStream stream({"END", "NDX"}, [&](std::string_view piece) { out += piece; });
@@ -43,7 +43,7 @@ TEST(TextStream, StopAcrossPieces) {
   EXPECT_EQ(stream.text(), out);
 }
 
-// Fails if text that could have been the beginning of a stop text is lost at the end.
+// Fails if text that could have been the beginning of a stop string is lost at the end.
 TEST(TextStream, FinishEmitsHeldText) {
   std::string out;
   TextStream stream({"END"}, [&](std::string_view piece) { out += piece; });

@@ -152,7 +152,7 @@ TEST(Optimizers, ClosureAndMissingGradients) {
   EXPECT_EQ(cpu.state().size(), 1U);
 }
 
-// Fails if an error of the op has the wrong code, or a failed step is counted.
+// Fails if an error from the op has the wrong code, or a failed step is counted.
 TEST(Optimizers, Errors) {
   const Params params = make_params();
   EXPECT_ERROR(CPUAdam(params, AdamOptions(1e-2).betas({1.5, 0.9})), invalid_argument, "beta");

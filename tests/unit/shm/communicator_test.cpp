@@ -95,7 +95,7 @@ TEST(ShmComm, ProcessesGetCorrectResults) {
   run_processes(4);  // more ranks than some machines have CPUs, so that waiting ranks sleep
 }
 
-// Fails if the comparison of round numbers does not handle wraparound at 2^32.
+// Fails if the comparison of the rounds' sequence numbers does not handle wraparound at 2^32.
 TEST(ShmComm, RoundNumbersWrap) {
   EXPECT_TRUE(after(1, 0xffffffffU));
   EXPECT_FALSE(after(0xffffffffU, 1));
@@ -279,7 +279,7 @@ TEST(ShmComm, PeerThatExitsAfterContributingIsNotDead) {
   EXPECT_EQ(end_of(children[0]), 0);
 }
 
-// Fails if a forked child can act as the rank of its parent.
+// Fails if a forked child can act as its parent's rank.
 TEST(ShmComm, ForkedChildIsRejected) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
   Communicator group(memory, options(0, 1));

@@ -1,7 +1,7 @@
 // A small synchronous device in host memory that replaces a torch device type, so that tests can
 // run the real generic and vendor backends. It has streams, events, allocator statistics,
-// generators and, from LibTorch 2.12, graphs. Install it at the start of a test, because torch
-// caches hooks when it first uses them. A process can have only one such device.
+// generators and, with LibTorch 2.12 or later, graphs. Install it at the start of a test, because
+// torch caches hooks when it first uses them. A process can have only one such device.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>

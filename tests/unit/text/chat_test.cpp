@@ -130,7 +130,7 @@ TEST(Chat, MacrosAndBlocks) {
             "< a1 >g<s>");
 }
 
-// Fails if an unsupported construct is ignored, or the error lacks its line.
+// Fails if an unsupported construct is ignored, or the error lacks the construct's line number.
 TEST(Chat, UnsupportedConstructs) {
   for (const auto& [text, named] : std::initializer_list<std::pair<const char*, const char*>>{
            {"a\n{% include 'x' %}", "line 2: the tag \"include\""},

@@ -235,10 +235,10 @@ std::string replacement(const std::string& from, const std::string& to) {
   return R"({"type":"Replace","pattern":{"String":")" + from + R"("},"content":")" + to + "\"}";
 }
 
-// Fails if the prefix mark is added to other pieces than by the `tokenizers` library, which decides
-// by the original position of a piece's first byte. Normalization may turn one character into
-// several (U+0E33 becomes U+0E4D and U+0E32) or remove it, and several pieces may come from the
-// first character.
+// Fails if the prefix mark is added to different pieces than in the `tokenizers` library. The
+// library decides by the original position of a piece's first byte. Normalization may turn one
+// character into several (U+0E33 becomes U+0E4D and U+0E32) or remove it, and several pieces may
+// come from the first character.
 TEST(Tokenizer, PrefixMarkFollowsTheAlignment) {
   const TemporaryFolder folder;
   const std::string metaspace =

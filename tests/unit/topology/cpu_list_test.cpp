@@ -7,7 +7,7 @@
 namespace anyaccel::topology {
 namespace {
 
-// Fails if ranges, single numbers, order or duplicates are misread.
+// Fails if ranges or single numbers, including unsorted or duplicate ones, are misread.
 TEST(CpuList, Reads) {
   EXPECT_EQ(parse_cpu_list("0-3,8"), (CpuList{0, 1, 2, 3, 8}));
   EXPECT_EQ(parse_cpu_list("8,2-2,1,8\n"), (CpuList{1, 2, 8}));

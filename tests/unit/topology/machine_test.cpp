@@ -61,8 +61,8 @@ TEST_F(SavedMachine, SubNumaClusters) {
   EXPECT_EQ(flat.nodes[9].near_cpus, flat.nodes[1].cpus);
 }
 
-// Fails if cores belong to no node when cpuset.mems forbids their node's memory, or this memory is
-// counted.
+// Fails if cores have no node when cpuset.mems forbids their node's memory, or the forbidden memory
+// is counted.
 TEST_F(SavedMachine, NodeWithForbiddenMemory) {
   const auto machine = saved("memory_of_node_0_only");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 1));
@@ -70,7 +70,7 @@ TEST_F(SavedMachine, NodeWithForbiddenMemory) {
   EXPECT_EQ(format_cpu_list(machine.nodes[1].cpus), "4-7");
 }
 
-// Fails if HBM in flat mode counts as a device, or its node gets the cores.
+// Fails if HBM in flat mode counts as a device, or the cores are assigned to the HBM's node.
 TEST_F(SavedMachine, HbmIsNotADevice) {
   const auto machine = saved("hbm_flat");
   EXPECT_THAT(device_nodes(machine), ElementsAre(0, 3));
@@ -182,7 +182,7 @@ TEST(LiveMachine, HasTheAllowedCpus) {
 TEST(LiveMachine, FollowsAffinity) {
   const int cpu = allowed_cpus().back();
   CpuList seen;
-  // This runs in a separate thread, because a thread's affinity would persist.
+  // Runs in a separate thread, because this thread would keep the changed affinity.
   std::thread([&] {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -199,7 +199,7 @@ TEST(LiveMachine, DoesNotChangeTheEnvironment) {
   EXPECT_EQ(::getenv("HWLOC_PLUGINS_PATH"), nullptr);
 }
 
-// Fails if hwloc loads plugins or scans I/O devices, which takes long. The `anyaccel` program must
+// Fails if hwloc loads plugins or scans I/O devices, which is slow. The `anyaccel` program must
 // finish within 20 ms.
 TEST(LiveMachine, IsReadFast) {
   double best = 1e9;

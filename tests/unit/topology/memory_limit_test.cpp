@@ -174,7 +174,7 @@ TEST_F(FakeSystem, Nodes) {
   EXPECT_EQ(usable_memory({0}, root).available, 3 * kMiB);
   EXPECT_EQ(usable_memory({0, 8}, root).total, 6 * kMiB);
   EXPECT_EQ(usable_memory({0, 8}, root).available, 4 * kMiB);
-  // For a node that the system does not list, the function returns the memory of the host.
+  // For a node that the kernel does not list, the function returns the memory of the host.
   EXPECT_EQ(usable_memory({5}, root).total, 16 * kMiB);
 }
 

@@ -95,7 +95,7 @@ TEST_F(NvmlTest, Properties) {
   EXPECT_ERROR(Nvml::instance().properties("GPU-none"), unavailable, "not found");
 }
 
-// Fails if the order of NVML is trusted although CUDA may list the fastest device first.
+// Fails if NVML's device order is trusted although CUDA may list the fastest device first.
 TEST_F(NvmlTest, KnowsWhenTheOrderIsUncertain) {
   machine(kDifferent);
   EXPECT_FALSE(Nvml::instance().order_is_certain());
@@ -139,8 +139,8 @@ TEST_F(NvmlTest, BrokenLibraryGivesAReason) {
   std::filesystem::remove(path);
 }
 
-// Fails if devices are reported although the driver cannot be initialized, for example after an
-// update.
+// Fails if devices are reported although the driver cannot be initialized, for example after a
+// driver update.
 TEST_F(NvmlTest, StartFailureGivesAReason) {
   machine("fail 18\n");
   const auto probe = probe_devices();

@@ -31,8 +31,8 @@ struct Row {
 
 class TraitsTable : public testing::TestWithParam<Row> {};
 
-// Fails if a name, variable or library that users rely on differs from the one in DeepSpeed, or
-// from the vendor's where DeepSpeed is wrong.
+// Fails if a name, variable or library that users rely on differs from the one in DeepSpeed or,
+// where DeepSpeed is wrong, from the vendor's.
 TEST_P(TraitsTable, MatchesDeepSpeed) {
   const auto& row = GetParam();
   const auto* traits = find(row.name);

@@ -45,7 +45,8 @@ TEST(VisibleDevices, EndsAtTheFirstInvalidEntry) {
   EXPECT_EQ(plain("99999999999999999999"), Devices{});
 }
 
-// Fails if any device is visible with a list that contains a device twice. CUDA shows none.
+// Fails if any device is visible when the list contains a device twice. CUDA then hides all
+// devices.
 TEST(VisibleDevices, RepeatedEntriesHideAll) {
   EXPECT_EQ(plain("0,1,0"), Devices{});
   EXPECT_EQ(plain("GPU-aaaa,0"), Devices{});

@@ -35,7 +35,7 @@ at::Tensor bytes_tensor(std::int64_t bytes) { return at::empty({bytes}, at::kByt
 std::int64_t current() { return counted_memory().allocated_bytes.current; }
 std::int64_t peak() { return counted_memory().allocated_bytes.peak; }
 
-// Fails if tensors created before the first call of get_accelerator() are not counted.
+// Fails if tensors created before the first call to get_accelerator() are not counted.
 TEST(CountingAllocator, IsInstalledAtLoad) {
   EXPECT_TRUE(counts_allocations());
   EXPECT_NE(c10::GetCPUAllocator(), c10::GetDefaultCPUAllocator());

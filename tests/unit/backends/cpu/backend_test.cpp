@@ -50,7 +50,7 @@ TEST(CpuRegistration, IsChosenByName) {
   EXPECT_TRUE(get_accelerator().visible_devices_envs().empty());
 }
 
-// Fails if LOCAL_RANK does not select the initial device, or an invalid rank does not mean device
+// Fails if LOCAL_RANK does not select the initial device, or an invalid rank does not select device
 // 0.
 TEST(CpuLocalRank, SelectsTheInitialDevice) {
   for (const auto& [rank, expected] :
@@ -217,7 +217,8 @@ TEST(CpuMemory, ReportsProcessMemoryOnRequest) {
   EXPECT_GE(accelerator.max_memory_allocated(), accelerator.memory_allocated() - (1 << 20));
 }
 
-// Fails if the peak cannot be reset in a container that forbids resetting the kernel's peak.
+// Fails if the peak cannot be reset in a container that forbids resetting the peak recorded by the
+// kernel.
 TEST(CpuMemory, PeakResetsWithoutSystemSupport) {
   const auto large = [] { return at::zeros({64 << 20}, at::kByte).add_(1); };
   ProcessMemory memory([]() noexcept { return false; });
@@ -258,7 +259,7 @@ TEST_F(CpuAccelerator, DescribesItsDevices) {
   EXPECT_THROW(accelerator.compute_capability(), Error);
 }
 
-// Fails if a device has a generator of its own, which torch.manual_seed() would not seed.
+// Fails if a device has a separate generator, which torch.manual_seed() would not seed.
 TEST_F(CpuAccelerator, UsesTheHostGenerator) {
   EXPECT_EQ(accelerator.default_generator(1), at::detail::getDefaultCPUGenerator());
   accelerator.manual_seed(7);

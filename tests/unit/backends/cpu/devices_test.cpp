@@ -45,7 +45,7 @@ TEST_F(CpuDevices, SeveralDevicesShareANode) {
   EXPECT_EQ(three[2].numa_node, 1);
 }
 
-// Fails if a process that is bound to one node sees cores of another.
+// Fails if a process that is bound to one node sees another node's cores.
 TEST_F(CpuDevices, StayWithinTheAllowedCpus) {
   const auto devices =
       cpu_devices(topology::restrict_to(saved("two_nodes_siblings_apart"), {4, 5}), 2);
@@ -57,7 +57,8 @@ TEST_F(CpuDevices, StayWithinTheAllowedCpus) {
 // Fails if there is no device when the topology reports no cores.
 TEST_F(CpuDevices, AtLeastOne) { EXPECT_EQ(cpu_devices({}, std::nullopt).size(), 1u); }
 
-// Fails if LOCAL_SIZE is not read, or an invalid value is not ignored with a single warning.
+// Fails if LOCAL_SIZE is not read, an invalid value has an effect, or invalid values do not log
+// exactly one warning.
 TEST(LocalSize, IsRead) {
   ::setenv("LOCAL_SIZE", "6", 1);
   EXPECT_EQ(local_size_from_environment(), 6);

@@ -35,7 +35,7 @@ std::int64_t kept_of_freed(int times) {
   return resident_bytes() - before;
 }
 
-// Fails if each training step requests its memory from the system again.
+// Fails if each training step requests its memory from the kernel again.
 TEST(Heap, KeepsFreedMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
   GTEST_SKIP() << "malloc is not glibc's";

@@ -1,4 +1,4 @@
-// Tests training on a simulated device with random faults that depend on the seed.
+// Tests training on a simulated device with pseudorandom faults.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>

@@ -76,8 +76,8 @@ TEST(SimCheckOptions, NothingIsObservedByDefault) {
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails if the simulator's internal wait at the first call of an op counts as a wait of the
-// program. A bug would then be reported only at the second call.
+// Fails if the simulator's internal wait on the first call of an op counts as a wait by the
+// program. A bug would then be reported only on the second call.
 TEST_F(SimChecker, InternalWaitsOrderNothing) {
   auto matrix = at::ones({16, 16}, on());
   {
@@ -213,8 +213,8 @@ TEST(SimCheckMemory, HandledErrorIsANote) {
   EXPECT_EQ(anyaccel::sim::notes()[0].kind, "memory_limit");
 }
 
-// Fails if an out-of-memory error that ends the program, uncaught or through its exit status, is
-// not reported.
+// Fails if an out-of-memory error that ends the program is not reported. The error may be uncaught,
+// or caught by a program that then exits with an error status.
 TEST(SimCheckMemory, FatalErrorIsReported) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto run_out = [] {

@@ -1,4 +1,5 @@
-// Tests that a forked child has no device, and does not find locks held by threads of its parent.
+// Tests that a forked child has no device, and never blocks on a lock that a thread of its parent
+// held.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
-// Compares forward and backward ops on the simulated device, queued and synchronized, with the CPU
-// bit for bit.
+// Compares ops on the simulated device, forward and backward, bit for bit with the CPU. The ops run
+// both queued and synchronized.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -287,7 +287,8 @@ TEST_F(SimOps, ForkedChildGetsAnError) {
         mentions_fork([&] { tensor.add_(1); }) &&
         mentions_fork([&] { synchronize(*backends::sim::runtime().devices[0]->streams[0]); }) &&
         mentions_fork([&] { backends::sim::runtime().devices[0]->synchronize(); });
-    // exit() does this too, but would also report leaks of threads that do not exist in the child.
+    // exit() also stops the streams, but would report leaks for threads that do not exist in the
+    // child.
     backends::sim::stop_streams();
     std::_Exit(all ? 0 : 1);
   }

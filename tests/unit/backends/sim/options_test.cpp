@@ -46,7 +46,7 @@ TEST(SimOptions, InvalidValuesAreErrors) {
   }
 }
 
-// Fails if a fault occurs at the wrong call, device or op, or with the wrong probability.
+// Fails if a fault occurs on the wrong call, device or op, or with the wrong probability.
 TEST(SimFaults, OccurAsSpecified) {
   FaultCounter first(parse_faults("alloc@3,kernel=mm@2,slow=5us@1+,lost@9/1"), 0, 0);
   EXPECT_FALSE(first.allocation());

@@ -70,8 +70,8 @@ TEST_F(TorchBackendTest, StreamsBelongToDevices) {
   EXPECT_ERROR(accelerator_.set_stream(host), invalid_argument, "another accelerator");
 }
 
-// Fails if the generic backend measures the time of an event that is not recorded or was created
-// without timing.
+// Fails if the generic backend measures the time of an event that has not been recorded or was
+// created without timing.
 TEST_F(TorchBackendTest, EventRules) {
   auto timed = accelerator_.Event(true);
   auto end = accelerator_.Event(true);
@@ -125,7 +125,7 @@ TEST_F(TorchBackendTest, TorchErrorsAreTyped) {
   EXPECT_ERROR(failing.synchronize(0), device_error, "[synchronize] a kernel failed");
 }
 
-// Fails if supported dtypes do not follow the traits.
+// Fails if the supported dtypes do not match the traits.
 TEST_F(TorchBackendTest, DtypesFollowTraits) {
   EXPECT_TRUE(accelerator_.dtype_support(c10::kDouble).computable);
   auto traits = plain_traits();

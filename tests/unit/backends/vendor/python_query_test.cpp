@@ -14,8 +14,8 @@
 namespace anyaccel::sdk {
 namespace {
 
-/// Returns the environment variables with which a program without the address sanitizer can open
-/// this build's libraries, which may use it.
+/// Returns the environment variables that a program built without AddressSanitizer needs to load
+/// this build's libraries. Empty if the libraries do not use AddressSanitizer.
 std::string sanitizer() {
   Dl_info runtime{};
   void* start = dlsym(RTLD_DEFAULT, "__asan_init");
@@ -24,7 +24,7 @@ std::string sanitizer() {
 }
 
 /// Runs a Python program that can call ask_python as `ask(module, function) -> (answer, reason)`.
-/// Returns the output.
+/// Returns the program's output.
 std::string python(const std::string& body) {
   const std::string program =
       "import ctypes, types, sys\n"

@@ -93,8 +93,8 @@ TEST_F(AioFailures, BrokenQueueFailsItsRequests) {
     const auto first = engine->start(std::move(what));
     ASSERT_TRUE(ends(*engine, *first));
     EXPECT_EQ(code_of([&] { first->check(); }), ErrorCode::io);
-    // The engine keeps the memory, because the system may still be reading into it, and the engine
-    // cannot know when the read ends.
+    // The engine keeps the memory, because the kernel may still be reading data into it, and the
+    // engine cannot know when the read ends.
     EXPECT_FALSE(watched.expired());
     Bytes back(bytes.size());
     const auto second = engine->start(job(path, false, back.data(), 0, back.size()));

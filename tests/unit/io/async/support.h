@@ -71,7 +71,7 @@ inline void run(Engine& engine, Job what) {
 }
 
 /// Performs transfers synchronously. The hook may modify a transfer. If the hook returns anything
-/// but `kDo`, the transfer is not performed, and this value is its result.
+/// but `kDo`, the transfer is not performed, and its result is the hook's return value.
 class FakeQueue final : public Queue {
  public:
   static constexpr std::int64_t kDo = 1LL << 40;

@@ -81,8 +81,8 @@ TEST_F(AioFaults, TruncatedFile) {
   EXPECT_EQ(code_of([&] { request->check(); }), ErrorCode::io);
 }
 
-// Fails if there is no fallback to cached transfers on a file system where open() accepts O_DIRECT
-// but direct transfers fail.
+// Fails if there is no fallback to buffered I/O on a file system where open() accepts O_DIRECT but
+// direct transfers fail.
 TEST_F(AioFaults, RejectedDirectIoFallsBackToTheCache) {
   const auto engine = Engine::make(with_hook([&](Transfer& transfer) -> std::int64_t {
     return (::fcntl(transfer.file, F_GETFL) & O_DIRECT) != 0 ? -EINVAL : kDo;
@@ -138,7 +138,7 @@ TEST_F(AioFaults, Cancellation) {
   EXPECT_TRUE(back == bytes);
 }
 
-// Fails if a request's memory is released while the system still uses that memory.
+// Fails if a request's memory is released while the kernel may still access it.
 TEST_F(AioFaults, MemoryIsKeptUntilCompletion) {
   std::weak_ptr<Bytes> watched;
   bool alive = true;

@@ -9,7 +9,7 @@ namespace anyaccel::ops::aio {
 namespace {
 
 /// All transfers that are in flight in a test's queues. Counts how often a direct write and a
-/// cached write were in flight close to each other.
+/// buffered write were in flight close to each other.
 struct InFlight {
   std::mutex mutex;
   std::vector<std::pair<Transfer*, bool>> transfers;  // the flag is true for direct I/O
@@ -90,7 +90,7 @@ Bytes get_directly(const std::string& path, std::size_t bytes) {
 }
 
 /// Writes all pieces concurrently through several engines, next to existing data. Verifies the file
-/// with cached and direct reads.
+/// with buffered and direct reads.
 void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Engine>>& engines,
                   std::minstd_rand& random, std::size_t most) {
   const std::size_t bytes = 200000 + random() % 100000,
@@ -138,7 +138,7 @@ TEST(AioWriteConflicts, RandomAdjacentWrites) {
   }
 }
 
-// Fails if a cached write is in flight close to a direct one. The page cache may hold both ranges
+// Fails if a buffered write is in flight close to a direct one. The page cache may hold both ranges
 // in one folio, and would then overwrite the direct write with stale data.
 TEST(AioWriteConflicts, CachedAndDirectWritesAreSeparated) {
   const Folder folder;

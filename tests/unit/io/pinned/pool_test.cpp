@@ -156,7 +156,7 @@ TEST_F(PinPool, LimitErrorsNameARemedy) {
   EXPECT_FALSE(error_of(~std::size_t{0}).empty());
 }
 
-// Fails if free blocks are not unmapped when the system cannot map a new one.
+// Fails if free blocks are not unmapped when a new block cannot be mapped.
 TEST_F(PinPool, FreeBlocksAreUnmappedForNewOnes) {
   machine.mappable = 200000;
   auto* first = pool.allocate(150000);
@@ -208,7 +208,7 @@ TEST_F(PinPool, FailedAllocationsAreNotCounted) {
   EXPECT_NE(pool.allocate(4096), nullptr);
 }
 
-// Fails if large blocks are not aligned for huge pages, which the system may then use.
+// Fails if large blocks lack the alignment that allows the kernel to use huge pages.
 TEST(PinSystem, LargeBlocksAreAlignedToLargePages) {
   System system;
   constexpr std::size_t kBytes = (6 << 20) + 4096;

@@ -75,7 +75,7 @@ Call random_call(Chance& chance, at::ScalarType type) {
   const std::int64_t hidden =
       c.heads * (chance.once_in(2) ? 16 * chance.whole(1, 2) : chance.whole(1, 20));
   const std::int64_t inter = chance.once_in(2) ? 16 * chance.whole(1, 6) : chance.whole(1, 90);
-  // Random numbers of the call's type. The scales keep the results of matrix products close to 1.
+  // Random numbers of the call's dtype. The scales keep the results of matrix products close to 1.
   const auto numbers = [&](at::IntArrayRef sizes, double scale) {
     return at::randn(sizes).mul(scale).to(type);
   };

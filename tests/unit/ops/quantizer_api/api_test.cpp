@@ -71,7 +71,7 @@ TEST(QuantizerApi, Halves) {
                 halves({1.5, 2, 2.5, 1, 2.75, 2.75, 1, -1}).view({2, 4})));
 }
 
-// Fails if an error of the op is not converted to anyaccel::Error, or mentions Python functions.
+// Fails if an error from the op is not converted to anyaccel::Error, or mentions Python functions.
 TEST(QuantizerApi, Errors) {
   const at::Tensor x = at::ones({4, 8});
   EXPECT_THAT(error_of([&] { quantizer::quantize(x, 3, 8); }),
@@ -85,7 +85,8 @@ TEST(QuantizerApi, Errors) {
               HasSubstr("want uint8"));
 }
 
-// Fails if the numbers of mantissa and exponent bits are swapped, or the seed and another argument.
+// Fails if the numbers of mantissa and exponent bits are swapped, or the seed is swapped with
+// another argument.
 TEST(FpQuantizerApi, RoundTrip) {
   const at::Tensor x = at::randn({8, 48}, at::kBFloat16);
   struct Format {

@@ -61,7 +61,8 @@ TEST(SparsityConfig, Errors) {
   }
 }
 
-// Fails if the module uses the wrong part of its layout, ignores a mask, or has no gradient.
+// Fails if the module uses the wrong part of its layout, ignores a mask, or does not compute
+// gradients.
 TEST(SparseSelfAttention, DenseLayoutEqualsDenseAttention) {
   const SparseSelfAttention attention(std::make_shared<DenseSparsityConfig>(2), "add", "mul", 256);
   const auto q = at::randn({1, 2, 64, 16}).requires_grad_();

@@ -118,7 +118,7 @@ TEST(CpuGraph, RejectsCallsOutOfOrder) {
   EXPECT_THROW(graph->replay(), Error);
 }
 
-// Fails if work of another thread is captured, or two concurrent captures are accepted.
+// Fails if work on another thread is captured, or two concurrent captures are accepted.
 TEST(CpuGraph, RecordsOneThread) {
   const auto x = at::zeros({2}), foreign = at::zeros({2});
   std::shared_ptr<sdk::GraphImpl> graph = capture([&] {

@@ -37,7 +37,7 @@ using at::Tensor;
 
 constexpr int kSteps = 200;
 
-// The parameters of a model and its loss function.
+// A model's parameters and its loss function.
 struct Model {
   std::vector<Tensor> parameters;
   std::function<Tensor(const std::vector<Tensor>& parameters, const Tensor& x, const Tensor& y)>

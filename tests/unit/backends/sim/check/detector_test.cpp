@@ -1,4 +1,4 @@
-// Tests of the detector without tensors: streams and addresses are plain numbers.
+// Tests of the detector without tensors: streams and addresses are plain integers.
 #include "backends/sim/check/detector.h"
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 namespace anyaccel::backends::sim::checking {
 namespace {
 
-// Fails if a program without Python searches for Python again at every op.
+// Fails if a program without Python searches for Python again on every op.
 TEST(SimCheckPython, IsSearchedOnce) {
   EXPECT_TRUE(watch_python(
       "sim", [](const char*) { ADD_FAILURE(); }, [](int) { ADD_FAILURE(); }));
