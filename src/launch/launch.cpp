@@ -123,7 +123,7 @@ void keep_rank(Job& job, int local_rank) {
 }
 
 /// Throws if other hosts cannot use the name of the first host as its address. With an MPI or Slurm
-/// launcher, the first host is not asked for its address, so its name must work on all hosts.
+/// launcher, the first host is not queried for its address, so its name must work on all hosts.
 void check_address(const Options& options, const JobInput& input) {
   const auto& first = input.hosts.front().name;
   if (!options.master_addr.empty() || input.hosts.size() == 1 ||

@@ -81,9 +81,8 @@ struct Sparse {
   }
 };
 
-/// Counts as probabilities: P(b | a) = share[b] * exp(ratio[a, b]), up to a factor that depends on
-/// a. With Witten and Bell's estimate, the ratio is 0 for pairs that do not occur, so the matrix is
-/// sparse.
+/// Bigram probabilities: P(b | a) = share[b] * exp(ratio[a, b]), up to a factor that depends on a.
+/// With Witten-Bell smoothing, the ratio is 0 for pairs that do not occur, so the matrix is sparse.
 struct Bigrams {
   std::vector<double> share;
   Sparse ratio;

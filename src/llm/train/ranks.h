@@ -17,7 +17,7 @@ struct BatchShare {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   /// Factor for the rank's mean loss, so that the mean over ranks equals the mean over the batch. 1
-  /// if all parts are equal.
+  /// if all parts have the same size.
   double weight = 1;
 };
 
@@ -49,7 +49,8 @@ class Ranks {
   /// Broadcasts rank 0's text or tensor contents. A no-op with one rank.
   std::string from_first(std::string text);
   void from_first(const std::vector<at::Tensor>& tensors);
-  /// Combines each rank's mean loss over its part of the batch, its clock and its stop request.
+  /// Combines the ranks' mean losses over their parts of the batch and their stop requests. Returns
+  /// rank 0's `seconds`.
   StepNews exchange(double loss, const BatchShare& share, double seconds, bool stop);
   /// Throws `invalid_argument` on a rank whose fingerprint differs from rank 0's.
   void check_same_data(std::uint64_t fingerprint, const std::string& source);

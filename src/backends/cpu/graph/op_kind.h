@@ -14,7 +14,7 @@ namespace anyaccel::backends::cpu {
 struct OpKind {
   enum class Action {
     decompose,  ///< run its composite kernel and record the ops inside
-    pass,       ///< only run it: it makes a view or uninitialized memory, or changes only metadata
+    pass,       ///< run it unrecorded: it makes a view or empty memory, or changes only metadata
     record,     ///< run it and record it
     fail,       ///< it cannot be part of a graph
   };
