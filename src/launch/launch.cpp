@@ -116,7 +116,7 @@ Job plan_all_hosts(Options options, JobInput input) {
 void keep_rank(Job& job, int local_rank) {
   job.ranks = {job.ranks.at(static_cast<std::size_t>(local_rank))};
   job.own_group = true;
-  // The report is needed because not all runners end the other ranks when an agent is killed.
+  // The report is needed because not all runners terminate the other ranks when an agent is killed.
   job.last_words = format_report({job.ranks.front().rank, SIGKILL});
   // Report a host's notes and warnings only once.
   if (local_rank > 0) job.notes.clear(), job.warnings.clear();

@@ -27,7 +27,7 @@ constexpr const char* kWhere = "launch";
 struct Known {
   Runner runner;
   std::vector<const char*> programs;  ///< possible names, with the most common one first
-  std::vector<const char*> says;      ///< texts, at least one of which `--version` prints
+  std::vector<const char*> says;  ///< identifying texts; `--version` prints at least one of them
   const char* install;
   /// Signal that the runner forwards to the agents. They then terminate their ranks, giving them
   /// time to save their state, and exit with 0, because runners kill the other processes if one

@@ -28,8 +28,8 @@ constexpr std::int64_t kOversampling = 8;
 constexpr int kPasses = 2;
 /// Root mean square of the embedding.
 constexpr double kEmbedding = 0.5;
-/// Component of the embedding that is equal for all tokens. The head uses it to add the frequency
-/// of each token.
+/// Component of the embedding that is the same for all tokens. The head uses it to add the
+/// frequency of each token.
 constexpr double kConstant = 2.0;
 
 /// A sparse float matrix, stored by rows.

@@ -25,7 +25,7 @@ struct BatchShare {
 /// the larger parts. Throws `invalid_argument` if a rank would get no sequence.
 BatchShare share_of_batch(std::int64_t batch, int rank, int size);
 
-/// Results of a step, equal on all ranks.
+/// Results of a step, the same on all ranks.
 struct StepNews {
   double loss = 0;     ///< mean over the global batch
   double seconds = 0;  ///< measured by rank 0

@@ -19,7 +19,7 @@ struct FastOp {
   FastMaker make;
 };
 
-/// The maker for op `name` ("aten::add.Tensor"), or null. The caller must run the step once and
+/// The FastMaker for op `name` ("aten::add.Tensor"), or null. The caller must run the step once and
 /// check that its results are bitwise equal to the op's.
 FastMaker find_fast_maker(const std::string& name);
 

@@ -143,7 +143,7 @@ class StructuredStep final : public Step {
   Prepared<Kernel, kOutputs, decltype(&at::impl::MetaBase::set_output_strided)> kernel_;
 };
 
-/// The maker for a structured kernel with one output.
+/// The FastMaker for a structured kernel with one output.
 template <class Kernel, class... Args>
 constexpr FastMaker structured = &StructuredStep<Kernel, 1, Args...>::make;
 

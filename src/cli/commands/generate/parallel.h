@@ -1,4 +1,4 @@
-// The options of `anyaccel generate` for several ranks.
+// Tensor-parallel options of `anyaccel generate`.
 #pragma once
 
 #include <cstdint>
