@@ -9,8 +9,8 @@ namespace anyaccel::backends::cpu {
 
 /// Replaces torch's allocator with the counting allocator for all host tensors created from now on.
 /// The library calls this function when it is loaded; later calls are no-ops. Existing tensors keep
-/// their allocator. If the program has already replaced torch's allocator, its allocator stays in
-/// use, nothing is counted, and the result is false.
+/// their allocator. If the program has already replaced torch's allocator, the program's
+/// allocator stays in use, nothing is counted, and the result is false.
 bool install_counting_allocator() noexcept;
 
 /// True if host tensors are counted in this process.

@@ -69,7 +69,7 @@ class NextToken {
   at::Tensor position_;
   std::int64_t reach_;
   Rotation table_, window_table_;
-  std::map<std::int64_t, Seen> seen_;  ///< by window size, because layers with the same window share them
+  std::map<std::int64_t, Seen> seen_;  ///< by window size; layers with the same window share it
 };
 
 /// The graphs of one cache, which read and write its memory. For each reach, the first token runs

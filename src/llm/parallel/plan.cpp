@@ -67,8 +67,8 @@ Role role_of(const std::string& name) {
                .want = std::move(want)});
 }
 
-/// Which blocks are split. The tensors of a block must have either all their default styles or all
-/// the style `replicated`.
+/// Which blocks are split. The tensors of a block must either all have their default styles or
+/// all be replicated.
 struct Splits {
   std::array<std::optional<bool>, 4> split;
 
