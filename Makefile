@@ -1,7 +1,8 @@
-# Targets for daily work. `make` without a target lists them.
+# Targets for everyday development. `make` without a target lists them.
 PRESET ?= release
 BUILD := build/$(PRESET)
-# A compiler that reads LibTorch's headers needs about 1.5 GB. JOBS=n overrides this estimate.
+# Compiling a source that includes LibTorch's headers needs about 1.5 GB of memory. The default
+# number of jobs is limited accordingly; JOBS=n overrides it.
 JOBS ?= $(shell awk -v cpus=$$(nproc) '/MemAvailable/ { jobs = int($$2 / 1572864); if (jobs < 1) jobs = 1; \
                 print (jobs < cpus ? jobs : cpus) }' /proc/meminfo 2>/dev/null || echo 2)
 PREFIX ?= $(HOME)/.local
@@ -9,7 +10,7 @@ DEMO_OUT ?= demo-out
 PROMPT ?= /// Returns true if
 CONFIGURE = cmake --preset $(PRESET) -DTorch_DIR="$$(cat .cache/setup/torch_dir)" --log-level=NOTICE
 BUILD_TARGETS = tools/build $(BUILD) --jobs $(JOBS)
-# The documentation site contains the help of these programs.
+# The documentation site contains the --help output of these programs.
 DOCS_TARGETS = anyaccel_program anyaccel_cli anyaccel_cli_conformance
 MAKEFLAGS += --no-print-directory
 

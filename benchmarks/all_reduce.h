@@ -1,5 +1,5 @@
 // Timing loop for all libraries whose all-reduce takes raw pointers. Includes only the standard
-// library, so that the program of each library can include it.
+// library, so that each library's program can include it.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline constexpr Size kSizes[] = {{"1K", 1 << 10},  {"4K", 1 << 12},   {"16K", 1
                                   {"64K", 1 << 16}, {"256K", 1 << 18}, {"1M", 1 << 20},
                                   {"4M", 1 << 22},  {"16M", 1 << 24},  {"64M", 1 << 26}};
 
-/// Writes a small number that both dtypes represent exactly.
+/// Writes `number`, which must be exactly representable in both dtypes.
 inline void put(void* data, std::size_t place, bool bf16, float number) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &number, sizeof bits);
@@ -68,8 +68,8 @@ void measure(int rank, int size_of_group, Reduce reduce, Barrier barrier) {
         for (int i = 0; i < calls; ++i) reduce(data, count, bf16);
         return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
       };
-      // Every rank must make the same number of calls, so the ranks agree on a number of calls that
-      // takes 10 ms.
+      // Every rank must make the same number of calls, so the ranks agree on a call count that
+      // takes about 10 ms.
       batch(1);
       alignas(64) float took[16] = {static_cast<float>(batch(3))};
       reduce(took, 16, false);

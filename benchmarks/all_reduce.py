@@ -28,7 +28,7 @@ def prefix(variable):
 
 
 def compiled(side, build):
-    """Return the path of the program of the peer library `side`.
+    """Return the path of the benchmark program for the peer library `side`.
 
     Compile it if it is missing or older than its sources.
     """

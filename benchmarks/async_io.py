@@ -1,5 +1,5 @@
 """Writes and reads 1 GiB three times with a library's aio_handle or with fio, and prints the best
-rate of each in GB/s.
+write rate and the best read rate in GB/s.
 
 usage: async_io.py anyaccel|deepspeed|io_uring|libaio FOLDER
 """
@@ -54,7 +54,7 @@ def best(write, read):
 side, folder = sys.argv[1:]
 os.makedirs(folder, exist_ok=True)
 # All libraries use the same file, because its location on the disk matters more than the library.
-# It has its full size before the first run, so that every write overwrites existing blocks.
+# The file is created at its full size, so that every timed write overwrites existing blocks.
 file_path = os.path.join(folder, "async_io.data")
 if not os.path.exists(file_path) or os.path.getsize(file_path) != SIZE:
     with open(file_path, "wb") as made:

@@ -8,8 +8,8 @@ LONG_S = 0.05
 
 
 def wanted(sides):
-    """Return the implementations to measure: all, or those whose numbers begin with a prefix in
-    BENCHMARK_ONLY.
+    """Return the implementations to measure: all, or those whose result names start with a prefix
+    in BENCHMARK_ONLY.
 
     `benchmarks/run --compare` sets that variable to leave out the peers.
     """
@@ -21,7 +21,7 @@ def by_turns(sides, turns=9):
     """Return {implementation: microseconds per call}: medians over batches that alternate between
     the implementations.
 
-    Long calls get fewer batches, because the benchmark repeats everything in each round anyway.
+    Slow calls get fewer batches, because the benchmark repeats everything in each round anyway.
     """
     sides = wanted(sides)
     times = {name: [] for name in sides}
@@ -38,7 +38,7 @@ def by_turns(sides, turns=9):
         for name in list(sides) if turn % 2 else reversed(sides):
             call, count = sides[name], calls[name]
             if longest < LONG_S:
-                call()  # refills the caches; the data of long calls does not fit into them
+                call()  # refills the caches; the data of slow calls does not fit into them
             start = time.perf_counter()
             for _ in range(count):
                 call()

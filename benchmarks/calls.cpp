@@ -1,4 +1,4 @@
-// Times the calls that programs make in inner loops, and the c10 calls that they use.
+// Times the AnyAccel calls that programs make in inner loops, and the underlying c10 calls.
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "anyaccel/anyaccel.h"

@@ -1,4 +1,4 @@
-"""Times the calls of calls.cpp on DeepSpeed's Python accelerator."""
+"""Times DeepSpeed's Python accelerator on the same calls as calls.cpp."""
 import json
 import logging
 import timeit

@@ -18,7 +18,7 @@ TURN_S = 0.004
 
 
 def by_turns(sides, statement):
-    """Return {accelerator: median nanoseconds} of a statement that uses the accelerator `a`,
+    """Return {accelerator: median nanoseconds} for a statement that uses the accelerator `a`,
     alternating between accelerators.
 
     The statement looks up the method in each call, as programs do.

@@ -1,6 +1,6 @@
 // Times embedding one text and 32 texts: `bench_embed MODEL FILE`, with one text per line in FILE.
-// Prints milliseconds per call, including tokenization. Writes the vectors to FILE.ours.npy, with
-// which embed.py compares the vectors of other libraries.
+// Prints milliseconds per call, including tokenization. Writes the vectors to FILE.ours.npy;
+// embed.py compares the vectors of other libraries with them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

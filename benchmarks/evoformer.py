@@ -1,5 +1,5 @@
-"""Times attention with an Evoformer block's biases, with AnyAccel and torch alternating in one
-process, in milliseconds per call.
+"""Times attention with the biases of an Evoformer block. AnyAccel and torch alternate in one
+process. Prints milliseconds per call.
 
 usage: evoformer.py SECONDS [fp32|bf16] [SHAPES]
 
@@ -30,7 +30,9 @@ def sdpa(q, k, v, bias1, bias2):
 
 
 def inputs_of(entries, length, heads, dim):
-    """Return a batch of one in which a fifth of the keys are masked as in AlphaFold."""
+    """Return inputs with batch size 1. A fifth of the keys are masked, in the same way as in
+    AlphaFold.
+    """
     torch.manual_seed(0)
     made = [torch.randn(1, entries, length, heads, dim).to(DTYPE) for _ in range(3)]
     mask = 1e9 * ((torch.rand(1, entries, 1, 1, length) > 0.2).float() - 1)

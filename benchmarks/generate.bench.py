@@ -13,7 +13,8 @@ DEEPSPEED = ["{python}", "-c", "import deepspeed, transformers"]
 
 
 def of_ranks(command):
-    """Start two ranks with one core each. Both programs use the same launcher and cores."""
+    """Start two ranks with one core each. AnyAccel and DeepSpeed use the same launcher and cores.
+    """
     return ["{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--bind_cores_to_rank", "--bind_core_list", ",".join(CORES), *command]
 
 
@@ -60,8 +61,8 @@ def all_targets(model):
 
 def benchmark_of(model, **more):
     folder = "{build}/benchmarks/models/" + model
-    # Programs that are compared are adjacent in this list, because the memory of a virtual machine
-    # can run at half its usual speed for minutes.
+    # Programs that are compared with each other are adjacent in this list, because the memory of a
+    # virtual machine can run at half its usual speed for minutes.
     sides = [
         Side("DeepSpeed AutoTP bf16, 2 ranks", of_ranks([*PEER, "deepspeed", folder]), env=ENV | {"OMP_NUM_THREADS": "1"}, needs=DEEPSPEED,
              ours=()),

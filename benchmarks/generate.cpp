@@ -1,9 +1,9 @@
 // AnyAccel's program for the generation benchmark.
 // usage: bench_generate MODEL bf16|int8|int4 [parallel|first]
 //
-// Continues generate.py's prompt and prints tokens/s of prefill and decode, and the relative
+// Continues generate.py's prompt and prints tokens/s for prefill and decode, and the relative
 // distance of the logits from transformers' float32 logits in MODEL/logits.f32. With `first`, it
-// generates one token and prints the milliseconds since the start of loading.
+// generates one token and prints the milliseconds from the start of loading to that token.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

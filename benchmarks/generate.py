@@ -4,7 +4,7 @@ usage: generate.py transformers|deepspeed MODEL
        generate.py llama MODEL bf16|Q8_0|Q4_0 [first]
        generate.py prepare MODEL    create the folder MODEL, whose name is in SHAPES, unless it exists
 
-Prints tokens/s of prefill and decode (medians of 3) and the relative distance of the logits after
+Prints tokens/s for prefill and decode (medians of 3) and the relative distance of the logits after
 the prompt from transformers' in float32. With `first`, prints the milliseconds from the call that
 loads the model to its first token.
 """
@@ -128,8 +128,8 @@ def make_gguf(folder):
 def drop_from_memory(folder):
     """Drop the weights from the page cache.
 
-    The size of the pages that hold the file strongly affects the speed of all later readers, so
-    each program must read the weights itself.
+    The size of the pages that cache the file strongly affects the speed of all later readers. Each
+    program must therefore bring the weights into the page cache itself.
     """
     for path in (*folder.glob("*.safetensors"), *folder.glob("*.gguf")):
         with open(path, "rb") as file:
@@ -159,8 +159,8 @@ def make_all(folder):
 
 
 def hugging_face(folder, wrap):
-    """Time a plain loop over the model and its cache, which is faster than generate() because it
-    does less work per token.
+    """Time a plain decoding loop that calls the model with a KV cache. It is faster than
+    generate(), which does more work per token.
     """
     import torch
     import transformers
@@ -208,7 +208,7 @@ class Llama:
         import llama_cpp
         self.c, self.ctypes = llama_cpp, ctypes
         quiet = llama_cpp.llama_log_callback(lambda *_: None)
-        self.quiet = quiet  # kept alive, because the library calls it until the process ends
+        self.quiet = quiet  # kept alive, because the library calls it until the process exits
         llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
         self.model = llama_cpp.llama_model_load_from_file(str(path).encode(), llama_cpp.llama_model_default_params())

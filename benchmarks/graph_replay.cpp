@@ -1,6 +1,6 @@
 // Times work that runs eagerly or as a graph replay: `bench_graph_replay eager|replay`. Prints the
-// microseconds of a chain of 20 elementwise ops on n elements (eager: with and without autograd
-// recording) and of a training step (two linear layers, GELU, squared error, backward, clipping,
+// microseconds for a chain of 20 elementwise ops on n elements (eager: with and without autograd
+// recording) and for a training step (two linear layers, GELU, squared error, backward, clipping,
 // AdamW) with n activations.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/gelu.h>

@@ -55,8 +55,9 @@ def products(device, synchronize):
 
 
 def attention(device, synchronize):
-    """Time a layer whose matrices are small, so that attention dominates, and only the attention in
-    torch.
+    """Time a decoder layer in AnyAccel, and only its attention in torch.
+
+    The layer's matrices are small, so that attention dominates its time.
     """
     heads, kv_heads, dim, hidden, out = 32, 8, 128, 64, {}
     def drawn(*shape):

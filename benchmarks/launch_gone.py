@@ -1,4 +1,4 @@
-"""Times the launcher from the failure of a rank until no process of any rank is left.
+"""Times how long the launcher takes to end all processes of all ranks after one rank has failed.
 
 Prints milliseconds as JSON.
 

@@ -10,7 +10,7 @@ import anyaccel
 
 
 def with_builders(*names):
-    """Load these ops and return the accelerator and its device.
+    """Load these ops and return the accelerator and its torch device.
 
     Exit the program if the accelerator is unavailable, or if the only argument is `needs`.
     """

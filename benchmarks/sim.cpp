@@ -1,4 +1,4 @@
-// Times single ops on n elements on the selected accelerator: `DS_ACCELERATOR=sim bench_sim`.
+// Times individual ops on n elements on the selected accelerator: `DS_ACCELERATOR=sim bench_sim`.
 // Prints microseconds until a call returns (submit) and until its result is available (complete).
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>

@@ -38,7 +38,8 @@ class Floats {
 };
 
 constexpr Size width = 768;  // number of inputs and number of outputs of a weight matrix
-// Number of copies of the weight, 54 MiB in total, so that each call reads a copy from memory.
+// Number of copies of the weight, 54 MiB in total, so that each call reads its copy from memory and
+// not from a cache.
 constexpr Size copies = 24;
 constexpr Size positions = 1024, dim = 64;
 

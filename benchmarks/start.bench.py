@@ -9,7 +9,7 @@ def wall(numbers, name):
     return numbers[name]["wall_ms"]
 
 
-# The time that an import adds to `import torch`: wall time, because imports read files.
+# Time that importing a package takes after `import torch`: wall time, because imports read files.
 IMPORT = ("import time, torch; begin = time.perf_counter(); import {0}; "
           "print('{{\"import_ms\": %.2f}}' % ((time.perf_counter() - begin) * 1e3))")
 

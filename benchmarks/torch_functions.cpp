@@ -1,6 +1,6 @@
 // Times functions that both AnyAccel and LibTorch have: `bench_torch_functions ours|torch`. Prints
-// microseconds of RMSNorm on [rows, width], forward with and without backward, and of unscaling 48
-// gradients with n elements in total and checking that they are finite.
+// microseconds for RMSNorm on [rows, width], with and without its backward pass, and for unscaling
+// 48 gradients with n elements in total and checking that they are finite.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/full.h>

@@ -63,8 +63,8 @@ def stretches(texts):
 def bits_per_byte(out, texts):
     """Return the bits per byte of the texts.
 
-    Windows of a passage overlap by half. In all windows except the first, only the second half
-    counts.
+    Consecutive windows of a passage overlap by half. In all windows except the first, only the
+    second half counts.
     """
     model = transformers.AutoModelForCausalLM.from_pretrained(out).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(out)

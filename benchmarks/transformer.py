@@ -1,4 +1,4 @@
-"""Times the transformer layer, with all implementations alternating in one process, in milliseconds
+"""Times the transformer layer. All implementations alternate in one process. Prints milliseconds
 per call.
 
 usage: transformer.py SECONDS [fp32|bf16] [SHAPES]

@@ -1,4 +1,4 @@
-# Compile flags of all targets of this project, and functions that create targets.
+# Compile flags for all targets of this project, and functions that create targets.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -21,7 +21,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 find_program(ANYACCEL_CCACHE ccache)
 if(ANYACCEL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # With paths relative to the tree, other build folders and clones can use the cached results.
+  # With paths relative to the tree, ccache can share its results between build folders and clones.
   set(launcher ${ANYACCEL_CCACHE})
   if(NOT DEFINED ENV{CCACHE_BASEDIR})
     set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
@@ -51,7 +51,7 @@ target_compile_options(anyaccel_flags INTERFACE
   # this heap size in KiB.
   $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
 if(ANYACCEL_SANITIZE)
-  # Undefined behavior aborts the test, as errors of the other sanitizers do.
+  # Undefined behavior aborts the test, as do errors from the other sanitizers.
   add_compile_options(-fsanitize=${ANYACCEL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   # The sanitizers enlarge sections. mold 1.10 then does not align the start of the RELRO segment to
   # a page, and the program does not start.

@@ -26,7 +26,7 @@ foreach(folder src/base src/topology src/launch src/build src/core src/backends 
 endforeach()
 
 set_property(GLOBAL PROPERTY ANYACCEL_INSTALLED_TARGETS ${installed_targets})
-# Targets that other projects may link. These libraries load the others at run time.
+# Targets that other projects may link. These libraries load the remaining ones at run time.
 set(exported_targets anyaccel_torch anyaccel_base anyaccel anyaccel_ops anyaccel_comm anyaccel_text anyaccel_llm anyaccel_conformance)
 set_target_properties(anyaccel_torch PROPERTIES EXPORT_NAME torch)
 foreach(target ${installed_targets})

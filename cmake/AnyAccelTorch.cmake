@@ -88,8 +88,8 @@ if(NOT ANYACCEL_TORCH_ERROR AND NOT TARGET anyaccel_torch)
     $<BUILD_INTERFACE:${ANYACCEL_TORCH_PREFIX}/include/torch/csrc/api/include>)
   # libtorch.so loads the libraries of the devices for which LibTorch was built. We use none of its
   # symbols, so without no-as-needed the linker would drop it, and GPUs would not be found.
-  # libstdc++ precedes libtorch.so, because libtorch.so of CUDA builds exports parts of an old
-  # std::filesystem, which crash.
+  # libstdc++ precedes libtorch.so, because CUDA builds of libtorch.so export functions of an old
+  # std::filesystem, which crash when called.
   target_link_options(anyaccel_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${anyaccel_lib}>
     $<BUILD_INTERFACE:-Wl,--push-state,--no-as-needed,-lstdc++,${anyaccel_lib}/libtorch.so,--pop-state>)
   target_link_libraries(anyaccel_torch INTERFACE

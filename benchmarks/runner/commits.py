@@ -163,8 +163,8 @@ def targets(benchmarks, source):
 
 
 def jobs_that_fit():
-    """Return how many compilers fit into memory. A compiler that reads LibTorch's headers takes
-    about 1.5 GiB.
+    """Return how many compiler processes fit into memory. A compiler that reads LibTorch's headers
+    takes about 1.5 GiB.
     """
     with open("/proc/meminfo", encoding="ascii") as file:
         available = next((int(line.split()[1]) for line in file if line.startswith("MemAvailable")), 0)

@@ -13,13 +13,13 @@ EXTRA_ROUNDS = 2  # rounds are added in pairs (ABBA order) before the resolution
 
 
 class Pair:
-    """A program that the benchmark has in both commits. `ours` are the prefixes of the numbers to
-    compare.
+    """A program that a benchmark runs at both commits. `ours` contains the prefixes of the numbers
+    to compare.
     """
 
     def __init__(self, name, sides, ours, only_ours):
         self.name, self.sides, self.ours = name, sides, ours
-        self.only_ours = only_ours  # both versions can leave out the peers
+        self.only_ours = only_ours  # the programs of both commits can skip the measurements of peers
 
 
 def own_prefixes(benchmark, side, reference):
@@ -69,7 +69,7 @@ def move_data(words, data):
 
 
 class Measured:
-    """One benchmark in both commits."""
+    """One benchmark at both commits."""
 
     def __init__(self, found, builds, cache, reference):
         self.found, self.builds = found, builds

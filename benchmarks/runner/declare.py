@@ -35,7 +35,7 @@ class Side:
 
 @dataclasses.dataclass
 class Target:
-    """A figure with a limit, which is either at_most or at_least.
+    """A figure and its limit: either at_most or at_least.
 
     `value` computes the figure from the numbers of one round, {program: {number: value}}. The
     median over the rounds is compared with the limit.
@@ -53,8 +53,9 @@ class Benchmark:
 
     - about: description of the measurement, for the page.
     - prepare: command to run once before the rounds.
-    - few_rounds: reason for fewer than 7 rounds, which the page prints. Required for fewer than 7,
-      and an error if a round is shorter than measure.LONG_ROUND_S.
+    - few_rounds: reason for running fewer than 7 rounds. It is printed on the page. Without a
+      reason, fewer than 7 rounds are an error. If a round is shorter than measure.LONG_ROUND_S,
+      they are an error even with a reason.
     - warm_up: run each program once before the rounds, without counting it. If a run takes a
       minute, warm up in `prepare` instead.
     """
@@ -72,8 +73,8 @@ class Benchmark:
 def find(folder: pathlib.Path):
     """Return all benchmarks of a folder, each with its name.
 
-    A file defines one benchmark as `benchmark`, which has the name of the file, or several as
-    `benchmarks`, {name: Benchmark}.
+    A file defines either one benchmark in the variable `benchmark`, which is named after the file,
+    or several in the variable `benchmarks`, {name: Benchmark}.
     """
     out = []
     for file in sorted(folder.glob("*.bench.py")):

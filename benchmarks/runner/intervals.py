@@ -8,7 +8,7 @@ import statistics
 
 LEVEL = 0.95
 RESAMPLES = 2000
-FEWEST = 6  # with fewer rounds, a 95 % interval contains the true ratio less often than in 95 % of comparisons
+FEWEST = 6  # with fewer rounds, the 95 % interval contains the true ratio in less than 95 % of comparisons
 RATES = ("tokens_s", "passes_s", "gb_s", "per_second")
 TIMES = ("_ns", "_us", "_ms", "build_s")
 
@@ -36,8 +36,8 @@ def time_ratio(number, old, new):
 
 
 def middle_mean(values):
-    """Return the interquartile mean, which omits the lowest and the highest quarter, because other
-    programs disturb single runs.
+    """Return the interquartile mean. It omits the lowest and the highest quarter of the values,
+    because other programs disturb individual runs.
     """
     cut = len(values) // 4
     middle = sorted(values)[cut:len(values) - cut]

@@ -37,7 +37,8 @@ class Watch:
 
     def __exit__(self, *_):
         wall, busy, own = time.monotonic() - self.start[0], busy_seconds() - self.start[1], own_seconds() - self.start[2]
-        # The kernel counts in ticks, so differences over less than a fifth of a second are noise.
+        # The kernel counts CPU time in ticks, so differences over less than a fifth of a second are
+        # noise.
         self.others = max(0.0, busy - own) / max(wall, 0.2)
 
 
@@ -47,7 +48,7 @@ def wait_until_quiet(max_load, patience=60.0):
     Raise TooBusy after `patience` seconds.
     """
     if max_load >= (os.cpu_count() or 1):
-        return 0.0  # other programs cannot exceed max_load
+        return 0.0  # other programs cannot use more cores than the machine has
     deadline = time.monotonic() + patience
     while True:
         with Watch() as watch:

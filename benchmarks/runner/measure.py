@@ -130,7 +130,7 @@ def run(benchmark, places, count, max_load):
         load.wait_until_quiet(max_load)
         numbers = {}
         begin = time.monotonic()
-        # The order alternates, so that no program always runs after the same other program.
+        # The order alternates, so that a program does not always run after the same program.
         with load.Watch() as watch:
             for side in sides if len(rounds) % 2 == 0 else reversed(sides):
                 numbers[side.name] = one_turn(side, places)

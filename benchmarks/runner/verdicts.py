@@ -15,8 +15,8 @@ slower or faster if its interval does not contain 1, in the first rounds and aga
 class Row:
     """A figure.
 
-    If only one commit has the figure, `only` is "old" or "new". Otherwise, a figure without an
-    interval is not a speed.
+    If only one commit has the figure, `only` is "old" or "new". A figure that both commits have
+    but that lacks an interval is not a speed.
     """
     key: tuple
     medians: dict

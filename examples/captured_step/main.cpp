@@ -1,5 +1,5 @@
-// Captures a training step once and replays it. The same code runs on every accelerator with
-// graphs.
+// Captures a training step once and replays it. The same code runs on every accelerator that
+// supports graphs.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mse_loss.h>
@@ -25,7 +25,8 @@ struct Step {
         weight(at::zeros({64, 1}, options).requires_grad_(true)) {}
 
   void compute() {
-    // Without a gradient, backward() creates a new one, during the capture in the graph's memory.
+    // If the weight has no gradient, backward() allocates one. During the capture, the new gradient
+    // is in the graph's memory.
     weight.mutable_grad().reset();
     const at::Tensor error = at::mse_loss(x.mm(weight), y);
     error.backward();
@@ -90,7 +91,7 @@ int main() {
   try {
     return run();
   } catch (const anyaccel::Error& error) {
-    // For example, the accelerator has no graphs. The message contains the reason.
+    // For example, the accelerator does not support graphs. The message contains the reason.
     std::cerr << error.what() << '\n';
     return 1;
   }

@@ -6,7 +6,7 @@
 namespace hostcard_backend {
 
 /// The generic backend implements everything else (devices, streams, events, memory, generators)
-/// with torch's interfaces, which device/ implements.
+/// through torch's interfaces, which device/ implements.
 class HostcardBackend final : public anyaccel::sdk::TorchBackend {
  public:
   using TorchBackend::TorchBackend;

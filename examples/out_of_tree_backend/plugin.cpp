@@ -9,7 +9,8 @@ namespace {
 
 void register_plugin(anyaccel::sdk::Plugin& plugin) {
   const auto traits = plugin.traits();
-  // Changes torch only when the device is chosen, because a process has only one PrivateUse1.
+  // Registers the device with torch only when AnyAccel chooses it, because a process has only one
+  // PrivateUse1.
   plugin.add_backend([traits] {
     install_device(traits.device_type);
     return std::make_shared<HostcardBackend>(traits);

@@ -305,8 +305,9 @@ class ANYACCEL_API Accelerator {
 
   /// Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is
   /// returned as it is. `make_copy` false: the result is new memory with uninitialized values.
-  /// `match_shape` false: the result is 1-d. On cpu, memory needs no pinning, so the result is the
-  /// tensor itself, made contiguous. Throws `invalid_argument` if the tensor is not in host memory.
+  /// `match_shape` false: the result is 1-d. On cpu, memory needs no pinning: the result is the
+  /// tensor itself if it is contiguous, otherwise a contiguous copy. Throws `invalid_argument` if
+  /// the tensor is not in host memory.
   /// torch.cuda: Tensor.pin_memory. DeepSpeed: pin_memory.
   [[nodiscard]] at::Tensor pin_memory(const at::Tensor& tensor, bool make_copy = true,
                                       bool match_shape = true);
@@ -413,7 +414,8 @@ class ANYACCEL_API Accelerator {
 
   /// Call `callback` once the device is initialized: at once if it already is, otherwise when the
   /// device is first used. If callbacks throw, the remaining ones still run, and the first error is
-  /// rethrown. torch.cuda: _lazy_call. DeepSpeed: lazy_call.
+  /// rethrown.
+  /// torch.cuda: _lazy_call. DeepSpeed: lazy_call.
   void lazy_call(std::function<void()> callback);
 
   /// Return the default backend for torch.distributed, for example "nccl". On cpu, the first call
@@ -454,8 +456,8 @@ class ANYACCEL_API Accelerator {
 
   /// Capture this thread's work until end() or the destructor of the returned object: `{ auto c =
   /// accelerator.capture_to_graph(g); ...; c.end(); }`. `pool`: memory pool of another graph to
-  /// share. `stream`: stream on which to capture (default: a side stream). torch.cuda: graph.
-  /// DeepSpeed: capture_to_graph.
+  /// share. `stream`: stream on which to capture (default: a side stream).
+  /// torch.cuda: graph. DeepSpeed: capture_to_graph.
   [[nodiscard]] GraphCapture capture_to_graph(
       const Graph& graph, std::optional<GraphPool> pool = std::nullopt,
       std::optional<::anyaccel::Stream> stream = std::nullopt);
@@ -501,7 +503,8 @@ class ANYACCEL_API Accelerator {
 
   /// Return a factory of op builders (in DeepSpeed, the builder's class). Never empty: if this
   /// backend lacks the op, load() of its builders throws `unsupported`, naming the op and the
-  /// backend. torch.cuda: -. DeepSpeed: get_op_builder.
+  /// backend.
+  /// torch.cuda: -. DeepSpeed: get_op_builder.
   OpBuilderFactory get_op_builder(const std::string& class_name) const;
 
   /// Create an op builder. Never null: if this backend lacks the op, load() throws `unsupported`.
@@ -525,7 +528,8 @@ class ANYACCEL_API Accelerator {
   std::vector<std::string> visible_devices_envs() const;
 
   /// Select a local rank's devices in an environment: set each variable in visible_devices_envs()
-  /// to the comma-separated ids. torch.cuda: -. DeepSpeed: set_visible_devices_envs.
+  /// to the comma-separated ids.
+  /// torch.cuda: -. DeepSpeed: set_visible_devices_envs.
   void set_visible_devices_envs(std::map<std::string, std::string>& current_env,
                                 const std::vector<std::string>& local_accelerator_ids) const;
 

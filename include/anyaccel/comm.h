@@ -53,7 +53,7 @@ class [[nodiscard]] Work {
  public:
   /// Create an empty work object. done() returns true, and wait() is a no-op.
   Work() = default;
-  /// Return whether the operation has ended on this rank, successfully or not. On an accelerator
+  /// Return whether the operation has finished on this rank, successfully or not. On an accelerator
   /// with streams, return whether its result is queued.
   [[nodiscard]] ANYACCEL_API bool done() const;
   /// Wait until the result may be used. Throws the same errors as the function without `_async`.
@@ -140,7 +140,7 @@ class ANYACCEL_API ProcessGroup {
   /// runs it while the caller continues. Do not read or write the tensor before Work::wait(). Later
   /// calls run after it.
   [[nodiscard]] Work all_reduce_async(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
-  /// Reduce a tensor in place on rank `destination`. On the other ranks, it does not change.
+  /// Reduce a tensor in place on rank `destination`. The tensors of all other ranks are unchanged.
   void reduce(const at::Tensor& tensor, int destination, ReduceOp op = ReduceOp::sum);
   /// Copy the tensor of rank `source` into the tensors of all ranks.
   void broadcast(const at::Tensor& tensor, int source);

@@ -44,9 +44,9 @@ struct DataParallelOptions {
 /// them. After a backward pass, the parameters' gradients are views of the buckets' memory. A
 /// bucket is reduced as soon as all its gradients exist, in the same order on all ranks.
 ///
-/// Errors: `invalid_argument` for invalid arguments, on every rank if the parameters differ between
-/// ranks; `invalid_state` for a second backward pass before finish() outside no_sync(), for
-/// finish() inside no_sync(), and for parameters that already have a post-accumulate-grad hook;
+/// Errors: `invalid_argument` for invalid arguments (if the parameters differ between ranks, every
+/// rank throws it); `invalid_state` for a second backward pass before finish() outside no_sync(),
+/// for finish() inside no_sync(), and for parameters that already have a post-accumulate-grad hook;
 /// `unsupported` for sparse gradients. If a rank dies or does not arrive, finish() or backward()
 /// throws `unavailable` or `timeout`, and the object and its group are then unusable.
 ///

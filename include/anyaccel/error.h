@@ -12,7 +12,7 @@ namespace anyaccel {
 /// Kind of failure that an `Error` reports. Programs branch on the code, never on the text.
 enum class ErrorCode {
   invalid_argument,  ///< an argument has a value that the function does not accept
-  invalid_state,     ///< the call is not valid now, for example replay() before a capture
+  invalid_state,     ///< the call is invalid in this state, for example replay() before a capture
   unsupported,       ///< the backend or device lacks the feature
   unavailable,       ///< the device, library or service is missing or cannot start
   not_found,         ///< a named file, backend, op or tensor does not exist

@@ -5,8 +5,8 @@
 
 namespace anyaccel {
 
-/// Callback that returns whether the process should stop waiting, in Python because a signal
-/// handler raised an exception. Must be callable from any thread.
+/// Callback that returns true if the process should stop waiting. In Python, it returns true if a
+/// signal handler raised an exception. Must be callable from any thread.
 using InterruptCheck = bool (*)();
 
 /// Set the callback that blocking calls poll about ten times per second while they wait, for

@@ -1,4 +1,4 @@
-// Name patterns of the conformance kit's `--case` and of tensor-parallel plans.
+// Name patterns for the conformance kit's `--case` and for tensor-parallel plans.
 #pragma once
 
 #include <string_view>

@@ -14,7 +14,7 @@ namespace anyaccel {
 /// Format of the variable that selects devices.
 enum class VisibleIds {
   indices,  ///< 0..n-1; parsing stops at the first invalid or repeated entry
-  opaque,   ///< the vendor's own identifiers; only how many there are is used
+  opaque,   ///< vendor-specific identifiers; only their number matters
 };
 
 /// Location of a kernel driver's device entries, `folder`/`prefix`N. The strings must outlive the

@@ -1,5 +1,5 @@
 // Handlers for fork(). In the child, they release locks that other threads held, and close
-// descriptors that only the parent may hold, so that other processes notice when the parent ends.
+// descriptors that only the parent may hold, so that other processes notice when the parent exits.
 #pragma once
 
 #include <mutex>
@@ -8,9 +8,9 @@
 
 namespace anyaccel {
 
-/// A mutex for short critical sections: do not wait, start programs or take other locks inside.
-/// fork() acquires it first, so in the child it is free and the data that it protects is
-/// consistent. Only for objects that live as long as the process.
+/// A mutex for short critical sections: while holding it, do not wait, start programs or take other
+/// locks. fork() acquires the mutex first, so in the child it is free and the data that it protects
+/// is consistent. Only for objects that live as long as the process.
 class ANYACCEL_API ForkSafeMutex {
  public:
   ForkSafeMutex();

@@ -20,7 +20,7 @@ namespace {
               {.what = std::string(file) + " does not report it"});
 }
 
-/// Returns a value of /proc/self/status, converted from kilobytes to bytes.
+/// Returns a value from /proc/self/status, converted from kilobytes to bytes.
 std::int64_t bytes_after(const std::string& status, const char* key) {
   const auto at = status.find(key);
   const auto digit = at == std::string::npos ? at : status.find_first_of("0123456789", at);

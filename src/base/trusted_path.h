@@ -12,8 +12,8 @@ namespace anyaccel {
 enum class TrustedKind {
   file,
   folder,
-  /// A folder that may not exist yet. The existing part of its path is checked as parent folders
-  /// are.
+  /// A folder that may not exist yet. The part of its path that exists is checked like the parent
+  /// folders of other paths.
   future_folder
 };
 

@@ -26,7 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Grace period between the signal that asks processes to end and SIGKILL. After a user's signal,
+/// Grace period between the signal that asks processes to exit and SIGKILL. After a user's signal,
 /// it is long, so that programs can save their state. After a failure, it is short, because the
 /// remaining ranks only wait for the failed one.
 constexpr milliseconds kAfterSignal{3000};
@@ -55,7 +55,7 @@ class Watch {
 
  private:
   struct Rank {
-    pid_t process = 0;  ///< 0 if the rank has ended or was not started
+    pid_t process = 0;  ///< 0 if the rank has exited or was not started
     int descriptor = -1;
     int held = -1;  ///< write end of the rank's standard input, for RankInput::held
   };
@@ -80,7 +80,7 @@ class Watch {
   pid_t launcher_;
   int epoll_ = -1;
   int signals_ =
-      -1;  ///< signalfd, which is readable after a child ended or this process received a signal
+      -1;  ///< signalfd, which is readable after a child exited or this process received a signal
   std::vector<Rank> ranks_;
   std::size_t running_ = 0;
   bool gone_ = false;
@@ -118,7 +118,7 @@ void Watch::start(const std::vector<RankDescriptors>& descriptors, const SignalS
     ranks_[i].process = process;
     ranks_[i].descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
     ++running_;
-    // Without pidfds (Linux before 5.3), ranks that end at almost the same time may be reported in
+    // Without pidfds (Linux before 5.3), ranks that exit at almost the same time may be reported in
     // the wrong order.
     if (ranks_[i].descriptor >= 0) add(epoll_, ranks_[i].descriptor, i, EPOLLIN | EPOLLONESHOT);
   }
@@ -133,8 +133,8 @@ pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
   const pid_t self = ::getpid();
   const pid_t process = ::fork();
   // The terminal's Ctrl-C must not reach clients that connect to other hosts, because the guard
-  // asks them to end through their standard input or with `end_signal`. If the guard dies, a runner
-  // gets SIGTERM instead of SIGKILL, so that it can end its processes on other hosts.
+  // asks them to exit by closing their standard input or with `end_signal`. If the guard dies, a
+  // runner gets SIGTERM instead of SIGKILL, so that it can terminate its processes on other hosts.
   if (process == 0)
     become_rank(job_.ranks[index], job_.unset, descriptors, input[0], signals, self,
                 job_.own_group ? 0 : group_, job_.end_signal != 0 ? SIGTERM : SIGKILL);
@@ -146,7 +146,7 @@ pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
   return process;
 }
 
-/// Asks all processes to end. After `grace`, run() kills them.
+/// Asks all processes to exit. After `grace`, run() kills them.
 void Watch::end(int signal, milliseconds grace, pid_t except) {
   ending_ = true;
   kill_at_ = Clock::now() + grace;
@@ -155,7 +155,7 @@ void Watch::end(int signal, milliseconds grace, pid_t except) {
       if (rank.held >= 0) ::close(rank.held);
       rank.held = -1;
     }
-    // An agent takes up to kAfterSignal to end its ranks, so allow more time than that.
+    // An agent takes up to kAfterSignal to terminate its ranks, so allow more time than that.
     kill_at_ = Clock::now() + kAfterSignal + kAfterFailure;
     return;
   }
@@ -230,7 +230,7 @@ void Watch::rank_ended(std::size_t index) {
 }
 
 /// Reaps processes that are not ranks. run() reaps ranks with a pidfd, in the order in which they
-/// ended.
+/// exited.
 void Watch::reap() {
   for (;;) {
     siginfo_t info{};
@@ -300,7 +300,7 @@ bool wait_for_start(int link) {
 [[noreturn]] void guard_main(const Job& job, const std::vector<RankDescriptors>& descriptors,
                              const std::string& remove, const SignalSettings& signals, int link,
                              pid_t launcher, pid_t launcher_group) {
-  // Leave the launcher's process group, so that signals to the group do not end the guard. All
+  // Leave the launcher's process group, so that signals to the group do not kill the guard. All
   // signals have been blocked since before the fork.
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "anyaccel-guard");
@@ -364,7 +364,7 @@ std::optional<GuardMessage> Guard::receive() {
     GuardMessage message{};
     const ssize_t count = ::recv(link_, &message, sizeof message, 0);
     if (count == sizeof message) return message;
-    // If the guard ended without reading a request, recv() fails once with ECONNRESET before it
+    // If the guard exited without reading a request, recv() fails once with ECONNRESET before it
     // returns the guard's messages.
     if (count < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     return std::nullopt;

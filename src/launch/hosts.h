@@ -57,9 +57,9 @@ enum class FewerSlots {
 /// unless `fewer` is `add`.
 std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots fewer);
 
-/// Throws `invalid_argument` for a slot that is not a number. Used for accelerators without a
-/// visible-devices variable, which cannot use slot names: a name such as `slots=O4` is a typo.
-/// `accelerator` is used in the error message.
+/// Throws `invalid_argument` for a slot that is not a number. Used for accelerators that have no
+/// visible-devices variable and therefore cannot use slot names: a name such as `slots=O4` is a
+/// typo. `accelerator` is used in the error message.
 void check_numbered(const std::vector<Host>& hosts, const std::string& accelerator);
 
 }  // namespace anyaccel::launch

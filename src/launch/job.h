@@ -29,7 +29,7 @@ struct JobRank {
 enum class RankInput {
   launcher,  ///< the launcher's standard input
   nothing,
-  held,  ///< a pipe; end of file means that the launcher has died or ends the job
+  held,  ///< a pipe; end-of-file means that the launcher has died or is ending the job
 };
 
 struct Job {
@@ -45,7 +45,7 @@ struct Job {
   /// Text that the guard writes to standard error if the launcher dies before ending the job.
   std::string last_words;
   /// If not 0, the job's only process is an MPI or Slurm launcher, and sending it this signal makes
-  /// its agents end their ranks.
+  /// its agents terminate their ranks.
   int end_signal = 0;
   /// For an MPI launcher: give up if ranks are missing and none has started for this many seconds;
   /// 0 means to wait forever.
@@ -60,7 +60,7 @@ struct Job {
   int master_port = 0;
   std::vector<std::string> unset;  ///< variables of the launcher that ranks must not inherit
   std::vector<std::string> notes;  ///< explanations for the user, one sentence each
-  std::vector<std::string> warnings = {};  ///< HostPlan::warnings of this host
+  std::vector<std::string> warnings = {};  ///< this host's HostPlan::warnings
   std::vector<std::string> runner;  ///< command of the MPI or Slurm launcher; empty if none is used
   Variables runner_environment = {};  ///< variables of `runner` in addition to the launcher's own
 };
@@ -92,7 +92,7 @@ bool runs_in_python(const Options& options);
 std::vector<std::string> rank_command(const Options& options, const std::string& python,
                                       int local_rank);
 
-/// Plans a job. Pure function. Throws `invalid_argument` like plan_host().
+/// Plans a job. Pure function. Throws the same errors as plan_host() and rank_command().
 Job plan_job(const Options& options, const JobInput& input);
 
 /// Throws `not_found` or `invalid_argument` if the program cannot be started.

@@ -116,14 +116,14 @@ Job plan_all_hosts(Options options, JobInput input) {
 void keep_rank(Job& job, int local_rank) {
   job.ranks = {job.ranks.at(static_cast<std::size_t>(local_rank))};
   job.own_group = true;
-  // The report is needed because not all runners end the other ranks when an agent is killed.
+  // The report is needed because not all runners terminate the other ranks when an agent is killed.
   job.last_words = format_report({job.ranks.front().rank, SIGKILL});
   // Report a host's notes and warnings only once.
   if (local_rank > 0) job.notes.clear(), job.warnings.clear();
 }
 
 /// Throws if other hosts cannot use the name of the first host as its address. With an MPI or Slurm
-/// launcher, the first host is not asked for its address, so its name must work on all hosts.
+/// launcher, the first host is not queried for its address, so its name must work on all hosts.
 void check_address(const Options& options, const JobInput& input) {
   const auto& first = input.hosts.front().name;
   if (!options.master_addr.empty() || input.hosts.size() == 1 ||

@@ -1,4 +1,4 @@
-// Makes a job from the options of `anyaccel launch`.
+// Plans a job from the options of `anyaccel launch`.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Launch {
       false;  ///< whether the job's processes start agents, which start ranks and report on them
 };
 
-/// Makes a job from the options, and from the host file, devices, topology, variables and files of
+/// Plans a job from the options, and from the host file, devices, topology, variables and files of
 /// this host. Does not start ranks. If other hosts are reached by ssh or pdsh, connects to the
 /// first one to get its address or to check that it can be reached. `program` is the path of this
 /// program, which must be the same on all hosts. With an MPI or Slurm launcher, the job has one

@@ -69,7 +69,8 @@ struct Options {
 
   // Internal: options that a launcher passes to its agents on other hosts.
   std::string world;  ///< hosts and slots in the format of a filter; replaces the host file
-  /// The end of standard input ends the job, and failures are reported to the launcher immediately.
+  /// End-of-file on standard input ends the job, and failures are reported to the launcher
+  /// immediately.
   bool agent = false;
   /// For an agent: number of seconds without a heartbeat after which it assumes that the launcher
   /// is gone; 0 means no limit.

@@ -203,8 +203,8 @@ struct Outputs::Destination {
 
 Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings)
     : tails_(ranks.size()) {
-  // Check this first. A closed standard output is passed on as it is, but opening a pipe may reuse
-  // its descriptor.
+  // Check this before opening pipes, because a pipe may reuse the descriptor of a closed standard
+  // output. Ranks inherit a closed standard output.
   const bool has_output = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
   if (settings.log_folder)
     log_files_ = make_log_files(*settings.log_folder, ranks, std::chrono::system_clock::now());

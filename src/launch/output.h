@@ -20,8 +20,7 @@ struct OutputSettings {
   bool prefix = false;  ///< whether each line begins with "[rank N] "
   std::optional<std::string>
       log_folder;  ///< if set, one file per rank and no output on the terminal
-  /// Whether standard error may contain reports of launchers on other hosts, which must be filtered
-  /// out.
+  /// Whether standard error may contain reports from agents, which must be filtered out.
   bool reports = false;
   /// Whether standard output also passes through the launcher, so that lines of several ranks stay
   /// intact.

@@ -25,7 +25,7 @@ std::vector<CoreIndices> deal(const std::vector<Place>& places, const CoreIndice
                               int ranks);
 
 /// Like deal(), but ignores nodes and packages. The numbers of cores differ by at most one, and the
-/// larger ones come first.
+/// ranks with more cores come first.
 std::vector<CoreIndices> deal_evenly(const CoreIndices& cores, int ranks);
 
 /// Splits `count` into parts proportional to `sizes`. Each part is at least 1 and at most the

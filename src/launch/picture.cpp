@@ -160,8 +160,8 @@ class Drawing {
           cpus.insert(cpus.end(), core->cpus.begin(), core->cpus.end());
         std::sort(cpus.begin(), cpus.end());
         for (int i = 0; i < static_cast<int>(machine_.nodes.size()); ++i)
-          // Memory near more than one node, such as CXL memory of the whole machine, is drawn below
-          // all packages instead.
+          // Memory near more than one node, such as CXL memory that the whole machine shares, is
+          // drawn below all packages instead.
           if (beside(node(i), cpus) && block.node >= 0 &&
               node(i).near_cpus.size() <= node(block.node).near_cpus.size() && !drawn_[i]) {
             drawn_[i] = true;

@@ -17,8 +17,8 @@ struct Cores {
   CoreIndices all;  ///< indices of all cores
 };
 
-/// Returns the machine's cores in `core_list`. Throws like plan_host() if there are at most
-/// `reserve_cores` of them.
+/// Returns the machine's cores in `core_list`. Throws the same error as plan_host() if there are at
+/// most `reserve_cores` of them.
 Cores usable_cores(const topology::Machine& machine, const PlanOptions& options);
 
 /// Returns the nodes of one rank's cores, `share`, as indices into Machine::nodes.

@@ -184,7 +184,7 @@ int end_of_job(Runner runner) {
   const pid_t parent = ::getppid();
   const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
   // Fallback for Linux before 5.3 and for a parent outside this PID namespace. It is less reliable,
-  // because the signal is sent when the parent's thread ends, not when its process ends.
+  // because the signal is sent when the parent's thread exits, not when its process exits.
   if (descriptor < 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(128 + SIGTERM);
   if (runner != Runner::slurm) return descriptor;

@@ -1,7 +1,7 @@
 // The agent of one rank. An MPI or Slurm launcher starts one agent per rank, so that the rank's
 // program inherits the variables and descriptors that MPI needs. The agent reads its rank from
-// those variables, makes a plan with the topology of its host, and then runs its rank like the
-// launcher.
+// those variables, makes a plan with the topology of its host, and then runs its rank as the
+// launcher would.
 #pragma once
 
 #include <functional>
@@ -46,8 +46,8 @@ std::size_t host_of(const std::vector<Host>& hosts, const RankPlace& place, Runn
 /// the same errors as the functions above.
 ANYACCEL_API Options rank_options(Runner runner);
 
-/// Returns a descriptor that becomes readable when the parent process has ended or, for Slurm, when
-/// standard input ends. The caller must not read from the descriptor.
+/// Returns a descriptor that becomes readable when the parent process has exited or, for Slurm,
+/// when standard input is at end-of-file. The caller must not read from the descriptor.
 ANYACCEL_API int end_of_job(Runner runner);
 
 }  // namespace anyaccel::launch

@@ -23,8 +23,8 @@ namespace {
 
 /// Seconds between a signal and the exit of this process if its output is blocked.
 constexpr unsigned kStuckOutput = 10;
-/// Like kStuckOutput, but used when the launcher has been silent for too long. All ranks end within
-/// this time.
+/// Like kStuckOutput, but used when the launcher has been silent for too long. All ranks exit
+/// within this time.
 constexpr unsigned kStuckAfterSilence = 5;
 /// ssh's exit code if it cannot connect or loses the connection.
 constexpr int kNoConnection = 255;
@@ -41,8 +41,8 @@ volatile std::sig_atomic_t waiting = 0;  ///< number of unread bytes at the last
 volatile std::sig_atomic_t silent = 0;
 volatile std::sig_atomic_t was_asked = 0;
 
-/// True if a signal is a duplicate. A scheduler may signal launcher and guard at the same time, and
-/// the guard forwards its signal. The two signals count as one request.
+/// True if a signal is a duplicate. A scheduler may signal the launcher and the guard at the same
+/// time, and the guard forwards its signal to the launcher. The two signals count as one request.
 bool is_repeated(const siginfo_t& info) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -150,7 +150,7 @@ class SignalGuard {
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
-/// DeepSpeed's file that contains the process id, for programs that start the launcher.
+/// DeepSpeed's PID file, for programs that start the launcher.
 class PidFile {
  public:
   explicit PidFile(bool wanted) {
@@ -186,7 +186,7 @@ class PidFile {
 };
 
 /// Returns true if `descriptor` is at end-of-file; discards available data. A pidfd is readable
-/// after its process has ended, and reading from it fails.
+/// after its process has exited, and reading from it fails.
 bool at_end(int descriptor) {
   pollfd one{descriptor, POLLIN, 0};
   char buffer[256];
@@ -271,7 +271,7 @@ int run_job(const Job& job, const RunSettings& settings) {
       if (settings.asked_by_end) was_asked = 1;
       Guard::forward(guard.link(), SIGTERM, false);
     }
-    // End the job here, because not all runners end the other ranks when one fails.
+    // End the job, because not all runners terminate the other ranks when one fails.
     if (runner && outputs.report() && !reported) {
       reported = true;
       before_signal = got_signal == 0;
@@ -293,7 +293,7 @@ int run_job(const Job& job, const RunSettings& settings) {
         break;
       default:
         failure = message;
-        // A terminal's Ctrl-C reaches the ranks and the launcher. A rank that ends because of it
+        // A terminal's Ctrl-C reaches the ranks and the launcher. A rank that exits because of it
         // has not failed.
         before_signal = got_signal == 0;
         if (settings.agent && failure->kind == GuardMessage::failed) {
@@ -311,7 +311,8 @@ int run_job(const Job& job, const RunSettings& settings) {
   }
   if (was_asked != 0 && !before_signal) return 0;
   if (got_signal != 0 && !before_signal) {
-    // Terminating one rank agent terminates all of them, and the job's launcher logs it.
+    // Terminating one rank agent terminates all of them, so only the job's launcher logs this as a
+    // warning.
     log(settings.one_rank ? LogLevel::debug : LogLevel::warning,
         std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" +
             ::strsignal(got_signal) + "); no process of any rank is left");

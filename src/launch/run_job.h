@@ -1,4 +1,4 @@
-// Runs a job's ranks on this host and reports how they ended.
+// Runs a job's ranks on this host and reports how they exited.
 #pragma once
 
 #include <string>
@@ -12,23 +12,23 @@ namespace anyaccel::launch {
 struct RunSettings {
   OutputSettings output;
   bool agent = false;  ///< report failures immediately to the launcher that reads standard error
-  int ends_with = -1;  ///< descriptor whose end of file ends the job: standard input or a pidfd
-  /// For a rank agent: SIGALRM and SIGQUIT request the end of the rank, which is then not a
-  /// failure; SIGUSR1 and SIGUSR2 are forwarded.
+  int ends_with = -1;  ///< end-of-file on this descriptor ends the job: standard input or a pidfd
+  /// For a rank agent: SIGALRM and SIGQUIT ask the agent to terminate its rank, which then does not
+  /// count as a failure; SIGUSR1 and SIGUSR2 are forwarded.
   bool one_rank = false;
   bool asked_by_end =
-      false;  ///< with `one_rank`: end-of-file on `ends_with` also requests the end of the rank
+      false;  ///< with `one_rank`: end-of-file on `ends_with` also asks to terminate the rank
   /// For an agent: number of seconds without data on standard input after which it assumes that the
   /// launcher is gone.
   int silence = 0;
-  bool save_pid = false;  ///< keep the process id in /tmp/<id>.deepspeed while the job runs
+  bool save_pid = false;  ///< store the process id in /tmp/<id>.deepspeed while the job runs
 };
 
-/// Starts all ranks and waits until all of their processes have ended. If a rank fails, ends the
-/// others, and logs the failed rank, its host, its status and its last lines of output. Returns the
-/// exit code for this program:
-/// - 0 if all ranks ended with 0,
-/// - the exit code of the rank that failed first, or 128 + N if signal N ended it,
+/// Starts all ranks and waits until all of their processes have exited. If a rank fails, terminates
+/// the others, and logs the failed rank, its host, its status and its last lines of output. Returns
+/// the exit code for this program:
+/// - 0 if all ranks exited with 0,
+/// - the exit code of the rank that failed first, or 128 + N if signal N killed it,
 /// - 128 + N if the signal N (SIGINT, SIGTERM, SIGHUP or SIGQUIT) ended the job.
 ///
 /// Handles these signals while the job runs, except ignored ones. Not reentrant; the process must

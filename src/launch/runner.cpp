@@ -27,12 +27,12 @@ constexpr const char* kWhere = "launch";
 struct Known {
   Runner runner;
   std::vector<const char*> programs;  ///< possible names, with the most common one first
-  std::vector<const char*> says;      ///< texts, at least one of which `--version` prints
+  std::vector<const char*> says;  ///< identifying texts; `--version` prints at least one of them
   const char* install;
-  /// Signal that the runner forwards to the agents. They then end their ranks, giving them time to
-  /// save their state, and exit with 0, because runners kill the other processes if one exits with
-  /// another code. Agents do not use the signal for anything else. To end srun, its input is closed
-  /// instead.
+  /// Signal that the runner forwards to the agents. They then terminate their ranks, giving them
+  /// time to save their state, and exit with 0, because runners kill the other processes if one
+  /// exits with another code. Agents do not use the signal for anything else. To terminate srun,
+  /// its input is closed instead.
   int end_signal;
   const char* ssh_arguments;  ///< variable with additional ssh arguments; null if there is none
 };
@@ -140,7 +140,7 @@ Words own_words(Runner runner, const Options& options, const JobInput& input,
     case Runner::slurm: {
       Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count,
                 "--cpu-bind=none",
-                // Send the input to all nodes, because the end of the input ends the job.
+                // Send the input to all nodes, because end-of-file on the input ends the job.
                 "--input=all", "--export=ALL"};
       // By default, Slurm orders hosts as in its configuration and distributes ranks evenly.
       // Override both.
@@ -200,7 +200,7 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
                const std::string& runner_program) {
   const auto& one = known(*options.runner);
   // Slurm's daemons forward srun's signals to all processes of a rank. Ranks would get each signal
-  // twice, from Slurm and from the agent, so srun is ended by closing its input.
+  // twice, from Slurm and from the agent, so srun is terminated by closing its input.
   const bool by_input = one.runner == Runner::slurm;
   Job job{.input = by_input ? RankInput::held : RankInput::nothing, .own_group = by_input};
   job.end_signal = one.end_signal;

@@ -149,7 +149,7 @@ class Generate(SmallModelTest):
         # Fails if Ctrl-C loses finished results, or if the remaining prompts are still processed.
         self.lengthen_context()
         # The first prompt fills the context after one token, and the others need thousands of
-        # tokens. They may not have started when the signal arrives.
+        # tokens. The others might not have started when the signal arrives.
         path = self.prompts(json.dumps({"prompt_ids": [108] * (LONG - 1)}) + "\nline\nline\n")
         environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
         with subprocess.Popen(["anyaccel", "generate", "--model", self.model, "--prompts", path, "--json", "--greedy", "-n", str(LONG),

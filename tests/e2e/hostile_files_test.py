@@ -65,8 +65,8 @@ class HostileFiles(SmallModelTest):
         return done.stderr
 
     def test_special_files(self):
-        # Fails if the program reads a file of a model folder although opening it blocks, it has no
-        # end, or it exceeds its size limit.
+        # Fails if the program reads a model file that blocks on open, never ends, or exceeds its
+        # size limit.
         generate = f"generate --model {self.model} --prompt a -n 1"
         for name in ("config.json", "tokenizer.json", "model.safetensors", "generation_config.json", "tokenizer_config.json",
                      "special_tokens_map.json", "chat_template.jinja"):

@@ -45,7 +45,8 @@ ip link set lo up
 
 
 def why_not():
-    """Return why hosts cannot be created here, or an empty string if they can."""
+    """Return why simulated hosts cannot be created on this machine, or an empty string if they can.
+    """
     if os.geteuid() != 0:
         return "simulated hosts require root"
     missing = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]

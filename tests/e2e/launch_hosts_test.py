@@ -229,7 +229,7 @@ class Cut:
 
 
 class CutLong(Cut):
-    """Further tests that wait for timeouts, too slow to run every time."""
+    """More tests that wait for timeouts. They are too slow to run every time."""
 
     # Fails if ranks of the disconnected host survive while one of them prints endlessly, so that
     # writing blocks.

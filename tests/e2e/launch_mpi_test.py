@@ -148,7 +148,7 @@ class Runner:
         self.assertEqual(process.returncode, 137, error)
         self.assert_gone_soon(begin)
 
-    # Fails if ranks do not run on the planned cores, for example because MPI binds them again.
+    # Fails if ranks do not run on the planned cores, for example because MPI rebinds them.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("requires two CPUs")

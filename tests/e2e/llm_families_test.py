@@ -1,7 +1,7 @@
 """Tests that every model family gives the same logits and greedy continuation as transformers with
 eager attention.
 
-Checkpoints are small and random, created here with fixed seeds. transformers runs in this process.
+The test creates small random checkpoints with fixed seeds. transformers runs in the test's process.
 AnyAccel runs as a program, on the selected accelerator and, for one model per family, also on sim.
 """
 import json
@@ -19,7 +19,7 @@ import torch
 SIZES = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=160, initializer_range=0.12, bos_token_id=0, eos_token_id=None, pad_token_id=None)
 IDS = [5, 1, 40, 7, 7, 63, 0, 22, 31, 9, 58, 2]
-# For bf16, the largest error is compared, which depends on chance if there are few values.
+# The bf16 comparison uses the largest error. Over few values, that would depend on chance.
 LONG = [(i * i + 7 * i) * 29 % 61 for i in range(96)]
 NEW = 64
 

@@ -1,8 +1,8 @@
 """Tests that `anyaccel generate --tensor-parallel` with 2, 3 and 4 ranks gives the same logits and
 greedy continuation as transformers and as one rank.
 
-Checkpoints are small and random, created here with fixed seeds. They include numbers of key-value
-heads and sizes that the number of ranks does not divide, fused weights, biases and experts.
+The test creates small random checkpoints with fixed seeds. Some have fused weights, biases or
+experts. In some, the number of ranks does not divide the number of key-value heads or other sizes.
 """
 import json
 import os

@@ -1,5 +1,5 @@
-"""Tests of oneCCL collectives between two and four processes without MPI: the collectives of the
-op, and those of torch.distributed with the backend "ccl".
+"""Tests of oneCCL collectives without MPI, with two and with four processes: the op's collectives,
+and those of torch.distributed with the backend "ccl".
 
 Needs oneCCL (tools/setup --ccl, or CCL_ROOT). CCL_TEST_REPEAT=n repeats each rank's work n times.
 """
@@ -320,7 +320,7 @@ class CCLCommTest(unittest.TestCase):
                 folder = os.path.join(cache, "memo")
                 return sorted((name, os.stat(os.path.join(folder, name)).st_mtime_ns) for name in os.listdir(folder) if name.startswith("ccl-"))
 
-            # The op may not be prebuilt, because the build may not have found a oneCCL that
+            # The op might not be prebuilt, because the build might not have found the oneCCL that
             # CCL_ROOT names.
             subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", "deepspeed_ccl_comm"],
                            env=os.environ | {"ANYACCEL_OP_CACHE": cache}, check=True, capture_output=True)

@@ -66,7 +66,7 @@ class Slurm:
         return [*words, [self.programs["slurmd"], "-D", "-N", node]]
 
     def logs(self):
-        """Return the end of each log of the daemons whose `run` folder is visible here."""
+        """Return the end of each log of the daemons whose `run` folder the test can read."""
         return "".join(f"{path.name}: {path.read_text(errors='replace')[-600:]}\n" for path in pathlib.Path(self.run).glob("slurm*.log"))
 
     def states(self):

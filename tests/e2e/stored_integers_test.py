@@ -183,8 +183,8 @@ class StoredIntegers(unittest.TestCase):
         return told
 
     def test_ranks(self):
-        # Fails if several ranks give different results than one rank, or if their shards do not
-        # remain integers as planned.
+        # Fails if several ranks give different results than one rank, or if their shards are not
+        # kept as integers as planned.
         self.assertEqual(self.check_ranks("awq", 2)["self_attn.o"], [4, 4])
 
     def test_ranks_with_row_scales(self):
@@ -192,8 +192,8 @@ class StoredIntegers(unittest.TestCase):
         self.assertEqual(self.check_ranks("int8", 2)["mlp.down"], [8, 8])
 
     def test_ranks_with_uneven_shards(self):
-        # Fails if a shard that starts within a group, such as the 16 inputs of one head, remains
-        # integers, or if other shards do not.
+        # Fails if a shard that starts within a group, such as the 16 inputs of one head, is kept as
+        # integers, or if other shards are not.
         told = self.check_ranks("gptq asymmetric", 3)
         self.assertEqual((told["self_attn.o"], told["mlp.down"]), ([0, 0, 4], [4, 4, 4]))
 
@@ -238,7 +238,7 @@ class StoredIntegers(unittest.TestCase):
 
 for each in KINDS:
     # Fails if integers of this format give different logits than the equivalent floats, with or
-    # without the cache. Also fails if the weights do not remain integers as expected.
+    # without the cache. Also fails if weights are not kept as integers as expected.
     setattr(StoredIntegers, "test_" + each.replace(" ", "_"), lambda self, kind=each: self.check(kind))
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Tokenizers of all kinds, trained here with the `tokenizers` library, and texts for them."""
+"""Tokenizers of all kinds, which this module trains with the `tokenizers` library, and texts for
+them.
+"""
 import io
 import json
 import os
@@ -38,7 +40,7 @@ def newer(text):
 
 def rare_characters():
     """Return combining marks, and characters that a normalization form decomposes. All are from
-    Unicode 3.2, which every table here includes.
+    Unicode 3.2, so every library in the comparison knows them.
     """
     old = [chr(c) for c in range(0x80, 0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
     return [c for c in old if unicodedata.category(c)[0] == "M" or (unicodedata.normalize("NFKD", c) != c and not "\uac00" <= c <= "\ud7a3")]

@@ -134,7 +134,7 @@ class TrainRanks(SmallModelTest):
             resumed = self.result(self.train("killed", f"--resume --steps {state['step'] + 2}", 2))
             self.assertEqual(resumed["steps"], state["step"] + 2)
 
-    # Fails if SIGINT does not end all ranks after the same step with a checkpoint.
+    # Fails if SIGINT does not make all ranks write a checkpoint and stop after the same step.
     def test_interruption(self):
         process = self.start("stopped", "--steps 1000000")
         process.send_signal(signal.SIGINT)

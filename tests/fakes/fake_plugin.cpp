@@ -1,4 +1,4 @@
-// A plugin with the defect that FAKE_PLUGIN selects.
+// A plugin without a defect, or with the defect that FAKE_PLUGIN selects.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,13 +19,13 @@ bool told(const char* what) {
   return value != nullptr && std::string(value) == what;
 }
 
-/// Reports a process id to the test, which checks that the process has ended.
+/// Reports a process id to the test, which checks that the process has exited.
 void write_pid(pid_t process) {
   const char* file = std::getenv("FAKE_PLUGIN_FILE");
   if (file != nullptr) std::ofstream(file) << process;
 }
 
-/// Leaves a daemon in its own session. The daemon keeps standard output open.
+/// Leaves behind a daemon in its own session. The daemon keeps standard output open.
 void leave_a_daemon() {
   const pid_t child = ::fork();
   if (child != 0) {
@@ -46,7 +46,8 @@ void leave_a_daemon() {
     if (::write(STDOUT_FILENO, words.data(), words.size()) < 0) ::pause();
 }
 
-/// True in the program under test, false in the child that tries the plugin first.
+/// True in the program under test, false in the child process that first loads the plugin as a
+/// trial.
 bool is_program() {
   const char* value = std::getenv("FAKE_PLUGIN_PROGRAM");
   return value != nullptr && std::atoi(value) == ::getpid();

@@ -211,8 +211,8 @@ def child(wanted):
 
 
 def sweep(wanted):
-    """Return {index: (name, difference or None)}. If a child dies, the op that it ran counts as
-    different, and a new child continues.
+    """Return {index: (name, difference or None)}. If a child dies, the op that it was running
+    counts as different, and a new child continues.
     """
     results, left = {}, sorted(wanted)
     while left:

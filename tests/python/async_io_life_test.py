@@ -85,7 +85,8 @@ def slow_writes(tmp_path, handle):
 
 @pytest.mark.parametrize("last", ["handle", "request"])
 def test_destruction_releases_the_gil(tmp_path, last):
-    """Fails if destroying the last owner of the I/O threads holds the GIL until they have finished.
+    """Fails if destroying the last owner of the I/O threads holds the GIL until the threads have
+    finished.
     """
     handle = aio.aio_handle(4096, 1, True, False, 1)
     request = slow_writes(tmp_path, handle)

@@ -17,8 +17,7 @@ on_device = pytest.mark.skipif(DEVICE == "cpu", reason="the accelerator is the h
 
 
 def test_methods_match_deepspeed(path):
-    """Fails if the methods of DeepSpeed's handle have different arguments, results or defaults
-    here.
+    """Fails if the arguments, results or defaults of the handle's methods differ from DeepSpeed's.
     """
     handle = aio.aio_handle(block_size=4096, queue_depth=4, single_submit=True, overlap_events=True, intra_op_parallelism=2)
     asked = [getattr(handle, "get_" + name)() for name in
@@ -47,7 +46,8 @@ def test_methods_match_deepspeed(path):
 
 
 def test_earlier_failure_stops_the_new_transfer(path):
-    """Fails if a call that raises the error of an earlier transfer leaves its own transfer running.
+    """Fails if a call leaves its own transfer running when it raises the error of an earlier
+    transfer.
     """
     handle = aio.aio_handle(4096, 1, True, False, 1)
     handle.sync_pwrite(numbers(5_000_000), path)
@@ -238,7 +238,7 @@ def test_device_tensors(path):
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the schemas are the same on all devices")
 def test_opcheck(path):
-    """Fails if a schema misses a mutation, or an op lacks its meta kernel."""
+    """Fails if a schema does not declare a mutation, or an op lacks its meta kernel."""
     ops = torch.ops.anyaccel
     x = numbers(1000)
     aio.aio_write(x, path, 4096, 4, False, True, False)

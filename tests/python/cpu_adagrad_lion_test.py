@@ -125,7 +125,7 @@ def test_autograd_detects_mutation():
     assert (p._version, s._version) == (before[0] + 2, before[1] + 2)
 
 
-# Fails if a schema does not declare a mutation, or a meta kernel differs from it.
+# Fails if a schema does not declare a mutation, or a meta kernel does not match its op.
 def test_opcheck():
     given = tensors(32)
     torch.library.opcheck(torch.ops.anyaccel.adagrad_update.default, (3, 1, 1e-2, 1e-10, 0.1, *given))

@@ -211,7 +211,7 @@ def test_call_variants(adam):
         adam.adam_update(*numbers, *(torch.empty(5) for _ in range(4)))
 
 
-# Fails if a schema does not declare a mutation, or a meta kernel differs from it.
+# Fails if a schema does not declare a mutation, or a meta kernel does not match its op.
 def test_opcheck(adam):
     given = tensors(32)
     numbers = (7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True)

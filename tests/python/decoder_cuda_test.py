@@ -1,4 +1,4 @@
-"""Cases of the decoder pass on a CUDA device that decoder_test.py does not have: streams, graphs,
+"""Tests of the decoder pass on a CUDA device that decoder_test.py does not cover: streams, graphs,
 long caches, and agreement with the host. Skipped without a device.
 """
 

@@ -151,7 +151,7 @@ def test_invalid_arguments():
 
 
 def test_empty_sums():
-    # Fails if a product with zero inputs returns uninitialized memory.
+    # Fails if a matrix product whose inner dimension is 0 returns uninitialized memory.
     for rows in (1, 40):
         junk = [torch.full((rows, 33), 7.0, device=DEVICE) for _ in range(8)]
         del junk

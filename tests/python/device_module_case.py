@@ -27,7 +27,7 @@ def run(code, kind="sim", **variables):
     if kind in ("sim", "card"):
         return child.run(KINDS[kind] + code, environment, timeout=300)
     environment["SIM_STANDS_IN_FOR"] = kind
-    if kind == "mtia":  # a torch type for which we have no backend
+    if kind == "mtia":  # a device type of torch without an AnyAccel backend
         environment["DS_ACCELERATOR"] = "card"
         code = 'import anyaccel\nanyaccel.register_backend("card", anyaccel.Backend, device_type="mtia")\n' + code
     # The simulator replaces another type when AnyAccel's library is loaded.

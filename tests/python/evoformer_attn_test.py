@@ -22,7 +22,7 @@ ERROR = {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 4e-3, torch.b
 
 
 def plain(q, k, v, bias1=None, bias2=None, scale=None):
-    """Reference in float64. The result of a fully masked query is zero."""
+    """Reference in float64. The result for a fully masked query is zero."""
     scale = 1 / math.sqrt(max(1, q.shape[-1])) if scale is None else scale
     scores = torch.einsum("...qhd,...khd->...hqk", q.double(), k.double()) * scale
     for bias in (bias1, bias2):
@@ -116,7 +116,7 @@ def test_large_masks(dtype, size):
         inputs[3][0, 0, ..., :50] = -size
         inputs[3][0, 1] = -size
         inputs[4].mul_(0.1)
-    # The reference uses the op's arithmetic dtype, so adding the mask loses the same digits, except
+    # The reference uses the op's compute dtype, so adding the mask loses the same digits, except
     # for an occasional last bit.
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     leaves = [x.detach().to(wide).requires_grad_() for x in inputs]
@@ -143,8 +143,8 @@ def test_nan_propagates():
 
 @pytest.mark.parametrize("which", range(4))
 def test_strided_inputs(which):
-    """Fails if strides are ignored. Inputs are transposed in several ways, have a strided last
-    dimension or expanded biases.
+    """Fails if strides are ignored. Some inputs are transposed, have a strided last dimension, or
+    are expanded.
     """
     q, k, v, bias1, bias2 = (x.detach() for x in make((2, 3), 20, 20, 2, 16, torch.float32))
     there = [on(x) for x in (q, k, v, bias1, bias2)]
@@ -281,8 +281,8 @@ def test_bias_gradients_are_accumulated():
 
 
 def test_autograd_detects_mutation():
-    """Fails if autograd misses a write into a tensor that it saved. Writing results of inputs that
-    require gradients must raise an error.
+    """Fails if autograd misses a write into a tensor that it saved. If an input requires gradients,
+    writing the result to a given tensor must raise an error.
     """
     inputs = [on(x) for x in make((1, 2), 4, 4, 1, 4, torch.float32)]
     out = torch.ones(inputs[0].shape, device=DEVICE)

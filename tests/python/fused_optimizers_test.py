@@ -108,7 +108,7 @@ def test_invalid_arguments():
     assert all(torch.equal(a, b) for a, b in zip(p, before))
 
 
-# Fails if a schema does not declare a mutation, or a meta kernel differs from it.
+# Fails if a schema does not declare a mutation, or a meta kernel does not match its op.
 def test_opcheck():
     g, p, m, v = lists(torch.float32, 2, (32, 7))
     torch.library.opcheck(torch.ops.anyaccel.multi_tensor_adam.default,

@@ -37,7 +37,7 @@ def kept(ratio, seed, which, rows, columns):
 
 def plain(x, mask, weights, heads, attn_dropout=0.0, hidden_dropout=0.0, eps=1e-12, seed=0, pre_layer_norm=False,
           gelu_approximate="none", **_):
-    """Reference in float64. The attention result of a fully masked query is zero."""
+    """Reference in float64. The attention result for a fully masked query is zero."""
     p = dict(zip(NAMES, weights))
     batch, length, hidden = x.shape
     dim = hidden // heads

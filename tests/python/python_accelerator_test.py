@@ -1,5 +1,4 @@
-"""Accelerators that a user derives in Python from DeepSpeed's base class, with the host's devices.
-"""
+"""Accelerators that users derive in Python from DeepSpeed's base class, tested on the CPU."""
 
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from anyaccel import get_accelerator, set_accelerator
 from anyaccel.accelerator.abstract_accelerator import DeepSpeedAccelerator
 
 
-# A class as in DeepSpeed's documentation, for the host.
+# A class as in DeepSpeed's documentation, for the CPU.
 class Custom(DeepSpeedAccelerator):
 
     def __init__(self):

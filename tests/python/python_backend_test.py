@@ -1,4 +1,4 @@
-"""Backends written in Python on top of the host's and the simulator's: registration, detection and
+"""Backends written in Python that extend the backends cpu and sim: registration, detection and
 conformance.
 """
 

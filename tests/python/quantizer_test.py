@@ -247,7 +247,7 @@ def test_invalid_arguments(name):
         BAD[name]()
 
 
-# Fails if tensors of different devices are accepted together.
+# Fails if a call accepts tensors on different devices.
 def test_mixed_devices_are_rejected():
     if torch.device(DEVICE).type == "cpu":
         pytest.skip("this accelerator uses host tensors")
@@ -263,8 +263,8 @@ def test_gradients():
     assert not codes.requires_grad and torch.equal(codes, Q.quantize(X, 4, 8, Q.Symmetric)[0])
 
 
-# Fails if a schema does not declare a mutation or an alias, or a meta kernel differs from it, also
-# with symbolic shapes.
+# Fails if a schema does not declare a mutation or an alias, or a meta kernel does not match its op,
+# also with symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel
     for bits in (8, 4):

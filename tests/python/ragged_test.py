@@ -89,7 +89,7 @@ def test_products(dtype):
         near(out, x @ w.t(), dtype)
         core.blas_linear(out, gx, gw.t().contiguous().t())
         near(out, x @ w.t(), dtype)
-    # Large weights with few rows have separate kernels.
+    # Products of few rows with large weights use separate kernels.
     for inputs, outputs in ((300, 257), (64, 2048)):
         (x, gx), (w, gw) = made(17, inputs, dtype=dtype), made(outputs, inputs, dtype=dtype)
         for rows in (0, 1, 3, 16, 17):

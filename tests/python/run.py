@@ -1,6 +1,6 @@
 """Runs one test file with pytest for ctest. Prints `SKIP: reason` and exits with status 77 if
-pytest is missing. Does the same if ANYACCEL_TEST_SKIP_WITHOUT_DEVICE is set and the accelerator of
-DS_ACCELERATOR is unavailable.
+pytest is missing. Does the same if ANYACCEL_TEST_SKIP_WITHOUT_DEVICE is set and the accelerator
+that DS_ACCELERATOR names is unavailable.
 """
 
 import os

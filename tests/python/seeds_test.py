@@ -238,8 +238,7 @@ print("converted")
 """
 
 
-# Fails if a call that is converted by these rules returns a different result than the call of
-# torch.cuda.
+# Fails if a converted call returns a different result than the original call to torch.cuda.
 def test_conversions():
     assert run_on_simulated_cuda(CONVERTED.format(calls=SAME)).strip() == "converted"
 

@@ -175,7 +175,7 @@ def test_arguments_match_deepspeed(name):
         assert theirs[argument][1] in (None, default)
 
 
-# Fails if one of the 77 members is missing in the table above.
+# Fails if one of the 77 members is missing from the table above.
 def test_all_members_of_deepspeed_are_listed():
     assert len(DEEPSPEED) == 77
 
@@ -398,8 +398,8 @@ AUTHOR_WRONG = ("register_backend('card', int)", "cpu_adam.create_adam('name')",
 def check_types(folder, text):
     (folder / "client.py").write_text(text)
     environment = {**os.environ, "MYPYPATH": os.path.dirname(os.path.dirname(anyaccel.__file__))}
-    # Without torch's type information, mypy reports stub classes that derive from torch's, so only
-    # the client is checked.
+    # Without torch's type information, mypy reports errors for stub classes that derive from
+    # torch's classes, so only the client is checked.
     (folder / "mypy.ini").write_text("[mypy]\nfollow_imports = silent\n[mypy-torch.*]\nfollow_imports = skip\n"
                                      "[mypy-anyaccel.*]\nignore_errors = True\n")
     return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini", "--cache-dir", str(folder / "cache"),

@@ -35,8 +35,9 @@ def multiplied(x, packed, scale, outputs, out=None):
     return out.cpu()
 
 
-# Few and many tokens use different kernels. Both process tiles of outputs: 4 outputs for 16384
-# inputs, otherwise 64 or more.
+# Few and many tokens use different kernels, which process tiles of outputs. The kernel for few
+# tokens uses tiles of 64 outputs for small numbers of inputs, and of 4 outputs for the largest
+# number below.
 @pytest.mark.parametrize("outputs, inputs", [(256, 64), (1, 64), (5, 192), (301, 320), (9, 17024), (130, 8192)])
 def test_products(outputs, inputs):
     """Fails if a code is decoded incorrectly, a tile of outputs is skipped, or a scale is applied
@@ -53,7 +54,9 @@ def test_products(outputs, inputs):
 
 
 def test_empty_inputs_and_strides():
-    """Fails if a product without inputs returns uninitialized memory, or strides are ignored."""
+    """Fails if a matrix product whose inner dimension is 0 returns uninitialized memory, or strides
+    are ignored.
+    """
     none = core.preprocess_weight(torch.zeros(3, 0, dtype=torch.half, device=DEVICE))
     assert multiplied(torch.zeros(2, 0, dtype=torch.half), none, torch.ones(3, dtype=torch.half), 3).tolist() == [[0] * 3] * 2
     x, weight, scale = random_weights(20, 64, 128)
@@ -115,7 +118,7 @@ def test_opcheck_and_meta_tensors():
 
 @HOST
 def test_tensors_of_other_devices_are_rejected():
-    """Fails if the address of another device's tensor is read as host memory."""
+    """Fails if the address of a tensor on another device is read as host memory."""
     x, weight, scale = random_weights(2, 128, 192)
     packed = core.preprocess_weight(weight)
     with pytest.raises((ValueError, NotImplementedError)):

@@ -21,7 +21,7 @@ sparse = accelerator.create_op_builder("SparseAttnBuilder").load()
 
 def dense(q, k, v, layout, block, rpe=None, key_padding_mask=None, attn_mask=None, key_padding_mask_mode="add",
           attn_mask_mode="mul"):
-    """Reference in float64. The result of a fully masked row is zero."""
+    """Reference in float64. The result for a fully masked row is zero."""
     scores = q.double() @ k.double().transpose(-1, -2) / math.sqrt(q.shape[-1])
     if rpe is not None:
         scores = scores + rpe
@@ -184,7 +184,7 @@ def test_bits_do_not_depend_on_threads():
 @pytest.mark.parametrize("shape", [(384, 384), (3, 384, 384), (4, 1, 384, 384), (1, 3, 1, 384)])
 def test_gradient_of_shared_position_embeddings(shape):
     """Fails if the gradient of shared position embeddings misses heads, or a temporary array of
-    that size is allocated per head.
+    their size is allocated per head.
     """
     inputs = [torch.randn(4, 3, 384, 16) for _ in range(3)]
     rpe = torch.randn(shape, requires_grad=True)

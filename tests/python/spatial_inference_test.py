@@ -23,7 +23,7 @@ def on(tensor):
 
 
 def plain(activation, bias, other=None, other_bias=None):
-    """Reference in the op's order, in float32 or float64, rounded once."""
+    """Reference that adds in the op's order, in float32 or float64, and rounds once."""
     wide = torch.float64 if activation.dtype == torch.float64 else torch.float32
     shape = (1, -1, 1, 1) if activation.dim() == 4 else (-1,)
     out = activation.to(wide) if other is None else activation.to(wide) + other.to(wide)

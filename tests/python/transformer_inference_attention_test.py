@@ -46,7 +46,7 @@ def some_mask(kind, batch, queries, keys, dtype):
 @pytest.mark.parametrize("kind", ["none", "rows", "bool", "added", "infinite", "hidden"])
 def test_softmax(dtype, kind):
     """Fails if a mask or alibi is added to the wrong row or head, or a window is one key too wide.
-    The result of a fully masked query must be zero.
+    The result for a fully masked query must be zero.
     """
     for case, (batch, heads, queries, keys) in enumerate(((2, 3, 5, 5), (1, 2, 1, 9), (2, 4, 3, 7), (0, 2, 4, 4), (2, 1, 33, 33))):
         scores, given = made(batch, heads, queries, keys, dtype=dtype, gaps=case % 2 == 0)
@@ -138,8 +138,8 @@ def test_prompt_and_continuation(dtype, what):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_encoders_and_full_masks(dtype):
-    """Fails if an encoder's single token counts as a continuation. The result of a fully masked row
-    must be zero.
+    """Fails if an encoder's single token counts as a continuation. The result for a fully masked
+    row must be zero.
     """
     of("allocate_workspace", dtype)(32, 4, 5, 2, 1)
     for tokens in (5, 1, 1):

@@ -23,8 +23,8 @@ def test_matches_plain_layer(shape, pre, dtype):
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("rows", [(1, 1), (1, 32), (3, 7), (2, 32), (1, 65)])
 def test_skinny_gemm(rows, pre):
-    """Fails if a product of few rows is wrong. The sizes include the largest that the kernel for
-    few rows handles, and the next one.
+    """Fails if a matrix product of few rows is wrong. The row counts include the largest that the
+    kernel for few rows handles, and the next one.
     """
     compare(*rows, 96, 3, 160, torch.float32, pre_layer_norm=pre, eps=1e-5)
     compare(*rows, 96, 3, 144, torch.float32, pre_layer_norm=pre, eps=1e-5)

@@ -1,4 +1,4 @@
-"""The long tests of tests/e2e/launch_hosts_test.py: further network failures, also with pdsh, and
+"""The long tests of tests/e2e/launch_hosts_test.py: more network failures, also with pdsh, and
 hundreds of megabytes of output.
 """
 import os

@@ -143,8 +143,8 @@ class Commits(SmallRepository):
 
 @unittest.skipUnless(shutil.which("cmake") and shutil.which("ninja"), "cmake or ninja is not installed")
 class WholeComparisons(SmallRepository):
-    # Fails if a build does not run the program of its own commit; only the programs' figures
-    # differ. A slower figure must give exit status 1, a faster rate must not count as slower, and
+    # Fails if a build does not run its own commit's program. The two programs differ only in their
+    # figures. A slower figure must give exit status 1, a faster rate must not count as slower, and
     # peers must neither run nor appear in the table.
     def test_slower(self):
         self.write("kept", '{"x_us": 110, "y_tokens_s": 60, "torch_us": 1}')

@@ -143,8 +143,9 @@ class Rounds(unittest.TestCase):
         rows = compare.compare(measured, 8, 3.0, 0.0, 9)
         return {row.key[1]: row.interval.verdict(3.0) for row in rows}
 
-    # Fails if a difference is reported that further rounds do not confirm, or one that only the
-    # further rounds show. With a hundred figures, every run would then end with exit status 1.
+    # Fails if a difference is reported although further rounds do not confirm it, or although only
+    # the further rounds show it. With a hundred figures, every run would then end with exit status
+    # 1.
     def test_unconfirmed_differences_are_dropped(self):
         self.assertEqual(self.judge(noisy(1.02, 1) + noisy(1.0, 2)), {"x_us": "no change within the noise", "y_us": "no change within the noise"})
 
@@ -198,7 +199,7 @@ def declared(sides):
 
 
 class Sides(unittest.TestCase):
-    # Fails if peers run, which takes most of the time, or a side that only one commit has is not
+    # Fails if peers run, which takes most of the time, or a command that only one commit has is not
     # reported.
     def test_pairing_of_sides(self):
         found = {"old": declared([{"name": "a", "ours": [""]}, {"name": "peer", "ours": []}, {"name": "gone", "ours": [""]}]),
@@ -207,8 +208,8 @@ class Sides(unittest.TestCase):
         self.assertEqual([pair.name for pair in pairs], ["a"])
         self.assertEqual(only, {"old": ["gone"], "new": ["added"]})
 
-    # Fails if, for a commit whose benchmarks do not declare `ours`, peers count as AnyAccel's
-    # sides. Both commits must run the same sides, so that both are measured under the same
+    # Fails if peers count as AnyAccel's commands for a commit whose benchmarks do not declare
+    # `ours`. Both commits must run the same commands, so that both are measured under the same
     # conditions.
     def test_commits_that_do_not_declare_ours(self):
         reference = {"b": declared([{"name": "a", "ours": ["our_"]}, {"name": "peer", "ours": []}])}
@@ -236,7 +237,7 @@ class Sides(unittest.TestCase):
         with mock.patch.dict(os.environ, BENCHMARK_ONLY=""):
             self.assertEqual(by_turns.wanted(sides), sides)
 
-    # Fails if one of the project's benchmarks lacks an AnyAccel side to compare.
+    # Fails if one of the project's benchmarks has no command that measures AnyAccel.
     def test_every_benchmark_has_an_anyaccel_side(self):
         reference = commits.describe(SOURCE)
         self.assertLessEqual(set(compare.DEFAULT), set(reference))

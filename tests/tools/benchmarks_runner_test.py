@@ -1,5 +1,5 @@
-"""The benchmark runner: order of sides, verdicts, waiting for an idle machine, and the page of
-results.
+"""The benchmark runner: order of sides (the compared commands), verdicts, waiting for an idle
+machine, and the page of results.
 """
 import json
 import os
@@ -45,8 +45,8 @@ class Runner(unittest.TestCase):
     def tracing(self, name, number="1"):
         return side(name, f"open({self.trace!r}, 'a').write({name!r}); print('noise'); print('{{\"x\": {number}}}')")
 
-    # Fails if the order of the sides does not alternate, or if the first runs, which have cold
-    # caches, count.
+    # Fails if the runner does not alternate the order of the compared commands, or if the first
+    # runs, which have cold caches, count.
     def test_sides_alternate(self):
         result = measure.run(bench([self.tracing("a"), self.tracing("b")]), PLACES, 7, max_load=99)
         with open(self.trace, encoding="ascii") as file:
@@ -70,7 +70,7 @@ class Runner(unittest.TestCase):
         with self.assertRaises(load.TooBusy):
             load.wait_until_quiet(max_load=-1, patience=0)
 
-    # Fails if a side's own work counts as a disturbance.
+    # Fails if the work of a measured command counts as a disturbance.
     def test_work_of_sides_is_not_a_disturbance(self):
         before = load.own_seconds()
         measure.call(side("a", "import time\nwhile time.process_time() < 0.5: pass\nprint('{\"x\": 1}')"), PLACES)
@@ -93,14 +93,14 @@ class Runner(unittest.TestCase):
         wanted = side("a", "print('{\"x\": 1, \"y\": 2}')", keep=("y",))
         self.assertEqual(measure.call(wanted, PLACES), {"y": 2.0})
 
-    # Fails if the ratio is inverted, or one of several sides does not get a row.
+    # Fails if the ratio is inverted, or one of several compared commands does not get a row.
     def test_tables(self):
         two = measure.run(bench([self.tracing("a", "2"), self.tracing("b", "5")]), PLACES, 7, max_load=99)
         self.assertIn("| x | 2.00 (2.00 to 2.00) | 5.00 (5.00 to 5.00) | 2.50 |", write.figures(two))
         four = measure.run(bench([self.tracing(name) for name in "abcd"]), PLACES, 7, max_load=99)
         self.assertIn("\n| d | 1.00 (1.00 to 1.00) |", write.figures(four))
 
-    # Fails if a side that crashes or prints invalid output gives a figure.
+    # Fails if a command that crashes or prints invalid output gives a figure.
     def test_failing_sides(self):
         for code, text in (("raise SystemExit(3)", "exit code 3"), ("print('hello')", "not a JSON object")):
             with self.assertRaisesRegex(measure.SideFailed, text):

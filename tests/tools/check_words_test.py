@@ -38,7 +38,7 @@ class CheckWords(unittest.TestCase):
         status, output = self.run_tool({name: text})
         self.assertEqual(status, 0, output)
 
-    # Fails if a comment is not read, or a comment over two lines is not read as one text.
+    # Fails if a comment is not read, or a comment that spans two lines is not read as one text.
     def test_comments(self):
         self.found("a.cpp", "int a;\n// A number that is\n// no multiple of four.\n", 2, "'is no multiple'")
         self.found("a.h", "/* The file\n   beside it. */\n", 2, "'beside'")

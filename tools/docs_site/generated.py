@@ -1,4 +1,4 @@
-"""Creates the reference pages of the command line, of the error codes and of the Python package."""
+"""Creates the reference pages for the command line, the error codes and the Python package."""
 import re
 import subprocess
 

@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: expand folders in the navigation, and rank tutorials and how-to guides first in
+"""MkDocs hooks: expand folders in the navigation, and rank tutorials and how-to guides first in
 search results.
 """
 import pathlib

@@ -1,8 +1,9 @@
-"""Import paths of the package `deepspeed`, except its accelerator.
+"""Makes DeepSpeed's import paths work with `anyaccel` instead of `deepspeed`, except those of the
+accelerator.
 
-Names and modules whose counterpart in AnyAccel has a different name resolve to the counterpart.
-Those without a counterpart raise an error that explains what to do.
-docs/reference/deepspeed-paths.md lists them all.
+If AnyAccel's counterpart of a name or module has a different name, the path resolves to the
+counterpart. Paths without a counterpart raise an error that explains what to do.
+docs/reference/deepspeed-paths.md lists all paths.
 """
 
 import importlib
@@ -25,7 +26,7 @@ OTHERS = ("comm.backend", "comm.ccl", "comm.config", "comm.constants", "comm.mor
 ALIASES = {
     "comm.reduce_op": "comm.comm",
     "comm.utils": "comm.comm",
-    "ops.anyaccel4science": "ops.deepspeed4science",  # if a program replaces `deepspeed` everywhere
+    "ops.anyaccel4science": "ops.deepspeed4science",  # for programs that replace every `deepspeed`
     "ops.deepspeed4science.evoformer_attn": "ops.deepspeed4science",
     "ops.fp_quantizer.fp8_gemm": "ops.fp_quantizer",
     "ops.random_ltd.dropping_utils": "ops.random_ltd",
@@ -55,8 +56,8 @@ def hint(name):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loader that creates a module with DeepSpeed's name and the public names of one of our
-    modules.
+    """Loader that creates a module under DeepSpeed's name, with the public names of the AnyAccel
+    module `target`.
     """
 
     def __init__(self, target):

@@ -1,4 +1,4 @@
-"""Runs `python -m anyaccel` through the program `anyaccel` in this package."""
+"""Implements `python -m anyaccel` by running the program `anyaccel` from this package."""
 
 import os
 import sys

@@ -34,15 +34,15 @@ GROUP = "anyaccel.backends"
 
 
 class Backend:
-    """Base class of backends in Python.
+    """Base class for backends written in Python.
 
     A Python backend extends an underlying native backend: the registered backend `base`, or else
     the generic LibTorch backend for the device type. Methods that a class does not define, and
     `super()` in an overriding method, call the underlying backend.
 
-    Arguments are checked before the call, for example that an index is in range. Methods are called
-    from any thread, with the GIL held; keep frequently called ones short. For unsupported
-    operations, raise `anyaccel.Error(text, "unsupported")` or NotImplementedError.
+    Arguments are validated before the call; indices, for example, are in range. Methods may be
+    called from any thread, with the GIL held. Frequently called methods should be short. For
+    unsupported operations, raise `anyaccel.Error(text, "unsupported")` or NotImplementedError.
     """
 
     _below: Any = None

@@ -29,7 +29,7 @@ def make_error(code: str, where: str, what: str, got: str = "", want: str = "", 
 
 def parts_of(error):
     """Convert an exception from a Python backend for C++: (index of the code in CODES, location,
-    text). An empty location means that C++ already knows it.
+    text). If the location is empty, C++ supplies it.
     """
     import torch
     if isinstance(error, Error):

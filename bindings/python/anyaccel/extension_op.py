@@ -26,8 +26,9 @@ def build_service_of(builder):
 
 
 def describe(builder):
-    """Return (text, folder): an op's description in the format of docs/reference/op-builders.md, and the folder
-    that contains its paths."""
+    """Return (text, folder): an op's description in the format of docs/reference/op-builders.md,
+    and the folder that its paths are relative to.
+    """
     cls = type(builder)
     sources = [path_of(builder, source) for source in builder.strip_empty_entries(builder.sources())]
     given = list(builder.include_paths()) if _gives(cls, "include_paths") else []
@@ -51,8 +52,8 @@ def path_of(builder, source):
     """Return the absolute path of a source.
 
     Relative paths are relative to the folder of the builder's class, or to its
-    `<prefix>_kernel_path`. If the builder copies its sources, as DeepSpeed extensions do, they are
-    relative to the current folder.
+    `<prefix>_kernel_path`. If no such file exists, they are relative to the current folder, to
+    which DeepSpeed extensions copy their sources.
     """
     return _below_root(type(builder), source, *_prefixed(builder, "_kernel_path")[:1])
 

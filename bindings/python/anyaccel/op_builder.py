@@ -44,7 +44,7 @@ class OpBuilder(_native.OpBuilder):
     """
 
     NAME: "str | None" = None
-    NAMESPACE: "str | None" = None  # in torch.ops, if the library registers ops and is not a Python module; default: NAME
+    NAMESPACE: "str | None" = None  # namespace in torch.ops of a library that registers ops and is not a Python module; default: NAME
 
     def __init__(self, name: "str | None" = None, *, accelerator: "Accelerator | None" = None, class_name: "str | None" = None) -> None:
         """`name` overrides NAME, as in DeepSpeed's builders.
@@ -58,7 +58,8 @@ class OpBuilder(_native.OpBuilder):
             accelerator = accelerator._all()  # an object of a user's class
         super().__init__(accelerator, class_name or type(self).__name__)
         self._described = None
-        # Fields of DeepSpeed's class that extensions may read or set. They have no effect here.
+        # Fields of DeepSpeed's class that extensions may read or set. They have no effect in
+        # AnyAccel.
         self.jit_mode, self.build_for_cpu, self.enable_bf16, self.error_log = False, False, False, None
         if name is not None:
             self.NAME = name

@@ -1,5 +1,5 @@
-// Binds the class Accelerator, from which the class in accelerator/accelerator.py derives, and op
-// builders and scopes.
+// Binds op builders, scopes, and the native class from which accelerator/accelerator.py derives the
+// class Accelerator.
 #include <ATen/ops/empty.h>
 #include <pybind11/functional.h>
 
@@ -41,8 +41,8 @@ class Class {
 
 py::arg_v index_argument() { return py::arg("device_index") = py::none(); }
 
-/// Adapts a function that takes a seed to Python's integers. Negative seeds wrap around, as in
-/// torch.manual_seed().
+/// Wraps a function that takes a seed, so that it accepts any Python integer. Negative seeds wrap
+/// around, as in torch.manual_seed().
 template <typename Function>
 auto seeding(Function function) {
   using Self = std::conditional_t<std::is_same_v<Function, decltype(&Random::manual_seed)>, Random,

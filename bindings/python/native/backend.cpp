@@ -1,5 +1,5 @@
-// A backend that is a Python object. Functions that the object's class overrides are called in
-// Python, with the GIL held. All others are called on the underlying native backend.
+// A backend implemented by a Python object. Functions that the object's class overrides are called
+// in Python, with the GIL held. All others are called on the underlying native backend.
 #include "backend.h"
 
 #include <algorithm>

@@ -9,8 +9,8 @@
 
 namespace anyaccel::python {
 
-/// Returns false after the end of the interpreter. C++ code may run longer, but must not acquire
-/// the GIL then.
+/// Returns false once the interpreter has shut down. C++ code may still run then, but must not
+/// acquire the GIL.
 bool python_runs() noexcept;
 
 /// Owning handle to a Python object, usable on any thread. If the handle outlives the interpreter,
@@ -33,7 +33,7 @@ class Kept {
 [[noreturn]] void throw_python_error(py::error_already_set& error, const std::string& where);
 
 /// Calls a method of a Python object with the GIL and passes the result to `take`. Throws
-/// `unavailable` after the end of the interpreter.
+/// `unavailable` once the interpreter has shut down.
 template <typename Take, typename... Arguments>
 auto ask(const Kept& object, const std::string& where, const char* method, Take&& take,
          const Arguments&... arguments) {

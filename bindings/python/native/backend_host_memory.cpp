@@ -16,7 +16,8 @@ std::map<void*, std::shared_ptr<Kept>>& owners() {
 }
 
 void release(void* data) {
-  // After the end of the interpreter, the allocator cannot be called. The system frees the memory.
+  // Once the interpreter has shut down, the allocator cannot be called. The system frees the
+  // memory.
   if (data == nullptr || !python_runs()) return;
   const py::gil_scoped_acquire gil;
   const auto found = owners().extract(data);
@@ -28,8 +29,8 @@ void release(void* data) {
   }
 }
 
-/// Calls an object with allocate(num_bytes) and free(address). Data and context are the same
-/// address, as raw_allocate() requires.
+/// Allocator that calls the methods allocate(num_bytes) and free(address) of a Python object. Data
+/// and context are the same address, as raw_allocate() requires.
 class PythonHostAllocator final : public c10::Allocator {
  public:
   PythonHostAllocator(py::object object, std::string backend)
@@ -64,7 +65,8 @@ class PythonHostAllocator final : public c10::Allocator {
   std::string where_;
 };
 
-/// A C++ allocator for Python. free() or the destruction of this object frees a block.
+/// Python class that wraps a C++ allocator. Blocks are freed by free(), or when the object is
+/// destroyed.
 class HostAllocator {
  public:
   explicit HostAllocator(c10::Allocator* allocator) : allocator_(allocator) {}

@@ -12,8 +12,8 @@ namespace {
 
 namespace py = pybind11;
 
-/// True on the thread that runs the kit. Its children call Python backends, so Python must be
-/// notified of each fork.
+/// True on the thread that runs the kit. The kit runs cases in forked children that call Python
+/// backends, so Python must be notified of each fork.
 thread_local bool judging = false;
 thread_local bool forking = false;
 thread_local PyGILState_STATE held;
@@ -62,7 +62,7 @@ kit::Grade grade_of(const std::string& name) {
 }
 
 /// Registers a case written in Python. The case fails if `body` raises an exception, but is skipped
-/// if that is an instance of `skip`.
+/// if the exception is an instance of `skip`.
 void register_case(const std::string& suite, const std::string& name, const std::string& grade,
                    const py::object& body, const py::object& skip) {
   // Leaked on purpose: cases are destroyed after Python has shut down.

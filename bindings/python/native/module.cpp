@@ -54,7 +54,7 @@ void bind_errors(py::module_& module) {
   });
 }
 
-// get_accelerator() does not use pybind11, because programs call it often and this way it takes a
+// get_accelerator() does not use pybind11. Programs call it often, and without pybind11 it takes a
 // tenth of the time.
 
 /// The Python object of the selected accelerator. Requires the GIL.

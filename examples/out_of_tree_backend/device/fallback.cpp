@@ -1,6 +1,6 @@
-// Runs every op of torch that kernels.cpp lacks: calls the CPU's kernel on the device's memory. A
-// backend for a real device registers kernels in kernels.cpp. Its fallback copies to the host or
-// throws.
+// Runs every torch op for which kernels.cpp has no kernel: calls the CPU's kernel on the device's
+// memory. A backend for a real device registers kernels in kernels.cpp; its fallback copies tensors
+// to the host or throws.
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>

@@ -1,5 +1,5 @@
 // Devices, streams and events. Work is complete when a call returns, so a stream is only a number
-// and an event only a time.
+// and an event only a timestamp.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <array>

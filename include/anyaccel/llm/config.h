@@ -25,12 +25,14 @@ struct RopeConfig {
   double high_freq_factor = 4.0;  ///< llama3: factor for high frequencies
   /// llama3, yarn, longrope: context length before scaling.
   std::int64_t original_max_positions = 0;
-  double beta_fast = 32.0;  ///< yarn: rotations above which a frequency is not scaled
-  double beta_slow = 1.0;   ///< yarn: rotations below which a frequency is fully scaled
-  bool truncate = true;     ///< yarn: round the ends of the ramp to integers
-  /// longrope: factor per rotated pair, up to original_max_positions.
+  /// yarn: pairs that rotate more than this many times in original_max_positions are not scaled.
+  double beta_fast = 32.0;
+  /// yarn: pairs that rotate fewer times than this in original_max_positions are fully scaled.
+  double beta_slow = 1.0;
+  bool truncate = true;  ///< yarn: round the ends of the ramp to integers
+  /// longrope: one factor per rotated pair, for sequences of up to original_max_positions.
   std::vector<double> short_factor;
-  /// longrope: factor per rotated pair, above original_max_positions.
+  /// longrope: one factor per rotated pair, for longer sequences.
   std::vector<double> long_factor;
   double attention_factor = 1.0;  ///< multiplier of the cosines and sines
   double partial = 1.0;           ///< fraction of each head's dimensions to rotate
@@ -112,10 +114,10 @@ struct ANYACCEL_API ModelConfig {
   double attention_softcap = 0;
   /// Soft cap of the logits. 0: none.
   double logit_softcap = 0;
-  /// RopeConfig::theta of layers with an attention window, which then do not scale RoPE. 0: the
-  /// same RoPE as in layers without a window.
+  /// RopeConfig::theta for layers with an attention window; these layers then do not scale RoPE. 0:
+  /// they use the same RoPE as layers without a window.
   double window_rope_theta = 0;
-  /// Number of experts in layers that have them. 0: none.
+  /// Number of experts in each mixture-of-experts layer. 0: none.
   std::int64_t num_experts = 0;
   /// Number of experts that each token uses.
   std::int64_t experts_per_token = 0;
@@ -123,7 +125,7 @@ struct ANYACCEL_API ModelConfig {
   std::int64_t expert_size = 0;
   /// Normalize the router weights of a token's experts to a sum of 1.
   bool normalize_experts = false;
-  /// Whether each layer has experts. Empty: no layer has experts.
+  /// For each layer, whether it has experts. Empty: no layer has experts.
   std::vector<bool> expert_layers;
   /// QK norm: normalize each query and key head before RoPE.
   bool query_key_norm = false;

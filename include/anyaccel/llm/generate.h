@@ -18,8 +18,9 @@
 
 namespace anyaccel::llm {
 
-/// Sampling options, with the meaning and order of transformers: repetition penalty, temperature,
-/// top-k, top-p (nucleus sampling, Holtzman et al., arXiv:1904.09751), min-p.
+/// Sampling options, with the same meaning as in transformers and applied in the same order:
+/// repetition penalty, temperature, top-k, top-p (nucleus sampling, Holtzman et al.,
+/// arXiv:1904.09751), min-p.
 struct SamplingOptions {
   double temperature = 1.0;  ///< 0: always the most likely token (greedy)
   std::int64_t top_k = 0;    ///< number of most likely tokens to keep; 0: all
@@ -39,7 +40,7 @@ ANYACCEL_API SamplingOptions sampling_defaults(const std::filesystem::path& fold
 
 /// Speculative decoding (Leviathan et al., arXiv:2211.17192): a drafter proposes several tokens,
 /// and the model verifies them in one pass. Tokens are sampled from the model's own logits with the
-/// same random numbers as without speculation, so the text is the same, except that logits round
+/// same random numbers as without speculation, so the text is normally the same. Logits round
 /// differently in a pass with several rows, which can swap two tokens of almost equal probability.
 struct Speculation {
   std::int64_t tokens = 0;  ///< maximum number of tokens proposed per pass; 0: off
@@ -141,8 +142,8 @@ struct BatchResult {
 /// prompts, except for the rounding of logits, which depends on the number of rows in a pass. The
 /// op `inference_decode` computes the same bits for a prompt alone and in a batch.
 ///
-/// Throws `invalid_argument` for options out of range. Errors of a prompt are reported in its
-/// result.
+/// Throws `invalid_argument` for options out of range. If a single prompt fails, its result
+/// contains the error.
 ANYACCEL_API void generate_batch(const Model& model, const Tokenizer* tokenizer,
                                  const std::vector<std::vector<std::int64_t>>& prompts,
                                  const GenerateOptions& options, std::int64_t batch_size,

@@ -27,7 +27,8 @@ struct LoadOptions {
   std::int64_t group_size = 0;
   /// Keep the quantized weights in the user's cache (docs/reference/environment.md).
   bool cache = true;
-  /// Use weights that have the right dtype in place in the mapped file. False: copy them.
+  /// Memory-map the file, and use weights that already have the right dtype without copying them.
+  /// False: copy them.
   bool mmap = true;
 };
 
@@ -63,8 +64,8 @@ class ANYACCEL_API Model {
                                            c10::ScalarType dtype = c10::kFloat,
                                            const std::filesystem::path& plan_file = {});
   /// Read a model together with all ranks of a job, with quantized weights if `options.bits` is set
-  /// or the checkpoint is quantized. A rank's integers are those of a model on a single rank if the
-  /// rank's part of the inputs begins and ends at group boundaries. The feed-forward layers are
+  /// or the checkpoint is quantized. A rank's integers equal those of a model on a single rank if
+  /// the rank's part of the inputs begins and ends at group boundaries. The feed-forward layers are
   /// split at such boundaries.
   ///
   /// The attention output projection is split at head boundaries. If such a boundary is inside a

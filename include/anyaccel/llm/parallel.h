@@ -17,7 +17,8 @@ struct PlannedTensor {
   std::string name;
   std::string style;                ///< "column", "row", "vocabulary" or "replicated"
   std::vector<std::int64_t> shape;  ///< shape of the whole tensor
-  /// Shape of each rank's part. Empty for a bias that another rank adds.
+  /// Shape of each rank's part. An entry is empty if that rank does not add the bias, because
+  /// another rank adds it.
   std::vector<std::vector<std::int64_t>> parts;
   /// Bits of each rank's integers, 8 or 4. 0: not quantized.
   std::vector<int> bits;

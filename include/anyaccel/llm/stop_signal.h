@@ -8,10 +8,10 @@
 
 namespace anyaccel::llm {
 
-/// Makes the first SIGINT or SIGTERM set a flag instead of ending the process. The same signal at
-/// least one second later ends the process. Repetitions within that second are ignored, because a
-/// launcher forwards signals that its process group has already received. At most one object may
-/// exist at a time. The destructor restores the previous handlers.
+/// Makes the first SIGINT or SIGTERM set a flag instead of terminating the process. The same signal
+/// at least one second later terminates the process. Repetitions within that second are ignored,
+/// because a launcher forwards signals that its process group has already received. At most one
+/// object may exist at a time. The destructor restores the previous handlers.
 ///
 ///     StopSignal signal;
 ///     trainer.run({}, signal.flag());
@@ -27,7 +27,7 @@ class ANYACCEL_API StopSignal {
   using Patience = std::chrono::milliseconds;
   /// No limit: only a second signal ends the process.
   static constexpr Patience kNoLimit{0};
-  /// Grace period of commands without state to save. They must end within a second.
+  /// Grace period for commands without state to save. They must exit within a second.
   static constexpr Patience kShort{900};
 
   /// Install the handlers.
@@ -35,7 +35,7 @@ class ANYACCEL_API StopSignal {
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
-  /// Flag that the signal sets. It remains valid until the process ends.
+  /// Flag that the signal sets. It remains valid until the process exits.
   const std::atomic<bool>* flag() const noexcept;
   /// Reset the flag. The next signal counts as the first.
   void again();

@@ -33,8 +33,8 @@ struct TrainOptions {
   std::optional<std::int64_t> steps;  ///< number of steps
   /// Time limit. With `steps`, training ends at whichever comes first. Default without both: 1.
   std::optional<double> minutes;
-  /// Without `steps` and `minutes`, a run that reaches fewer steps in the default time continues
-  /// until this step, but for at most 3 minutes.
+  /// Minimum number of steps if neither `steps` nor `minutes` is set. A slower run continues beyond
+  /// the default time until it reaches this step, but stops after 3 minutes.
   std::int64_t min_steps = 1000;
   /// Seed of all random numbers of the run.
   std::uint64_t seed = 0;

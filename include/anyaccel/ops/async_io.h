@@ -107,7 +107,7 @@ class ANYACCEL_API AsyncIOHandle {
   /// for this request and all earlier asynchronous ones, and returns their number.
   std::int64_t pread(const at::Tensor& buffer, const std::string& filename, bool validate,
                      bool async, std::int64_t file_offset = 0);
-  /// Write a tensor; `async` and the result as in pread().
+  /// Write a tensor; `async` and the result are as in pread().
   std::int64_t pwrite(const at::Tensor& buffer, const std::string& filename, bool validate,
                       bool async, std::int64_t file_offset = 0);
   /// pread() with neither `validate` nor `async`.
@@ -128,7 +128,7 @@ class ANYACCEL_API AsyncIOHandle {
   /// Wait for all asynchronous requests and return their number. If any failed, throws the first
   /// error after all are done.
   std::int64_t wait();
-  /// Cancel all asynchronous requests; see AsyncIORequest::cancel().
+  /// Cancel all asynchronous requests. See AsyncIORequest::cancel().
   void cancel();
   /// Call wait() and end the threads, even if wait() throws. Requests from start_read() and
   /// start_write() keep the threads alive until the requests are destroyed. Afterwards all

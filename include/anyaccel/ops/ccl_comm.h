@@ -19,7 +19,7 @@ class Store;
 namespace anyaccel::ops {
 
 /// Ranks that communicate through oneCCL, with the op `CCLCommBuilder`, which is built if oneCCL is
-/// installed. comm.h offers it as the backend "ccl". Several objects may exist, also for
+/// installed. comm.h offers it as the backend "ccl". Several objects may exist, even for
 /// overlapping groups.
 ///
 /// Every rank calls the same functions in the same order, with the same sizes and dtypes. A
@@ -49,7 +49,7 @@ class ANYACCEL_API CCLComm {
 
   /// Reduce a tensor in place on all ranks.
   void all_reduce_(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
-  /// Reduce a tensor in place on rank `destination`. On the other ranks, it does not change.
+  /// Reduce a tensor in place on rank `destination`. The tensors of all other ranks are unchanged.
   void reduce_(const at::Tensor& tensor, std::int64_t destination, ReduceOp reduce = ReduceOp::sum);
   /// Copy the tensor of rank `source` into the tensors of all ranks.
   void broadcast_(const at::Tensor& tensor, std::int64_t source);

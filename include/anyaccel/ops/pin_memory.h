@@ -38,10 +38,10 @@ class ANYACCEL_API PinHandle {
   /// `invalid_argument` for a negative number.
   at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
   /// Mark a tensor of new_cpu_locked_tensor() as no longer needed. If its memory is locked with
-  /// mlock(), is_pinned() is false afterwards. Tensors that still use the memory keep it, and it is
-  /// reused when the last one is destroyed, which also happens without this call. Returns false for
-  /// other tensors, for views that do not begin where the tensor does, and for tensors that were
-  /// already freed.
+  /// mlock(), is_pinned() is false afterwards. Tensors that still use the memory keep it. The
+  /// memory is reused when the last of these tensors is destroyed, even without this call. Returns
+  /// false for other tensors, for views that do not begin where the tensor does, and for tensors
+  /// that were already freed.
   bool free_cpu_locked_tensor(const at::Tensor& locked);
   /// Mark the tensor with this data_ptr() as no longer needed. Only for memory that is locked with
   /// mlock().

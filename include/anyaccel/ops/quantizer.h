@@ -14,7 +14,7 @@
 #include "anyaccel/export.h"
 
 /// Groups consist of consecutive elements in the tensor's order. `num_bits` is 8 or 4. Two int4
-/// codes share a byte, the first one in the upper four bits, so their groups must have an even
+/// codes share a byte, the first one in the upper four bits, so int4 groups must have an even
 /// number of elements.
 ///
 /// The first call of a function loads the op, building it first if necessary, and throws
@@ -25,8 +25,8 @@ namespace anyaccel::ops::quantizer {
 /// Whether codes have an offset.
 enum class QuantizationType { symmetric, asymmetric };
 
-/// Codes (int8) and float32 parameters: [groups, 1] with the scale, or asymmetric [groups, 2] with
-/// the scale and the value of code 0.
+/// Codes (int8) and float32 parameters. Symmetric: [groups, 1], the scale. Asymmetric: [groups, 2],
+/// the scale and the value that code 0 represents.
 struct Quantized {
   at::Tensor codes, params;
 };

@@ -20,7 +20,7 @@ namespace anyaccel::ops {
 
 /// Ranks of a process group that communicate through shared memory. If they do not share memory
 /// (several hosts), they use the process group, and reason() explains why. Several objects may
-/// exist, also for overlapping groups.
+/// exist, even for overlapping groups.
 ///
 /// Every rank calls the same functions in the same order, with the same sizes and dtypes; a
 /// mismatch in shared memory throws `invalid_argument`. Tensors may be on any device and have any

@@ -199,9 +199,9 @@ struct SparseAttentionMasks {
 /// - scale: 1 / sqrt(head dim) by default.
 ///
 /// Returns a contiguous tensor with the shape and dtype of q. For a query whose keys are all
-/// masked, the result and the gradients are zero. Masks whose dtype differs from that of the
-/// arithmetic are converted first, except a bool attn_mask in "mul" mode. Head dimensions that need
-/// padding are padded first. Both take an additional pass over the data.
+/// masked, the result and the gradients are zero. Masks whose dtype differs from the compute dtype
+/// are converted first, except a bool attn_mask in "mul" mode. Head dimensions that need padding
+/// are padded first. The conversion and the padding each take an additional pass over the data.
 ///
 /// Results do not depend on the number of threads. Gradients are the same in every run with the
 /// same number of threads, and with any number up to 4. Second derivatives are not supported.

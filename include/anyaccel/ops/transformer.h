@@ -44,7 +44,7 @@ struct TransformerConfig {
   /// Save memory: recompute the inputs of the norms from their results. No weight of a norm may be
   /// 0.
   bool normalize_invertible = false;
-  /// Save memory: recompute the activation in the backward pass. Results have the same bits.
+  /// Save memory: recompute the activation in the backward pass. Results are bit-identical.
   bool gelu_checkpoint = false;
   /// Scale some initial weights; see num_hidden_layers.
   bool adjust_init_range = true;

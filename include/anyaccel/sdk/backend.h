@@ -173,7 +173,7 @@ class ANYACCEL_API EnvironmentInterface {
   virtual void range_pop(const std::string& domain);
 };
 
-/// A backend: its traits and the interfaces above. `Accelerator` owns it until the process ends.
+/// A backend: its traits and the interfaces above. `Accelerator` owns it until the process exits.
 class ANYACCEL_API Backend : public DeviceInterface,
                              public RandomInterface,
                              public StreamInterface,

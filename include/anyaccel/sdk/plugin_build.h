@@ -43,7 +43,7 @@
 #define ANYACCEL_HAS_FEATURE(x) 0
 #endif
 
-/// The sanitizer of this build, as one of ANYACCEL_SANITIZER_* and as text.
+/// The sanitizer of this build, both as one of ANYACCEL_SANITIZER_* and as text.
 #if defined(__SANITIZE_ADDRESS__) || ANYACCEL_HAS_FEATURE(address_sanitizer)
 #define ANYACCEL_SANITIZER_KIND ANYACCEL_SANITIZER_ADDRESS
 #define ANYACCEL_SANITIZER_NAME "address"

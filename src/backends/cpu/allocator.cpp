@@ -96,16 +96,16 @@ class CountingAllocator final : public c10::Allocator {
     }
     failures.fetch_add(1, std::memory_order_relaxed);
     c10::profiledCPUMemoryReporter().OutOfMemory(bytes);
-    // The message starts like torch's own, because programs search for that text. The exception
-    // type is torch's own out-of-memory error.
+    // The message begins with the same words as torch's own out-of-memory error, because programs
+    // search for them. The exception has torch's own type for this error.
     TORCH_CHECK_WITH(OutOfMemoryError, false,
                      "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes,
                      " bytes; ", bytes_counter.read().current, " bytes are in use by host tensors");
   }
 };
 
-// Installed at load time, because tensors that a program makes before it uses an accelerator must
-// be counted too.
+// Installed at load time, because tensors that a program creates before its first use of an
+// accelerator must be counted too.
 [[maybe_unused]] const bool installed_at_load = install_counting_allocator();
 
 }  // namespace

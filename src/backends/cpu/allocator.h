@@ -1,4 +1,4 @@
-// The allocator of host tensors: torch's allocator with exact statistics.
+// Allocator for host tensors: torch's allocator with exact statistics.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -7,10 +7,10 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Replaces torch's allocator with the counting allocator for all host tensors made from now on.
-/// The library calls this function when it is loaded; later calls are no-ops. Returns false if the
-/// program has already set an allocator of its own. That allocator then stays in use, and nothing
-/// is counted. Existing tensors keep their allocator.
+/// Replaces torch's allocator with the counting allocator for all host tensors created from now on.
+/// The library calls this function when it is loaded; later calls are no-ops. Existing tensors keep
+/// their allocator. If the program has already replaced torch's allocator, the program's
+/// allocator stays in use, nothing is counted, and the result is false.
 bool install_counting_allocator() noexcept;
 
 /// True if host tensors are counted in this process.

@@ -77,7 +77,7 @@ DeviceIndex CpuBackend::device_count() const noexcept {
 }
 
 DeviceIndex CpuBackend::current_device() const {
-  // A CpuBackend with more devices in the same process may have set a larger index.
+  // Another CpuBackend in this process may have more devices and may have set a larger index.
   return thread_device >= 0 && thread_device < device_count() ? thread_device : first_device_;
 }
 

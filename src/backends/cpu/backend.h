@@ -17,7 +17,7 @@ class CpuBackend : public sdk::Backend {
  public:
   /// Reads LOCAL_SIZE and the machine's topology once; the devices do not change afterwards.
   CpuBackend();
-  /// Uses the given devices, which may describe another machine.
+  /// Uses the given devices instead of this machine's.
   explicit CpuBackend(std::vector<CpuDevice> devices);
 
   DeviceIndex device_count() const noexcept override;

@@ -46,8 +46,8 @@ std::string stamp(const fs::path& path) {
          std::to_string(info.st_mtim.tv_nsec);
 }
 
-/// A cheap check that ends the search early on machines without oneCCL. Computing the op's key
-/// takes milliseconds, because the key depends on the contents of the op's sources.
+/// A cheap check that skips the search on machines without oneCCL. Computing the op's key takes
+/// milliseconds, because the key depends on the contents of the op's sources.
 bool may_be_built(const build::Op& op, const build::Settings& settings) {
   std::error_code ignored;
   for (const auto& folder : settings.paths.prebuilt)

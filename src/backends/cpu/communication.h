@@ -14,8 +14,8 @@ namespace anyaccel::backends::cpu {
 /// lookups. Never throws.
 CommunicationChoice choose_communication() noexcept;
 
-/// Text that identifies the oneCCL that `op_library` would open in this environment on this
-/// machine. A stored result is valid only for the same text.
+/// Returns text that identifies the oneCCL installation that `op_library` would open in this
+/// environment on this machine. A stored result is valid only if this text has not changed.
 std::string ccl_identity(const std::filesystem::path& op_library);
 
 }  // namespace anyaccel::backends::cpu

@@ -78,14 +78,14 @@ DtypeSupport dtype_support(ScalarType dtype) {
     case ScalarType::UInt32:
     case ScalarType::UInt64:
     case ScalarType::ComplexHalf:
-    // torch multiplies 8-bit floats but does not add them. They are used to store weights, which
+    // torch can multiply 8-bit floats but cannot add them. These types only store weights, which
     // are converted before computing.
     case ScalarType::Float8_e4m3fn:
     case ScalarType::Float8_e5m2:
     case ScalarType::Float8_e4m3fnuz:
     case ScalarType::Float8_e5m2fnuz:
     case ScalarType::Float8_e8m0fnu: return {.storable = true};
-    // Tensors of quantized and packed types can be made, but neither copied nor converted.
+    // Tensors of quantized and packed types can be created, but not copied or converted.
     default: return {};
   }
 }

@@ -1,16 +1,16 @@
-// Makes malloc keep the memory that host tensors free.
+// Makes malloc keep the memory of freed host tensors for reuse.
 #pragma once
 
 namespace anyaccel::backends::cpu {
 
 /// Lets glibc's malloc keep up to ANYACCEL_HOST_CACHE_MB (in MiB; default 256; 0 leaves malloc
 /// unchanged) of freed memory at the end of its heap. A training step frees all its gradients and
-/// activations. By default, malloc keeps at most twice the size of the largest block freed so far.
-/// It returns the rest to the system, which must later provide that memory again page by page and
-/// clear each page. Blocks of 32 MiB and more are returned immediately, as by default. Changes
-/// nothing if the user configures malloc (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_,
-/// glibc.malloc in GLIBC_TUNABLES), or if the C library is not glibc. Throws `invalid_argument` if
-/// the value is not a number from 0 to 2047. Thread-safe; further calls are no-ops.
+/// activations. By default, malloc keeps at most twice the size of the largest block freed so far
+/// and returns the rest to the system. When malloc needs that memory again, the system must map and
+/// clear it page by page. Blocks of 32 MiB and more are still returned immediately. Changes nothing
+/// if the user configures malloc (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, glibc.malloc in
+/// GLIBC_TUNABLES), or if the C library is not glibc. Throws `invalid_argument` if the value is not
+/// a number from 0 to 2047. Thread-safe; further calls are no-ops.
 void keep_freed_memory();
 
 }  // namespace anyaccel::backends::cpu

@@ -1,4 +1,4 @@
-// The process's resident memory as the CPU's memory statistics (ANYACCEL_CPU_MEMORY=rss).
+// Uses the process's resident memory as the CPU's memory statistics (ANYACCEL_CPU_MEMORY=rss).
 #pragma once
 
 #include <atomic>

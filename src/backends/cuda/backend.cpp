@@ -14,7 +14,7 @@ namespace anyaccel::backends::cuda {
 
 namespace {
 
-/// NVML names a device "GPU-<uuid>" or "MIG-<uuid>"; the driver only returns the UUID itself.
+/// NVML names a device "GPU-<uuid>" or "MIG-<uuid>"; the driver returns the UUID without a prefix.
 std::optional<std::string> nvml_uuid(const std::string& number) {
   for (const char* kind : {"MIG-", "GPU-"}) {
     try {

@@ -13,18 +13,18 @@ constexpr bool fast_fp16(Capability capability, bool allow_deprecated) noexcept 
   return capability.first >= 7 || (capability.first == 6 && allow_deprecated);
 }
 
-/// GPUs have bf16 instructions from 8.0 on. On older GPUs, torch emulates bf16, and
-/// torch.cuda.is_bf16_supported() still returns true.
+/// GPUs with compute capability 8.0 or later have bf16 instructions. On older GPUs, torch emulates
+/// bf16, and torch.cuda.is_bf16_supported() still returns true.
 constexpr bool fast_bf16(Capability capability) noexcept { return capability.first >= 8; }
 
 /// float8_e4m3fn and float8_e5m2 matrix products: torch._scaled_mm requires 8.9 or later.
 constexpr bool fp8(Capability capability) noexcept { return capability >= Capability{8, 9}; }
 
-/// Triton generates code for 8.0 and later.
+/// Triton generates code for compute capability 8.0 and later.
 constexpr bool triton(Capability capability) noexcept { return capability.first >= 8; }
 
-/// torch._grouped_mm is one fused kernel from 9.0 on. On older GPUs, it is a slow loop, and
-/// Triton's kernel is faster.
+/// On GPUs with compute capability 9.0 or later, torch._grouped_mm is one fused kernel. On older
+/// GPUs, it is a slow loop, and Triton's kernel is faster.
 constexpr bool prefers_triton_grouped_mm(Capability capability) noexcept {
   return capability.first >= 7 && capability.first < 9;
 }

@@ -38,8 +38,8 @@ std::string result_name(int result) {
   throw Error(ErrorCode::unavailable, function, {.what = reason});
 }
 
-/// Calls a function of the table. Throws an error that names the function if it is missing or
-/// fails.
+/// Calls a function in the table. If the function is missing or fails, throws an error that names
+/// it.
 template <typename Function, typename... Arguments>
 void call(const char* name, Function function, Arguments... arguments) {
   if (function == nullptr) fail(name, "the driver's NVML has no such function");

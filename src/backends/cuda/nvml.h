@@ -40,8 +40,8 @@ class Nvml {
   /// UUIDs of the devices that this process sees (CUDA_VISIBLE_DEVICES), in NVML's order.
   ANYACCEL_API std::vector<std::string> visible_uuids() const;
   /// True if the order of visible_uuids() is certainly CUDA's: with CUDA_DEVICE_ORDER=PCI_BUS_ID,
-  /// if devices are selected by UUID, or if all devices are of one kind. Otherwise, CUDA puts the
-  /// fastest device first, and devices must be matched by UUID.
+  /// if devices are selected by UUID, or if all devices are the same model. Otherwise, CUDA puts
+  /// the fastest device first, and devices must be matched by UUID.
   ANYACCEL_API bool order_is_certain() const;
 
   /// Free and total bytes of a device or MIG instance, including the memory of all processes. A MIG

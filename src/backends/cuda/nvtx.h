@@ -7,8 +7,8 @@
 namespace anyaccel::backends::cuda {
 
 /// True if ranges can have domains and categories, that is, if the NVTX 3 headers were available to
-/// this build. Otherwise, ranges go to LibTorch's own NVTX, which supports neither, if LibTorch has
-/// CUDA.
+/// this build. Otherwise, if LibTorch was built with CUDA, ranges go to its NVTX functions, which
+/// support neither.
 bool nvtx_has_domains() noexcept;
 
 /// Opens a range on this thread. An empty `domain` or `category` means none. Both are stored for

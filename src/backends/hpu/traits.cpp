@@ -8,7 +8,7 @@ namespace {
 
 // /sys/class/accel/accel<N>: Linux, Documentation/ABI/testing/sysfs-driver-habanalabs; 0x1da3 is
 // PCI_VENDOR_ID_HABANALABS in drivers/accel/habanalabs/common/habanalabs_drv.c. Module ids are not
-// indices: docs.habana.ai, "Multiple Workloads on a Single Docker".
+// device indices: docs.habana.ai, "Multiple Workloads on a Single Docker".
 sdk::Probe probe() noexcept {
   return probe_device_files({.folder = "sys/class/accel",
                              .prefix = "accel",

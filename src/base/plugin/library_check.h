@@ -1,4 +1,5 @@
-// Checks a library before the system's loader opens it, because the loader trusts its headers.
+// Checks a library before the system's loader opens it, because the loader trusts the file's
+// headers.
 #pragma once
 
 #include <filesystem>

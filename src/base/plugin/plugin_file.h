@@ -1,9 +1,9 @@
 // The text file next to a plugin's library: its name, build identity and traits. Reading it does
 // not open the library.
 //
-// One `key = value` per line; `#` begins a comment line; lists repeat their key. The first line
-// that is neither empty nor a comment is `anyaccel_plugin = 1`, the version of this format.
-// docs/reference/plugins.md lists the keys.
+// One `key = value` per line. `#` begins a comment line. A list has one line per element, all with
+// the same key. The first line that is neither empty nor a comment is `anyaccel_plugin = 1`, the
+// version of this format. docs/reference/plugins.md lists the keys.
 #pragma once
 
 #include <optional>

@@ -34,8 +34,8 @@ llm::ChatTemplate load_template(const std::string& folder) {
                .hint = "use `anyaccel generate`"});
 }
 
-/// Returns the template variables for a line of the --render file. A line that contains a list
-/// gives only the messages.
+/// Returns the template variables for a line of the --render file. A line that is a JSON list is
+/// the value of `messages`.
 std::string variables_of(const std::string& line) {
   return line.find_first_not_of(" \t") != line.npos && line[line.find_first_not_of(" \t")] == '['
              ? "{\"messages\": " + line + ", \"add_generation_prompt\": true}"
@@ -52,7 +52,7 @@ void render_lines(const ChatArguments& arguments) {
 }
 
 /// A conversation. The model is loaded once. Each turn reuses the KV cache of earlier turns, up to
-/// the first position where the template changes their text.
+/// the first position where the template renders those turns differently.
 class Conversation {
  public:
   explicit Conversation(const ChatArguments& arguments)

@@ -22,7 +22,7 @@ std::string for_output(std::string_view text);
 /// State that commands share with the program.
 struct Context {
   int exit_code =
-      0;  ///< exit code of the process; set by a command whose result is negative without an error
+      0;  ///< exit code of the process; set by a command that fails without throwing an error
 };
 
 /// Adds options and a callback to a command's parser, which already has its name and description.

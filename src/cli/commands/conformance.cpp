@@ -22,7 +22,7 @@ void add_conformance(CLI::App& command, Context& context) {
       command.add_flag_callback(
           "--" + name, [set] { set(""); }, option.text);
     } else {
-      // Each occurrence of the option has one value.
+      // Each occurrence of the option sets one value.
       command
           .add_option_function<std::vector<std::string>>(
               "--" + name,

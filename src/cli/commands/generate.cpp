@@ -30,8 +30,8 @@ struct Arguments {
   bool raw = false, json = false;
 };
 
-/// Returns nothing if the tokenizer is missing or unsupported and the prompts may be token ids.
-/// Then ids are printed instead of text.
+/// Returns nullopt if the tokenizer is missing or unsupported and the prompts may be token ids. In
+/// that case, ids are printed instead of text.
 std::optional<llm::Tokenizer> load_tokenizer(const Arguments& arguments) {
   try {
     return llm::Tokenizer::load(arguments.options.model);
@@ -52,7 +52,7 @@ struct Run {
   llm::GenerateOptions options;
   double load_seconds;
 
-  /// Encodes the text. If the model's chat template is used, the text becomes a user's message.
+  /// Encodes the text. If the model's chat template is used, the text becomes a user message.
   std::vector<std::int64_t> encode(const std::string& text) const {
     if (!chat) return tokenizer->encode(text);
     return tokenizer->encode(chat->apply({{.role = "user", .content = text}}),

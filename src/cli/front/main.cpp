@@ -79,7 +79,7 @@ int unknown_command(std::string_view name) {
 }
 
 /// Returns the value of `--log-level` if the option is at `words[i]`, and advances `i` to the last
-/// argument of the option. Returns nothing for any other argument.
+/// argument of the option. Returns nullopt for any other argument.
 std::optional<std::string_view> log_level_option(const std::vector<const char*>& words,
                                                  std::size_t& i) {
   const std::string_view word = words[i];

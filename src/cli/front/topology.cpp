@@ -24,8 +24,8 @@ struct TopologyOptions {
   int reserve_cores = 0;
   bool oversubscribe = false, json = false;
 
-  /// Returns nothing if no option of the plan is given. Without --plan-ranks, the number of ranks
-  /// is the launcher's default.
+  /// Returns nullopt if none of the plan's options is given. Without --plan-ranks, the number of
+  /// ranks is the launcher's default.
   std::optional<launch::PlanOptions> plan() const {
     if (plan_ranks.empty() && core_list.empty() && reserve_cores == 0 && !oversubscribe)
       return std::nullopt;

@@ -1,4 +1,4 @@
-// The tensors of a Hugging Face folder: model.safetensors, or the shards that
+// The tensors in a Hugging Face model folder: model.safetensors, or the shards that
 // model.safetensors.index.json lists.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace anyaccel::llm {
 /// Reads tensors by name, from whichever file contains them. Thread-safe after construction.
 class Checkpoint {
  public:
-  /// Throws `not_found` if the folder or its weights are missing, and `corrupt` or `io` as in
+  /// Throws `not_found` if the folder or its weights are missing, and the same errors as
   /// SafetensorsFile.
   explicit Checkpoint(const std::filesystem::path& folder);
 

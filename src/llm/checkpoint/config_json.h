@@ -35,7 +35,7 @@ struct FamilyDefaults {
   std::int64_t eos_token_id = -1;
 };
 
-/// The family's names for the keys that every family has.
+/// The family's names for the keys that are common to all families.
 struct FamilyKeys {
   const char* hidden = "hidden_size";
   const char* inner = "intermediate_size";
@@ -52,7 +52,7 @@ struct Family {
   const char* model_type;
   const char* architecture;  ///< the only supported architecture of this model_type
   FamilyDefaults defaults;
-  /// Called after the keys that every family has have been read.
+  /// Called after reading the keys that are common to all families.
   void (*read)(const JsonReader& in, const Json& object, ModelConfig& config);
   FamilyKeys keys = {};
 };
@@ -66,8 +66,8 @@ void read_opt(const JsonReader& in, const Json& object, ModelConfig& config);
 RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
                      const FamilyDefaults& defaults);
 
-/// Returns the family of a model. Throws `unsupported` for an unknown model_type or architecture,
-/// which the error names.
+/// Returns the family of a model. Throws `unsupported`, naming the model_type or architecture, if
+/// it is unknown.
 const Family& find_family(const JsonReader& in, const Json& object);
 
 }  // namespace anyaccel::llm

@@ -147,7 +147,7 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   const auto options = at::TensorOptions().dtype(entry.dtype);
   void* values = const_cast<std::byte*>(address);
   if (reinterpret_cast<std::uintptr_t>(address) % c10::elementSize(entry.dtype) != 0) {
-    // Old writers did not pad the header. The copy is aligned.
+    // Old writers did not pad the header, so the data may be misaligned. Copy it to aligned memory.
     return at::from_blob(values, {static_cast<std::int64_t>(entry.end - entry.begin)},
                          at::TensorOptions().dtype(c10::kByte))
         .clone()

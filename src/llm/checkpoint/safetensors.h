@@ -61,7 +61,7 @@ class SafetensorsFile {
 /// Tensors to write, in this order.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Writes tensors of any device to an open file; `metadata` becomes __metadata__. Copies only one
+/// Writes tensors on any device to an open file; `metadata` becomes __metadata__. Copies only one
 /// tensor at a time to the host.
 void write_safetensors(AtomicFile& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata);

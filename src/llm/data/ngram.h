@@ -18,12 +18,12 @@ struct Window {
 /// Returns fewer if the stream is too short.
 std::vector<Window> spread_windows(std::size_t size, std::size_t length, std::size_t count);
 
-/// Entropy, in nats, of the tokens predicted in `windows`: the lower bound of the loss of models
-/// that ignore the context.
+/// Entropy, in nats, of the tokens predicted in `windows`: a lower bound on the loss of any model
+/// that ignores the context.
 double unigram_entropy(std::span<const std::uint16_t> stream, std::span<const Window> windows);
 
-/// A trigram model over bytes. It interpolates with lower orders by Witten and Bell's estimate
-/// ("The zero-frequency problem", IEEE Trans. Inf. Theory 37(4), 1991).
+/// A trigram model over bytes, interpolated with lower-order models by Witten-Bell smoothing ("The
+/// zero-frequency problem", IEEE Trans. Inf. Theory 37(4), 1991).
 class NgramModel {
  public:
   explicit NgramModel(std::span<const std::uint16_t> train);

@@ -22,8 +22,8 @@ void add_pair(std::vector<NamedTensor>& out, const std::string& name, const at::
   out.emplace_back(name + ".bias", bias);
 }
 
-/// Returns the name of the tensor `name` in the checkpoint. If the tensor is missing, returns
-/// `name` itself, so that the error names it.
+/// Returns the checkpoint's name for the tensor `name`, which may have a prefix or be an older
+/// name. If the tensor is missing, returns `name`, so that the error names it.
 std::string name_in(const Checkpoint& checkpoint, const std::string& name) {
   for (const char* prefix : {"", "bert."}) {
     if (std::string other = prefix + name; checkpoint.contains(other)) return other;

@@ -24,7 +24,7 @@ class Sequence {
   /// Processes the next ids. Returns float32 host logits [n, vocab] for each id, or only for the
   /// last one.
   at::Tensor append(std::span<const std::int64_t> ids, bool last_only);
-  /// Drops the positions from `length` on.
+  /// Drops all positions from `length` on.
   void truncate(std::int64_t length);
   std::int64_t length() const noexcept { return static_cast<std::int64_t>(ids_.size()); }
 

@@ -28,8 +28,7 @@ class DecodeStep {
   /// Returns null if the op does not support the weights' device or dtype, or the model's family.
   static std::unique_ptr<DecodeStep> make(const Weights& weights, const ModelConfig& config);
 
-  /// Returns the step of these weights and creates it on the first call. Returns null if
-  /// unsupported.
+  /// Returns the step for these weights, which the first call creates. Returns null if unsupported.
   static const DecodeStep* of(const Weights& weights, const ModelConfig& config);
 
   /// Maximum number of new tokens in a pass, over all sequences. Up to this number, a token's
@@ -70,7 +69,7 @@ class DecodeStep {
   List last_;                 ///< the final norm and the head
   ops::DecoderConfig config_;
   std::vector<ops::DecoderLayerConfig> layer_configs_;
-  std::vector<std::int64_t> packed_;  ///< config_ and layer_configs_ as integers, without the sums
+  std::vector<std::int64_t> packed_;  ///< config_ and layer_configs_, without sums over ranks
   std::int64_t outputs_ = 0, prompt_rows_ = 0;
   bool rotates_ = true, window_angles_ = false;
 };

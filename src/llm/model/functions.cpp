@@ -40,7 +40,7 @@ class RmsNorm : public Function<RmsNorm> {
     const auto width = normal.size(-1);
     const at::Tensor product = at::mul(gradient, normal).view({-1, width});
     const at::Tensor for_weight = product.sum(0);
-    // The gradient of x has no component along x, because the norm cancels changes of length.
+    // The gradient of x has no component along x, because scaling x does not change the result.
     const at::Tensor along =
         at::mv(product, weight).div_(static_cast<double>(width)).view(saved[1].sizes());
     at::Tensor for_x = at::mul(gradient, weight).addcmul_(normal, along, -1).mul_(saved[1]);

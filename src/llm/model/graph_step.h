@@ -1,6 +1,5 @@
-// Captures the pass over a sequence's next token into a graph. For accelerators that support graphs
-// but have no kernel of `inference_decode`. A replay launches all kernels with one call from the
-// host.
+// Captures the pass over a sequence's next token into a graph, for accelerators that support graphs
+// but have no `inference_decode` kernel. A replay launches all kernels with one call from the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -70,7 +69,7 @@ class NextToken {
   at::Tensor position_;
   std::int64_t reach_;
   Rotation table_, window_table_;
-  std::map<std::int64_t, Seen> seen_;  ///< by window size; layers with equal windows share an entry
+  std::map<std::int64_t, Seen> seen_;  ///< by window size; layers with the same window share it
 };
 
 /// The graphs of one cache, which read and write its memory. For each reach, the first token runs
@@ -93,8 +92,8 @@ class GraphStep {
   static std::int64_t reach_of(std::int64_t length, std::int64_t capacity);
 
   /// Runs `pass` for the id after the cache's positions. Stores the new position without advancing
-  /// the cache. Returns nothing if the accelerator lacks graphs or a kernel, or if the capture
-  /// fails, which also logs a warning. After that, takes() returns false.
+  /// the cache. Returns nullopt if the accelerator does not support graphs or lacks a kernel, or if
+  /// the capture fails, which also logs a warning. After that, takes() returns false.
   std::optional<at::Tensor> run(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                                 const at::Tensor& id, KvCache& cache, const Pass& pass);
 

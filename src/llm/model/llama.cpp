@@ -332,9 +332,9 @@ at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const Mo
 }
 
 /// Groups segments into passes and returns their indices. With a DecodeStep, each segment uses the
-/// same code path as alone: short segments share passes of the op up to its limit, and long ones
-/// get their own pass. A sequence's results are therefore bitwise independent of the other
-/// sequences.
+/// same code path as it would alone: short segments share passes of the op up to its limit, and
+/// each long segment is a separate pass. A sequence's results are therefore bitwise independent of
+/// the other sequences.
 std::vector<std::vector<std::size_t>> passes_of(bool has_step,
                                                 const std::vector<Segment>& segments) {
   std::vector<std::vector<std::size_t>> passes, plain;

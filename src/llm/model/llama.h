@@ -29,10 +29,10 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
                          const at::Tensor& ids, KvCache* cache = nullptr, bool last_only = false,
                          const DropoutMasks* masks = nullptr);
 
-/// Returns the logits [sequences, vocab] after each of several sequences, computed together. `ids`
-/// [1, total] are the sequences' next tokens, concatenated. There is no padding, and sequences do
-/// not attend to each other. With a DecodeStep, the logits are bitwise equal to those of
-/// llama_forward() for each sequence alone.
+/// Computes several sequences together and returns the logits [sequences, vocab] after each of
+/// them. `ids` [1, total] are the sequences' next tokens, concatenated. There is no padding, and
+/// sequences do not attend to each other. With a DecodeStep, the logits are bitwise equal to those
+/// of a separate llama_forward() call for each sequence.
 at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config,
                                   RopeTables& rope, const at::Tensor& ids,
                                   const std::vector<Segment>& segments);

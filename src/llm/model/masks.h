@@ -17,8 +17,8 @@ class Masks {
       : past_(past), time_(time), device_(device) {}
 
   /// Returns a mask [time, past + time] that is true for visible positions. These are all positions
-  /// up to the token's own, or the last `window` of them if `window` is not 0. Returns nothing if
-  /// there is only one token. Without `always`, also returns nothing if the kernels' causal flag
+  /// up to the token's own, or the last `window` of them if `window` is not 0. Returns nullopt if
+  /// there is only one token. Without `always`, also returns nullopt if the kernels' causal flag
   /// suffices.
   std::optional<at::Tensor> of(std::int64_t window, bool always);
 

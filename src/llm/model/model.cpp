@@ -21,8 +21,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Loads all weights, or the part of them in a rank's plan. Uses quantized weights from the user's
-/// cache if present.
+/// Loads all weights, or only this rank's part if there is a plan. Uses quantized weights from the
+/// user's cache if present.
 void fill(ModelState& state, const std::filesystem::path& folder, const LoadOptions& options,
           const StoredWeights& stored, const ParallelPlan* plan) {
   std::optional<QuantizedFile> kept;
@@ -77,7 +77,7 @@ Model Model::load_parallel(const std::filesystem::path& folder, const LoadOption
   // All ranks must use the same code path, because it determines the dtype of the exchanged sums.
   const bool one_lacks = weights.shards->any(!DecodeStep::of(weights, state->local));
   if (one_lacks) weights.step->step = nullptr;
-  // Callers use this flag to decide whether to make collective calls, so it must be equal on all
+  // Callers use this flag to decide whether to make collective calls, so it must be the same on all
   // ranks.
   weights.quantized = weights.shards->any(weights.quantized);
   return Model(std::move(state));

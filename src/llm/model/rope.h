@@ -28,7 +28,7 @@ class RopeTables {
     return window_ ? window_->rows(begin, count) : rows(begin, count);
   }
 
-  /// Returns complete tables of at least `count` rows for a sequence of `length`. Later calls of
+  /// Returns complete tables of at least `count` rows for a sequence of `length`. Later calls to
   /// rows() do not change them.
   std::pair<at::Tensor, at::Tensor> tables(std::int64_t length, std::int64_t count);
   std::pair<at::Tensor, at::Tensor> window_tables(std::int64_t length, std::int64_t count) {

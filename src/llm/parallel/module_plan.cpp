@@ -55,8 +55,8 @@ void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::
     const ModuleLayer& other = layers[i];
     if (i == row || other.embedding || parent(other.name) != parent(layers[row].name)) continue;
     const std::int64_t outputs = other.shape[0];
-    // Assume that a fused layer has equal parts. With fewer key heads than query heads, the parts
-    // are unknown.
+    // Assume that the parts of a fused layer have the same size. With fewer key heads than query
+    // heads, the sizes are unknown.
     if (outputs % inputs != 0 || outputs / inputs > 3) return;
     columns.push_back(i);
   }

@@ -67,8 +67,8 @@ Role role_of(const std::string& name) {
                .want = std::move(want)});
 }
 
-/// Which blocks are split. Derived from the styles of a block's tensors, which must be either all
-/// default or all replicated.
+/// Which blocks are split. The tensors of a block must either all have their default styles or
+/// all be replicated.
 struct Splits {
   std::array<std::optional<bool>, 4> split;
 
@@ -170,8 +170,8 @@ HeadShare cut_groups(std::int64_t heads, std::int64_t group, int rank, int size)
   return {query, {first, last - first + 1}};
 }
 
-/// Returns the largest number of heads on a rank. Query heads and key heads count equally, because
-/// each has rows in two matrices.
+/// Returns the largest number of heads on any rank. Query heads and key heads count equally,
+/// because each has rows in two matrices.
 template <typename ShareOf>
 std::int64_t most_of(int size, const ShareOf& share_of) {
   std::int64_t most = 0;

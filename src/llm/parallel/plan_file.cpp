@@ -33,9 +33,9 @@ std::string style_text(const Json& value, const std::string& pattern, const std:
               {.what = "the style of " + quoted_text(pattern) + " is not a string"});
 }
 
-/// Patterns in transformers' format name modules of the model without its head. Styles other than
-/// those handled here describe computations that our plan derives itself (experts, gathered
-/// results), and are ignored.
+/// In transformers' format, patterns name modules of the model without its head. Styles other than
+/// those below describe computations that our plan derives itself (experts, gathered results), and
+/// are ignored.
 void add_transformers_rules(const Json* rules, const std::string& source,
                             std::vector<StyleRule>& out) {
   if (!rules) return;

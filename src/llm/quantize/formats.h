@@ -43,15 +43,15 @@ class WeightPieces {
   std::unordered_map<const void*, std::size_t> places_;  ///< index into pieces_, by memory address
 };
 
-/// Returns the format of a matrix that a checkpoint stores as integers. Returns nothing if the
-/// matrix must be converted to floats, because one of its pieces must be or because the formats of
-/// its pieces differ.
+/// Returns the format of a matrix that a checkpoint stores as integers. Returns nullopt if the
+/// matrix must be converted to floats: if any of its pieces must be, or if the formats of its
+/// pieces differ.
 std::optional<IntegerFormat> stored_format(const StoredWeights& stored,
                                            const std::vector<WeightPiece>& pieces);
 
 /// Returns the format for quantizing a float matrix. By default, the group size is that of the
 /// whole matrix. If the options set no group size and a rank's part of the inputs does not begin
-/// and end at group boundaries, uses the larger of 64 and 32 that divides the part. Returns nothing
+/// and end at group boundaries, uses the larger of 64 and 32 that divides the part. Returns nullopt
 /// if no group size fits.
 std::optional<IntegerFormat> requested_format(const at::Tensor& matrix,
                                               const std::vector<WeightPiece>& pieces,

@@ -38,10 +38,12 @@ class StoredWeights {
   std::int64_t group(const TensorPlan& part) const;
   /// Returns float32 values on the host.
   at::Tensor floats(const TensorPlan& part) const;
-  /// Returns the format in which the part can stay integers. Returns nothing for floats, if the
-  /// inputs of a group are not adjacent, if a group is not a multiple of 32, or for 8 bits with a
-  /// zero point other than 128. If the part ends within a group, its groups are smaller than in the
-  /// file.
+  /// Returns the format in which the part can stay integers. If the part ends within a group, its
+  /// groups are smaller than in the file. Returns nullopt
+  /// - for floats
+  /// - if the inputs of a group are not adjacent
+  /// - if a group is not a multiple of 32
+  /// - for 8 bits with a zero point other than 128
   std::optional<IntegerFormat> form(const TensorPlan& part) const;
   /// Returns the part in that format. For int4, the `zeros` tensor (zero points) is always defined.
   QuantizedMatrix integers(const TensorPlan& part) const;

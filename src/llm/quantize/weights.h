@@ -18,7 +18,7 @@ struct ParallelPlan;
 StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions& options);
 
 /// Quantizes the layers' matrices and the head, one at a time. The embedding, norms, biases,
-/// routers and experts stay floats. So do matrices for which requested_format() returns nothing. A
+/// routers and experts stay floats. So do matrices for which requested_format() returns nullopt. A
 /// head that is tied to the embedding becomes a separate tensor. `plan`: this rank's plan, or null.
 void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& options,
               const ParallelPlan* plan = nullptr);

@@ -19,12 +19,12 @@ class HostRandom {
   double uniform();
   /// Returns a uniformly distributed integer in [0, bound). `bound` must be positive.
   std::int64_t below(std::int64_t bound);
-  /// Fills a tensor of any device with normally distributed values, drawn in float32 on the host.
+  /// Fills a tensor on any device with normally distributed values, drawn in float32 on the host.
   void fill_normal(at::Tensor& tensor, double mean, double deviation);
   /// Returns a float32 host mask for dropout: 0 with probability `rate`, otherwise 1 / (1 - rate).
   at::Tensor dropout_mask(at::IntArrayRef shape, double rate);
 
-  /// State of the generator for checkpoints, a 1-d uint8 host tensor. set_state() throws `corrupt`
+  /// State of the generator for checkpoints: a 1-d uint8 host tensor. set_state() throws `corrupt`
   /// if torch rejects the state.
   at::Tensor state() const;
   void set_state(const at::Tensor& state);

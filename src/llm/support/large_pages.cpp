@@ -24,7 +24,7 @@ std::shared_ptr<void> make_block(std::size_t size) {
   if (at == MAP_FAILED) return nullptr;
   auto* const begin = reinterpret_cast<char*>(rounded(reinterpret_cast<std::uintptr_t>(at), page));
 #ifdef MADV_HUGEPAGE
-  ::madvise(begin, size, MADV_HUGEPAGE);  // best effort: on failure, pages are small
+  ::madvise(begin, size, MADV_HUGEPAGE);  // best effort: on failure, the kernel uses small pages
 #endif
   return {begin, [at, all](void*) { ::munmap(at, all); }};
 }

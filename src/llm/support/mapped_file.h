@@ -10,7 +10,7 @@ namespace anyaccel::llm {
 /// Maps a whole file privately: writing to a page copies the page and does not change the file. The
 /// object is shared, because tensors in the mapping keep it alive. Thread-safe after construction.
 ///
-/// If another process truncates the file while it is mapped, reading the missing part ends this
+/// If another process truncates the file while it is mapped, reading the missing part kills this
 /// process with SIGBUS. Replace files by renaming, as AtomicFile does; never write into them.
 class MappedFile {
  public:

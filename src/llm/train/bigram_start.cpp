@@ -28,8 +28,8 @@ constexpr std::int64_t kOversampling = 8;
 constexpr int kPasses = 2;
 /// Root mean square of the embedding.
 constexpr double kEmbedding = 0.5;
-/// Component of the embedding that is equal for all tokens. The head uses it to add the frequency
-/// of each token.
+/// Component of the embedding that is the same for all tokens. The head uses it to add the
+/// frequency of each token.
 constexpr double kConstant = 2.0;
 
 /// A sparse float matrix, stored by rows.
@@ -81,9 +81,8 @@ struct Sparse {
   }
 };
 
-/// Counts as probabilities: P(b | a) = share[b] * exp(ratio[a, b]), up to a factor that depends on
-/// a. With Witten and Bell's estimate, the ratio is 0 for pairs that do not occur, so the matrix is
-/// sparse.
+/// Bigram probabilities: P(b | a) = share[b] * exp(ratio[a, b]), up to a factor that depends on a.
+/// With Witten-Bell smoothing, the ratio is 0 for pairs that do not occur, so the matrix is sparse.
 struct Bigrams {
   std::vector<double> share;
   Sparse ratio;

@@ -83,7 +83,7 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   out.seed = (*saved)["seed"].get<std::uint64_t>();
   out.dtype = parse_dtype(options.string("dtype").value_or("float32"));
   out.graph = options.boolean("graph").value_or(false);
-  // Runs that were saved without a vocabulary size use the vocabulary of bytes.
+  // Runs that were saved without a vocabulary size use the byte vocabulary.
   out.vocab_size =
       options.integer("vocab_size", kByteVocabulary, kMaxVocabulary).value_or(kByteVocabulary);
   out.batch_size = options.required_integer("batch_size", 1, kLarge);

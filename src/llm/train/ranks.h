@@ -17,7 +17,7 @@ struct BatchShare {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   /// Factor for the rank's mean loss, so that the mean over ranks equals the mean over the batch. 1
-  /// if all parts are equal.
+  /// if all parts have the same size.
   double weight = 1;
 };
 
@@ -25,7 +25,7 @@ struct BatchShare {
 /// the larger parts. Throws `invalid_argument` if a rank would get no sequence.
 BatchShare share_of_batch(std::int64_t batch, int rank, int size);
 
-/// Results of a step, equal on all ranks.
+/// Results of a step, the same on all ranks.
 struct StepNews {
   double loss = 0;     ///< mean over the global batch
   double seconds = 0;  ///< measured by rank 0
@@ -49,7 +49,8 @@ class Ranks {
   /// Broadcasts rank 0's text or tensor contents. A no-op with one rank.
   std::string from_first(std::string text);
   void from_first(const std::vector<at::Tensor>& tensors);
-  /// Combines each rank's mean loss over its part of the batch, its clock and its stop request.
+  /// Combines the ranks' mean losses over their parts of the batch and their stop requests. Returns
+  /// rank 0's `seconds`.
   StepNews exchange(double loss, const BatchShare& share, double seconds, bool stop);
   /// Throws `invalid_argument` on a rank whose fingerprint differs from rank 0's.
   void check_same_data(std::uint64_t fingerprint, const std::string& source);

@@ -371,7 +371,7 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, S
     result.tokens_per_second = tokens * static_cast<double>(result.losses.size()) / result.seconds;
   }
   if (!result.interrupted && run.ranks.first()) run.evaluate(result);
-  // If the other ranks exited early, a launcher could end rank 0 while it writes.
+  // If the other ranks exited early, a launcher could terminate rank 0 while it writes.
   run.ranks.barrier();
   return result;
 }

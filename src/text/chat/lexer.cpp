@@ -83,7 +83,7 @@ void Lexer::data(std::string_view text, char sign, bool variable) {
   if (sign == '-') {
     kept = strip_right(text);
   } else if (sign != '+' && !variable) {
-    const std::size_t line = text.rfind('\n') + 1;  // 0 without a line break
+    const std::size_t line = text.rfind('\n') + 1;  // 0 if there is no line break
     if ((line > 0 || line_starting_) && strip_left(text.substr(line)).empty())
       kept = text.substr(0, line);
   }

@@ -20,7 +20,7 @@ class Given {
         const Names& names)
       : context_(context), called_(called), values_(bind(context, called, arguments, names)) {}
   const std::optional<Value>& operator[](std::size_t i) const { return values_[i]; }
-  /// Returns nothing if the argument is None or missing.
+  /// Returns nullopt if the argument is None or missing.
   std::optional<std::string> text(std::size_t i) const {
     if (!values_[i] || values_[i]->is_none()) return std::nullopt;
     return text_argument(context_, called_, *values_[i]);

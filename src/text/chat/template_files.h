@@ -16,7 +16,7 @@ struct TemplateFiles {
   std::map<std::string, std::string> special_tokens;
 };
 
-/// Returns nothing if there is no template. Throws `corrupt` or `io`.
+/// Returns nullopt if there is no template. Throws `corrupt` or `io`.
 std::optional<TemplateFiles> read_template(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::llm::chat

@@ -30,11 +30,11 @@ struct AddedSplit {
 
 class AddedTokens {
  public:
-  /// Reads `added_tokens` of tokenizer.json, which may be absent.
+  /// Reads the optional `added_tokens` of tokenizer.json.
   AddedTokens(const TokenizerNode& root, const Normalizer* normalizer);
 
-  /// Splits the text at the added tokens that are matched before normalization, or at those that
-  /// are matched after it. Returns views into `text`.
+  /// Splits the text at the added tokens that are matched in the normalized text, or at those that
+  /// are matched before normalization if `normalized` is false. Returns views into `text`.
   std::vector<AddedSplit> split(std::string_view text, bool normalized) const;
   /// Returns null if the id does not belong to an added token.
   const AddedToken* find(std::int64_t id) const;

@@ -21,7 +21,8 @@ struct FoundWord {
 class AhoCorasick {
  public:
   AhoCorasick() = default;
-  /// `words`: non-empty words, each with a value. Of equal words, the first one is used.
+  /// `words`: non-empty words, each with a value. If a word occurs several times, its first value
+  /// is used.
   explicit AhoCorasick(std::vector<std::pair<std::string, std::size_t>> words);
 
   bool empty() const { return words_.empty(); }

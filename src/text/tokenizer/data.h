@@ -24,7 +24,7 @@ struct ANYACCEL_LOCAL Tokenizer::Data {
   /// byte 0 of the whole text. `limit`: limit for all pieces, which this call reduces by the size
   /// of its pieces.
   void encode_plain(std::string_view text, std::size_t lead, TextLimit& limit, TokenIds& ids) const;
-  /// Returns the token's text. Returns nothing for an id without a token, and for a special added
+  /// Returns the token's text. Returns nullopt for an id without a token, and for a special added
   /// token unless `specials` is set. Throws `invalid_argument` for an id out of range.
   std::optional<std::string> token(std::int64_t id, bool specials) const;
 };

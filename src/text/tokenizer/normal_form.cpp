@@ -139,7 +139,8 @@ class Steps {
 
 std::size_t utf8_length(char32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
 
-/// Returns the lead of the normalized text. Text after the next boundary does not affect the lead.
+/// Returns how many leading bytes of the normalized text are aligned to byte 0 of the whole text.
+/// Text after the next boundary does not affect this number.
 std::size_t new_lead(const NormalizedText& text, const Steps& steps) {
   const std::string_view all = text.text;
   std::size_t end = 0;

@@ -25,7 +25,7 @@ std::size_t lead_of_replaced(const std::vector<Stretch>& stretches, std::size_t 
                              std::size_t lead) {
   std::size_t out = 0;
   for (const Stretch& stretch : stretches) {
-    // The replacement gets the alignment of the match's last byte.
+    // The replacement is aligned to the last byte of the match.
     const bool inside = stretch.end == 0 ? begins : stretch.end <= lead;
     if (stretch.match) {
       if (inside) out += bytes;

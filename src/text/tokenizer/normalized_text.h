@@ -28,7 +28,8 @@ struct NormalizedText {
   static NormalizedText part(std::string_view text, bool begins, TextLimit limit);
 };
 
-/// Computes the lead of a text that a normalizer rewrites character by character.
+/// Computes how many leading bytes of the new text are aligned to byte 0 of the whole text, for a
+/// normalizer that rewrites a text character by character.
 class LeadTracker {
  public:
   explicit LeadTracker(const NormalizedText& text)
@@ -40,7 +41,7 @@ class LeadTracker {
   /// the `tokenizers` library: 0 replaces a character of the old text, -n replaces n + 1
   /// characters, and 1 replaces none.
   void add(std::size_t bytes, std::int64_t change);
-  /// Returns how many bytes the new text is ahead of the old one after the characters added so far.
+  /// Number of leading bytes aligned to byte 0, based on the characters added so far.
   std::size_t lead() const { return out_; }
   /// True if further characters cannot change the lead.
   bool done() const { return done_; }
@@ -54,7 +55,8 @@ class LeadTracker {
 
 struct Stretch;
 
-/// Returns the lead of a text in which `bytes` bytes replace each match.
+/// Returns how many leading bytes are aligned to byte 0 after each match is replaced by `bytes`
+/// bytes. `lead` is the number before the replacement.
 std::size_t lead_of_replaced(const std::vector<Stretch>& stretches, std::size_t bytes, bool begins,
                              std::size_t lead);
 

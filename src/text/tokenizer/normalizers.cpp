@@ -63,7 +63,7 @@ void strip_accent(char32_t c, std::string_view bytes, std::string& out) {
   if (!is_mark(c)) out += bytes;
 }
 
-/// The cleanup with which SentencePiece's rule nmt_nfkc begins.
+/// The cleanup step at the beginning of SentencePiece's rule nmt_nfkc.
 void clean_nmt(char32_t c, std::string_view bytes, std::string& out) {
   const bool dropped = (c >= 0x1 && c <= 0x8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f ||
                        c == 0x8f || c == 0x9f;

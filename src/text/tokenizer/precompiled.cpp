@@ -1,5 +1,5 @@
-// SentencePiece's precompiled character map: a double-array trie (darts-clone) over byte strings,
-// and the replacement for each of them.
+// SentencePiece's precompiled character map: a double-array trie (darts-clone) that maps byte
+// strings to their replacements.
 #include <algorithm>
 #include <optional>
 
@@ -50,9 +50,9 @@ std::int64_t count_characters(std::string_view text) {
   return count;
 }
 
-/// Computes the lead of a text whose parts are replaced. As in Hugging Face tokenizers, characters
-/// without a counterpart are merged into the last character of the new text, even if that character
-/// comes from an earlier part.
+/// Computes how many leading bytes are aligned to byte 0 of the whole text after parts of a text
+/// are replaced. As in Hugging Face tokenizers, characters without a counterpart are merged into
+/// the last character of the new text, even if that character comes from an earlier part.
 class Changes {
  public:
   explicit Changes(const NormalizedText& text) : tracker_(text) {}

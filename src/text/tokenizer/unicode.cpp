@@ -18,9 +18,9 @@ bool in_category(char32_t c, std::uint32_t mask) {
   return (U_GET_GC_MASK(static_cast<UChar32>(c)) & mask) != 0;
 }
 
-// The `tokenizers` library has its own tables, which are based on other Unicode versions than those
-// of ICU. Exclude characters that are newer than a table, and list those whose category has changed
-// since then.
+// The `tokenizers` library has its own tables, based on older Unicode versions than ICU's tables.
+// Exclude characters that are newer than a table, and list those whose category has changed since
+// then.
 constexpr int kCategories = 8;  // crate unicode_categories
 constexpr int kMarks = 9;       // crate unicode-normalization-alignments, for marks
 

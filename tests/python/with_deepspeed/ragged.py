@@ -86,7 +86,7 @@ def compare(name, dtype, rounded):
     draw = small_models.words(rows=1, length=300)[0].tolist()
     free = both.engine.free_blocks
     both.put(a=draw[:9], b=draw[9:100])
-    # A single token, a continuation of several tokens, a prompt of one token.
+    # One batch with a single token, a continuation of several tokens, and a prompt of one token.
     both.put(a=draw[100:101], b=draw[101:140], c=draw[140:141])
     both.put(c=draw[141:142], a=draw[142:143], b=draw[143:144])
     both.flush("b")

@@ -21,8 +21,8 @@ DEVICE = get_accelerator().current_device_name()
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 @pytest.mark.parametrize("image", [False, True])
 def test_bias_add(dtype, image):
-    # Fails if DeepSpeed's module does not find the op's functions, or their order of arguments
-    # differs.
+    # Fails if DeepSpeed's module does not find the op's functions, or passes arguments in a
+    # different order.
     x, other = (torch.randn(2, 8, 3, 5).to(dtype).to(memory_format=torch.channels_last) if image else torch.randn(2, 15, 8).to(dtype)
                 for _ in range(2))
     b, c = (torch.randn(8).to(dtype) for _ in range(2))

@@ -55,7 +55,8 @@ def test_unreadable_file_raises(handle, tmp_path):
 
 
 def test_swap_buffer_pool(handle, tmp_path):
-    # Fails if DeepSpeed's buffer pool cannot write and read parts of a buffer from the handle.
+    # Fails if DeepSpeed's buffer pool cannot write and read parts of a buffer that the handle
+    # allocated.
     pool = swapping.SwapBufferPool([handle.new_cpu_locked_tensor(2 * COUNT, torch.empty(0))], handle)
     tensors, paths = [torch.randn(COUNT), torch.randn(COUNT - 100)], [str(tmp_path / name) for name in "ab"]
     for tensor, path in zip(tensors, paths):

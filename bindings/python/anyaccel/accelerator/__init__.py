@@ -12,9 +12,9 @@ is_current_accelerator_supported = _native.is_current_accelerator_supported
 def set_accelerator(accelerator: "str | Accelerator | DeepSpeedAccelerator") -> None:
     """Set the accelerator of this process.
 
-    `accelerator` is a registered name, an object from get_accelerator(), or an object of your own
-    class that derives from DeepSpeedAccelerator (abstract_accelerator.py), which get_accelerator()
-    then returns.
+    `accelerator` is a registered name, an object from get_accelerator(), or an instance of a class
+    that derives from DeepSpeedAccelerator (abstract_accelerator.py). get_accelerator() returns such
+    an instance unchanged.
     """
     if isinstance(accelerator, str):
         backend.load_entry_points(accelerator)

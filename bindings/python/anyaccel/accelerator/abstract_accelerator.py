@@ -1,4 +1,5 @@
-"""Counterpart of DeepSpeed's base class of accelerators, from which users derive their own:
+"""Counterpart of DeepSpeed's accelerator base class, from which users derive their own
+accelerators:
 
     class MyCustomAccelerator(DeepSpeedAccelerator):
         def __init__(self):
@@ -30,7 +31,7 @@ _TRAITS = {"is_synchronized_device": "synchronized", "use_host_timers": "use_hos
 
 
 class DeepSpeedAccelerator:
-    """Base class of accelerators in Python with DeepSpeed's methods.
+    """Base class for accelerators written in Python, with DeepSpeed's methods.
 
     A derived class sets `_name` after `super().__init__()`. It also sets
     `_communication_backend_name` and `_compile_backend` if they differ from the device's defaults.
@@ -75,8 +76,8 @@ class DeepSpeedAccelerator:
     def set_compile_backend(self, backend):
         """Set the backend for torch.compile.
 
-        Raise `invalid_argument`, with a list of the known backends, if torch does not know this
-        one.
+        Raise `invalid_argument`, with a list of the known backends, if torch does not know
+        `backend`.
         """
         if backend != self._compile_backend:
             import torch
@@ -246,8 +247,8 @@ def _memory_stats(self, index):
 
 
 def _asked(accelerator, index, *methods):
-    """Return the results of overridden methods, and None for methods that are not overridden,
-    because these would call back into this backend.
+    """Return the results of overridden methods, and None for other methods, because calling those
+    would recurse into this backend.
     """
     return tuple(getattr(accelerator, name)(index) if _overrides(type(accelerator), name) else None for name in methods)
 

@@ -1,6 +1,6 @@
 """The class Accelerator. Most of its methods are in the C++ library.
 
-This module caches constant results, because a call into C++ takes five times as long as a call of a
+This module caches constant results, because a call into C++ takes five times as long as a call to a
 Python method. It also defines methods whose interface differs in Python.
 """
 

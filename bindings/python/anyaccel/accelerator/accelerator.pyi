@@ -119,8 +119,8 @@ class Accelerator:
                    align_bytes: int | None = None) -> torch.Tensor:
         """Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is returned as it is. `make_copy`
         false: the result is new memory with uninitialized values. `match_shape` false: the result is 1-d. On cpu, memory needs
-        no pinning, so the result is the tensor itself, made contiguous. Raises `invalid_argument` if the tensor is not in host
-        memory."""
+        no pinning: the result is the tensor itself if it is contiguous, otherwise a contiguous copy. Raises `invalid_argument`
+        if the tensor is not in host memory."""
     def pin_empty(self, *size: int | Sequence[int], dtype: torch.dtype, device: str | torch.device = "cpu") -> torch.Tensor:
         """Create an uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`. The sizes can be one tuple."""
     def pin_empty_like(self, tensor: torch.Tensor, device: str | torch.device = "cpu", dtype: torch.dtype | None = None) -> torch.Tensor:

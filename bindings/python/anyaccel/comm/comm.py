@@ -125,8 +125,8 @@ def get_all_ranks_from_group(group=None):
 
 
 def inference_all_reduce(tensor, op=ReduceOp.SUM, group=None):
-    """All-reduce a tensor. Uses shared memory if the op for it is available and the tensor is in
-    host memory.
+    """All-reduce a tensor. Uses shared memory if the tensor is in host memory and the shared-memory
+    op is available.
     """
     builder = get_accelerator().create_op_builder("ShareMemCommBuilder")
     if tensor.device.type == "cpu" and builder.is_compatible():

@@ -22,8 +22,8 @@ def accelerator() -> Any:
     """Return this process's accelerator object for DeepSpeed's `set_accelerator`. Its class derives
     from DeepSpeedAccelerator.
 
-    The object represents the accelerator that AnyAccel uses at the time of the first call. The call
-    imports DeepSpeed, which then already uses this object unless a different one was set.
+    The object represents the accelerator that AnyAccel uses at the time of the first call. That
+    call imports DeepSpeed, which then uses this object unless a different one was already set.
     """
     from . import adapter
     return adapter.accelerator()

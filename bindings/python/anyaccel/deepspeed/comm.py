@@ -10,7 +10,7 @@ def mend(ccl):
     """Patch DeepSpeed's module `ccl` (0.19.8), right after it is executed."""
     _mend_ranks(ccl.CCLBackend)
     _mend_reductions(ccl)
-    # DeepSpeed's own scatter has the arguments of a gather. oneCCL has no scatter, so torch's is
+    # DeepSpeed's own scatter takes the arguments of gather. oneCCL has no scatter, so torch's is
     # used.
     ccl.CCLBackend.scatter = ccl.TorchBackend.scatter
 

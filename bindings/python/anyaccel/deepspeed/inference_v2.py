@@ -1,8 +1,8 @@
 """Fixes that let DeepSpeed's inference v2 (0.19.8) run on a CPU.
 
 Its modules pass torch the index of the current device, which torch interprets as the index of a GPU
-or another accelerator. They query CUDA for the size of attention blocks and for the support of
-6-bit weights, and they allocate a list of blocks in pinned memory.
+or another accelerator. They ask CUDA for the size of attention blocks and whether 6-bit weights are
+supported, and they allocate a list of blocks in pinned memory.
 """
 
 import types
@@ -50,7 +50,9 @@ def _key_block(head_size):
 
 
 class _WithoutPinning(types.ModuleType):
-    """torch without `pin_memory`, because no device uses pinned memory."""
+    """Stand-in for the module torch whose arange() ignores `pin_memory`, because no device uses
+    pinned memory.
+    """
 
     def arange(self, *arguments, pin_memory=False, **named):
         return torch.arange(*arguments, **named)
@@ -60,8 +62,8 @@ class _WithoutPinning(types.ModuleType):
 
 
 class _ByName:
-    """Wrapper of the accelerator whose current_device() returns torch's name for the device instead
-    of an index.
+    """Wrapper around the accelerator whose current_device() returns torch's name for the device
+    instead of an index.
     """
 
     def __init__(self, accelerator):

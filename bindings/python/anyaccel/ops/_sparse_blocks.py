@@ -1,9 +1,9 @@
 """The individual steps of sparse attention, composed of torch's ops: products with block-sparse
-matrices, and the softmax of such a matrix.
+matrices, and the softmax of a block-sparse matrix.
 
-A sparse matrix is [batch, nonzero blocks, block, block], with the blocks in the order of
-`layout.nonzero()`. Use these classes only if you need the attention weights, because
-`sparse_attention` is several times faster.
+A sparse matrix is stored as a tensor of shape [batch, nonzero blocks, block, block], with the
+blocks in the order of `layout.nonzero()`. Use these classes only if you need the attention weights,
+because `sparse_attention` is several times faster.
 """
 
 import torch
@@ -22,20 +22,22 @@ class _Blocks:
         self.head, self.row, self.column = layout.nonzero().unbind(1)
 
     def _rows_of(self, dense, at):
-        """Return block rows `at` of a dense [batch, heads, length, other], as [batch, nonzero
-        blocks, block, other]."""
+        """Return the block rows `at` of a dense tensor [batch, heads, length, columns], as [batch,
+        nonzero blocks, block, columns].
+        """
         return dense.unflatten(2, (-1, self.block))[:, self.head, at]
 
     def _sum_to(self, parts, at, count):
-        """Sum parts [batch, nonzero blocks, block, other] into block rows `at` of a dense matrix
-        with `count` block rows."""
+        """Sum parts [batch, nonzero blocks, block, columns] into block rows `at` of a dense matrix
+        with `count` block rows.
+        """
         out = parts.new_zeros(parts.shape[0], self.heads * count, *parts.shape[2:])
         out = out.index_add(1, self.head * count + at, parts)
         return out.unflatten(1, (self.heads, count)).flatten(2, 3)
 
 
 class MatMul(_Blocks):
-    """Product of two matrices, of which one factor or the result is block-sparse.
+    """Matrix product in which one factor or the result is block-sparse.
 
     `mode` is sdd (dense times dense, with a sparse result), dsd (sparse times dense) or dds (dense
     times sparse).

@@ -8,8 +8,8 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, 
 
 
 class Seeds:
-    """Generates a seed per call, from its own generator if `seed` is not negative, or else from
-    torch's default generator.
+    """Generates a seed for each call. Uses a generator seeded with `seed`, or torch's default
+    generator if `seed` is negative.
     """
 
     def __init__(self, seed):
@@ -45,7 +45,7 @@ class Functions:
                 stochastic_mode=False):
         """Store a layer's options under its number, for forward and backward. batch_size and
         test_gemm are ignored."""
-        self._op("")  # load the op, so that errors occur here
+        self._op("")  # load the op, so that errors are raised early
         self._layers[layer_id, dtype] = {
             "heads": num_heads, "attn_dropout": max(attn_dropout_ratio, 0.0),
             "hidden_dropout": max(hidden_dropout_ratio, 0.0), "eps": layer_norm_eps,

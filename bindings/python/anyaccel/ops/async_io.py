@@ -109,7 +109,7 @@ class aio_handle:
         return self._handle.queue()
 
     def get_queue_reason(self):
-        """Return why the interface that get_queue() returns was chosen."""
+        """Return the reason for choosing the interface that get_queue() returns."""
         return self._handle.queue_reason()
 
     @_telling
@@ -166,14 +166,16 @@ class aio_handle:
 
     @_telling
     def cancel(self):
-        """Cancel asynchronous operations that the system has not started yet; wait() then
-        reports them."""
+        """Cancel asynchronous operations that the system has not started yet; wait() then reports
+        the cancellation.
+        """
         self._handle.cancel()
 
     @_telling
     def start_read(self, buffer, filename, file_offset=0):
-        """Start a read and return a separate request with wait(), done() and cancel(), which the
-        handle's wait() does not include."""
+        """Start a read and return a separate request with wait(), done() and cancel(). The handle's
+        wait() does not wait for it.
+        """
         return AsyncIORequest(self._handle.start(buffer, filename, False, file_offset))
 
     @_telling

@@ -35,7 +35,7 @@ class aio_handle:
     def get_queue(self) -> str:
         """Return the I/O interface: "io_uring", "libaio" or "threads"."""
     def get_queue_reason(self) -> str:
-        """Return why the interface that get_queue() returns was chosen."""
+        """Return the reason for choosing the interface that get_queue() returns."""
     def read(self, buffer: Tensor, filename: str, validate: bool, file_offset: int = 0) -> int: ...
     def write(self, buffer: Tensor, filename: str, validate: bool, file_offset: int = 0) -> int: ...
     def pread(self, buffer: Tensor, filename: str, validate: bool, async_: bool, file_offset: int = 0) -> int: ...
@@ -54,11 +54,13 @@ class aio_handle:
     def wait(self) -> int:
         """Wait for all asynchronous operations and return their number. Raise the first failure."""
     def cancel(self) -> None:
-        """Cancel asynchronous operations that the system has not started yet; wait() then
-        reports them."""
+        """Cancel asynchronous operations that the system has not started yet; wait() then reports
+        the cancellation.
+        """
     def start_read(self, buffer: Tensor, filename: str, file_offset: int = 0) -> AsyncIORequest:
-        """Start a read and return a separate request with wait(), done() and cancel(), which the
-        handle's wait() does not include."""
+        """Start a read and return a separate request with wait(), done() and cancel(). The handle's
+        wait() does not wait for it.
+        """
     def start_write(self, buffer: Tensor, filename: str, file_offset: int = 0) -> AsyncIORequest:
         """Start a write; see start_read()."""
     @overload

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import struct
 
-# Same layout as the C++ structs. The op rejects other versions.
+# Same layout as the C++ structs. The op rejects configurations with a different version number.
 _HEAD = struct.Struct("<11i4x6B2x2d")
 _LAYER = struct.Struct("<dq")
 _VERSION = 1
@@ -27,7 +27,7 @@ class Activation(enum.IntEnum):
 
 
 class Part(enum.IntEnum):
-    """Part of the layers that a call computes.
+    """Which part of each layer a call computes.
 
     Ranks that split a layer and all-reduce outside of the op compute half a layer per call.
     """
@@ -52,13 +52,14 @@ class DecoderLayerConfig:
 class DecoderConfig:
     """Configuration of a decoder. `pack()` converts it to the op's argument `config`.
 
-    `heads_per_kv_head`: query heads that share a key head; 0: `num_heads / num_kv_heads`, which
-    must be an integer. `first_head`: query heads of the first key head that precede this rank's
-    first query head. `experts_per_token`: 0 if no layer has experts. `gated`: feed-forward layers
-    multiply by a gate. `norms_after`: norms after attention and after the feed-forward part.
-    `final_norm`: a norm before the language-model head. `normalize_experts`: scale the weights of
-    the chosen experts to a sum of 1. `sum_attention`, `sum_feed_forward`: all-reduce these results
-    among the ranks of the op's argument `sum_group`. `attention_softcap`: 0 for no soft cap.
+    `heads_per_kv_head`: number of query heads that share a key head; 0: `num_heads / num_kv_heads`,
+    which must be an integer. `first_head`: number of query heads of the first key head that precede
+    this rank's first query head. `experts_per_token`: 0 if no layer has experts. `gated`:
+    feed-forward layers multiply by a gate. `norms_after`: norms follow attention and the
+    feed-forward part. `final_norm`: a norm precedes the language-model head. `normalize_experts`:
+    scale the weights of the chosen experts to a sum of 1. `sum_attention`, `sum_feed_forward`:
+    all-reduce these results among the ranks of the op's argument `sum_group`. `attention_softcap`:
+    0 for no soft cap.
     """
 
     num_heads: int

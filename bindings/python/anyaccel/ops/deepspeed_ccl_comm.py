@@ -1,11 +1,11 @@
-"""The functions of DeepSpeed's CCLCommBuilder().load(), and the other oneCCL collectives that
-its CCLBackend uses.
+"""The functions of DeepSpeed's CCLCommBuilder().load(), and the other oneCCL collectives that its
+CCLBackend uses.
 
 A group is a list of global ranks, or None for all ranks. As in DeepSpeed, `src` and `dst` are
-indices into the group. Tensors may have any strides and be on any device. Tensors that are not
-contiguous in host memory are copied to a contiguous host buffer and back. Operations have completed
-when their function returns, even with `async_op`. All ranks must call the same functions in the same
-order.
+indices into the group. Tensors may have any strides and be on any device. Unless a tensor is in
+host memory and contiguous, its data is copied to a contiguous host buffer, and the result is copied
+back. Operations have completed when their function returns, even with `async_op`. All ranks must
+call the same functions in the same order.
 
 Failures raise `anyaccel.Error`. If a rank is late or has exited, the code is `timeout`, and the
 group becomes unusable. Thread-safe: calls on one group run one after the other. Unusable in a
@@ -188,8 +188,7 @@ def scatter(tensor, scatter_list, src, group=None, async_op=False):
 
 
 def _over_torch(group, place):
-    """Return the global rank of an index in the group, for torch.distributed's group of all
-    ranks."""
+    """Convert an index in the group to a global rank for torch.distributed."""
     ranks = _world if not group else group
     if not torch.distributed.is_initialized() or not ranks:
         raise Error("[ccl_comm] send and recv require torch.distributed; call its init_process_group() and initialize()",

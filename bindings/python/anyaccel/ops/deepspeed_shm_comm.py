@@ -57,8 +57,9 @@ def close(group=None):
 
 
 def vector_kernel_level():
-    """Return DeepSpeed's number for the kernels: always 2, for kernels of bfloat16, float16 and
-    float32."""
+    """Return DeepSpeed's level of vector kernels: always 2, which means kernels for bfloat16,
+    float16 and float32.
+    """
     return _ops.shm_comm_kernel_level()
 
 

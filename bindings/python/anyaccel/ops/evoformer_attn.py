@@ -20,7 +20,7 @@ def evoformer_attention(q, k, v, bias1=None, bias2=None, scale=None):
 
     q is [..., entries, queries, heads, dim], k and v [..., entries, keys, heads, dim], bias1 [...,
     entries, 1, 1, keys], bias2 [..., 1, heads, queries, keys]. The default scale is 1 / sqrt(dim).
-    The result of a completely masked query is zero. Differentiable with respect to all tensors,
+    The result for a fully masked query is zero. Differentiable with respect to all tensors,
     including the biases.
     """
     return _op("evoformer_attention")(q, k, v, bias1, bias2, scale)

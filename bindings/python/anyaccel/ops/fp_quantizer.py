@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's FPQuantizerBuilder().load(): quantization to floats of 8, 12, 6
-or 4 bits and back.
+"""The functions of DeepSpeed's FPQuantizerBuilder().load(): quantization to 8-, 12-, 6- or 4-bit
+floats, and dequantization.
 
 A group of `group_size` consecutive elements becomes a row of uint8: its codes, packed from the
 lowest bit upwards, and then the scale of the codes as a float32. The formats are 8 bits with 3
@@ -65,8 +65,8 @@ def get_default_quant_dtype():
 
 
 def get_quant_range(q_bits=None):
-    """Return the largest value of the format with 8 (e4m3), 12, 6 or 4 bits. Quantization maps a
-    group's largest magnitude to this value.
+    """Return the largest value of the format with `q_bits` bits: 8 (e4m3), 12, 6 or 4. Quantization
+    maps a group's largest magnitude to this value.
     """
     for (bits, mantissa), greatest in _RANGES.items():
         if bits == q_bits:

@@ -28,8 +28,8 @@ def get_default_quant_dtype() -> torch.dtype:
     """Return the dtype of quantized rows."""
 
 def get_quant_range(q_bits: int | None = None) -> float:
-    """Return the largest value of the format with 8 (e4m3), 12, 6 or 4 bits. Quantization maps a
-    group's largest magnitude to this value.
+    """Return the largest value of the format with `q_bits` bits: 8 (e4m3), 12, 6 or 4. Quantization
+    maps a group's largest magnitude to this value.
     """
 
 class Quantizer:

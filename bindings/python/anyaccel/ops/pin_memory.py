@@ -77,7 +77,8 @@ class pin_handle:
         """Return an uninitialized pinned tensor of `num_elem` elements with the example's dtype.
 
         The memory comes from the accelerator's allocator, so the accelerator's copies recognize it
-        as pinned. If the accelerator needs no pinning, the system locks the memory.
+        as pinned. If the accelerator does not pin memory, the tensor comes from the op's pool of
+        locked memory.
         """
         memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):
@@ -87,7 +88,7 @@ class pin_handle:
     def free_cpu_locked_tensor(self, locked_tensor):
         """Free a tensor that new_cpu_locked_tensor() returned.
 
-        Returns False if it did not return the tensor, or the tensor is already freed. The memory is
+        Returns False for any other tensor, and for a tensor that is already freed. The memory is
         reused once no tensor uses it.
         """
         return _ops.pin_memory_free(locked_tensor) or _free(locked_tensor.data_ptr())

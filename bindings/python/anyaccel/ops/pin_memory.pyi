@@ -8,7 +8,7 @@ class pin_handle:
     def free_cpu_locked_tensor(self, locked_tensor: Tensor) -> bool:
         """Free a tensor that new_cpu_locked_tensor() returned.
 
-        Return False if it did not return the tensor, or the tensor is already freed. The memory is
+        Return False for any other tensor, and for a tensor that is already freed. The memory is
         reused once no tensor uses it.
         """
     def free_cpu_locked_tensor_by_ptr(self, address: int) -> bool:

@@ -1,9 +1,9 @@
-"""The functions of DeepSpeed's QuantizerBuilder().load(): quantization to int8 or int4 and back,
-with a scale per group.
+"""The functions of DeepSpeed's QuantizerBuilder().load(): quantization to int8 or int4 with a scale
+per group, and dequantization.
 
-`quant_type` is Symmetric or Asymmetric. Parameters are float32 [groups, 1], the step between codes,
-or [groups, 2], which adds the value of code 0. A byte holds two int4 codes of the last dimension,
-the first in the upper four bits. Invalid arguments raise ValueError.
+`quant_type` is Symmetric or Asymmetric. Parameters are float32: [groups, 1] with the scale, or
+asymmetric [groups, 2] with the scale and the value of code 0. A byte holds two int4 codes of the
+last dimension, the first in the upper four bits. Invalid arguments raise ValueError.
 """
 
 import enum

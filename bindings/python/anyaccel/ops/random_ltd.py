@@ -38,8 +38,9 @@ def token_scatter(all_activations, layer_activations, sorted_indices, batch_firs
 
 
 def token_scatter_(all_activations, layer_activations, sorted_indices, batch_first):
-    """Replace the tokens at `sorted_indices` of all activations by the layer's tokens in place,
-    and return that tensor."""
+    """Replace, in place, the tokens at `sorted_indices` of `all_activations` with the layer's
+    tokens, and return `all_activations`.
+    """
     _op("token_scatter_")(all_activations, layer_activations, sorted_indices, batch_first)
     return all_activations
 

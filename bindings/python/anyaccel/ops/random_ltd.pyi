@@ -9,8 +9,9 @@ def token_scatter(all_activations: Tensor, layer_activations: Tensor, sorted_ind
     """Return a copy of all activations in which the layer's tokens replace those at
     `sorted_indices`."""
 def token_scatter_(all_activations: Tensor, layer_activations: Tensor, sorted_indices: Tensor, batch_first: bool) -> Tensor:
-    """Replace the tokens at `sorted_indices` of all activations by the layer's tokens in place,
-    and return that tensor."""
+    """Replace, in place, the tokens at `sorted_indices` of `all_activations` with the layer's
+    tokens, and return `all_activations`.
+    """
 def mask_gather_bert(dense_mask: Tensor, sorted_indices: Tensor) -> Tensor:
     """Return masks [layers, batch, heads, count, count] for the tokens at `sorted_indices`
     [layers, batch, count]."""

@@ -2,8 +2,8 @@
 `deepspeed.ops.sparse_attention`.
 
 include/anyaccel/ops/sparse_attention.h describes the options and errors. Invalid arguments raise
-ValueError. The argument `seed` does not exist in DeepSpeed: it selects the random blocks, which are
-the same as in C++.
+ValueError. The argument `seed` does not exist in DeepSpeed. It selects the random blocks. The same
+seed selects the same blocks as in C++.
 """
 
 import torch
@@ -54,7 +54,7 @@ class SparsityConfig:
 
 
 class DenseSparsityConfig(SparsityConfig):
-    """A layout of all blocks."""
+    """A layout that contains all blocks."""
 
     _kind = "dense"
 

@@ -23,7 +23,7 @@ class SparsityConfig:
         """Return the layout, int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1."""
 
 class DenseSparsityConfig(SparsityConfig):
-    """A layout of all blocks."""
+    """A layout that contains all blocks."""
 
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False) -> None: ...
 
@@ -86,7 +86,7 @@ class SparseAttentionUtils:
     def unpad_sequence_output(pad_len: int, sequence_output: Tensor) -> Tensor: ...
 
 class MatMul:
-    """Product of two matrices, of which one factor or the result is block-sparse.
+    """Matrix product in which one factor or the result is block-sparse.
 
     `mode` is sdd (dense times dense, with a sparse result), dsd (sparse times dense) or dds (dense
     times sparse).

@@ -77,7 +77,7 @@ class DeepSpeedTransformerConfig:
 
 
 class DeepSpeedTransformerLayer(torch.nn.Module):
-    """A layer of attention and a feed-forward part, each with its residual and norm.
+    """A transformer layer: attention and a feed-forward part, each with its residual and norm.
 
     Parameters have DeepSpeed's names and shapes.
     """
@@ -105,7 +105,7 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
                         getattr(self, name[:-1] + kind).copy_(value)
                     getattr(self, "attn_qkv" + kind).copy_(torch.cat(list(given[:3])))
         self._seeds = Seeds(config.seed + config.layer_id if config.seed >= 0 else -1)
-        _find("", config.stochastic_mode)  # load the op, so that errors occur here
+        _find("", config.stochastic_mode)  # load the op, so that errors are raised early
 
     def init_transformer_weights(self, adjust_init_range=False):
         """Initialize weights from a normal distribution, biases to 0 and norms to 1.
@@ -124,10 +124,11 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
                     parameter.fill_(1.0 if name in ("attn_nw", "norm_w") else 0.0)
 
     def load_hugging_face(self, state_dict, prefix=""):
-        """Copy the weights of a BertLayer of transformers, whose names begin with `prefix`.
+        """Copy the weights of a transformers BertLayer from `state_dict`, in which their names
+        begin with `prefix`.
 
-        Such a layer has pre_layer_norm=False, and gelu_approximate="none" for its activation
-        "gelu". Missing names raise KeyError.
+        A BertLayer corresponds to the options pre_layer_norm=False and, if its activation is
+        "gelu", gelu_approximate="none". Missing names raise KeyError.
         """
         with torch.no_grad():
             for mine, name in PARAMETERS.items():

@@ -32,7 +32,7 @@ class DeepSpeedTransformerConfig:
         """Return an option."""
 
 class DeepSpeedTransformerLayer(torch.nn.Module):
-    """A layer of attention and a feed-forward part, each with its residual and norm.
+    """A transformer layer: attention and a feed-forward part, each with its residual and norm.
 
     Parameters have DeepSpeed's names and shapes.
     """
@@ -43,7 +43,9 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
                  initial_biases: Sequence[Tensor] | None = None) -> None: ...
     def init_transformer_weights(self, adjust_init_range: bool = False) -> None: ...
     def load_hugging_face(self, state_dict: Mapping[str, Tensor], prefix: str = "") -> DeepSpeedTransformerLayer:
-        """Copy the weights of a BertLayer of transformers, whose names begin with `prefix`."""
+        """Copy the weights of a transformers BertLayer from `state_dict`, in which their names
+        begin with `prefix`.
+        """
     @classmethod
     def from_hugging_face(cls, layer: torch.nn.Module, config: Any, **options: Any) -> DeepSpeedTransformerLayer:
         """Return a layer with the weights of a BertLayer.

@@ -149,16 +149,16 @@ def _rms_qkv_gemm(dtype, input, weight, q_scale, gamma, epsilon, q_int8, transpo
 
 def _mlp_gemm(dtype, input, residual, input_bias, weight_interm, weight_out, bias, gamma, beta, epsilon, preLayerNorm, mlp_after_attn, q_scale,
               q_scale1, q_int8, activation_type, transposed_mode):
-    """Return the result of the feed-forward part (layer norm, product, activation, product), and
-    the layer norm.
+    """Return the result of the feed-forward part (layer norm, matmul, activation, matmul), and the
+    layer norm.
     """
     return list(_op("mlp_gemm")(input, residual, input_bias, weight_interm, weight_out, bias, gamma, beta, epsilon, mlp_after_attn, q_scale, q_scale1,
                                 q_int8, int(activation_type), transposed_mode))
 
 
 def _rms_mlp_gemm(dtype, input, residual, weight_interm, weight_out, gamma, epsilon, q_scale, q_scale1, q_int8, activation_type, transposed_mode):
-    """Return the result of the feed-forward part (RMS norm of input + residual, product,
-    activation, product), and input + residual.
+    """Return the result of the feed-forward part (RMS norm of input + residual, matmul, activation,
+    matmul), and input + residual.
 
     `residual` is unchanged, because DeepSpeed's Python code adds to it again.
     """

@@ -97,32 +97,32 @@ def rms_qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Ten
 def rms_qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
     """Return the input's RMS norm times weight, and the RMS norm."""
 def mlp_gemm_fp32(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the result of the feed-forward part (layer norm, product, activation, product), and
-    the layer norm.
+    """Return the result of the feed-forward part (layer norm, matmul, activation, matmul), and the
+    layer norm.
     """
 def mlp_gemm_bf16(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the result of the feed-forward part (layer norm, product, activation, product), and
-    the layer norm.
+    """Return the result of the feed-forward part (layer norm, matmul, activation, matmul), and the
+    layer norm.
     """
 def mlp_gemm_fp16(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the result of the feed-forward part (layer norm, product, activation, product), and
-    the layer norm.
+    """Return the result of the feed-forward part (layer norm, matmul, activation, matmul), and the
+    layer norm.
     """
 def rms_mlp_gemm_fp32(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the result of the feed-forward part (RMS norm of input + residual, product,
-    activation, product), and input + residual.
+    """Return the result of the feed-forward part (RMS norm of input + residual, matmul, activation,
+    matmul), and input + residual.
 
     `residual` is unchanged, because DeepSpeed's Python code adds to it again.
     """
 def rms_mlp_gemm_bf16(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the result of the feed-forward part (RMS norm of input + residual, product,
-    activation, product), and input + residual.
+    """Return the result of the feed-forward part (RMS norm of input + residual, matmul, activation,
+    matmul), and input + residual.
 
     `residual` is unchanged, because DeepSpeed's Python code adds to it again.
     """
 def rms_mlp_gemm_fp16(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Return the result of the feed-forward part (RMS norm of input + residual, product,
-    activation, product), and input + residual.
+    """Return the result of the feed-forward part (RMS norm of input + residual, matmul, activation,
+    matmul), and input + residual.
 
     `residual` is unchanged, because DeepSpeed's Python code adds to it again.
     """

@@ -7,9 +7,9 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Makes the replay routine of one call. `args` are the arguments on the op's stack (the outputs of
-/// an out= overload are ignored); `outputs` are the tensors that it writes, with their final sizes
-/// and strides. Returns null for a call that the routine does not support.
+/// Creates the replay routine for one call. `args` are the arguments on the op's stack (the outputs
+/// of an out= overload are ignored); `outputs` are the tensors that the call writes, with their
+/// final sizes and strides. Returns null if the routine does not support the call.
 using FastMaker = std::unique_ptr<Step> (*)(c10::ArrayRef<c10::IValue> args,
                                             c10::ArrayRef<at::Tensor> outputs);
 
@@ -19,7 +19,7 @@ struct FastOp {
   FastMaker make;
 };
 
-/// The maker for op `name` ("aten::add.Tensor"), or null. The caller must run the step once and
+/// The FastMaker for op `name` ("aten::add.Tensor"), or null. The caller must run the step once and
 /// check that its results are bitwise equal to the op's.
 FastMaker find_fast_maker(const std::string& name);
 

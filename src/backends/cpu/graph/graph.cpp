@@ -63,7 +63,7 @@ class CpuGraph final : public sdk::GraphImpl {
   GraphPool pool() const override { return pool_; }
 
  private:
-  // A storage that the steps use, with its address, which must not change. The steps keep the
+  // A storage that the steps use, and its address, which must not change. The steps keep the
   // storage alive.
   struct Pin {
     const c10::StorageImpl* storage;

@@ -7,7 +7,7 @@
 
 namespace anyaccel::backends::cpu {
 
-/// A new, empty graph of the CPU.
+/// Creates an empty CPU graph.
 ///
 /// Capture runs each op once, as usual, and records it with its tensors. Recording happens below
 /// autograd, so that a backward pass and an in-place optimizer are part of the graph. Replay calls
@@ -19,14 +19,15 @@ namespace anyaccel::backends::cpu {
 /// - Random ops draw from the host generator at each replay, as eager code would at that time.
 /// - An op throws `unsupported` with its name if the host must read its result (`item()`,
 ///   `nonzero()`, `equal()`, ...), if it copies to another device, or if it works on sparse,
-///   quantized or nested tensors. The capture is then abandoned: later ops of the scope run but are
+///   quantized or nested tensors. The capture is then abandoned: later ops in the scope run but are
 ///   not recorded, and capture_end() throws the same error again.
-/// - The graph records the capturing thread, and the work that autograd runs for it on other
-///   threads. Starting a second capture at the same time, on any thread, throws `invalid_state`.
-/// - Tensors made during the capture belong to the graph until reset() or its destruction. Tensors
-///   that the program still holds live longer. During the capture, each tensor has its own memory.
-///   At the end of the capture, tensors that only the graph holds are moved, so that tensors with
-///   disjoint lifetimes share memory.
+/// - The graph records the ops of the capturing thread, and the ops that autograd runs for it on
+///   other threads. Starting a second capture at the same time, on any thread, throws
+///   `invalid_state`.
+/// - Tensors created during the capture belong to the graph until reset() or its destruction.
+///   Tensors that the program still holds live longer. During the capture, each tensor has its own
+///   memory. At the end of the capture, tensors that only the graph holds are moved, so that
+///   tensors with disjoint lifetimes share memory.
 /// - A pool identifies graphs that belong together, as on other devices. Graphs do not share memory
 ///   through it.
 /// - A capture takes two to three times as long as an eager step, because it runs each fast replay

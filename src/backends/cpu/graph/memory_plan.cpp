@@ -12,7 +12,7 @@
 namespace anyaccel::backends::cpu {
 namespace {
 
-// torch's alignment of CPU memory. The rounding of some matrix kernels depends on it.
+// torch's alignment for CPU memory. The rounding of some matrix kernels depends on the alignment.
 constexpr std::size_t kAlignment = 64;
 
 struct Interval {
@@ -58,7 +58,7 @@ std::size_t place(std::vector<Interval*>& movable) {
   std::vector<const Interval*> placed;
   for (auto* interval : movable) {
     std::map<std::size_t, std::size_t>
-        busy;  // offset -> end offset of intervals with overlapping lifetimes
+        busy;  // offset -> end offset, for intervals with overlapping lifetimes
     for (const auto* other : placed) {
       if (other->first <= interval->last && interval->first <= other->last) {
         auto& end = busy[other->offset];

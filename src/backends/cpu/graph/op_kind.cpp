@@ -16,9 +16,9 @@ namespace {
 using c10::DispatchKey;
 using c10::OperatorHandle;
 
-// Composite ops without a CPU kernel whose implementation is known to consist only of dispatched
-// ops. Recording the inner ops is faster than calling the composite op. All other composite ops are
-// recorded as a whole, which is always correct.
+// Composite ops that have no CPU kernel and are known to call only dispatched ops. Recording the
+// inner ops is faster than calling the composite op. All other composite ops are recorded as a
+// whole, which is always correct.
 bool body_is_dispatched(std::string_view name) {
   static const std::unordered_set<std::string_view> names = {"aten::add",
                                                              "aten::add_",
@@ -62,7 +62,7 @@ bool has_composite_kernel(const OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
-// The overloads of an op name. The dispatcher has no such index.
+// All overloads of an op name. The dispatcher has no index by name.
 const std::vector<OperatorHandle>& overloads(const std::string& name) {
   static const auto index = [] {
     std::unordered_map<std::string, std::vector<OperatorHandle>> made;

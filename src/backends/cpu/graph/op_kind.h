@@ -14,12 +14,12 @@ namespace anyaccel::backends::cpu {
 struct OpKind {
   enum class Action {
     decompose,  ///< run its composite kernel and record the ops inside
-    pass,       ///< only run it: it makes a view or uninitialized memory, or changes only metadata
+    pass,       ///< run without recording: it makes a view, allocates memory or changes metadata
     record,     ///< run it and record it
     fail,       ///< it cannot be part of a graph
   };
   Action action = Action::record;
-  bool dynamic_by_mask = false;  ///< its result's shape depends on data if an index is a mask
+  bool dynamic_by_mask = false;  ///< the result's shape depends on the data if an index is a mask
   std::string reason;            ///< why it cannot be captured
   bool writes = false;           ///< it has arguments that it writes to (in-place and out=)
   bool overwrites = false;       ///< it writes without reading the previous values

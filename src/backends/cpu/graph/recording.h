@@ -22,7 +22,7 @@ namespace anyaccel::backends::cpu {
 /// call record() from its own threads, even concurrently.
 class Recording {
  public:
-  /// Starts to record this thread. Throws `invalid_state` if another recording is in progress, and
+  /// Starts recording this thread. Throws `invalid_state` if another recording is in progress, and
   /// `unsupported` if torch or another library uses the dispatch key.
   static std::shared_ptr<Recording> begin();
   /// The recording in progress, or null.
@@ -39,8 +39,8 @@ class Recording {
   /// Runs the op on the stack and records it. Throws `unsupported` if it cannot be captured.
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack);
 
-  /// Returns the calls of a stopped recording, which no longer holds their tensors afterwards. If
-  /// an op could not be captured, throws that error again.
+  /// Returns the calls of a stopped recording and releases the recording's references to their
+  /// tensors. If an op could not be captured, throws that error again.
   std::vector<Recorded> take_calls();
 
  private:

@@ -9,10 +9,10 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Makes aliases of tensors with their current sizes and strides, and without autograd state. If
+/// Creates aliases of tensors with their current sizes and strides, and without autograd state. If
 /// the program later changes its own tensor objects (t_(), set_(), detach_()), the graph is not
-/// affected, and the graph does not keep autograd nodes alive. Identical tensors get the same
-/// alias. Not thread-safe.
+/// affected, and the graph does not keep autograd nodes alive. A tensor that has not changed since
+/// its last alias gets the same alias again. Not thread-safe.
 class Snapshots {
  public:
   at::Tensor take(const at::Tensor& tensor);

@@ -23,7 +23,7 @@ class Step {
 };
 
 /// Sets the thread's state for running steps: below autograd, without gradients, and without
-/// torch's warnings. The capture has already shown them, and some out= kernels warn about outputs
+/// torch's warnings. The capture has already printed them, and some out= kernels warn about outputs
 /// that they resize themselves.
 class StepScope {
  private:

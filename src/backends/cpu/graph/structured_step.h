@@ -38,8 +38,8 @@ const T& handed(const T& value) {
   return value;
 }
 
-// A structured kernel with given outputs. The member function's signature is a template parameter,
-// because it has an additional parameter (dimension names) in torch 2.11, which later releases
+// A structured kernel with given outputs. The signature of the member function is a template
+// parameter, because torch 2.11 has an additional parameter (dimension names), which later releases
 // dropped.
 template <class Kernel, std::size_t kOutputs, class Signature>
 class Prepared;
@@ -115,7 +115,7 @@ class StructuredStep final : public Step {
     return 0;
   }
 
-  // True if the loop accesses the op's own tensors and not copies of them. Type promotion makes
+  // True if the loop accesses the op's own tensors rather than copies of them. Type promotion makes
   // copies, and a replay would then read the values from the capture. Only a number that was
   // wrapped in a tensor may be copied, because it never changes.
   bool reads_in_place(c10::ArrayRef<c10::IValue> args) const {
@@ -143,7 +143,7 @@ class StructuredStep final : public Step {
   Prepared<Kernel, kOutputs, decltype(&at::impl::MetaBase::set_output_strided)> kernel_;
 };
 
-/// The maker for a structured kernel with one output.
+/// The FastMaker for a structured kernel with one output.
 template <class Kernel, class... Args>
 constexpr FastMaker structured = &StructuredStep<Kernel, 1, Args...>::make;
 

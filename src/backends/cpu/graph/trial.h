@@ -18,10 +18,10 @@ std::vector<at::Tensor> unwritten(const c10::OperatorHandle& op, c10::ArrayRef<c
 /// Copies of the tensors' values.
 std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors);
 
-/// Runs a step whose results are already in `outputs`. Returns true if the step can run again and
-/// reproduces the results, bitwise equal and at the same addresses. `before`: the contents of the
-/// outputs before the op, for a step that reads them; may be empty. In either case, the outputs
-/// have their original contents afterwards.
+/// Runs a step whose results are already in `outputs`. Returns true if the step can be repeated and
+/// its results are bitwise equal and at the same addresses. `before`: the contents of the outputs
+/// before the op, for a step that reads them; may be empty. In either case, `outputs` contains the
+/// original results afterwards.
 bool repeats(Step& step, const std::vector<at::Tensor>& outputs,
              const std::vector<at::Tensor>& before);
 

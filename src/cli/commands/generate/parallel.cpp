@@ -14,8 +14,8 @@ namespace anyaccel::cli {
 
 namespace {
 
-/// Returns the number of ranks in --tensor-parallel. "auto" means all ranks that the launcher
-/// started.
+/// Returns the number of ranks that --tensor-parallel requests. "auto" means all ranks that the
+/// launcher started.
 int parallel_ranks(const ParallelOptions& options) {
   const std::string started = std::to_string(started_ranks());
   const std::string& text = options.ranks;
@@ -45,8 +45,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return out.empty() ? "-" : out;
 }
 
-/// Returns the number of weights that are quantized in different groups on some rank than on a
-/// single rank.
+/// Returns the number of weights whose quantization groups on at least one rank differ from those
+/// on a single rank that holds all weights.
 std::ptrdiff_t otherwise_quantized(const std::string& folder, const llm::LoadOptions& load,
                                    const ParallelOptions& options, int ranks) {
   const auto together = llm::parallel_plan(folder, ranks, options.plan_file, load);

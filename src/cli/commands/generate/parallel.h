@@ -1,4 +1,4 @@
-// The options of `anyaccel generate` for several ranks.
+// Tensor-parallel options of `anyaccel generate`.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,10 @@ void print_plan(const std::string& folder, const llm::LoadOptions& load,
 llm::Model load_model(const std::string& folder, const llm::LoadOptions& load,
                       const ParallelOptions& options);
 
-/// Compares the ranks' logits with those of a single rank that holds all weights, on rank 0. Throws
-/// `device_error` if the difference is too large to come from the order of summation. The tolerance
-/// is larger if some weights are quantized in different groups than on a single rank.
+/// Loads the whole model on rank 0 and compares its logits with those that the ranks computed
+/// together. Throws `device_error` if the difference is too large to come from the order of
+/// summation. The tolerance is larger if some weights are quantized in different groups than on a
+/// single rank.
 void self_check(const std::string& folder, const llm::LoadOptions& load,
                 const ParallelOptions& options, const llm::Model& model,
                 const std::vector<std::int64_t>& prompt);

@@ -25,7 +25,9 @@ class CUDAOpBuilder(OpBuilder):
         return []
 
     def version_dependent_macros(self):
-        """Return macros that hold for every torch version that AnyAccel supports."""
+        """Return DeepSpeed's macros for minimum torch versions. Every torch version that AnyAccel
+        supports satisfies these.
+        """
         return ["-DVERSION_GE_1_1", "-DVERSION_GE_1_3", "-DVERSION_GE_1_5"]
 
     def cxx_args(self):
