@@ -90,7 +90,10 @@ void Detector::keep_former(std::uintptr_t address, const Block& block) {
       return clocks_.known_by_host(each.use.stream, each.use.time);
     });
   for (const auto& use : block.uses) {
-    if (clocks_.known_by_host(use.stream, use.time)) continue;
+    // Uses that the owner does not wait for are in freed_, or the allocator holds the memory back.
+    if (!clocks_.ordered(use.stream, use.time, block.owner) ||
+        clocks_.known_by_host(use.stream, use.time))
+      continue;
     if (list.size() >= kMaxFreed) list.erase(list.begin(), list.begin() + kMaxFreed / 2);
     list.push_back({.low = address, .high = address + block.bytes, .use = use});
   }

@@ -7,7 +7,7 @@
 namespace anyaccel::backends::sim::checking {
 namespace {
 
-Problem example() {
+Problem unordered_mm() {
   return {.kind = Kind::unordered_streams,
           .what = {},
           .now = {.op = "aten::mm.out",
@@ -18,7 +18,7 @@ Problem example() {
 }
 
 bool suppressed(std::string_view text) {
-  return Suppressions::parse(text, "known.txt").match(example());
+  return Suppressions::parse(text, "known.txt").match(unordered_mm());
 }
 
 // Fails if a line suppresses a problem that it does not describe, or not one that it describes.
