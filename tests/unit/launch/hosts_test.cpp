@@ -140,9 +140,9 @@ TEST(Filter, InvalidFiltersAreReported) {
   EXPECT_THAT(filter("", "worker-9:1"), HasSubstr("--exclude names an unknown host"));
   EXPECT_THAT(filter("worker-0:4", ""),
               HasSubstr("host worker-0 does not have this slot; got '4', want one of 0,1,2,3"));
-  EXPECT_THAT(filter("worker-0:", ""), HasSubstr("a slot is missing"));
-  EXPECT_THAT(filter("worker-0:1,,2", ""), HasSubstr("a slot is missing"));
-  EXPECT_THAT(filter("@worker-0", ""), HasSubstr("a host is missing"));
+  EXPECT_THAT(filter("worker-0:", ""), HasSubstr("has an empty slot"));
+  EXPECT_THAT(filter("worker-0:1,,2", ""), HasSubstr("has an empty slot"));
+  EXPECT_THAT(filter("@worker-0", ""), HasSubstr("has no host name"));
   EXPECT_THAT(filter("", "worker-0@worker-1"), HasSubstr("leaves no slot"));
 }
 
