@@ -183,7 +183,8 @@ memory_allocated(0)
 max_memory_allocated()
 memory_reserved()
 max_memory_reserved()
-memory_stats()
+memory_stats()["allocated_bytes.all.current"]
+memory_stats()["reserved_bytes.all.peak"]
 current_stream()
 default_stream()
 is_bf16_supported()

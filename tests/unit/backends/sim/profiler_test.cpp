@@ -18,14 +18,18 @@ using torch::profiler::impl::ProfilerVoidEventStub;
 
 class SimProfiler : public testing::Test {
  protected:
-  void SetUp() override { sim::install({}); }
-  const torch::profiler::impl::ProfilerStubs& stubs = *torch::profiler::impl::privateuse1Stubs();
-  at::Tensor x = at::randn({256, 256}, c10::Device(c10::DeviceType::PrivateUse1, 0));
+  SimProfiler() { sim::install({}); }
+  const torch::profiler::impl::ProfilerStubs& stubs() {
+    return *torch::profiler::impl::privateuse1Stubs();
+  }
+  at::Tensor make() { return at::randn({256, 256}, c10::Device(c10::DeviceType::PrivateUse1, 0)); }
 };
 
 // Fails if the time between two marks does not include the work queued between them, or has
 // another unit than microseconds.
 TEST_F(SimProfiler, MeasuresTheTimeOfQueuedWork) {
+  const auto& stubs = this->stubs();
+  const auto x = make();
   ASSERT_TRUE(stubs.enabled());
   ProfilerVoidEventStub start, end;
   c10::DeviceIndex device = -1;
@@ -57,9 +61,10 @@ TEST_F(SimProfiler, ReportsMemory) {
   };
   const auto reporter = std::make_shared<Reporter>();
   std::size_t before = 0;
+  const auto options = make().options();
   {
     const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, reporter);
-    at::Tensor y = at::randn({1024}, x.options());
+    at::Tensor y = at::randn({1024}, options);
     before = reporter->total;
     y.reset();
   }
