@@ -90,7 +90,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, table_is_stable, required) {
     const auto &x = a[i].support, &y = b[i].support;
     expect(x.storable == y.storable && x.computable == y.computable && x.fast == y.fast &&
                x.reducible == y.reducible,
-           "the support of " + name_of(a[i].dtype) + " differs between two calls");
+           "support for " + name_of(a[i].dtype) + " differs between two calls");
   }
 }
 

@@ -1,4 +1,4 @@
-// Optimizers of the ops as `torch::optim::Optimizer` classes. They support parameter groups,
+// The optimizer ops, wrapped as `torch::optim::Optimizer` classes. They support parameter groups,
 // torch::save(), torch::load() and LibTorch's learning-rate schedulers. Link `anyaccel::ops`. This
 // header is separate because LibTorch's optimizer headers are slow to compile.
 //

@@ -34,9 +34,10 @@ ANYACCEL_API void register_backend(BackendEntry entry);
 /// `invalid_argument`, with the known names, for an unknown name. Thread-safe.
 ANYACCEL_API BackendEntry registered_backend(const std::string& name);
 
-/// Call `find` once, before the next query of the registry, so that a search for more backends runs
-/// only on demand. An exception of `find` is logged as a warning. Callers of the registry must not
-/// hold a lock that `find` takes, such as Python's GIL. Thread-safe.
+/// Register `find`, which is called once, before the next query of the registry, so that a search
+/// for more backends runs only on demand. Exceptions thrown by `find` are logged as warnings.
+/// Callers of the registry must not hold a lock that `find` takes, such as Python's GIL.
+/// Thread-safe.
 ANYACCEL_API void add_backend_finder(std::function<void()> find);
 
 }  // namespace anyaccel

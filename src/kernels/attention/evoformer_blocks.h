@@ -215,7 +215,7 @@ struct EvoformerBlock {
   }
 
   /// Computes delta, the negated dot product of the output and its gradient, for each query. Also
-  /// computes `shift` and `inverse`, with which weight = exp(score + shift) * inverse. They are
+  /// computes `shift` and `inverse`, such that weight = exp(score + shift) * inverse. They are
   /// computed from `lse`, or from recomputed scores if the magnitude of `lse` is so large that it
   /// does not represent the sum accurately.
   ANYACCEL_ON_BOTH void prepare() const {

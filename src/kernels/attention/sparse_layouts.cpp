@@ -192,7 +192,7 @@ std::string layout_error(const LayoutOptions& o) {
   if (o.block < 16 || o.block > 128 || o.block % 16)
     return wrong(o, "the block size is not supported", o.block, "a multiple of 16 from 16 to 128");
   if (o.seq_len < 0 || o.seq_len % o.block)
-    return wrong(o, "the sequence is not a whole number of blocks", o.seq_len,
+    return wrong(o, "the sequence length is not a multiple of the block size", o.seq_len,
                  "a multiple of " + std::to_string(o.block) + "; use pad_to_block_size");
   if (o.attention != "bidirectional" && o.attention != "unidirectional")
     return wrong(o, "unknown attention", o.attention, "bidirectional or unidirectional");

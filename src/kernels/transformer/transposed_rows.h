@@ -29,7 +29,7 @@ constexpr std::int64_t turned_parts(std::int64_t inputs) {
   return (inputs + turned_part(inputs) - 1) / turned_part(inputs);
 }
 
-/// Computes the sums of part `part`, sums[rows][outputs].
+/// Computes part `part` of the product and writes its partial sums to sums[rows][outputs].
 void multiply_turned(Isa isa, const TurnedProduct& product, std::int64_t part,
                      float* sums) noexcept;
 /// Adds up the sums of all parts in order and stores them in the first part, for the outputs

@@ -26,7 +26,7 @@ OptionalTensor or_none(const at::Tensor& tensor) {
 std::int64_t whole_blocks(const char* where, std::int64_t length, std::int64_t block) {
   if (length % block)
     throw Error(ErrorCode::invalid_argument, where,
-                {.what = "the sequence is not a whole number of blocks",
+                {.what = "the sequence length is not a multiple of the block size",
                  .got = std::to_string(length),
                  .want = "a multiple of " + std::to_string(block),
                  .hint = "use pad_to_block_size()"});

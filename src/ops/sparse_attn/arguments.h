@@ -88,8 +88,9 @@ void check_sizes(const Arguments& g) {
                   "only self-attention is supported");
   const std::int64_t heads = g.q.size(1), length = g.q.size(2), blocks = length / g.block;
   if (length % g.block)
-    fail_argument(where, "the sequence is not a whole number of blocks", std::to_string(length),
-                  "a multiple of " + std::to_string(g.block), "use pad_to_block_size");
+    fail_argument(where, "the sequence length is not a multiple of the block size",
+                  std::to_string(length), "a multiple of " + std::to_string(g.block),
+                  "use pad_to_block_size");
   if ((g.layout.size(0) != heads && g.layout.size(0) != 1) || g.layout.size(1) != blocks ||
       g.layout.size(2) != blocks)
     fail_argument(where, "the layout has the wrong shape", words(g.layout),

@@ -1,4 +1,5 @@
-// Graphs on the CPU: capture by a dispatcher key, replay by calling the recorded kernels again.
+// Graphs on the CPU: ops are captured through a dispatch key, and replayed by calling the recorded
+// kernels again.
 #pragma once
 
 #include <memory>

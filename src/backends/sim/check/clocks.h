@@ -35,7 +35,8 @@ class Clocks {
   /// time.
   Time tick(StreamId stream);
   Time now(StreamId stream) const noexcept;
-  /// True if new work of `after` starts only after `time` of `stream` is complete.
+  /// True if new work on stream `after` cannot start before `stream` has completed its work up to
+  /// `time`.
   bool ordered(StreamId stream, Time time, StreamId after) const noexcept;
   bool known_by_host(StreamId stream, Time time) const noexcept { return host_.at(stream) >= time; }
 

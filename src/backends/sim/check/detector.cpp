@@ -90,7 +90,8 @@ void Detector::keep_former(std::uintptr_t address, const Block& block) {
       return clocks_.known_by_host(each.use.stream, each.use.time);
     });
   for (const auto& use : block.uses) {
-    // Uses that the owner does not wait for are in freed_, or the allocator holds the memory back.
+    // If the owner's stream does not wait for a use, the use is in freed_, or the allocator has not
+    // released the block yet.
     if (!clocks_.ordered(use.stream, use.time, block.owner) ||
         clocks_.known_by_host(use.stream, use.time))
       continue;
