@@ -1,4 +1,5 @@
-// Name patterns for the conformance kit's `--case` and for tensor-parallel plans.
+// Name patterns for the conformance kit's `--case`, for tensor-parallel plans and for the
+// simulator's suppressions.
 #pragma once
 
 #include <string_view>

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "anyaccel/error.h"
+#include "anyaccel/pattern.h"
 #include "base/untrusted_text.h"
 
 namespace anyaccel::backends::sim::checking {
@@ -18,28 +19,6 @@ std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r") + 1 - first);
-}
-
-/// True if `*` in the pattern can be replaced so that it is the text. Takes linear time in the
-/// product of both lengths.
-bool matches(std::string_view pattern, std::string_view text) {
-  std::size_t at = 0, from = 0, star = std::string_view::npos, resume = 0;
-  while (from < text.size()) {
-    if (at < pattern.size() && pattern[at] == '*') {
-      star = at++;
-      resume = from;
-    } else if (at < pattern.size() && pattern[at] == text[from]) {
-      ++at;
-      ++from;
-    } else if (star != std::string_view::npos) {
-      at = star + 1;
-      from = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (at < pattern.size() && pattern[at] == '*') ++at;
-  return at == pattern.size();
 }
 
 }  // namespace
@@ -77,12 +56,13 @@ Suppressions Suppressions::parse(std::string_view text, const std::string& file)
 bool Suppressions::match(const Problem& problem) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     if (!entry.kind.empty() && entry.kind != name(problem.kind)) return false;
-    if (matches(entry.pattern, problem.now.op) || matches(entry.pattern, problem.before.op))
+    if (matches_pattern(entry.pattern, problem.now.op) ||
+        matches_pattern(entry.pattern, problem.before.op))
       return true;
     const auto part = "*" + entry.pattern + "*";
     const auto& stack = problem.now.stack;
     return std::any_of(stack.begin(), stack.end(),
-                       [&](const std::string& line) { return matches(part, line); });
+                       [&](const std::string& line) { return matches_pattern(part, line); });
   });
 }
 
