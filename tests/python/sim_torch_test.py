@@ -3,6 +3,7 @@ profiler, storages, submodules of the device module, and process groups.
 """
 
 import os
+import types
 import warnings
 
 import child
@@ -52,7 +53,7 @@ def test_inductor_is_replaced():
     assert not _compile._uses("sim", graph, [torch.ones(2)]) and _compile._uses("sim", graph, [x])
 
 
-def test_device_interface():
+def test_device_interface(monkeypatch):
     """Fails if Dynamo finds no device interface, or one that does not reach the device."""
     from torch._dynamo.device_interface import get_interface_for_device
     interface = get_interface_for_device("sim")
@@ -64,6 +65,9 @@ def test_device_interface():
     assert isinstance(interface.current_stream(), torch.Stream)
     assert interface.get_device_properties(0).name == torch.sim.get_device_name(0)
     assert isinstance(interface.get_raw_stream(0), int)
+    assert interface.get_compute_capability(0) == ""
+    monkeypatch.setattr(torch.sim, "get_device_properties", lambda device: types.SimpleNamespace(compute_capability=(9, 0)))
+    assert interface.get_compute_capability(0) == (9, 0)
 
 
 def test_profiler():

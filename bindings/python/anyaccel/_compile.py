@@ -60,7 +60,7 @@ def _add_interface(dynamo, name, module):
         return
 
     def capability(device=None):
-        major_minor = getattr(module.get_device_properties(device), "capability", None)
+        major_minor = getattr(module.get_device_properties(device), "compute_capability", None)
         return "" if major_minor is None else major_minor
 
     class Worker:
