@@ -20,7 +20,7 @@ if _program.is_asked_for():
     _program.run(_sys.argv[1:])  # before importing torch, which the launcher does not need
 _torch.require()
 
-from . import _deepspeed_paths, _native  # noqa: E402
+from . import _deepspeed_paths, _gloo_exit, _native  # noqa: E402, F401
 from .accelerator import Accelerator, get_accelerator, is_current_accelerator_supported, set_accelerator  # noqa: E402
 from .backend import Backend, register_backend  # noqa: E402
 from .errors import Error  # noqa: E402
