@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "base/file.h"
+#include "base/trimmed.h"
 
 namespace anyaccel {
 
@@ -20,13 +21,6 @@ int parse_number(std::string_view text) noexcept {
   int number = -1;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && stop == text.data() + text.size() ? number : -1;
-}
-
-std::string_view trimmed(std::string_view text) noexcept {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const auto first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
 bool of_this_maker(const DeviceFiles& files, const fs::path& device) {

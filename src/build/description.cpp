@@ -6,6 +6,7 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "base/trimmed.h"
 #include "base/untrusted_text.h"
 #include "build/flags.h"
 
@@ -26,12 +27,6 @@ struct Line {
               {.what = "line " + std::to_string(line.number) + ": " + what,
                .got = quoted_text(line.value),
                .want = want});
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 bool all_of(std::string_view text, std::string_view more) {

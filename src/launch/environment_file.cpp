@@ -5,17 +5,11 @@
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/trimmed.h"
 
 namespace anyaccel::launch {
 
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\v\f";
-  const auto begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
 
 bool is_name(std::string_view text) {
   const auto fits = [](char c) {

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "anyaccel/error.h"
+#include "base/trimmed.h"
 #include "base/untrusted_text.h"
 
 namespace anyaccel::launch {
 
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\v\f";
 /// A larger count is probably a typo. The limit also bounds the length of the list.
 constexpr int kMaxSlots = 4096;
 
@@ -21,12 +21,6 @@ constexpr int kMaxSlots = 4096;
                        const std::string& want = {}, const std::string& hint = {}) {
   throw Error(ErrorCode::invalid_argument, "launch",
               {.what = what, .got = got, .want = want, .hint = hint});
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstddef>
 
+#include "base/trimmed.h"
+
 namespace anyaccel::backends::cuda {
 
 namespace {
@@ -20,13 +22,6 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
   return text.size() >= start.size() &&
          std::equal(start.begin(), start.end(), text.begin(),
                     [&](char a, char b) { return lower(a) == lower(b); });
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const auto first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
 /// Returns the device itself, or its first instance if only instances can be used.

@@ -6,6 +6,7 @@
 
 #include "anyaccel/error.h"
 #include "base/device_files.h"
+#include "base/trimmed.h"
 
 namespace anyaccel {
 
@@ -20,12 +21,6 @@ constexpr const char* kWhere = "plugin file";
               {.what = (line > 0 ? "line " + std::to_string(line) + ": " : std::string()) + what,
                .got = got.empty() ? got : "'" + got + "'",
                .want = want});
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 /// Values must be printable, because error messages and reports contain them.

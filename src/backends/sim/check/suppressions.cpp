@@ -5,6 +5,7 @@
 
 #include "anyaccel/error.h"
 #include "anyaccel/pattern.h"
+#include "base/trimmed.h"
 #include "base/untrusted_text.h"
 
 namespace anyaccel::backends::sim::checking {
@@ -14,12 +15,6 @@ namespace {
 constexpr std::array kKinds{Kind::host_access,       Kind::wrong_device, Kind::not_synchronized,
                             Kind::unordered_streams, Kind::freed_in_use, Kind::memory_limit,
                             Kind::other_accelerator};
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") + 1 - first);
-}
 
 }  // namespace
 

@@ -1,0 +1,18 @@
+// Removes blanks around text.
+#pragma once
+
+#include <string_view>
+
+namespace anyaccel {
+
+/// The characters that C's isspace() accepts in the "C" locale.
+inline constexpr std::string_view kBlanks = " \t\r\n\v\f";
+
+/// Returns `text` without the blanks at its beginning and end.
+constexpr std::string_view trimmed(std::string_view text) noexcept {
+  const auto begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+}  // namespace anyaccel
