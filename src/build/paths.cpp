@@ -32,7 +32,7 @@ Paths find_paths() {
   throw Error(ErrorCode::unavailable, "op builders",
               {.what = "the folder with the descriptions of ops is missing",
                .got = "no " ANYACCEL_DATADIR "/anyaccel/ops above " + out.libraries.string(),
-               .hint = "install AnyAccel again, or keep its lib and share folders side by side"});
+               .hint = "reinstall AnyAccel, or keep its lib and share folders next to each other"});
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ int number(std::string_view name, std::string_view text, int low, int high) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high)
-    fail(std::string(name) + " requires a whole number " +
+    fail(std::string(name) + " requires an integer " +
          (high < std::numeric_limits<int>::max()
               ? "from " + std::to_string(low) + " to " + std::to_string(high)
               : "of at least " + std::to_string(low)) +
@@ -67,7 +67,7 @@ struct Refused {
   const char* reason;
 };
 constexpr Refused kRefused[] = {
-    {"--autotuning", "it tunes DeepSpeed's own engine, and this launcher only starts programs"},
+    {"--autotuning", "it tunes the DeepSpeed engine, but this launcher only starts programs"},
     {"--elastic_training", "the number of ranks is fixed, and one failed rank ends the job"},
     {"--min_elastic_nodes", "the number of ranks is fixed, and one failed rank ends the job"},
     {"--max_elastic_nodes", "the number of ranks is fixed, and one failed rank ends the job"},
@@ -114,8 +114,7 @@ void port(Options& options, std::string_view name, std::string_view value) {
 
 constexpr Option kOptions[] = {
     {"--hostfile", "-H", "FILE",
-     "File of hosts and their slots, one line `NAME slots=N` each (default: /job/hostfile, or this "
-     "machine)",
+     "Host file with one line `NAME slots=N` per host (default: /job/hostfile, or this machine)",
      [](Options& options, std::string_view, std::string_view value) {
        options.host_file = value.empty() ? std::nullopt : std::optional(std::string(value));
      }},
@@ -128,7 +127,7 @@ constexpr Option kOptions[] = {
      "Ranks per host (default: one per device; CPU: one per NUMA node with cores)",
      all_or<&Options::num_accelerators>},
     {"--oversubscribe", "", "",
-     "Allow more than four ranks per core, and more than a host file's slots, on the CPU",
+     "On the CPU: allow more than four ranks per core, and more ranks than the host file has slots",
      flag<&Options::oversubscribe>},
     {"--master_addr", "", "ADDRESS", "Address of rank 0 (default: this machine, or the first host)",
      maybe_empty<&Options::master_addr>},
@@ -136,49 +135,51 @@ constexpr Option kOptions[] = {
      "Port of rank 0 (default: a free port, or 29500 with several hosts)",
      port<&Options::master_port>},
     {"--launcher", "", "NAME",
-     "Launcher for other hosts: pdsh, ssh, openmpi, mpich, impi, mvapich or slurm",
+     "Launcher for jobs on several hosts: pdsh, ssh, openmpi, mpich, impi, mvapich or slurm",
      [](Options& options, std::string_view, std::string_view value) {
        options.runner = runner(value);
      }},
     {"--launcher_args", "", "ARGUMENTS",
-     "Additional arguments of the launcher, as one quoted argument",
+     "Additional arguments for the launcher, as one quoted string",
      maybe_empty<&Options::runner_arguments>},
     {"--no_ssh", "", "",
-     "Start only the ranks of this host; run this command on each host, with its --node_rank",
+     "Start only this host's ranks; run the command on every host, each with its own --node_rank",
      flag<&Options::no_ssh>},
-    {"--node_rank", "", "N", "Index of this host in the host file, from 0",
+    {"--node_rank", "", "N", "Zero-based index of this host in the host file",
      [](Options& options, std::string_view name, std::string_view value) {
        options.node_rank =
            value == "-1" ? std::nullopt : std::optional(number(name, value, 0, kMany));
      }},
-    {"--no_ssh_check", "", "", "Skip the check that hosts can be reached",
+    {"--no_ssh_check", "", "", "Do not check whether the hosts are reachable",
      flag<&Options::no_ssh_check>},
     {"--force_multi", "", "", "Use the launcher even for a single host",
      flag<&Options::force_multi>},
-    {"--ssh_port", "", "PORT", "ssh port of the hosts", port<&Options::ssh_port>},
+    {"--ssh_port", "", "PORT", "SSH port on the hosts", port<&Options::ssh_port>},
     {"--venv_script", "", "FILE",
-     "Script that each rank's shell sources first, such as a virtual environment's `activate`",
+     "Script to source before each rank starts, such as a virtual environment's `activate`",
      text<&Options::venv_script>},
     {"--module", "", "", "Run the program as a Python module, like `python -m`",
      flag<&Options::module>},
     {"--no_python", "", "", "Run the program directly, even if its name ends in .py",
      flag<&Options::no_python>},
-    {"--no_local_rank", "", "", "Do not append --local_rank=N to a Python program's arguments",
+    {"--no_local_rank", "", "", "Do not pass --local_rank=N to a Python program",
      flag<&Options::no_local_rank>},
     {"--bind_cores_to_rank", "", "",
-     "Bind each rank to its own cores, and its memory to their NUMA nodes",
+     "Bind each rank to its own cores, and its memory to the NUMA nodes of these cores",
      flag<&Options::bind_cores>},
-    {"--bind_core_list", "", "LIST", "CPUs to use, for example 0-3,8,16-31:2; implies binding",
+    {"--bind_core_list", "", "LIST",
+     "CPUs to use, for example 0-3,8,16-31:2; implies --bind_cores_to_rank",
      [](Options& options, std::string_view name, std::string_view value) {
        text<&Options::core_list>(options, name, value);
        options.bind_cores = true;
      }},
-    {"--reserve_cores", "", "N", "Keep N cores of each host free of ranks; implies binding",
+    {"--reserve_cores", "", "N",
+     "Keep N cores per host free of ranks; implies --bind_cores_to_rank",
      [](Options& options, std::string_view name, std::string_view value) {
        options.reserve_cores = number(name, value, 0, kMany);
        options.bind_cores = options.bind_cores || options.reserve_cores > 0;
      }},
-    {"--save_pid", "", "", "Write the launcher's process id to /tmp/<id>.deepspeed",
+    {"--save_pid", "", "", "Write the launcher's process ID to /tmp/<ID>.deepspeed",
      flag<&Options::save_pid>},
     {"--enable_each_rank_log", "", "FOLDER",
      "Write each rank's output to its own file in this folder",
@@ -186,7 +187,7 @@ constexpr Option kOptions[] = {
        text<&Options::log_folder>(options, name, value);
        if (value == "None") options.log_folder.reset();
      }},
-    {"--prefix_output", "", "", "Prefix each line of output with [rank N]",
+    {"--prefix_output", "", "", "Prefix each output line with [rank N]",
      flag<&Options::prefix_output>},
     {"--log_level", "", "LEVEL", "Log level: debug, info (default), warning, error or critical",
      [](Options& options, std::string_view, std::string_view value) {
@@ -199,7 +200,7 @@ constexpr Option kOptions[] = {
     {"--dry_run", "", "", "Print the plan without starting anything", flag<&Options::dry_run>},
     {"--json", "", "", "With --dry_run: print one JSON object", flag<&Options::json>},
     {"--topology", "", "FILE",
-     "With --dry_run: plan for a machine saved with `lstopo --of xml FILE`",
+     "With --dry_run: plan for the machine whose topology was saved with `lstopo --of xml FILE`",
      text<&Options::topology_file>},
     {"--world", "", "HOSTS", nullptr, text<&Options::world>},
     {"--agent", "", "", nullptr, flag<&Options::agent>},
@@ -261,7 +262,7 @@ void check(const Options& options) {
   if (options.topology_file && !options.dry_run)
     fail("--topology requires --dry_run: ranks always run on this machine");
   if (options.node_rank && !options.no_ssh)
-    fail("--node_rank requires --no_ssh: otherwise all hosts are started from here");
+    fail("--node_rank requires --no_ssh: otherwise this command starts the ranks on all hosts");
   if (options.force_multi && options.no_ssh)
     fail("--force_multi and --no_ssh are mutually exclusive");
   if (options.no_ssh && options.runner && *options.runner != Runner::ssh &&
@@ -270,8 +271,8 @@ void check(const Options& options) {
          " are mutually exclusive: with --no_ssh, this launcher starts the ranks itself");
   if (options.log_folder && options.prefix_output)
     fail(
-        "--prefix_output and --enable_each_rank_log are mutually exclusive: a rank's file has only "
-        "that rank's lines");
+        "--prefix_output and --enable_each_rank_log are mutually exclusive: each log file contains "
+        "the lines of a single rank");
 }
 
 }  // namespace
@@ -316,7 +317,7 @@ Options parse_options(std::span<const char* const> words) {
   if (i == words.size())
     fail("no program was given; write `anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...`");
   options.program = words[i];
-  if (options.program.empty()) fail("the program's name is empty");
+  if (options.program.empty()) fail("the program name is empty");
   options.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
   check(options);
   return options;
@@ -325,10 +326,9 @@ Options parse_options(std::span<const char* const> words) {
 std::string options_help() {
   std::string out =
       "Usage: anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...\n\n"
-      "Start the ranks of a job: PROGRAM once per device. A program whose name ends in .py is run "
-      "with\n"
-      "Python and gets --local_rank=N as its first argument. Option names may contain - instead of "
-      "_.\n\n"
+      "Start a job: run PROGRAM once per device. A program whose name ends in .py runs under "
+      "Python,\n"
+      "with --local_rank=N as its first argument. In option names, - and _ are interchangeable.\n\n"
       "Options:\n";
   for (const auto& option : kOptions) {
     if (option.help == nullptr) continue;
@@ -345,9 +345,9 @@ std::string options_help() {
     out.append(left).append(option.help).append("\n");
   }
   out +=
-      "\nExit code: 0 if all ranks succeeded; otherwise that of the rank that failed first, or 128 "
-      "+ N if\n"
-      "signal N ended that rank or the job.\n";
+      "\nExit code: 0 if all ranks succeeded; otherwise the exit code of the first rank that "
+      "failed, or\n"
+      "128 + N if signal N ended that rank or the job.\n";
   return out;
 }
 

@@ -39,7 +39,7 @@ class NewBackend(unittest.TestCase):
         (self.folder / "empty").mkdir()
         done = shell("cd empty && anyaccel new-backend mycard . && ls", cwd=self.folder)
         self.assertIn("CMakeLists.txt", done.stdout, done.stderr)
-        self.refused("mycard empty", "nothing is overwritten")
+        self.refused("mycard empty", "the folder is not empty")
         (self.folder / "file").write_text("mine")
         self.refused("mycard file", "exists but is not a folder")
         self.refused("mycard file/under", "cannot be written")

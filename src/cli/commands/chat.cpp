@@ -83,8 +83,8 @@ class Conversation {
         [](std::string_view piece) { std::cout << for_output(piece) << std::flush; }, stop);
     std::cout << std::endl;
     if (result.finish == llm::FinishReason::context) {
-      std::cerr << "anyaccel: the model's context of " << model_.config().context_length()
-                << " tokens is full; /reset clears the conversation\n";
+      std::cerr << "anyaccel: the model's " << model_.config().context_length()
+                << "-token context is full; /reset clears the conversation\n";
     }
     messages.push_back({.role = "assistant", .content = result.text});
     messages_ = std::move(messages);
@@ -143,8 +143,9 @@ void add_chat(CLI::App& command, Context& context) {
   command.add_option("--system", a.system, "System prompt");
   command
       .add_option("--render", a.render,
-                  "Apply the chat template to each line of this file (-: standard input), a JSON "
-                  "list of messages or an object of template variables, print the texts and exit")
+                  "Render the chat template for each line of this file (-: standard input), print "
+                  "the results and exit; each line is a JSON list of messages, or a JSON object of "
+                  "template variables")
       ->type_name("FILE");
   command.callback([arguments, &context] { run_chat(*arguments, context); });
 }

@@ -69,9 +69,7 @@ void run_embed(const EmbedArguments& arguments) {
 void add_embed(CLI::App& command, Context&) {
   auto arguments = std::make_shared<EmbedArguments>();
   EmbedArguments& a = *arguments;
-  command.add_option("-m,--model", a.model, "Folder of a BERT checkpoint")
-      ->required()
-      ->type_name("DIR");
+  command.add_option("-m,--model", a.model, "BERT checkpoint folder")->required()->type_name("DIR");
   auto* source = command.add_option_group("input")->require_option(1);
   source->add_option("--text", a.text, "Text to embed");
   source->add_option("--file", a.file, "File with one text per line (-: standard input)")

@@ -62,8 +62,8 @@ struct Run {
 
 void tell_of_context(const Run& run, const llm::GenerateResult& result) {
   if (result.finish != llm::FinishReason::context) return;
-  std::cerr << "anyaccel: the model's context of " << run.model.config().context_length()
-            << " tokens is full\n";
+  std::cerr << "anyaccel: the model's " << run.model.config().context_length()
+            << "-token context is full\n";
 }
 
 void run_one(const Run& run, const std::vector<std::int64_t>& prompt, Context& context) {
@@ -169,7 +169,7 @@ void add_generate(CLI::App& command, Context& context) {
   ids->excludes(prompt);
   auto* prompts = command.add_option(
       "--prompts", a.prompts,
-      "File of prompts (-: standard input): each line is a text, or a JSON object with "
+      "Prompt file (-: standard input); each line is a plain-text prompt, or a JSON object with "
       "\"prompt\" or \"prompt_ids\"");
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
   command.add_option("--batch-size", a.batch_size, "Number of prompts per batch, with --prompts")

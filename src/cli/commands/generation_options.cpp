@@ -7,7 +7,7 @@
 namespace anyaccel::cli {
 
 void add_generation_options(CLI::App& command, GenerationOptions& options) {
-  command.add_option("-m,--model", options.model, "Folder of a checkpoint")
+  command.add_option("-m,--model", options.model, "Checkpoint folder")
       ->capture_default_str()
       ->type_name("DIR");
   command
@@ -22,11 +22,11 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       "--top-k", options.top_k,
       "Sample from the k most likely tokens; 0: all (default: the checkpoint's, or 0)");
   command.add_option("--top-p", options.top_p,
-                     "Sample from the most likely tokens with this total probability (default: the "
-                     "checkpoint's, or 1)");
+                     "Nucleus sampling: sample from the most likely tokens that together have this "
+                     "probability (default: the checkpoint's, or 1)");
   command.add_option("--min-p", options.min_p,
-                     "Exclude tokens below this fraction of the highest probability (default: the "
-                     "checkpoint's, or 0)");
+                     "Exclude tokens less likely than this fraction of the highest probability "
+                     "(default: the checkpoint's, or 0)");
   command.add_option("--repetition-penalty", options.repetition_penalty,
                      "Penalty for repeated tokens; 1: none (default: the checkpoint's, or 1)");
   command.add_option("--seed", options.generate.sampling.seed, "Random seed for sampling")
@@ -40,12 +40,13 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       ->check(CLI::IsMember({"int8", "int4"}))
       ->type_name("TYPE");
   command
-      .add_option("--group-size", options.group_size,
-                  "Inputs per quantization scale, a multiple of 32 (default: the largest of 128, "
-                  "64 and 32 that divides the number of inputs)")
+      .add_option(
+          "--group-size", options.group_size,
+          "Number of inputs that share a quantization scale, a multiple of 32 (default: the "
+          "largest of 128, 64 and 32 that divides the number of inputs)")
       ->type_name("N");
   command.add_flag("--no-model-cache", options.no_model_cache,
-                   "Do not use the cache of quantized weights");
+                   "Do not use the quantized-weight cache");
 }
 
 llm::LoadOptions load_options(const GenerationOptions& options) {

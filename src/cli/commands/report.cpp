@@ -25,9 +25,9 @@ std::size_t output_width() {
 
 void add_report(CLI::App& command, Context& context) {
   auto json = std::make_shared<bool>(false);
-  command.add_flag("--json", *json, "Print one JSON object, for programs");
+  command.add_flag("--json", *json, "Print machine-readable output (one JSON object)");
   command.footer(
-      "Exit code: 0 if an accelerator was chosen, 1 if none can be (the report has the reason).");
+      "Exit code: 0 if an accelerator was selected, 1 if none could be (the report says why).");
   command.callback([json, &context] {
     const Json report = collect_report();
     // Replace invalid UTF-8, which names and paths of the machine may contain.

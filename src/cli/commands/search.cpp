@@ -70,12 +70,10 @@ void run_search(const SearchArguments& arguments) {
 void add_search(CLI::App& command, Context&) {
   auto arguments = std::make_shared<SearchArguments>();
   SearchArguments& a = *arguments;
-  command.add_option("-m,--model", a.model, "Folder of a BERT checkpoint")
-      ->required()
-      ->type_name("DIR");
+  command.add_option("-m,--model", a.model, "BERT checkpoint folder")->required()->type_name("DIR");
   command
       .add_option("--folder", a.folder,
-                  "Folder to search, with its subfolders; hidden files are skipped")
+                  "Folder to search, including subfolders; hidden files are skipped")
       ->required()
       ->type_name("TEXTS");
   command.add_option("-q,--query", a.query, "Text to search for")->required();

@@ -36,8 +36,9 @@ void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
                                  "(default: 10) that followed an "
                                  "earlier occurrence of the last few tokens");
   way->type_name("METHOD");
-  auto* draft = command.add_option("--draft-model", options.draft_model,
-                                   "Folder of a smaller draft model with the same tokenizer");
+  auto* draft =
+      command.add_option("--draft-model", options.draft_model,
+                         "Folder with a smaller draft model that uses the same tokenizer");
   draft->type_name("DIR")->excludes(way);
   command
       .add_option("--draft-tokens", options.draft_tokens, "Number of tokens per draft (default: 5)")

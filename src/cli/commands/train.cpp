@@ -214,8 +214,8 @@ void add_model_options(RunOptions& run) {
       "--kv-heads", [](auto& o) -> auto& { return o.model.num_kv_heads; },
       "Number of key-value heads", group);
   run.add(
-      "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Size of an attention head",
-      group);
+      "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; },
+      "Dimension of each attention head", group);
   run.add(
       "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; },
       "Width of the feed-forward network", group);
@@ -224,7 +224,8 @@ void add_model_options(RunOptions& run) {
       "Context length in tokens", group);
   run.add(
       "--vocab-size", [](auto& o) -> auto& { return o.vocab_size; },
-      "Maximum vocabulary size; short data gets fewer tokens (257: bytes only, no merges)", group);
+      "Maximum vocabulary size; small data sets yield fewer tokens (257: bytes only, no merges)",
+      group);
   run.add(
       "--rope-theta", [](auto& o) -> auto& { return o.model.rope.theta; },
       "Base of the rotary position embedding", group);
@@ -260,16 +261,17 @@ void add_run_options(RunOptions& run) {
       "Fraction of the run used for learning-rate warmup", group);
   run.add(
       "--beta2", [](auto& o) -> auto& { return o.beta2; },
-      "AdamW's beta2, the decay rate of the second moment", group);
+      "AdamW beta2, the decay rate of the second-moment estimate", group);
   run.add(
-      "--weight-decay", [](auto& o) -> auto& { return o.weight_decay; }, "AdamW's weight decay",
+      "--weight-decay", [](auto& o) -> auto& { return o.weight_decay; }, "AdamW weight decay",
       group);
   run.add(
       "--clip", [](auto& o) -> auto& { return o.clip; },
       "Maximum gradient norm; larger gradients are clipped", group);
   run.add(
       "--dropout", [](auto& o) -> auto& { return o.dropout; },
-      "Dropout probability after the attention and the feed-forward network of each layer", group);
+      "Dropout probability after the attention block and the feed-forward network of each layer",
+      group);
 }
 
 }  // namespace
@@ -294,27 +296,27 @@ void add_train(CLI::App& command, Context& context) {
       ->type_name("DIR");
   command.add_option("--steps", o.steps, "Number of training steps");
   command.add_option("--minutes", o.minutes,
-                     "Training time in minutes; with --steps, whichever ends first (default: one "
-                     "minute, extended to reach --min-steps)");
+                     "Training time in minutes; with --steps, training ends at the first limit "
+                     "reached (default: one minute, extended to reach --min-steps)");
   command
       .add_option("--min-steps", o.min_steps,
-                  "Minimum number of steps if neither --steps nor --minutes is given; takes at "
-                  "most three minutes")
+                  "Minimum number of steps if neither --steps nor --minutes is given, within a "
+                  "limit of three minutes")
       ->capture_default_str();
   kept.add(
       "--seed", [](auto& options) -> auto& { return options.seed; },
-      "Seed of weights, data order and dropout", "OPTIONS");
+      "Random seed for initial weights, data order and dropout", "OPTIONS");
   kept.require_same(
       command
           .add_option("--dtype", arguments->dtype,
                       "Compute type: fp32, or bf16 or fp16 with autocast")
           ->capture_default_str(),
       [](const TrainOptions& options) { return ordered_json(dtype_name(options.dtype)); });
-  command.add_flag("--graph", o.graph, "Capture a whole step in a graph and replay it");
+  command.add_flag("--graph", o.graph, "Capture a whole training step as a graph and replay it");
   command.add_flag(
       "--random-start{false}", o.bigram_start,
       "Initialize all weights at random instead of starting as a bigram model of the data");
-  command.add_flag("--resume", o.resume, "Continue the run in --out, with its own settings");
+  command.add_flag("--resume", o.resume, "Continue the run in --out with its saved settings");
   command
       .add_option("--save-every", o.save_every, "Steps between checkpoints (0: only at the end)")
       ->capture_default_str();

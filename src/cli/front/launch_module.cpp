@@ -59,18 +59,17 @@ int run_in_module(const char* name, int argc, const char* const* argv) {
   // RTLD_GLOBAL, because vendor libraries that are opened later need LibTorch's symbols.
   void* module = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_GLOBAL);
   if (module == nullptr)
-    throw Error(
-        ErrorCode::unavailable, argv[1],
-        {.what = "the library of this command cannot be loaded",
-         .got = ::dlerror(),
-         .hint = "check that the LibTorch that AnyAccel was built with is still installed"});
+    throw Error(ErrorCode::unavailable, argv[1],
+                {.what = "the library that contains this command cannot be loaded",
+                 .got = ::dlerror(),
+                 .hint = "check that AnyAccel's LibTorch is still installed"});
   using Main = int (*)(int, const char* const*);
   const auto main = reinterpret_cast<Main>(::dlsym(module, "anyaccel_command_main"));
   if (main == nullptr)
     throw Error(ErrorCode::version_mismatch, argv[1],
                 {.what = file + " does not belong to this version of AnyAccel",
                  .got = ::dlerror(),
-                 .hint = "install AnyAccel again"});
+                 .hint = "reinstall AnyAccel"});
   return main(argc, argv);
 }
 

@@ -37,7 +37,7 @@ void check_name(const std::string& name) {
   if (!is_plugin_name(name) || !letters || name.back() == '_' ||
       name.find("__") != std::string::npos)
     fail("not a valid backend name", name,
-         "2 to 32 of a-z, with single '_' inside, for example mycard");
+         "2 to 32 characters: a-z, with single '_' between letters, for example mycard");
   if (is_reserved_name(name))
     fail("this name is reserved by AnyAccel or torch", name, "another name");
 }
@@ -49,8 +49,7 @@ void check_folder(const fs::path& folder) {
   if (!fs::is_directory(folder, error))
     fail("the path exists but is not a folder", folder.string(), "a new folder");
   if (!fs::is_empty(folder, error) || error)
-    fail("the folder is not empty, and nothing is overwritten", folder.string(),
-         "a new folder or an empty one");
+    fail("the folder is not empty", folder.string(), "a new or empty folder");
 }
 
 fs::path find_template() {
@@ -58,9 +57,9 @@ fs::path find_template() {
       fs::path(own_folder()) / ".." / ANYACCEL_DATADIR / "anyaccel" / "backend_template";
   if (fs::is_regular_file(folder / "CMakeLists.txt")) return fs::canonical(folder);
   throw Error(ErrorCode::not_found, kNewBackend,
-              {.what = "the template of the project is missing",
-               .got = "nothing in " + folder.string(),
-               .hint = "install AnyAccel again, or keep its bin and share folders side by side"});
+              {.what = "the project template is missing",
+               .got = "no CMakeLists.txt in " + folder.string(),
+               .hint = "reinstall AnyAccel, or keep its bin and share folders next to each other"});
 }
 
 /// Converts "my_card" to "MyCard".
@@ -134,8 +133,9 @@ void make_project(const fs::path& folder, const std::string& name) {
 int run_new_backend(std::span<const char* const> arguments) {
   const auto app = make_parser(
       kNewBackend,
-      "Create a project for a backend outside AnyAccel's tree. The project implements a device in "
-      "host memory, and builds and passes its tests as it is. docs/how-to/new-backend.md explains "
+      "Create a project for a backend outside AnyAccel's source tree. The project implements a "
+      "device in host memory. It builds and passes its tests without changes. "
+      "docs/how-to/new-backend.md explains "
       "how to replace the device with a real one, file by file.");
   std::string name;
   std::string directory;
@@ -148,7 +148,7 @@ int run_new_backend(std::span<const char* const> arguments) {
       ->required();
   if (const auto code = parse_words(*app, arguments)) return *code;
   const fs::path folder = directory;
-  if (folder.empty()) throw UsageError("new-backend: the folder's name is empty");
+  if (folder.empty()) throw UsageError("new-backend: the folder name is empty");
   check_name(name);
   check_folder(folder);
   make_project(folder, name);
@@ -157,7 +157,7 @@ int run_new_backend(std::span<const char* const> arguments) {
   if (!fs::exists(prefix + "/" ANYACCEL_LIBDIR "/cmake/anyaccel/anyaccelConfig.cmake"))
     prefix = "PREFIX_OF_ANYACCEL";
   std::printf(
-      "The project of the backend %s is in %s. Build and test it:\n"
+      "Created the project for backend %s in %s. Build and test it:\n"
       "  cmake -S %s -B %s/build -DCMAKE_PREFIX_PATH=%s\n"
       "  cmake --build %s/build\n"
       "  ctest --test-dir %s/build --output-on-failure\n",

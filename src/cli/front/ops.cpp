@@ -247,7 +247,7 @@ void add_target(CLI::App& command, OpsOptions& options) {
       ->type_name("NAME");
   command
       .add_option("--target-arch", options.target_arch,
-                  "Instruction set to compile for, as a value of -march (ANYACCEL_OP_ARCH)")
+                  "Instruction set to compile for, as an -march value (ANYACCEL_OP_ARCH)")
       ->type_name("ARCH");
   command
       .add_option("--cuda-archs", options.cuda_archs,
@@ -260,7 +260,7 @@ CLI::App* add_action(CLI::App& app, OpsOptions& options, const char* name,
                      const char* description) {
   auto* command = app.add_subcommand(name, description);
   format_help(*command);
-  command->add_flag("--json", options.json, "Print JSON, for programs");
+  command->add_flag("--json", options.json, "Print machine-readable output (JSON)");
   return command;
 }
 
@@ -268,17 +268,16 @@ CLI::App* add_action(CLI::App& app, OpsOptions& options, const char* name,
 
 int run_ops(std::span<const char* const> arguments) {
   OpsOptions options;
-  const auto app = make_parser("ops", "List, build, explain and clean the libraries of ops");
+  const auto app = make_parser("ops", "List, build, describe and remove op libraries");
   app->footer("NAME is an op, such as cpu_adam, or its builder, such as CPUAdamBuilder.");
   app->require_subcommand(1);
   const auto* list =
       add_action(*app, options, "list", "List ops and show whether each is built or can be built");
   auto* build = add_action(*app, options, "build",
                            "Build the given ops (default: all ops for this machine's devices)");
-  auto* info =
-      add_action(*app, options, "info", "Show the inputs from which an op's library is built");
+  auto* info = add_action(*app, options, "info", "Show what an op's library is built from");
   auto* clean = add_action(*app, options, "clean",
-                           "Remove the unused libraries of the given ops (default: all ops)");
+                           "Remove unused libraries of the given ops (default: all ops)");
   for (auto* command : {build, clean})
     command->add_option("NAME", options.names, "Names of ops or builders")
         ->type_name("")

@@ -37,7 +37,7 @@ constexpr SimOption kSimOptions[] = {
      "Detect device misuse, and report it or abort the program"},
     {"--json", "SIM_CHECK_JSON", "FILE", "Write the reports as JSON; implies --check report"},
     {"--suppressions", "SIM_CHECK_SUPPRESSIONS", "FILE",
-     "Ignore the known problems in this file; implies --check report"},
+     "Ignore the known problems listed in this file; implies --check report"},
     {"--error-exitcode", "SIM_CHECK_EXIT_CODE", "N",
      "Exit code if the program succeeds but problems were reported; implies --check report"},
     {"--log-level", "ANYACCEL_LOG_LEVEL", "LEVEL",
@@ -60,12 +60,11 @@ void set_option(const SimOption& option, const std::string& value) {
 std::unique_ptr<CLI::App> sim_parser() {
   auto app = make_parser("sim run",
                          "Run a program on a simulated accelerator with separate device memory "
-                         "that the host cannot touch, asynchronous "
-                         "streams, several devices, and a memory limit. The program uses "
-                         "get_accelerator(), at::accelerator, "
-                         "torch.accelerator, torch.Stream and torch.Event, or the device name. It "
-                         "is Python with torch, or a binary that "
-                         "links LibTorch. The exit code is the program's.");
+                         "that the host cannot access, asynchronous streams, several devices, and "
+                         "a memory limit. The program is a Python program that uses torch, or a "
+                         "binary that links LibTorch. It accesses the devices through "
+                         "get_accelerator(), at::accelerator, torch.accelerator, torch.Stream and "
+                         "torch.Event, or by device name. The exit code is the program's.");
   // Only for the help text. The program's arguments are not parsed.
   app->add_option("PROGRAM", "Program and its arguments, after `--`")
       ->type_name("")
@@ -109,9 +108,9 @@ void need_file(const std::string& file) {
   if (::access(file.c_str(), R_OK) == 0) return;
   throw Error(
       ErrorCode::unavailable, kSimRun,
-      {.what = "a file of AnyAccel is missing",
+      {.what = "an AnyAccel file is missing",
        .got = "no " + file,
-       .hint = "install AnyAccel again, or keep its bin, lib and share folders side by side"});
+       .hint = "reinstall AnyAccel, or keep its bin, lib and share folders next to each other"});
 }
 
 }  // namespace
@@ -131,8 +130,8 @@ int run_sim(std::span<const char* const> arguments) {
   program.push_back(nullptr);
   if (!ANYACCEL_WITH_SIM)
     throw Error(ErrorCode::unsupported, kSimRun,
-                {.what = "this AnyAccel was built without the simulated accelerator",
-                 .hint = "build it with -DANYACCEL_SIM=ON"});
+                {.what = "AnyAccel was built without the simulated accelerator",
+                 .hint = "rebuild AnyAccel with -DANYACCEL_SIM=ON"});
   for (const char* implies : {"SIM_CHECK_JSON", "SIM_CHECK_SUPPRESSIONS", "SIM_CHECK_EXIT_CODE"})
     if (::getenv(implies) != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
   const std::string bin = own_folder();
@@ -156,9 +155,9 @@ int run_sim(std::span<const char* const> arguments) {
   if (links_libtorch(find_program(program[0]).value_or(""))) {
     if (library.find_first_of(" :") != std::string::npos)
       throw Error(ErrorCode::unsupported, kSimRun,
-                  {.what = "the system cannot preload a library whose path has a space or ':'",
+                  {.what = "the system cannot preload a library whose path contains a space or ':'",
                    .got = library,
-                   .hint = "install AnyAccel into another folder"});
+                   .hint = "install AnyAccel in a different folder"});
     prepend("LD_PRELOAD", library, ' ');
   }
 

@@ -47,19 +47,19 @@ std::string check_ranks(const std::string& text) {
 }
 
 void add_options(CLI::App& app, TopologyOptions& options) {
-  app.add_option("--topology,--xml", options.xml,
-                 "Use a machine saved with `lstopo --of xml FILE` instead of this one")
+  app.add_option(
+         "--topology,--xml", options.xml,
+         "Show the machine whose topology was saved with `lstopo --of xml FILE`, not this one")
       ->type_name("FILE");
-  app.add_flag("--json", options.json, "Print one JSON object, for programs");
-  app.add_option("-o,--output", options.picture,
-                 "Write a picture to FILE, whose name ends in .svg or .png")
+  app.add_flag("--json", options.json, "Print machine-readable output (one JSON object)");
+  app.add_option("-o,--output", options.picture, "Draw the machine to FILE, an .svg or .png file")
       ->type_name("FILE");
   app.add_option("--plan-ranks", options.plan_ranks,
                  "Plan N ranks; auto: one per NUMA node with cores")
       ->type_name("N|auto")
       ->check(check_ranks);
   app.add_option("--bind-core-list", options.core_list,
-                 "CPUs to use for the ranks, such as 0-51,56-107 or 0-31:2")
+                 "CPUs that ranks may use, such as 0-51,56-107 or 0-31:2")
       ->type_name("LIST");
   app.add_option("--reserve-cores", options.reserve_cores, "Number of cores to keep free of ranks")
       ->type_name("N")
