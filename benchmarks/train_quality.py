@@ -88,7 +88,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--text", choices=("written", "all"), required=True)
     parser.add_argument("--minutes", type=float, default=1)
-    parser.add_argument("--steps", type=int, help="number of steps, instead of --minutes; for a shared machine")
+    parser.add_argument("--steps", type=int, help="train for this number of steps instead of --minutes; useful on a shared machine")
     parser.add_argument("options", nargs="*", help="options for `anyaccel train`, after --")
     args = parser.parse_args()
     held_out = make_texts(args.folder / "text")

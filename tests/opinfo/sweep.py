@@ -239,10 +239,10 @@ def sweep(wanted):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--slice", default="1/1", help="K/N: every N-th op from the K-th on")
-    parser.add_argument("--only", help="regular expression for the names of ops")
-    parser.add_argument("--json", type=pathlib.Path, help="file for all results")
-    parser.add_argument("--at-least", type=int, default=0, help="minimum number of equal ops")
+    parser.add_argument("--slice", default="1/1", help="K/N: run every N-th op, starting with the K-th")
+    parser.add_argument("--only", help="regular expression for op names")
+    parser.add_argument("--json", type=pathlib.Path, help="write all results to this file")
+    parser.add_argument("--at-least", type=int, default=0, help="minimum number of ops that match the CPU")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
