@@ -83,7 +83,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, all_reduce_sums_over_all, required, false
   in_both_processes(accelerator, [](const Rank& rank) {
     const auto x = rank.tensor(rank.number + 1);
     all_reduce(rank, x);
-    expect_all(x, 3, "1 + 2 over two processes");
+    expect_all(x, 3, "the sum of 1 and 2 across two processes");
     expect(rank.accelerator.on_accelerator(x), "the result is not on the accelerator");
   });
 }
@@ -245,7 +245,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, devices_of_one_process_reduce, recommende
       expect_equal(static_cast<int>(x.device().index()), rank.number,
                    "the device of a rank's tensor");
       all_reduce(rank, x);
-      expect_all(x, 3, "1 + 2 over two devices");
+      expect_all(x, 3, "the sum of 1 and 2 across two devices");
     });
   });
 }

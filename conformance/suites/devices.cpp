@@ -291,7 +291,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, tensors_land_on_the_current_device, required)
                  "the device of a new tensor");
     const auto plain = host_sequence(3).to(c10::Device(accelerator.device_name()));
     expect_equal(static_cast<int>(plain.device().index()), i,
-                 "the device of a tensor moved to the name without index");
+                 "the device of a tensor moved to the device name without an index");
   }
 }
 

@@ -171,9 +171,9 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, factories_make_the_type_they_name, required) {
     const auto tensor = make();
     expect_equal(tensor.scalar_type(), type, "the dtype of a factory's tensor");
     expect(accelerator.on_accelerator(tensor),
-           "the tensor made by the factory of " + name_of(type) + " is not on the accelerator");
+           "the tensor created by the factory for " + name_of(type) + " is not on the accelerator");
     expect(tensor.dim() == 1 && tensor.numel() == 2 && values(tensor) == std::vector<double>{1, 2},
-           "wrong values from the factory of " + name_of(type));
+           "wrong values from the factory for " + name_of(type));
   };
   const std::vector<double> real{1, 2};
   const std::vector<std::int64_t> whole{1, 2};

@@ -61,7 +61,7 @@ ANYACCEL_CONFORMANCE_CASE(errors, wrong_shapes_are_refused_and_the_device_goes_o
     } catch (const c10::Error&) {  // expected
     }
   }
-  expect_equal(first(a.mm(a.t())), 3.0, "a product after a rejected one");
+  expect_equal(first(a.mm(a.t())), 3.0, "a matrix product after a rejected one");
 }
 
 ANYACCEL_CONFORMANCE_CASE(errors, index_out_of_range_is_an_error, optional, true) {

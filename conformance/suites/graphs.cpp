@@ -71,7 +71,7 @@ ANYACCEL_CONFORMANCE_CASE(graphs, replay_is_in_stream_order, required) {
   const auto after = y.clone();
   accelerator.synchronize();
   for (const double value : values(after))
-    expect_equal(value, 6.0, "3 * 2 by a replay queued after other work");
+    expect_equal(value, 6.0, "3 * 2 computed by a replay that was queued after other work");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, replay_works_many_times, required) {
@@ -94,7 +94,7 @@ ANYACCEL_CONFORMANCE_CASE(graphs, replay_sees_inputs_that_copy_changed, required
     const auto got = values(y);
     for (int k = 0; k < 10; ++k)
       expect(std::abs(got[k] - std::exp(0.1 * i * k)) < 1e-4 * std::exp(0.1 * i * k),
-             "exp by replay of new inputs");
+             "exp of new inputs in a replay");
   }
 }
 
@@ -293,7 +293,8 @@ ANYACCEL_CONFORMANCE_CASE(graphs, backward_passes_are_captured, recommended) {
   });
   x.fill_(5);
   replay(accelerator, graph, 2);
-  for (const double value : values(weight.grad())) expect_equal(value, 5.0, "a gradient by replay");
+  for (const double value : values(weight.grad()))
+    expect_equal(value, 5.0, "a gradient computed by a replay");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, random_numbers_are_drawn_anew, recommended) {

@@ -11,7 +11,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, name_is_set, required) {
   expect(!name.empty(), "the accelerator has no name");
   const bool plain =
       std::none_of(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c) != 0; });
-  expect(plain, "the name '" + name + "' contains white space, so DS_ACCELERATOR cannot name it");
+  expect(plain, "the name '" + name + "' contains whitespace, so DS_ACCELERATOR cannot name it");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, name_is_registered, recommended) {
@@ -122,7 +122,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, timers_work, required) {
   sleep_ms(5);
   end.record();
   end.synchronize();
-  expect(begin.elapsed_time(end) > 0, "use_host_timers() is false, but events measure no time");
+  expect(begin.elapsed_time(end) > 0, "use_host_timers() is false, but events do not measure time");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, communication_backend_is_named, required) {

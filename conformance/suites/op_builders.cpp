@@ -101,7 +101,7 @@ ANYACCEL_CONFORMANCE_CASE(op_builders, second_builder_of_a_name_is_refused, requ
         sdk::register_op_builder(accelerator.name(), "ConformanceTrialBuilder",
                                  [] { return std::make_shared<TrialBuilder>("x"); });
       },
-      "a second builder of the same name");
+      "a second builder with the same name");
 }
 
 ANYACCEL_CONFORMANCE_CASE(op_builders, package_is_named, recommended) {

@@ -87,7 +87,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, shape_and_type_are_kept, required) {
   expect(pinned.sizes() == plain.sizes() && pinned.scalar_type() == plain.scalar_type(),
          "the shape or type changed");
   expect(accelerator.pin_memory(plain, true, false).sizes() == at::IntArrayRef({12}),
-         "match_shape = false does not give a flat tensor");
+         "match_shape = false does not return a flat tensor");
   expect(accelerator.pin_memory(plain, false).sizes() == plain.sizes(),
          "the shape changed without a copy");
 }

@@ -15,8 +15,9 @@ struct Restored {
 
 ANYACCEL_CONFORMANCE_CASE(random, default_generator_stays_the_same, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i)
-    expect(accelerator.default_generator(i) == accelerator.default_generator(i),
-           "default_generator(" + std::to_string(i) + ") returns another object at the next call");
+    expect(
+        accelerator.default_generator(i) == accelerator.default_generator(i),
+        "default_generator(" + std::to_string(i) + ") returns a different object on the next call");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, generator_belongs_to_its_device, required) {

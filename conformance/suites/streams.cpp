@@ -110,7 +110,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, guard_makes_the_streams_device_current, requi
   accelerator.set_device(0);
   {
     const auto guard = accelerator.stream(new_stream(accelerator, 1));
-    expect_equal(accelerator.current_device(), 1, "the device in a guard of device 1's stream");
+    expect_equal(accelerator.current_device(), 1,
+                 "the device under a guard for a stream on device 1");
   }
   expect_equal(accelerator.current_device(), 0, "the device after the guard");
 }
@@ -153,7 +154,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, stream_of_another_device_type_is_refused, req
   const Stream other(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kMeta, 0), 0), 0);
   expect_error(
       ErrorCode::invalid_argument, [&] { accelerator.set_stream(other); },
-      "a stream of another device type");
+      "a stream of a different device type");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, idle_stream_is_done, required) {
@@ -186,7 +187,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, work_in_a_stream_is_in_order, required) {
     stream.synchronize();
     result = first(x);
   }
-  expect_equal(result, 1048576.0, "twenty doublings in a stream");
+  expect_equal(result, 1048576.0, "twenty doublings on a stream");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, wait_stream_orders_streams, required) {

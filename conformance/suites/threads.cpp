@@ -80,7 +80,7 @@ ANYACCEL_CONFORMANCE_CASE(threads, each_computes_in_its_own_stream, required) {
     for (int i = 0; i < 20; ++i) x.add_(number);
     stream.synchronize();
     for (const double value : values(x))
-      expect_equal(value, 1.0 + 20 * number, "a sum computed in a thread's stream");
+      expect_equal(value, 1.0 + 20 * number, "a sum computed on a thread's stream");
   });
 }
 

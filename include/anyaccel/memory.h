@@ -20,7 +20,7 @@ struct MemoryStat {
   std::int64_t peak = 0;
 };
 
-/// Counters of one device's allocator.
+/// Allocator counters for one device.
 struct MemoryStats {
   MemoryStat allocated_bytes;  ///< bytes of live tensors
   /// bytes reserved from the driver; equal to `allocated_bytes` if there is no cache

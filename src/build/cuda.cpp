@@ -25,7 +25,8 @@ std::string nvcc_release(const std::string& identity) {
 
 std::string no_cuda_in(const LibTorch& torch) {
   if (!torch.cuda.empty()) return {};
-  return "it has CUDA sources and the LibTorch in " + torch.prefix.string() + " (" + torch.version +
+  return "it has CUDA sources, but the LibTorch in " + torch.prefix.string() + " (" +
+         torch.version +
          ") has no CUDA; use a LibTorch with CUDA, or compile for another machine: "
          "anyaccel ops build --cuda-archs LIST";
 }
@@ -36,7 +37,8 @@ std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_iden
   if (torch.cuda.empty() || release.empty() || release == torch.cuda ||
       torch.cuda == major_of(release))
     return {};
-  const auto both = "nvcc has CUDA " + release + ", but LibTorch has CUDA " + torch.cuda;
+  const auto both =
+      "nvcc is from CUDA " + release + ", but LibTorch was built with CUDA " + torch.cuda;
   if (major_of(release) == major_of(torch.cuda)) {
     log_once(LogLevel::info, "cuda minor",
              both + ": compatible, because the major versions are equal");

@@ -224,7 +224,7 @@ Description parse_description(std::string_view text) {
          "`anyaccel_op = 1` as the first line");
   if (lines.front().value != "1")
     throw Error(ErrorCode::version_mismatch, kWhere,
-                {.what = "the version of the format is not supported",
+                {.what = "unsupported format version",
                  .got = "'" + lines.front().value + "'",
                  .want = "1"});
   Description out;

@@ -30,7 +30,7 @@ Paths find_paths() {
     return out;
   }
   throw Error(ErrorCode::unavailable, "op builders",
-              {.what = "the folder with the descriptions of ops is missing",
+              {.what = "the folder with the op descriptions is missing",
                .got = "no " ANYACCEL_DATADIR "/anyaccel/ops above " + out.libraries.string(),
                .hint = "reinstall AnyAccel, or keep its lib and share folders next to each other"});
 }

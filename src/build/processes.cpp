@@ -279,8 +279,7 @@ ProcessGroup::Ended ProcessGroup::end(std::vector<Running>::iterator one, bool l
   const auto status = status_in(one->text);
   if (!status && !lost) return {};
   if (!status)
-    throw Error(ErrorCode::interrupted, "op builders",
-                {.what = "the processes of the build were killed"});
+    throw Error(ErrorCode::interrupted, "op builders", {.what = "the build processes were killed"});
   const Ended out{one->process, *status};
   ::close(one->report);
   reap(one->process);

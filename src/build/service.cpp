@@ -160,7 +160,8 @@ std::optional<Found> find_cached(const Op& op, const Settings& settings, const K
   const auto folder = cache.entry(entry_name(op, key));
   std::string problem;
   auto held = hold_right(op, folder / library_name(op.description), key.content, false, problem);
-  if (held && held->manifest.key != key.key) problem = "its manifest belongs to another library";
+  if (held && held->manifest.key != key.key)
+    problem = "its manifest belongs to a different library";
   if (!problem.empty()) {
     log_once(LogLevel::warning, folder.string(), op.description.name + " is rebuilt: " + problem);
     defective = true;

@@ -290,7 +290,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tens
     if (sum != rows || std::ssize(sizes) != size_)
       throw Error(
           ErrorCode::invalid_argument, op.name,
-          {.what = "the splits do not add up to the first dimension",
+          {.what = "the splits do not add up to the size of the first dimension",
            .got = std::to_string(sizes.size()) + " splits of " + std::to_string(sum) + " rows",
            .want = std::to_string(size_) + " splits of " + std::to_string(rows) + " rows"});
     return sizes;

@@ -89,7 +89,7 @@ void check_same(ProcessGroup& group, std::int64_t count, std::int64_t mixed) {
            "the parameters or buckets of rank " + std::to_string(rank) +
                " differ from those of rank 0",
            std::to_string(numbers[2 * rank]) + " parameters",
-           std::to_string(numbers[0]) + ", of the same shapes, dtypes and bucket sizes");
+           std::to_string(numbers[0]) + ", with the same shapes, dtypes and bucket sizes");
 }
 
 }  // namespace
@@ -212,7 +212,9 @@ void DataParallel::Impl::arrived(std::size_t i) {
   Gradient& gradient = gradients_[i];
   if (gradient.arrived)
     fail(ErrorCode::invalid_state, name_of(i) + " received a second gradient before finish()", {},
-         {}, "call finish() after each backward pass, or hold a no_sync() in all but the last");
+         {},
+         "call finish() after each backward pass, or run all backward passes except the last in "
+         "the scope of no_sync()");
   adopt(gradient);
   if (quiet > 0) return;
   gradient.arrived = true;
@@ -229,7 +231,7 @@ void DataParallel::Impl::send(std::size_t bucket) {
 
 void DataParallel::Impl::finish() {
   if (quiet > 0)
-    fail(ErrorCode::invalid_state, "finish() was called in the scope of no_sync()", {}, {},
+    fail(ErrorCode::invalid_state, "finish() was called inside the scope of no_sync()", {}, {},
          "end that scope before the last backward pass");
   const c10::AutoGradMode no_gradient(false);
   std::vector<Gradient*> absent;

@@ -40,8 +40,8 @@ void check_multiple(const char* where, const at::Tensor& large, const at::Tensor
       large.device() != small.device())
     throw Error(
         ErrorCode::invalid_argument, where,
-        {.what =
-             "the larger tensor must have the size of the smaller one times the number of ranks",
+        {.what = "the larger tensor must have as many elements as the smaller one times the number "
+                 "of ranks",
          .got =
              std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " elements",
          .want = std::to_string(small.numel() * size) + " elements of the same dtype and device"});
@@ -218,7 +218,7 @@ void ProcessGroup::scatter(const at::Tensor& output, const std::vector<at::Tenso
       (impl_->rank != source && !parts.empty()))
     throw Error(
         ErrorCode::invalid_argument, "scatter",
-        {.what = "the source must pass one part per rank, and the other ranks none",
+        {.what = "the source rank must pass one part per rank, and all other ranks none",
          .got = std::to_string(parts.size()) + " parts on rank " + std::to_string(impl_->rank),
          .want = std::to_string(impl_->rank == source ? impl_->size : 0)});
   impl_->run("scatter", [&](c10d::ProcessGroup& group) {

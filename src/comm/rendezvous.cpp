@@ -26,7 +26,7 @@ int number(const std::optional<int>& given, const char* variable, long least,
     return static_cast<int>(*value);
   if (otherwise) return *otherwise;
   throw Error(ErrorCode::invalid_argument, kWhere,
-              {.what = std::string(variable) + " is not set and not given in the options",
+              {.what = std::string(variable) + " is neither set nor given in the options",
                .hint = "start the program with a launcher (torchrun, deepspeed), or pass rank, "
                        "world_size and store"});
 }

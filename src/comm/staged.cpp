@@ -207,13 +207,12 @@ void StagedBackend::check_lists(const char* name, const Lists& lists, const Tens
 void StagedBackend::check_multiple(const char* name, const at::Tensor& large,
                                    const at::Tensor& small) const {
   if (large.numel() != small.numel() * size_ || large.scalar_type() != small.scalar_type())
-    throw Error(
-        ErrorCode::invalid_argument, name,
-        {.what =
-             "the larger tensor must have the size of the smaller one times the number of ranks",
-         .got =
-             std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " elements",
-         .want = std::to_string(small.numel() * size_) + " elements of the same dtype"});
+    throw Error(ErrorCode::invalid_argument, name,
+                {.what = "the larger tensor must have as many elements as the smaller one times "
+                         "the number of ranks",
+                 .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) +
+                        " elements",
+                 .want = std::to_string(small.numel() * size_) + " elements of the same dtype"});
 }
 
 }  // namespace anyaccel::comm

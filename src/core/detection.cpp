@@ -52,15 +52,14 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
     if (entry.traits.name == name) return entry;
     names.push_back(entry.traits.name);
   }
-  throw Error(
-      ErrorCode::invalid_argument, where,
-      {.what = "no accelerator of this name is registered",
-       .got = quoted_text(name),
-       .want = "one of " + joined(names),
-       .hint =
-           "check DS_ACCELERATOR, register the backend first, or put its plugin into a folder of "
-           "ANYACCEL_PLUGIN_PATH" +
-           refused_plugins()});
+  throw Error(ErrorCode::invalid_argument, where,
+              {.what = "no accelerator of this name is registered",
+               .got = quoted_text(name),
+               .want = "one of " + joined(names),
+               .hint = "check DS_ACCELERATOR, register the backend first, or put its plugin in a "
+                       "folder listed in "
+                       "ANYACCEL_PLUGIN_PATH" +
+                       refused_plugins()});
 }
 
 /// Throws the same error as get_accelerator() for a named accelerator that cannot run.

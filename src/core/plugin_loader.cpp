@@ -74,8 +74,8 @@ void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descripto
   if (descriptor.struct_size < kNeeded || descriptor.struct_size > (1U << 16))
     fail(ErrorCode::version_mismatch, found,
          "its descriptor has " + std::to_string(descriptor.struct_size) +
-             " bytes, but this AnyAccel needs at least " + std::to_string(kNeeded) +
-             "; rebuild the plugin with this AnyAccel's package");
+             " bytes, but AnyAccel requires at least " + std::to_string(kNeeded) +
+             "; rebuild the plugin with the CMake package of the installed AnyAccel");
   const BuildIdentity theirs{.abi = descriptor.abi_version,
                              .anyaccel = text_or_empty(descriptor.anyaccel_version),
                              .libtorch = text_or_empty(descriptor.libtorch_version),

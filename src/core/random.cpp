@@ -18,7 +18,7 @@ void check_state(const at::Tensor& state, const char* where) {
       state.dim() == 1)
     return;
   throw Error(ErrorCode::invalid_argument, where,
-              {.what = "not a generator's state",
+              {.what = "not a generator state",
                .got = state.defined() ? std::string(c10::toString(state.scalar_type())) +
                                             " tensor of " + std::to_string(state.dim()) +
                                             " dimensions on " + state.device().str()
@@ -38,7 +38,7 @@ void put_state(at::Generator generator, const at::Tensor& state, const char* whe
     generator.set_state(state);
   } catch (const c10::Error& error) {
     throw Error(ErrorCode::invalid_argument, where,
-                {.what = std::string("the state does not fit this generator: ") +
+                {.what = std::string("the state does not match this generator: ") +
                          error.what_without_backtrace()});
   }
 }

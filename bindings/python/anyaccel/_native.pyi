@@ -22,7 +22,7 @@ class MemoryInfo(_Record):
     def total(self) -> int: ...
 
 class MemoryStat(_Record):
-    """A number and its peak since the last reset."""
+    """A value and its peak since the last reset."""
 
     @property
     def current(self) -> int: ...
@@ -30,7 +30,7 @@ class MemoryStat(_Record):
     def peak(self) -> int: ...
 
 class MemoryStats(_Record):
-    """Counters of one device's allocator."""
+    """Allocator counters for one device."""
 
     @property
     def allocated_bytes(self) -> MemoryStat: ...
@@ -108,7 +108,7 @@ class Compatibility(_Record):
     def reason(self) -> str: ...
 
 class BackendVerdict(_Record):
-    """Result of detection for one backend."""
+    """Detection result for one backend."""
 
     @property
     def name(self) -> str: ...
@@ -175,7 +175,7 @@ class Graph:
     def reset(self) -> None:
         """Discard the captured work and release its memory."""
     def pool(self) -> GraphPool:
-        """Return this graph's memory pool, for another graph's capture_begin()."""
+        """Return this graph's memory pool, which another graph's capture_begin() accepts."""
 
 class Random:
     """The functions of torch.random, for the host and all devices at once."""
@@ -203,7 +203,7 @@ def get_accelerator() -> Accelerator:
     """
 
 def registered_backends() -> list[str]:
-    """Return the names of all backends, in the order of probing."""
+    """Return the names of all backends, in probing order."""
 
 def detect() -> Detection:
     """Probe all backends and return which one would be selected, without selecting it."""

@@ -49,7 +49,7 @@ class GraphPart(Protocol):
         """Discard the captured work. During a capture, abandon it without raising an exception."""
 
     def pool(self) -> Any:
-        """Return this graph's memory pool, for another graph's capture_begin()."""
+        """Return this graph's memory pool, which another graph's capture_begin() accepts."""
 
 
 class HostAllocator(Protocol):

@@ -95,7 +95,7 @@ c10::Allocator* host_allocator_from(py::object made, const std::string& backend)
   for (const char* const function : {"allocate", "free"})
     if (!py::hasattr(made, function))
       throw Error(ErrorCode::invalid_argument, backend + ".host_allocator",
-                  {.what = "the result is not an allocator of host memory",
+                  {.what = "the result is not a host-memory allocator",
                    .got = py::repr(made),
                    .want = "None, or an object with allocate(num_bytes) and free(address)"});
   // Never destroyed, because its tensors may live until the process ends.

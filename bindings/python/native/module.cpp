@@ -136,7 +136,7 @@ void bind_registry(py::module_& module) {
   });
   module.def("chosen", [] { return detail::chosen.load() != nullptr; });
   module.def("registered_backends", &registered_backends, NoGil(),
-             "Return the names of all backends, in the order of probing.");
+             "Return the names of all backends, in probing order.");
   module.def("detect", &detect, NoGil(),
              "Probe all backends and return which one would be selected, without selecting it.");
   module.def("detection", &detection, NoGil(),

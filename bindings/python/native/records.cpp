@@ -55,10 +55,10 @@ void bind_records(py::module_& module) {
   Record<MemoryInfo>(module, "MemoryInfo", "Free and total bytes of a device: (free, total).")
       .field("free", &MemoryInfo::free)
       .field("total", &MemoryInfo::total);
-  Record<MemoryStat>(module, "MemoryStat", "A number and its peak since the last reset.")
+  Record<MemoryStat>(module, "MemoryStat", "A value and its peak since the last reset.")
       .field("current", &MemoryStat::current)
       .field("peak", &MemoryStat::peak);
-  Record<MemoryStats>(module, "MemoryStats", "Counters of one device's allocator.")
+  Record<MemoryStats>(module, "MemoryStats", "Allocator counters for one device.")
       .field("allocated_bytes", &MemoryStats::allocated_bytes)
       .field("reserved_bytes", &MemoryStats::reserved_bytes)
       .field("allocation_count", &MemoryStats::allocation_count)
@@ -71,7 +71,7 @@ void bind_records(py::module_& module) {
       .field("num_host_free", &HostMemoryStats::num_host_free);
   Record<DeviceProperties>(
       module, "DeviceProperties",
-      "Properties of one device. Unknown numbers are -1, unknown texts are empty.")
+      "Properties of one device. Unknown numbers are -1, unknown strings are empty.")
       .field("name", &DeviceProperties::name)
       .field("vendor", &DeviceProperties::vendor)
       .field("uuid", &DeviceProperties::uuid)
@@ -91,7 +91,7 @@ void bind_records(py::module_& module) {
       .field("dtype", &DtypeRow::dtype)
       .field("support", &DtypeRow::support);
   Record<BuildExtension>(module, "BuildExtensionNeeds",
-                         "Folders, libraries and flags for the build of a C++ extension.")
+                         "Folders, libraries and flags for building a C++ extension.")
       .field("include_dirs", &BuildExtension::include_dirs)
       .field("library_dirs", &BuildExtension::library_dirs)
       .field("libraries", &BuildExtension::libraries)
@@ -101,7 +101,7 @@ void bind_records(py::module_& module) {
                         "(compatible, reason). The reason is empty if compatible.")
       .field("compatible", &Compatibility::compatible)
       .field("reason", &Compatibility::reason);
-  Record<BackendVerdict>(module, "BackendVerdict", "Result of detection for one backend.")
+  Record<BackendVerdict>(module, "BackendVerdict", "Detection result for one backend.")
       .field("name", &BackendVerdict::name)
       .field("available", &BackendVerdict::available)
       .field("device_count", &BackendVerdict::device_count)

@@ -111,7 +111,7 @@ const char* state_name(const Graph& graph) {
 void bind_graphs(py::module_& module) {
   py::class_<Graph>(module, "Graph", "A sequence of device work, captured once and replayed.")
       .def(py::init([] { return get_accelerator().create_graph(); }), NoGil(),
-           "Create an empty graph of the accelerator.")
+           "Create an empty graph for the accelerator.")
       .def_property_readonly("state", &state_name, "\"empty\", \"capturing\" or \"captured\".")
       .def(
           "__repr__",
@@ -122,7 +122,7 @@ void bind_graphs(py::module_& module) {
       .def("replay", &Graph::replay, NoGil(), "Run the captured work again.")
       .def("reset", &Graph::reset, NoGil(), "Discard the captured work and release its memory.")
       .def("pool", &Graph::pool,
-           "Return this graph's memory pool, for another graph's capture_begin().");
+           "Return this graph's memory pool, which another graph's capture_begin() accepts.");
   using Capture = Scope<GraphCapture>;
   py::class_<Capture>(module, "GraphScope")
       .def("__enter__",

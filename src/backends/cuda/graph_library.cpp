@@ -16,7 +16,7 @@ GraphLibrary open() {
   // The graph library needs the symbols of libtorch_cuda. Python opens libtorch_cuda with
   // RTLD_LOCAL, so make its symbols global.
   if (dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) == nullptr) {
-    found.reason = "the LibTorch of this process has no CUDA (libtorch_cuda.so is not loaded)";
+    found.reason = "this process's LibTorch has no CUDA support (libtorch_cuda.so is not loaded)";
     found.without_cuda = true;
     return found;
   }

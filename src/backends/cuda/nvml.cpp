@@ -29,7 +29,7 @@ std::string result_name(int result) {
     case 13: return "this NVML lacks the function";
     case 15: return "the GPU is lost";
     case 17: return "the operating system blocks the device";
-    case 18: return "driver and library have different versions";
+    case 18: return "driver and library versions differ";
     default: return "NVML error " + std::to_string(result);
   }
 }

@@ -51,7 +51,7 @@ std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& 
   compare_minor(out, "with LibTorch", plugin.libtorch, ours.libtorch);
   compare(out, "for the compiler ABI", plugin.compiler_abi, ours.compiler_abi);
   compare(out, "with the sanitizer", plugin.sanitizer, ours.sanitizer);
-  if (!out.empty()) out += "; rebuild the plugin with this AnyAccel's package";
+  if (!out.empty()) out += "; rebuild the plugin with the CMake package of the installed AnyAccel";
   return out;
 }
 

@@ -184,15 +184,15 @@ bool is_plugin_name(std::string_view name) noexcept {
 PluginFile parse_plugin_file(std::string_view text) {
   auto lines = read_lines(text);
   if (lines.empty() || lines.front().key != "anyaccel_plugin")
-    fail(lines.empty() ? 0 : lines.front().number, "not a plugin's text file",
+    fail(lines.empty() ? 0 : lines.front().number, "not a plugin text file",
          lines.empty() ? std::string() : lines.front().key,
          "`anyaccel_plugin = 1` as the first line");
   if (lines.front().value != std::to_string(kFormat))
     throw Error(ErrorCode::version_mismatch, kWhere,
-                {.what = "unsupported version of the text file's format",
+                {.what = "unsupported format version of the text file",
                  .got = "'" + lines.front().value + "'",
                  .want = std::to_string(kFormat),
-                 .hint = "rebuild the plugin with this AnyAccel's package"});
+                 .hint = "rebuild the plugin with the CMake package of the installed AnyAccel"});
   check_unique_keys(lines);
   PluginFile file;
   for (auto line = lines.begin() + 1; line != lines.end(); ++line) {

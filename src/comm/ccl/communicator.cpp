@@ -290,7 +290,7 @@ extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_
     float number = 3;
     ::ccl::allreduce(&number, &number, 1, ::ccl::datatype::float32, ::ccl::reduction::sum, *comm)
         .wait();
-    if (number != 3) problem = "its sum over one rank was wrong";
+    if (number != 3) problem = "its all-reduce on a single rank returned a wrong sum";
   } catch (const std::exception& error) {
     problem = error.what();
   } catch (...) {

@@ -70,7 +70,7 @@ Offer make_offer(const Candidate& candidate, const Options& options,
     const auto token = random_token();
     prepare(memory->data(), options, token);
     if (memory->path().size() > kMaxPath)
-      return {.kind = "none", .text = "the path of the folder for shared memory is too long"};
+      return {.kind = "none", .text = "the path of the shared-memory folder is too long"};
     return {.kind = "memory", .token = token, .bytes = bytes, .text = memory->path()};
   } catch (const Error& error) {
     return {.kind = error.code() == ErrorCode::invalid_argument ? "refused" : "none",
@@ -87,7 +87,7 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
   const auto bytes = bytes_for(options);
   if (offer.bytes != bytes)
     throw Error(ErrorCode::invalid_argument, "shm_comm",
-                {.what = "ranks differ in the size of the group or of chunks",
+                {.what = "ranks have different group or chunk sizes",
                  .got = std::to_string(bytes) + " bytes",
                  .want = std::to_string(offer.bytes)});
   if (options.rank != 0) {

@@ -86,7 +86,7 @@ int make_file(const std::string& folder, std::string& name) {
   struct statfs about {};
   if (::statfs(folder.c_str(), &about) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "the folder for shared memory cannot be accessed",
+                {.what = "the shared-memory folder cannot be accessed",
                  .got = folder + ": " + std::strerror(errno)});
   if (!is_local(static_cast<unsigned long>(about.f_type))) {
     char type[20];
@@ -107,7 +107,7 @@ int make_file(const std::string& folder, std::string& name) {
   }
   if (made < 0)
     throw Error(ErrorCode::io, kWhere,
-                {.what = "cannot create a file for shared memory",
+                {.what = "cannot create a shared-memory file",
                  .got = folder + ": " + std::strerror(errno)});
   return made;
 }
@@ -234,7 +234,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
     auto lock = place_lock(kMaking);
     if (::fcntl(made.number, F_OFD_SETLK, &lock) != 0)
       throw Error(ErrorCode::unavailable, kWhere,
-                  {.what = "cannot lock the file of shared memory", .got = std::strerror(errno)});
+                  {.what = "cannot lock the shared-memory file", .got = std::strerror(errno)});
     check_space(made.number, folder, bytes);
     allocate(made.number, folder, bytes);
     if (path.empty()) {
@@ -242,7 +242,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
       const auto self = "/proc/self/fd/" + std::to_string(made.number);
       if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
         throw Error(ErrorCode::io, kWhere,
-                    {.what = "cannot name the file of shared memory",
+                    {.what = "cannot name the shared-memory file",
                      .got = name + ": " + std::strerror(errno)});
       path = name;
     }

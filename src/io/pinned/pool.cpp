@@ -41,7 +41,7 @@ std::int64_t parse_bytes(const std::string& text) {
   if (failure != std::errc{} || number < 0 || shift < 0 ||
       number > std::numeric_limits<std::int64_t>::max() >> shift)
     throw Error(ErrorCode::invalid_argument, "pin_memory",
-                {.what = "invalid limit of pinned memory",
+                {.what = "invalid pinned-memory limit",
                  .got = text,
                  .want = "a number of bytes, or a number with KiB, MiB, GiB or TiB",
                  .hint = "set ANYACCEL_PIN_MEMORY_LIMIT to such a size"});
@@ -170,7 +170,7 @@ void Pool::fail(std::size_t bytes, int error) const {
   const auto held = " while " + in_bytes(statistics_.held_bytes) + " are pinned";
   if (error == 0)
     throw Error(ErrorCode::out_of_memory, kWhere,
-                {.what = "the limit of pinned memory would be exceeded",
+                {.what = "the pinned-memory limit would be exceeded",
                  .got = "a request for " + std::to_string(bytes) + " bytes" + held,
                  .want = "at most " + in_bytes(statistics_.limit) + " in total",
                  .hint = "free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"});

@@ -202,7 +202,7 @@ std::string layout_error(const LayoutOptions& o) {
   if (o.num_random_blocks < 0 || o.num_sliding_window_blocks < 1 || o.num_global_blocks < 0)
     return wrong(o, "a number of blocks is out of range",
                  std::min({o.num_random_blocks, o.num_sliding_window_blocks, o.num_global_blocks}),
-                 "random and global blocks 0 or more, window 1 or more");
+                 "0 or more random and global blocks, and a window of 1 or more blocks");
   if (o.kind == "fixed")
     if (std::string error = fixed_error(o); !error.empty()) return error;
   if (o.kind == "variable" &&

@@ -193,7 +193,7 @@ Tensor all_to_all(const Tensor& self, c10::IntArrayRef output_splits, c10::IntAr
     if (std::ssize(*splits) != comm->size || *std::min_element(splits->begin(), splits->end()) < 0)
       fail_argument("the splits must have a number of rows for each rank");
   if (std::accumulate(from.begin(), from.end(), std::int64_t{0}) != self.size(0))
-    fail_argument("the input splits do not add up to the first dimension");
+    fail_argument("the input splits do not add up to the size of the first dimension");
   const auto plain = host(self);
   auto sizes = self.sizes().vec();
   sizes[0] = std::accumulate(to.begin(), to.end(), std::int64_t{0});

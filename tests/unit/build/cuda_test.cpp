@@ -32,7 +32,7 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
   const auto expect_no = [&] {
     EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("has no CUDA"));
     EXPECT_ERROR(fake.load(), unavailable,
-                 "tiny cannot be used here: it has CUDA sources and the LibTorch in");
+                 "tiny cannot be used here: it has CUDA sources, but the LibTorch in");
   };
   expect_no();
   auto elsewhere = fake.settings;
@@ -48,7 +48,8 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
 // version.
 TEST_F(CudaTest, ToolkitMustMatchLibTorch) {
   fake.add_cuda_to_libtorch("12.8");
-  EXPECT_ERROR(fake.load(), unavailable, "nvcc has CUDA 13.0, but LibTorch has CUDA 12.8");
+  EXPECT_ERROR(fake.load(), unavailable,
+               "nvcc is from CUDA 13.0, but LibTorch was built with CUDA 12.8");
   EXPECT_THAT(check(fake.op(), fake.settings).reason,
               testing::HasSubstr("set CUDA_HOME to a toolkit of CUDA 12"));
   {

@@ -235,7 +235,7 @@ TEST_P(WrongDescriptor, IsRejected) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, WrongDescriptor,
-    testing::Values(Broken{"size", "its descriptor has 24 bytes, but this AnyAccel needs at least"},
+    testing::Values(Broken{"size", "its descriptor has 24 bytes, but AnyAccel requires at least"},
                     Broken{"abi", "for plugin ABI 99, this AnyAccel for plugin ABI 1"},
                     Broken{"name", "its name is 'another', but its text file names 'fakecard'"},
                     Broken{"anyaccel", "for AnyAccel 9.9.9"},

@@ -34,8 +34,8 @@ class BoxedStep final : public Step {
   [[noreturn]] void throw_changed() const {
     throw Error(ErrorCode::unsupported, "replay_graph",
                 {.what = "the op " + toString(op_.operator_name()) +
-                         " returned results whose shape differs from that in the capture",
-                 .hint = "keep ops whose shapes depend on values out of the graph"});
+                         " returned results whose shapes differ from the captured shapes",
+                 .hint = "do not capture ops whose output shapes depend on tensor values"});
   }
 
   c10::OperatorHandle op_;

@@ -46,7 +46,7 @@ class CpuGraph final : public sdk::GraphImpl {
     }
     if (Recording::on_this_thread()) {
       throw Error(ErrorCode::unsupported, "replay_graph",
-                  {.what = "a graph cannot be replayed inside a capture"});
+                  {.what = "a graph cannot be replayed during a capture"});
     }
     check_pins();
     const StepScope scope;

@@ -38,11 +38,10 @@ void read_json_prompt(const std::string& line, Prompt& prompt) {
       if (whole)
         prompt.ids = ids_of_line.get<std::vector<std::int64_t>>();
       else
-        prompt.error = "\"prompt_ids\" is not a list of whole numbers";
+        prompt.error = "\"prompt_ids\" is not a list of integers";
     }
   } catch (const nlohmann::json::exception&) {
-    prompt.error =
-        text ? "\"prompt\" is not a string" : "\"prompt_ids\" is not a list of whole numbers";
+    prompt.error = text ? "\"prompt\" is not a string" : "\"prompt_ids\" is not a list of integers";
   }
 }
 
@@ -61,7 +60,7 @@ std::vector<std::int64_t> parse_ids(const std::string& text) {
     }
     if (used != word.size()) {
       throw Error(ErrorCode::invalid_argument, "generate",
-                  {.what = "--prompt-ids are not whole numbers",
+                  {.what = "--prompt-ids contains a value that is not an integer",
                    .got = quoted_text(word),
                    .want = "for example \"1 2 3\""});
     }
