@@ -197,7 +197,7 @@ void StagedBackend::check_lists(const char* name, const Lists& lists, const Tens
   for (const auto& tensor : lists[0])
     if (tensor.numel() != single[0].numel() || tensor.scalar_type() != single[0].scalar_type())
       throw Error(ErrorCode::invalid_argument, name,
-                  {.what = "the tensors of the list differ from the single one in size or dtype",
+                  {.what = "the tensors in the list differ from the single tensor in size or dtype",
                    .got = std::to_string(tensor.numel()) + " elements of " +
                           dtype_name(tensor.scalar_type()),
                    .want = std::to_string(single[0].numel()) + " of " +

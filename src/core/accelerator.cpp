@@ -112,8 +112,7 @@ void Accelerator::run_lazy_calls() const {
       callback();
     } catch (const std::exception& error) {
       if (first)
-        log(LogLevel::warning,
-            std::string("another callback of lazy_call() failed: ") + error.what());
+        log(LogLevel::warning, std::string("another lazy_call() callback failed: ") + error.what());
       if (!first) first = std::current_exception();
     } catch (...) {
       if (!first) first = std::current_exception();

@@ -65,7 +65,7 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
     if (probe && probe->device_count == 0 && !elsewhere)
       throw Error(ErrorCode::unavailable, kWhere,
                   {.what = "the accelerator '" + name +
-                           "', which DS_ACCELERATOR names, has no devices here: " + probe->reason,
+                           "', selected by DS_ACCELERATOR, has no devices here: " + probe->reason,
                    .hint = "unset DS_ACCELERATOR to use an available accelerator"});
     return made(std::move(candidate), probe, "selected by DS_ACCELERATOR");
   }

@@ -56,7 +56,7 @@ topology::CpuList parse_core_list(std::string_view text) {
     const int last = one ? first : number(range.substr(dash + 1), text);
     if (last < first) fail("the range \"" + std::string(range) + "\" ends before it begins", text);
     if (colon != std::string_view::npos && one)
-      fail("a stride needs a range: \"" + std::string(part) + "\"", text);
+      fail("a stride requires a range: \"" + std::string(part) + "\"", text);
     const int stride = colon == std::string_view::npos ? 1 : number(part.substr(colon + 1), text);
     if (stride == 0) fail("the stride in \"" + std::string(part) + "\" is 0", text);
     named.resize(std::max(named.size(), static_cast<std::size_t>(last) + 1));

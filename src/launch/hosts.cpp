@@ -100,7 +100,7 @@ std::vector<Host> parse_filter(std::string_view text) {
     const auto colon = part.find(':');
     const auto name = trimmed(part.substr(0, colon));
     if (name.empty())
-      fail("an entry of the filter has no host name", "'" + std::string(text) + "'",
+      fail("a filter entry has no host name", "'" + std::string(text) + "'",
            "HOST[:SLOT,...][@HOST...]");
     auto host =
         std::find_if(out.begin(), out.end(), [&](const Host& one) { return one.name == name; });
@@ -109,7 +109,7 @@ std::vector<Host> parse_filter(std::string_view text) {
     for (const auto word : split(part.substr(colon + 1), ',')) {
       auto slot = slot_of(word);
       if (!slot)
-        fail("an entry of the filter has an empty slot", "'" + std::string(part) + "'",
+        fail("a filter entry has an empty slot", "'" + std::string(part) + "'",
              "HOST:SLOT[,SLOT...]");
       if (std::find(host->slots.begin(), host->slots.end(), *slot) == host->slots.end())
         host->slots.push_back(std::move(*slot));
@@ -142,12 +142,12 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     const auto slots =
         rest.starts_with(kSlots) ? slots_of(rest.substr(kSlots.size())) : std::nullopt;
     if (!slots)
-      fail(where + " is not a line of a host file", quoted_text(line),
-           "`NAME slots=N`, or `NAME slots=A,B,...` for slots that have names");
+      fail(where + " is not a valid host-file line", quoted_text(line),
+           "`NAME slots=N`, or `NAME slots=A,B,...` for named slots");
     std::string host(line.substr(0, blank));
     if (host.find_first_of("@:") != std::string::npos)
-      fail(where + " has a host name that filters cannot express", quoted_text(host),
-           "a name without @ and :");
+      fail(where + " has a host name that filters cannot contain", quoted_text(host),
+           "a name without @ or :");
     // Reject this name: it becomes an argument of ssh and other programs, which would parse it as
     // an option.
     if (host.starts_with('-'))

@@ -108,7 +108,8 @@ Job plan_all_hosts(Options options, JobInput input) {
   }
   if (input.hosts.size() > 1)
     out.notes.emplace_back(
-        "each host plans with its own topology and devices; this plan uses those of this machine");
+        "each host plans with its own topology and devices; this plan uses this machine's topology "
+        "and devices");
   return out;
 }
 
@@ -130,7 +131,7 @@ void check_address(const Options& options, const JobInput& input) {
       (first != kThisHost && !first.starts_with("127.")))
     return;
   throw Error(ErrorCode::invalid_argument, kWhere,
-              {.what = "other hosts cannot reach the first one by this name",
+              {.what = "other hosts cannot reach the first host by this name",
                .got = "'" + first + "'",
                .hint = "pass --master_addr, or use a name in the host file that all hosts can "
                        "resolve"});

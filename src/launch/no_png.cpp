@@ -5,7 +5,7 @@ namespace anyaccel::launch {
 
 std::string to_png(const Picture&) {
   throw Error(ErrorCode::unsupported, "topology",
-              {.what = "this AnyAccel was built without cairo's headers, so it cannot write a PNG",
+              {.what = "AnyAccel was built without the cairo headers, so it cannot write PNG files",
                .hint = "write an .svg, or build with libcairo2-dev (cairo-devel) installed"});
 }
 

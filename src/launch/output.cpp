@@ -149,7 +149,7 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
   std::filesystem::create_directories(folder, error);
   if (!std::filesystem::is_directory(folder))
     throw Error(ErrorCode::io, "launch",
-                {.what = "the folder of --enable_each_rank_log cannot be created",
+                {.what = "the --enable_each_rank_log folder cannot be created",
                  .got = folder + ": " + (error ? error.message() : "it is not a folder")});
   const auto seconds = std::chrono::system_clock::to_time_t(now);
   std::tm local{};
@@ -302,7 +302,7 @@ void Outputs::write(Stream& stream, std::string_view text) {
   anyaccel::log(LogLevel::error, "launch: the log of rank " + std::to_string(stream.number) +
                                      " cannot be written: " + stream.file + ": " +
                                      std::strerror(error) +
-                                     "; its further output goes to standard error");
+                                     "; the rest of its output goes to standard error");
   ::close(stream.log);
   stream.log = -1;
   stream.destination = destinations_.front().get();

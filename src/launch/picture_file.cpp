@@ -58,7 +58,7 @@ void write_picture(const Picture& picture, const std::filesystem::path& file) {
   const auto ending = file.extension();
   if (ending != ".svg" && ending != ".png")
     throw Error(ErrorCode::invalid_argument, "topology",
-                {.what = "the file name does not have the extension of a picture format",
+                {.what = "the file name extension is not a supported picture format",
                  .got = file.string(),
                  .want = "a name that ends in .svg or .png"});
   write_file_atomically(file, ending == ".svg" ? to_svg(picture) : to_png(picture));

@@ -61,7 +61,8 @@ std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cor
   for (const std::size_t core : cores.all)
     if (!placed.contains(cores.places[core].node)) rest.push_back(core);
   if (rest.size() < others.size()) {
-    notes.emplace_back("Ranks are not bound next to their devices: there are too few cores.");
+    notes.emplace_back(
+        "Ranks are not bound to cores near their devices: too few cores are available.");
     return {};
   }
   std::vector<CoreIndices> shares(static_cast<std::size_t>(ranks));
@@ -74,7 +75,7 @@ std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cor
     for (std::size_t i = 0; i < others.size(); ++i) shares[others[i]] = std::move(dealt[i]);
   } else if (!rest.empty()) {
     notes.push_back(count_of(rest.size(), "core") +
-                    " on NUMA nodes without a rank's device stay unused.");
+                    " on NUMA nodes without a rank's device remain unused.");
   }
   return shares;
 }

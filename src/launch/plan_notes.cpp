@@ -14,10 +14,11 @@ void note_threads(const Machine& machine, const Cores& cores, const PlanOptions&
   for (const auto& cpus : cores.cpus) named += cpus.size();
   const auto all = machine.cpus().size();
   if (!options.core_list && named < all)
-    notes.push_back("One hardware thread of each core is used: " + std::to_string(named) + " of " +
-                    count_of(all, "CPU") + "; name all in --bind_core_list to use all.");
+    notes.push_back("One hardware thread per core is used: " + std::to_string(named) + " of " +
+                    count_of(all, "CPU") +
+                    "; list all CPUs in --bind_core_list to use all threads.");
   if (options.core_list && named > cores.cpus.size())
-    notes.push_back("--bind_core_list has several hardware threads of a core: " +
+    notes.push_back("--bind_core_list contains several hardware threads of the same core: " +
                     count_of(named, "thread") + " on " + count_of(cores.cpus.size(), "core") + ".");
 }
 

@@ -52,7 +52,7 @@ struct Cairo {
     auto opened = DynamicLibrary::try_open(kLibrary, &reason, DynamicLibrary::Unload::never);
     if (opened) return opened;
     throw Error(ErrorCode::unavailable, "topology",
-                {.what = "a PNG requires cairo, which cannot be opened",
+                {.what = "writing a PNG requires cairo, which cannot be loaded",
                  .got = reason,
                  .hint = "install libcairo2 (Debian) or cairo, or write an .svg"});
   }

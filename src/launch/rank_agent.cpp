@@ -31,7 +31,8 @@ bool is_plain(char c) {
 
 [[noreturn]] void fail_job(std::string_view text) {
   throw Error(ErrorCode::invalid_argument, kWhere,
-              {.what = std::string(kJobVariable) + " is not a job", .got = std::string(text)});
+              {.what = std::string(kJobVariable) + " is not a valid job description",
+               .got = std::string(text)});
 }
 
 /// Names of the variables in which a runner tells each process its rank.

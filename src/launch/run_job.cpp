@@ -166,7 +166,7 @@ class PidFile {
     if (!written) {
       if (file >= 0) ::unlink(path_.c_str());
       throw Error(ErrorCode::io, "launch",
-                  {.what = "the file of --save_pid cannot be written",
+                  {.what = "the --save_pid file cannot be written",
                    .got = path_ + ": " + std::strerror(error),
                    .hint = error == EEXIST ? "remove it: its launcher has ended" : ""});
     }
@@ -284,12 +284,13 @@ int run_job(const Job& job, const RunSettings& settings) {
       case GuardMessage::finished:
         finished = true;
         if (message->status > 0)
-          log(LogLevel::error, "launch: processes of ranks that cannot be killed: " +
-                                   std::to_string(message->status));
+          log(LogLevel::error,
+              "launch: rank processes that cannot be killed: " + std::to_string(message->status));
         break;
       case GuardMessage::left_behind:
-        log(LogLevel::warning, "launch: all ranks ended; processes left behind and ended: " +
-                                   std::to_string(message->status));
+        log(LogLevel::warning,
+            "launch: all ranks ended; leftover processes that were terminated: " +
+                std::to_string(message->status));
         break;
       default:
         failure = message;
@@ -315,7 +316,7 @@ int run_job(const Job& job, const RunSettings& settings) {
     // warning.
     log(settings.one_rank ? LogLevel::debug : LogLevel::warning,
         std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" +
-            ::strsignal(got_signal) + "); no process of any rank is left");
+            ::strsignal(got_signal) + "); all rank processes have ended");
     return 128 + got_signal;
   }
   if (!failure && (cut_off || silent != 0)) return 128 + SIGTERM;

@@ -182,7 +182,7 @@ void check_runner(const Options& options, const std::string& runner_program) {
     std::string names;
     for (const char* name : one.programs) names.append(names.empty() ? "" : ", ").append(name);
     throw Error(ErrorCode::not_found, kWhere,
-                {.what = "the program of --launcher " + std::string(to_string(one.runner)) +
+                {.what = "the program for --launcher " + std::string(to_string(one.runner)) +
                          " was not found",
                  .got = "no matching " + names + " in PATH",
                  .hint = std::string("install ") + one.install + ", or add its folder to PATH"});

@@ -111,12 +111,12 @@ std::string address_of(const Options& options, const std::string& host) {
   const auto [text, status] = output_of(words);
   if (status != 0)
     throw Error(ErrorCode::unavailable, "launch",
-                {.what = host + " cannot be reached by ssh",
+                {.what = host + " cannot be reached over ssh",
                  .got = status > 0 && WIFEXITED(status)
                             ? "exit code " + std::to_string(WEXITSTATUS(status)) + " of " +
                                   shell_quoted(words)
                             : "no answer",
-                 .hint = "set up ssh without a password, or skip this check with --master_addr and "
+                 .hint = "set up passwordless ssh, or skip this check with --master_addr and "
                          "--no_ssh_check"});
   if (!options.master_addr.empty()) return options.master_addr;
   const auto first = split_words(text.substr(0, text.find_first_of("'\"\\\\")));

@@ -22,7 +22,7 @@ void check_list(const Machine& machine, const CpuList& list) {
                       std::back_inserter(missing));
   throw Error(
       ErrorCode::invalid_argument, kWhere,
-      {.what = "--bind_core_list has CPUs that do not exist or that this process may not use",
+      {.what = "--bind_core_list contains CPUs that do not exist or that this process may not use",
        .got = list.empty() ? "an empty list" : topology::format_cpu_list(missing),
        .want = "CPUs from " + topology::format_cpu_list(allowed)});
 }
@@ -47,10 +47,10 @@ Cores usable_cores(const Machine& machine, const PlanOptions& options) {
   const auto total = cores.all.size();
   const int asked = options.reserve_cores;
   if (total == 0)
-    throw Error(ErrorCode::unavailable, kWhere, {.what = "the machine has no usable core"});
+    throw Error(ErrorCode::unavailable, kWhere, {.what = "the machine has no usable cores"});
   if (asked < 0 || static_cast<std::size_t>(asked) >= total)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "--reserve_cores leaves no core for the ranks",
+                {.what = "--reserve_cores leaves no cores for the ranks",
                  .got = std::to_string(asked) + " of " + count_of(total, "core"),
                  .want = "0 to " + std::to_string(total - 1)});
   return cores;

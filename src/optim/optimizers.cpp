@@ -112,7 +112,7 @@ void CPUAdam::update(const AdamOptions& options, std::int64_t step, Batch& batch
   auto& o = op_->options();
   if (options.adamw_mode() != o.adamw_mode)
     throw Error(ErrorCode::invalid_argument, "CPUAdam::step",
-                {.what = "a group's adamw_mode differs from the optimizer's",
+                {.what = "the adamw_mode of a group differs from that of the optimizer",
                  .hint = "create one optimizer per mode"});
   o.lr = options.lr();
   std::tie(o.beta1, o.beta2) = options.betas();

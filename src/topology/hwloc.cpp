@@ -130,7 +130,8 @@ Machine read_machine() {
   const WithoutPlugins fast;
   const Topology topology;
   if (hwloc_topology_load(topology.get()) != 0)
-    throw Error(ErrorCode::unavailable, "topology", {.what = "hwloc cannot read this machine"});
+    throw Error(ErrorCode::unavailable, "topology",
+                {.what = "hwloc cannot read this machine's topology"});
   return restrict_to(to_machine(topology.get()), allowed_cpus());
 }
 
@@ -139,14 +140,14 @@ Machine read_machine(const std::filesystem::path& xml_file) {
   const std::string xml = read_input(xml_file);
   if (xml.size() >= std::numeric_limits<int>::max())
     throw Error(ErrorCode::corrupt, "topology",
-                {.what = "the saved machine is too large: " + xml_file.string()});
+                {.what = "the saved topology is too large: " + xml_file.string()});
   const WithoutPlugins fast;
   const Topology topology;
   if (hwloc_topology_set_xmlbuffer(topology.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) !=
           0 ||
       hwloc_topology_load(topology.get()) != 0)
     throw Error(ErrorCode::corrupt, "topology",
-                {.what = "hwloc cannot read the saved machine: " + xml_file.string(),
+                {.what = "hwloc cannot read the saved topology: " + xml_file.string(),
                  .want = "a file made by `lstopo --of xml FILE`"});
   return to_machine(topology.get());
 }

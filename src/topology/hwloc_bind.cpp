@@ -27,7 +27,8 @@ const Topology& loaded() {
     const WithoutPlugins fast;
     auto* const made = new Topology;
     if (hwloc_topology_load(made->get()) != 0)
-      throw Error(ErrorCode::unavailable, "topology", {.what = "hwloc cannot read this machine"});
+      throw Error(ErrorCode::unavailable, "topology",
+                  {.what = "hwloc cannot read this machine's topology"});
     return made;
   }();
   return topology;

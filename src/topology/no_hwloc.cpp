@@ -48,9 +48,9 @@ Machine read_machine() {
 
 Machine read_machine(const std::filesystem::path& xml_file) {
   throw Error(ErrorCode::unsupported, "topology",
-              {.what = "cannot read the saved machine " + xml_file.string() +
-                       ": this AnyAccel was built without hwloc",
-               .hint = "build without ANYACCEL_MINIMAL"});
+              {.what = "cannot read the saved topology " + xml_file.string() +
+                       ": AnyAccel was built without hwloc",
+               .hint = "rebuild AnyAccel without ANYACCEL_MINIMAL"});
 }
 
 }  // namespace anyaccel::topology

@@ -23,7 +23,7 @@ std::string bind_cpus(const CpuList& cpus) {
 }
 
 std::string bind_memory(const std::vector<int>&, bool) {
-  return "this AnyAccel was built without hwloc";
+  return "AnyAccel was built without hwloc";
 }
 
 }  // namespace anyaccel::topology

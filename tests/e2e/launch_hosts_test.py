@@ -207,7 +207,7 @@ class Cut:
         self.write("first", "host2 slots=1\nhost1 slots=1\n")
         result = self.launch("touch started", "first", **SILENCE)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("host2 cannot be reached by ssh", result.stderr)
+        self.assertIn("host2 cannot be reached over ssh", result.stderr)
         self.assertFalse((self.folder / "started").exists())
 
     # Fails if the job hangs or ranks survive after a host loses its network. A lost network does

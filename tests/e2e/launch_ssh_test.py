@@ -135,7 +135,7 @@ class LaunchSsh(LaunchCase):
         self.write("hosts", "127.0.0.3 slots=1\n127.0.0.1 slots=1\n")
         result = self.launch("touch started")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("127.0.0.3 cannot be reached by ssh", result.stderr)
+        self.assertIn("127.0.0.3 cannot be reached over ssh", result.stderr)
         self.assertFalse((self.folder / "started").exists())
         self.assert_nothing_left()
 

@@ -243,7 +243,7 @@ class Launch(LaunchCase):
         self.assertEqual((rank["device"], rank["env"]["WORLD_SIZE"]), ("1", "1"))
         result = self.run_line("anyaccel launch --hostfile hosts --launcher mvapich true")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("the program of --launcher mvapich was not found", result.stderr)
+        self.assertIn("the program for --launcher mvapich was not found", result.stderr)
 
     # Fails if planning 500 hosts takes more than a second. The documented limit is 0.1 s, but the
     # machine may be busy.

@@ -53,7 +53,7 @@ class Sim(SmallModelTest):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertNotIn("sim check", done.stderr)
             ids = [json.loads(line)["ids"] for line in done.stdout.splitlines()]
-            captures = [int(found) for found in re.findall("captured the pass over a new token for up to ([0-9]+) positions", done.stderr)]
+            captures = [int(found) for found in re.findall("captured the decode step for up to ([0-9]+) positions", done.stderr)]
             runs[name, way] = ids, captures
         self.assertEqual([len(ids) for ids in runs["cpu", "auto"][0]], [290, 290])
         for key, (ids, captures) in runs.items():

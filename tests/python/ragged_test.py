@@ -351,7 +351,7 @@ def lost_in_attention():
     (lambda: ragged.linear_kv_copy(CACHE[0], *[torch.zeros(7, 32)] * 3, *BATCH.all()), "the cache has the wrong shape"),
     (lambda: ragged.linear_kv_copy(CACHE, torch.zeros(7, 32), torch.zeros(7, 48), torch.zeros(7, 32), *BATCH.all()), "queries, keys or values have the wrong shape"),
     (lambda: ragged.linear_kv_copy(CACHE.clone(), *[torch.zeros(7, 16)] * 3, *BATCH.all()), "queries, keys or values have the wrong shape"),
-    (lambda: ragged.kv_rotary_embeddings(CACHE, *[torch.zeros(7, 32)] * 3, 18, 1e4, *BATCH.all()), "the rotated dimensions are out of range"),
+    (lambda: ragged.kv_rotary_embeddings(CACHE, *[torch.zeros(7, 32)] * 3, 18, 1e4, *BATCH.all()), "the number of rotary dimensions is out of range"),
     (lambda: ragged.build_atoms(torch.empty(1, 8, dtype=torch.int32), BATCH.metadata, BATCH.rows, BATCH.pointers, 2, 8), "the tensor is too small for the atoms"),
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), torch.tensor([4, 2], dtype=torch.int32), BATCH.rows), "a sequence is outside of the batch"),
     (lambda: ragged.gather_for_logits(torch.zeros(2, 4), torch.zeros(7, 4), BATCH.metadata.long(), BATCH.rows), "the batch metadata: wrong size, dtype or strides"),

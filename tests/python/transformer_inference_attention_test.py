@@ -170,7 +170,7 @@ def test_workspace():
     assert m.retake_workspace() is True
     with pytest.raises((ValueError, RuntimeError), match="are not in the workspace"):
         context(word, torch.float32, layers=1)
-    with pytest.raises((ValueError, RuntimeError), match="the layer is out of range"):
+    with pytest.raises((ValueError, RuntimeError), match="the layer index is out of range"):
         context(given, torch.float32, layer=1, layers=1)
     context(given[:1, :0], torch.float32, layer=0, layers=2)
     with pytest.raises((ValueError, RuntimeError), match="contains no prompt"):

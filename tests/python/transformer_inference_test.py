@@ -208,7 +208,7 @@ def test_experts_and_padding(dtype):
     (lambda: ops.transformer_inference_skinny_gemm(torch.zeros(2, 4), torch.zeros(4, 6), True), "rows and weights do not match"),
     (lambda: context(torch.zeros(1, 2, 95), torch.float32), "queries, keys and values have the wrong shape"),
     (lambda: context(torch.zeros(1, 2, 96).int(), torch.float32), "is not supported"),
-    (lambda: context(torch.zeros(1, 2, 96), torch.float32, rotary=(10, True, False)), "the rotated dimensions are out of range"),
+    (lambda: context(torch.zeros(1, 2, 96), torch.float32, rotary=(10, True, False)), "the number of rotary dimensions is out of range"),
     (lambda: m.apply_rotary_pos_emb(torch.zeros(1, 2, 8), torch.zeros(1, 3, 8), 2, 0, 2, True, 1e4), "query and key have the wrong shape or dtype"),
     (lambda: m.moe_res_matmul(torch.zeros(1, 2, 8), torch.zeros(3), torch.zeros(1, 2, 8)), "the coefficients have the wrong shape"),
     (lambda: m.einsum_sec_sm_ecm_fp32(torch.zeros(2, 3), torch.zeros(2, 3)), "the shapes of the tensors do not match"),

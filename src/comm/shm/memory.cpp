@@ -275,7 +275,7 @@ void Memory::hold(int place) const {
   auto lock = place_lock(place);
   if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "cannot lock the rank's place", .got = std::strerror(errno)});
+                {.what = "cannot lock the rank's slot", .got = std::strerror(errno)});
 }
 
 bool Memory::held_by_another(int place) const noexcept {

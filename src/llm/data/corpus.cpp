@@ -146,7 +146,7 @@ fs::path default_data() {
     if (fs::is_directory(folder / "ATen", ignored)) return folder;
   }
   throw Error(ErrorCode::not_found, "load_data",
-              {.what = "cannot find LibTorch's C++ headers, the default text",
+              {.what = "cannot find LibTorch's C++ headers, which are the default training text",
                .got = candidates.front().string(),
                .hint = "pass text files with --data"});
 }

@@ -46,7 +46,7 @@ std::vector<std::int64_t> look_up(std::span<const std::int64_t> history, std::in
 Drafter::Drafter(const Speculation& speculation) : tokens_(speculation.tokens) {
   if (tokens_ < 0 || tokens_ > kMaxGuesses) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "the number of tokens guessed at a time is out of range",
+                {.what = "the number of draft tokens is out of range",
                  .got = std::to_string(tokens_),
                  .want = "0 to " + std::to_string(kMaxGuesses)});
   }

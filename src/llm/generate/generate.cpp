@@ -42,7 +42,7 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt,
   const Model& model = sequence.model();
   if (options.speculation.draft && model.ranks() > 1) {
     throw Error(ErrorCode::unsupported, "generate",
-                {.what = "a draft model is not supported for a model split among ranks",
+                {.what = "a draft model is not supported with a model that is split across ranks",
                  .hint = "use prompt lookup or a single rank"});
   }
   Drafter guesser(options.speculation);

@@ -136,7 +136,7 @@ void GraphStep::capture(Work& work, const Pass& pass) {
   scope.end();
   ++captures_;
   log(LogLevel::debug,
-      "captured the pass over a new token for up to " + std::to_string(work.reach) + " positions");
+      "captured the decode step for up to " + std::to_string(work.reach) + " positions");
 }
 
 std::optional<at::Tensor> GraphStep::run(const Weights& weights, const ModelConfig& config,
@@ -193,7 +193,7 @@ void GraphStep::set_inputs(const at::Tensor& id, KvCache& cache) {
 void GraphStep::give_up(LogLevel level, const std::exception& error) {
   owner_->no_graphs = true;
   works_.clear();
-  log(level, "computing new tokens op by op instead of with a graph: " + text_of(error));
+  log(level, "running decode steps op by op instead of replaying a graph: " + text_of(error));
 }
 
 }  // namespace anyaccel::llm

@@ -148,7 +148,7 @@ at::Tensor Model::logits(const std::vector<std::int64_t>& ids) const {
 void Model::save(const std::filesystem::path& folder) const {
   if (ranks() > 1)
     throw Error(ErrorCode::unsupported, "Model::save",
-                {.what = "cannot save one rank's part of a model"});
+                {.what = "cannot save one rank's shard of a model"});
   if (state_->weights.quantized) {
     throw Error(ErrorCode::unsupported, "Model::save", {.what = "cannot save quantized weights"});
   }

@@ -149,7 +149,7 @@ std::vector<ModulePart> plan_module(const std::vector<ModuleLayer>& layers,
     }
     if (!fits) {
       throw Error(ErrorCode::invalid_argument, "tensor_parallel",
-                  {.what = "a rule matches no layer",
+                  {.what = "a rule does not match any layer",
                    .got = rule.pattern,
                    .want = "a pattern that matches a Linear or Embedding"});
     }

@@ -52,7 +52,7 @@ bool prepare(const fs::path& folder) {
   struct stat info {};
   const bool own = ::stat(folder.c_str(), &info) == 0 && info.st_uid == ::geteuid();
   const auto problem =
-      own ? trust_problem(folder, TrustedKind::folder) : "it does not belong to this user";
+      own ? trust_problem(folder, TrustedKind::folder) : "it belongs to a different user";
   if (!problem.empty()) {
     warn(folder.string() + " is not used: " + problem +
          "; set ANYACCEL_MODEL_CACHE to use another folder");

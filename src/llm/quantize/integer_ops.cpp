@@ -33,7 +33,7 @@ const std::optional<IntegerOps>& integer_ops() {
     } catch (const Error& error) {
       log(LogLevel::warning,
           std::string(
-              "products with integer matrices are slower without the op inference_linear: ") +
+              "products with quantized matrices are slower without the op inference_linear: ") +
               error.what());
     }
     return std::nullopt;

@@ -11,7 +11,7 @@ namespace anyaccel::llm {
 StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions& options) {
   if (options.bits != 0 && options.bits != 4 && options.bits != 8) {
     throw Error(ErrorCode::invalid_argument, "Model::load",
-                {.what = "unsupported number of bits for weights",
+                {.what = "unsupported number of bits per weight",
                  .got = std::to_string(options.bits),
                  .want = "4 or 8"});
   }

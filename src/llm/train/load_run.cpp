@@ -40,7 +40,7 @@ std::string read_run_description(const fs::path& folder) {
   finish_file_group(folder);
   if (!fs::exists(folder / "trainer_state.json"))
     throw Error(ErrorCode::not_found, "train",
-                {.what = "no run to resume in the folder",
+                {.what = "the folder contains no run to resume",
                  .got = quoted_text(folder.string()),
                  .want = "the folder of an earlier run",
                  .hint = "omit --resume to start a run"});
@@ -62,7 +62,7 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   progress.step = in.required_integer("step", 0, kLarge);
   progress.seconds = required_number(in, "seconds");
   if (!json.contains("data_fingerprint") || !json["data_fingerprint"].is_number_unsigned()) {
-    corrupt(path.string() + " lacks the data's fingerprint");
+    corrupt(path.string() + " lacks the data fingerprint");
   }
   progress.fingerprint = json["data_fingerprint"].get<std::uint64_t>();
   if (all.contains("tokenizer")) progress.tokenizer = all["tokenizer"].dump(1) + "\n";

@@ -28,7 +28,7 @@ at::Tensor empty_pinned(const at::Tensor& like) {
 void require_memory(const at::Tensor& tensor) {
   if (tensor.layout() != c10::kStrided || tensor.is_meta())
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "the tensor has no dense memory",
+                {.what = "the tensor is not dense",
                  .got = c10::str(tensor.layout(), " on ", tensor.device()),
                  .want = "a dense tensor on the host or a device"});
 }

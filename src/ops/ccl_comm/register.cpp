@@ -191,7 +191,7 @@ Tensor all_to_all(const Tensor& self, c10::IntArrayRef output_splits, c10::IntAr
   const auto to = rows_of(self.size(0), output_splits, comm->size);
   for (const auto* splits : {&from, &to})
     if (std::ssize(*splits) != comm->size || *std::min_element(splits->begin(), splits->end()) < 0)
-      fail_argument("the splits must have a number of rows for each rank");
+      fail_argument("the splits must list a number of rows for each rank");
   if (std::accumulate(from.begin(), from.end(), std::int64_t{0}) != self.size(0))
     fail_argument("the input splits do not add up to the size of the first dimension");
   const auto plain = host(self);

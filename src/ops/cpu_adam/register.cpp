@@ -109,7 +109,7 @@ void zenflow_adam_register_group(std::int64_t handle, const at::Tensor& param,
   if (stale && stale->defined()) {
     check_beside(where, "stale", *stale, param, true);
     if (stale->scalar_type() != param.scalar_type())
-      fail_argument(where, "the dtype of stale differs from the parameters'", words(*stale),
+      fail_argument(where, "the dtype of stale differs from that of the parameters", words(*stale),
                     words(param));
     group.stale = stale->mutable_data_ptr();
   }

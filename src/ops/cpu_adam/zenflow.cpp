@@ -208,13 +208,14 @@ void zenflow_submit(std::int64_t address, std::int64_t now_state, std::int64_t s
   constexpr const char* where = "zenflow_adam_submit";
   Control* control = control_at(where, address);
   if (static_cast<std::int64_t>(options.size()) != control->groups)
-    fail_argument(where, "the number of options differs from that of the groups",
+    fail_argument(where, "the number of options differs from the number of groups",
                   std::to_string(options.size()), std::to_string(control->groups));
   if (now_state != 0 && now_state != 1)
     fail_argument(where, "now_state is out of range", std::to_string(now_state), "0 or 1");
   if (control->asked.exchange(true))
-    fail_argument(where, "the previous step has not been waited for", "a second step",
-                  "one step at a time", "call zenflow_adam_wait() until it returns true");
+    fail_argument(where, "zenflow_adam_wait() has not returned true for the previous step",
+                  "a second step", "one step at a time",
+                  "call zenflow_adam_wait() until it returns true");
   for (std::size_t i = 0; i < options.size(); ++i) {
     const AdamOptions& o = options[i];
     control->numbers[i] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.bias_correction};

@@ -34,8 +34,8 @@ void zenflow_control_init(std::int64_t control, std::int64_t groups);
 /// until the process that initialized the control block has exited, which is detected within a
 /// second.
 void zenflow_run_worker(std::int64_t handle, std::int64_t control);
-/// Submits a step and returns immediately. Throws if the previous step has not been waited for,
-/// because the control block has room for only one step.
+/// Submits a step and returns immediately. Throws if zenflow_adam_wait() has not returned true for
+/// the previous step, because the control block has room for only one step.
 void zenflow_submit(std::int64_t control, std::int64_t now_state, std::int64_t step,
                     const std::vector<AdamOptions>& options);
 /// Returns true if a step completes within the timeout. Each completion is reported once.

@@ -112,7 +112,7 @@ Cache make_cache(const Decoder& d, const Segment& segment, const Tensor& keys, c
 void set_groups(const DecoderConfig& config, Decoder& d) {
   if (config.heads_per_kv_head == 0) {
     if (d.heads % d.kv_heads)
-      fail_argument(where, "num_kv_heads does not divide num_heads", std::to_string(d.kv_heads),
+      fail_argument(where, "num_heads is not divisible by num_kv_heads", std::to_string(d.kv_heads),
                     "a divisor of " + std::to_string(d.heads) + ", or heads_per_kv_head");
     d.group = d.heads / d.kv_heads;
     return;
@@ -138,7 +138,7 @@ void set_sum(const DecoderArguments& g, const DecoderConfig& config, Decoder& d)
   if (!sums) return;
   const auto op = c10::Dispatcher::singleton().findSchema({"anyaccel::shm_comm_pointer_call", ""});
   if (!op)
-    fail_argument(where, "the op of sum_group is not loaded", "'" + g.sum_group + "'",
+    fail_argument(where, "the op that provides sum_group is not loaded", "'" + g.sum_group + "'",
                   "a group of ShareMemCommBuilder");
   const auto found = op->typed<std::vector<std::int64_t>(const std::string&)>().call(g.sum_group);
   d.sum.group = reinterpret_cast<void*>(found.at(0));
@@ -157,7 +157,7 @@ std::vector<Segment> make_segments(const DecoderArguments& g, std::size_t layers
     Segment segment{layers ? g.past[s] : 0, begin, g.rows[s], 0};
     if (segment.rows < 1 || segment.rows > g.x.size(0) - begin)
       fail_argument(where, "rows does not match x", c10::str(g.rows),
-                    "positive numbers with the sum " + std::to_string(g.x.size(0)));
+                    "positive numbers that sum to " + std::to_string(g.x.size(0)));
     begin += segment.rows;
     if (layers) {
       const Tensor& first = g.keys[s * layers];
@@ -167,7 +167,7 @@ std::vector<Segment> make_segments(const DecoderArguments& g, std::size_t layers
       segment.capacity = first.size(2);
       if (segment.past < 0 || segment.past > segment.capacity - segment.rows)
         fail_argument(
-            where, "the positions are out of range for the caches",
+            where, "the positions exceed the capacity of the caches",
             std::to_string(segment.past) + " + " + std::to_string(segment.rows) + " positions",
             "at most " + std::to_string(segment.capacity));
     }
@@ -175,7 +175,7 @@ std::vector<Segment> make_segments(const DecoderArguments& g, std::size_t layers
   }
   if (begin != g.x.size(0))
     fail_argument(where, "rows does not match x", c10::str(g.rows),
-                  "positive numbers with the sum " + std::to_string(g.x.size(0)));
+                  "positive numbers that sum to " + std::to_string(g.x.size(0)));
   return segments;
 }
 
@@ -185,7 +185,7 @@ void add_feed_forward(Decoder& d, Weights& weights, DecoderLayer& layer) {
   const auto up = weights.part("an up projection", d.hidden);
   if (!gate) {
     if (up || weights.part("a down projection", 0))
-      fail_argument(where, "the feed-forward part lacks its first matrix", "none", "a matrix");
+      fail_argument(where, "the feed-forward block lacks its first matrix", "none", "a matrix");
     return;
   }
   const std::int64_t before = d.inner;
@@ -265,11 +265,11 @@ DecoderLayer make_layer(const DecoderArguments& g, const Config& config, Decoder
   layer.post_norm = weights.norm("a norm", kind, d.hidden, eps);
   add_feed_forward(d, weights, layer);
   layer.after_feed_forward =
-      weights.norm("a norm after the feed-forward part", kind, d.hidden, eps);
+      weights.norm("a norm after the feed-forward block", kind, d.hidden, eps);
   layer.experts = make_experts(g, d, weights);
   const bool dense = !layer.up.empty(), experts = layer.experts.router.matrix.outputs > 0;
   if (dense == experts)
-    fail_argument(where, "a layer needs either a dense feed-forward part or experts",
+    fail_argument(where, "a layer requires either a dense feed-forward block or experts",
                   experts ? "both" : "none", "one of them");
   const std::size_t layers = config.layers.size();
   for (std::size_t s = 0; s < d.segments.size(); ++s)
@@ -326,7 +326,7 @@ Matrix make_matrix(const char* op, const char* name, const Tensor& weight,
   if (m.format == Format::int8 || zeros->scalar_type() != at::kByte ||
       zeros->sizes() != scales->sizes())
     fail_argument(op, std::string("the zeros of ") + name + " have the wrong shape or dtype",
-                  words(*zeros), "uint8 of the scales' shape, with int4 weights");
+                  words(*zeros), "uint8 with the shape of the scales; requires int4 weights");
   m.zeros = zeros->const_data_ptr<std::uint8_t>();
   return m;
 }
@@ -344,7 +344,7 @@ DecoderCall make_decoder(const DecoderArguments& g) {
     if (!is_given(g.change) || g.change->scalar_type() != at::kFloat ||
         g.change->sizes() != g.x.sizes())
       fail_argument(where, "change is missing or has the wrong shape or dtype",
-                    g.change ? words(*g.change) : "none", "float32 of the shape of x");
+                    g.change ? words(*g.change) : "none", "float32 with the shape of x");
     check_whole(where, "change", *g.change, g.x);
   }
   const std::size_t caches = g.rows.size() * layers;

@@ -14,7 +14,7 @@ void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys
             const std::optional<Tensor>& change, const std::string& sum_group) {
   constexpr const char* op = "inference_decode";
   if (!x.is_cuda())
-    fail_argument(op, "x is on another device than the weights", words(x),
+    fail_argument(op, "x is on a different device than the weights", words(x),
                   "a tensor on their device");
   const c10::DeviceGuard guard(x.device());
   const auto [decoder, half] = make_decoder(

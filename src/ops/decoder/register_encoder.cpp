@@ -66,7 +66,7 @@ Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef le
   e.hidden = x.size(1);
   check_floats(op, "x", x, {x.size(0), e.hidden});
   if (heads < 1 || e.hidden < 1 || e.hidden % heads)
-    fail_argument(op, "heads do not divide hidden", std::to_string(heads),
+    fail_argument(op, "hidden is not divisible by heads", std::to_string(heads),
                   "a divisor of " + std::to_string(e.hidden));
   e.heads = heads;
   if (activation < 0 || activation > 4)
@@ -81,7 +81,7 @@ Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef le
   }
   if (left != 0 || e.lengths.size() != lengths.size())
     fail_argument(op, "lengths does not match x", c10::str(lengths),
-                  "positive numbers with the sum " + std::to_string(x.size(0)));
+                  "positive numbers that sum to " + std::to_string(x.size(0)));
   if (weights.size() % weights_of_layer)
     fail_argument(op, "the number of weights is wrong", std::to_string(weights.size()),
                   "12 for each layer");

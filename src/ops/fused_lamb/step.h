@@ -23,7 +23,7 @@ inline void check_lamb_numbers(const char* where, const LambNumbers& n) {
   check_not_negative(where, "eps", n.eps);
   check_not_negative(where, "decay", n.decay);
   check_number(where, "grad_scale", n.grad_scale, static_cast<float>(n.grad_scale) != 0,
-               "a number that is not 0 as a float32");
+               "a number that is nonzero in float32");
   if (!(n.min_coeff <= n.max_coeff))
     fail_argument(where, "min_coeff is above max_coeff",
                   c10::str(n.min_coeff, " and ", n.max_coeff), "min_coeff <= max_coeff");

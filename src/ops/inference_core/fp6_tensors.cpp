@@ -50,7 +50,7 @@ std::tuple<Tensor, Tensor> preprocess_weight(const Tensor& weight) {
           bad = begin + at;
       });
   if (bad >= 0)
-    fail_argument(pack_where, "a weight is not a six-bit number",
+    fail_argument(pack_where, "a weight is not representable in FP6",
                   std::to_string(static_cast<float>(
                       static_cast<const c10::Half*>(dense.const_data_ptr())[bad])),
                   "0, or a magnitude from 1/16 to 28", "divide each row by its scale, and round");

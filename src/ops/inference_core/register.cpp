@@ -126,7 +126,7 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
       out.sym_numel() * weights.sym_size(1) != x.sym_numel() * weights.sym_size(0))
     fail_argument("blas_linear", "the shapes or dtypes of the tensors do not match",
                   c10::str(words(out), ", ", words(x), ", ", words(weights)),
-                  "[*, outputs], [*, inputs] and [outputs, inputs] of one dtype");
+                  "[*, outputs], [*, inputs] and [outputs, inputs] with the same dtype");
   if (x.dim() == 2 && out.dim() == 2 && out.scalar_type() == x.scalar_type())
     at::mm_out(const_cast<Tensor&>(out), x, weights.t());
   else

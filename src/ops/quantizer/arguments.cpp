@@ -147,7 +147,7 @@ ReduceArguments reduce_arguments(const char* op, const Tensor& data, const Tenso
   ReduceArguments out{{}, {}, check_codes(op, data), {}, {}, out_groups};
   auto sizes = data.sizes().vec();
   if (devices < 1 || sizes.empty() || sizes.back() % devices != 0 || in_groups % devices != 0)
-    fail_argument(op, "the data or the groups do not divide evenly among the devices",
+    fail_argument(op, "the data or the groups cannot be divided evenly among the devices",
                   words(data) + " in " + std::to_string(in_groups) + " groups",
                   "a last dimension and groups that are multiples of devices_per_node, " +
                       std::to_string(devices));
@@ -186,7 +186,7 @@ DequantizeHalfArguments dequantize_half_arguments(const char* op, const Tensor& 
   if (group < 0)
     fail_argument(op, "group_size is out of range", std::to_string(group), "0 or more");
   out.scales = check_params(op, "the scales", scale, data, groups, at::kHalf);
-  out.least = check_params(op, "the least values", least, data, groups, at::kHalf);
+  out.least = check_params(op, "the minimum values", least, data, groups, at::kHalf);
   out.out = empty({groups, group}, data.options().dtype(at::kHalf));
   out.job = {.from = static_cast<const std::uint8_t*>(out.from.const_data_ptr()),
              .bits = static_cast<int>(bits),

@@ -46,7 +46,7 @@ class RaggedBatch {
                       c10::str("within ", tokens_, " tokens"));
   }
   void set_blocks(const Tensor& pointers) {
-    check(pointers, at::kLong, count_, "the lists of blocks");
+    check(pointers, at::kLong, count_, "the block lists");
     blocks_ = reinterpret_cast<const std::int32_t* const*>(pointers.const_data_ptr<std::int64_t>());
   }
   std::int64_t tokens() const { return tokens_; }

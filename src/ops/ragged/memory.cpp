@@ -25,7 +25,7 @@ Tensor view_of(const char* where, const Tensor& buffer, at::SymIntArrayRef sizes
   if (!buffer.is_contiguous() || sizes.size() != strides.size() || offset < 0 ||
       offset % size != 0 || offset + bytes > have)
     fail_argument(
-        where, "the view does not fit into the buffer",
+        where, "the view does not fit in the buffer",
         c10::str("sizes ", sizes, ", strides ", strides, " of ", dtype, " at byte ", offset,
                  ", a buffer of ", have),
         "a contiguous buffer with room at an offset that is a multiple of the element size");

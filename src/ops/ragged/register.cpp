@@ -10,8 +10,8 @@ void kv_rotary(const Tensor& cache, const Tensor& q, const Tensor& k, const Tens
                std::int64_t rotary_dim, double theta, const Tensor& metadata,
                const Tensor& sequences, const Tensor&, const Tensor& kv_ptrs) {
   if (!(theta > 0))
-    fail_argument("kv_rotary_embeddings", "the rotation's base is out of range",
-                  std::to_string(theta), "a positive number");
+    fail_argument("kv_rotary_embeddings", "the RoPE base is out of range", std::to_string(theta),
+                  "a positive number");
   keep_keys("kv_rotary_embeddings", cache, q, k, v, rotary_dim, theta, {}, metadata, sequences,
             kv_ptrs);
 }

@@ -102,8 +102,8 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
   }
   const std::int64_t heads = q.size(1) / to.dim, half = rotary_dim / 2;
   if (rotary_dim < 0 || rotary_dim > to.dim || rotary_dim % 2 != 0)
-    fail_argument(where, "the rotated dimensions are out of range", std::to_string(rotary_dim),
-                  c10::str("an even number, at most ", to.dim));
+    fail_argument(where, "the number of rotary dimensions is out of range",
+                  std::to_string(rotary_dim), c10::str("an even number, at most ", to.dim));
   std::vector<float> steps(static_cast<std::size_t>(half));
   const Tensor arguments =
       frequencies && frequencies->defined() ? frequencies->to(at::kFloat).contiguous() : Tensor();

@@ -11,7 +11,7 @@ namespace {
 
 void check_together(const char* where, const Tensor& whole, const Tensor& ids) {
   if (ids.device() != whole.device())
-    fail_argument(where, "the token ids are on another device than the activations", words(ids),
+    fail_argument(where, "the token ids are on a different device than the activations", words(ids),
                   words(whole));
 }
 

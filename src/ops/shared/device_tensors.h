@@ -18,7 +18,7 @@ namespace anyaccel::ops {
 inline void check_on_device(const char* where, const char* name, const at::Tensor& tensor,
                             const at::Tensor& params) {
   if (tensor.device() != params.device())
-    fail_argument(where, std::string(name) + " is on another device than the parameters",
+    fail_argument(where, std::string(name) + " is on a different device than the parameters",
                   words(tensor), words(params));
   check_shape(where, name, tensor, params);
 }

@@ -116,7 +116,7 @@ std::string init_group(const std::string& name, std::int64_t rank, std::int64_t 
   if (there) {
     if (there->rank != rank || there->size != size)
       throw Error(ErrorCode::invalid_state, kWhere,
-                  {.what = "a group of this name exists with another rank or size",
+                  {.what = "a group with this name exists with a different rank or size",
                    .got = "'" + name + "'",
                    .hint = "call close() first"});
     const std::lock_guard lock(there->mutex);

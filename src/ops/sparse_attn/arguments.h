@@ -107,7 +107,7 @@ void check_results(const Arguments& g, const Tensor& grad_out, const Tensor& out
   const auto real = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   check_dense_on(where, "the gradient", grad_out, q);
   check_dense_on(where, "the result", out, q);
-  check_dense_on(where, "the softmax's sums", stats, q);
+  check_dense_on(where, "the softmax statistics", stats, q);
   if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() ||
       stats.sizes() != c10::IntArrayRef({q.size(0), q.size(1), q.size(2), 2}))
     fail_argument(where, "the gradient or the result has the wrong shape",

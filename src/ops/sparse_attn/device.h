@@ -13,7 +13,7 @@ namespace {
 [[maybe_unused]] void check_together(const Arguments& g) {
   const auto check = [&](const char* name, const Tensor& tensor) {
     if (tensor.device() != g.q.device())
-      fail_argument(where, std::string(name) + " is on another device than the query",
+      fail_argument(where, std::string(name) + " is on a different device than the query",
                     words(tensor), words(g.q));
   };
   check("the key", g.k);

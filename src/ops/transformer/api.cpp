@@ -129,7 +129,7 @@ void TransformerLayer::load_hugging_face(const std::map<std::string, at::Tensor>
                                          const std::string& prefix) {
   const auto find = [&](const std::string& name) {
     const auto found = tensors.find(prefix + name);
-    check(found != tensors.end(), "a weight is missing", "none of that name",
+    check(found != tensors.end(), "a weight is missing", "no weight with that name",
           (prefix + name).c_str());
     return found->second;
   };

@@ -15,10 +15,10 @@ namespace {
 
 void check_rotation(const char* where, const Rotation& rotation, std::int64_t dim) {
   if (rotation.dims > dim || (rotation.dims > 0 && rotation.dims % 2 != 0))
-    fail_argument(where, "the rotated dimensions are out of range", std::to_string(rotation.dims),
-                  c10::str("an even number, at most ", dim));
+    fail_argument(where, "the number of rotary dimensions is out of range",
+                  std::to_string(rotation.dims), c10::str("an even number, at most ", dim));
   if (rotation.dims > 0 && !(rotation.theta > 0))
-    fail_argument(where, "the rotation's base is out of range", std::to_string(rotation.theta),
+    fail_argument(where, "the RoPE base is out of range", std::to_string(rotation.theta),
                   "a positive number");
 }
 
@@ -204,7 +204,8 @@ std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats
   Workspace& workspace = Workspace::instance();
   const std::lock_guard lock(workspace.mutex());
   if (source_batch < 1 || repeats < 1 || source_batch * repeats != workspace.batch())
-    fail_argument(where, "the repeats do not match the workspace's batch",
+    fail_argument(where,
+                  "the batch size times the repeats does not match the workspace's batch size",
                   c10::str(source_batch, " times ", repeats), std::to_string(workspace.batch()));
   const std::int64_t tokens = workspace.tokens() - 1;
   std::vector<Tensor> all;

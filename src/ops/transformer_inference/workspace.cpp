@@ -55,7 +55,7 @@ LayerCache& Workspace::layer(std::int64_t layer, at::IntArrayRef sizes,
   constexpr const char* where = "softmax_context";
   const std::int64_t batch = sizes[0], heads = sizes[1], tokens = sizes[2], dim = sizes[3];
   if (layer < 0 || layer >= static_cast<std::int64_t>(layers_.size()))
-    fail_argument(where, "the layer is out of range", std::to_string(layer),
+    fail_argument(where, "the layer index is out of range", std::to_string(layer),
                   c10::str("one of ", layers_.size(), " layers"), "call allocate_workspace first");
   if (tokens > max_tokens_)
     fail_argument(where, "the workspace is too small for the tokens", std::to_string(tokens),

@@ -99,7 +99,7 @@ Value calculate(const Context& context, const std::string& op, const Value& a, c
   if (a.is_integer() && b.is_integer()) return whole(context, op, a.integer(), b.integer());
   if (a.is_number() && b.is_number()) return real(context, op, a.number(), b.number());
   const bool sequence = a.text() || a.list();
-  if (op == "%" && a.text()) outside_subset(context.line, "formatting a text with %");
+  if (op == "%" && a.text()) outside_subset(context.line, "formatting a string with %");
   if (op == "+" && a.text() && b.text()) return make_text(context, *a.text() + *b.text());
   if (op == "+" && a.list() && b.list() && a.list()->tuple == b.list()->tuple) {
     std::vector<Value> items = a.list()->items;

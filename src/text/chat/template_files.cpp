@@ -43,7 +43,7 @@ void read_field(const Json& root, const std::filesystem::path& path,
     templates["default"] = it->get<std::string>();
     return;
   }
-  if (!it->is_array()) corrupt(path, "\"chat_template\" is neither a text nor a list");
+  if (!it->is_array()) corrupt(path, "\"chat_template\" is neither a string nor a list");
   for (const Json& one : *it) {
     if (!one.is_object() || !one.contains("name") || !one["name"].is_string() ||
         !one.contains("template") || !one["template"].is_string())

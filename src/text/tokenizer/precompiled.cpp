@@ -93,7 +93,7 @@ class Precompiled final : public Normalizer {
     }
     for (std::size_t at = 4; at < size + 4; at += 4) units_.push_back(read_u32(*bytes, at));
     texts_ = bytes->substr(size + 4);
-    if (!is_utf8(texts_)) node.corrupt("precompiled_charsmap has texts that are not UTF-8");
+    if (!is_utf8(texts_)) node.corrupt("precompiled_charsmap contains strings that are not UTF-8");
   }
 
   void normalize(NormalizedText& text) const override {

@@ -59,7 +59,7 @@ std::uint16_t token_of(const TokenizerNode& model, const SortedJson& vocabulary,
   const auto found = word.is_string() ? vocabulary.find(word.get<std::string>()) : vocabulary.end();
   if (found == vocabulary.end() || !found->is_number_unsigned() ||
       found->get<std::int64_t>() >= kMaxVocabulary)
-    model.corrupt("a merge uses a word that is not in the vocabulary");
+    model.corrupt("a merge uses a token that is not in the vocabulary");
   return found->get<std::uint16_t>();
 }
 

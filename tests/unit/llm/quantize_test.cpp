@@ -367,7 +367,7 @@ TEST_F(QuantizedParts, CacheIsPerRankAndPlan) {
 // Fails if an unsupported option or operation is not rejected.
 TEST_F(Quantize, Errors) {
   EXPECT_ERROR(load(5), invalid_argument,
-               "unsupported number of bits for weights; got 5, want 4 or 8");
+               "unsupported number of bits per weight; got 5, want 4 or 8");
   EXPECT_ERROR(load(4, 48), invalid_argument, "a multiple of 32");
   EXPECT_ERROR(load(8).save(folder_.path()), unsupported, "cannot save quantized weights");
 }

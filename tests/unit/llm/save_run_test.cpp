@@ -107,7 +107,7 @@ TEST(SaveRun, NothingToResume) {
   folder.write("text", "a text to train on");
   TrainOptions options = tiny(folder, 8);
   options.resume = true;
-  EXPECT_ERROR(Trainer(options).run(), not_found, "no run to resume in the folder");
+  EXPECT_ERROR(Trainer(options).run(), not_found, "the folder contains no run to resume");
 }
 
 // Fails if a process killed between renames leaves a mixture of two checkpoints, or temporary files
