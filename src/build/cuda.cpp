@@ -27,7 +27,7 @@ std::string no_cuda_in(const LibTorch& torch) {
   if (!torch.cuda.empty()) return {};
   return "it has CUDA sources, but the LibTorch in " + torch.prefix.string() + " (" +
          torch.version +
-         ") has no CUDA; use a LibTorch with CUDA, or compile for another machine: "
+         ") was built without CUDA; use a CUDA build of LibTorch, or compile for another machine: "
          "anyaccel ops build --cuda-archs LIST";
 }
 

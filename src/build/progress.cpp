@@ -73,7 +73,8 @@ void Progress::wait_for(const FileLock::Holder& holder) {
   if (limit && passed() >= std::chrono::seconds(*limit))
     throw Error(ErrorCode::timeout, "OpBuilder::load",
                 {.what = name_ + " is being built by " + who +
-                         ", longer than ANYACCEL_OP_WAIT=" + std::to_string(*limit) + " seconds",
+                         ", which has taken longer than ANYACCEL_OP_WAIT=" +
+                         std::to_string(*limit) + " seconds",
                  .hint = "check that process, or raise the limit"});
 }
 

@@ -32,13 +32,13 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
           refusal(rank + "is not bound to CPUs " + topology::format_cpu_list(plan.cores),
                   [&] { return topology::bind_cpus(plan.cores); });
     if (plan.policy != MemoryPolicy::none)
-      result.memory_refused = refusal(rank + "allocates memory on any NUMA node, not " +
-                                          (plan.policy == MemoryPolicy::bind ? "only " : "first ") +
-                                          topology::format_cpu_list(plan.memory_nodes),
-                                      [&] {
-                                        return topology::bind_memory(
-                                            plan.memory_nodes, plan.policy == MemoryPolicy::bind);
-                                      });
+      result.memory_refused = refusal(
+          rank + "allocates memory on any NUMA node instead of " +
+              (plan.policy == MemoryPolicy::bind ? "only on " : "preferring ") +
+              topology::format_cpu_list(plan.memory_nodes),
+          [&] {
+            return topology::bind_memory(plan.memory_nodes, plan.policy == MemoryPolicy::bind);
+          });
   } catch (const std::exception&) {
     // Building the warning ran out of memory. Run the rank without the warning.
   }

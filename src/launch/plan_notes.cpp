@@ -44,7 +44,7 @@ void note_shares(const Cores& cores, const std::vector<CoreIndices>& shares,
     notes.push_back(shares.size() < nodes
                         ? "Fewer ranks (" + std::to_string(shares.size()) + ") than NUMA nodes (" +
                               std::to_string(nodes) + "): " + have + "."
-                        : "So that no rank has less than half of an even share, " + have +
+                        : "To give every rank at least half of an even share, " + have +
                               " NUMA nodes.");
   }
   if (most->size() > least->size() + 1)

@@ -64,7 +64,7 @@ class Check final : public nlohmann::json_sax<J> {
   bool enter() {
     if (++depth_ <= limits_.max_depth) return true;
     throw Error(ErrorCode::corrupt, kWhere,
-                {.what = "JSON of " + source_ + " is nested too deeply",
+                {.what = "the JSON in " + source_ + " is nested too deeply",
                  .want = "at most " + std::to_string(limits_.max_depth) + " levels"});
   }
   const std::string& source_;
@@ -77,7 +77,7 @@ template <typename J>
 J parse(std::string_view text, const std::string& source, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
     throw Error(ErrorCode::corrupt, kWhere,
-                {.what = "JSON of " + source + " is too large",
+                {.what = "the JSON in " + source + " is too large",
                  .got = std::to_string(text.size()) + " bytes",
                  .want = "at most " + std::to_string(limits.max_bytes)});
   }

@@ -119,7 +119,7 @@ def test_invalid_arguments():
     refused("x has the wrong shape", torch.zeros(4, 48).double())
     refused("x has the wrong shape", torch.zeros(48, 4).t())
     for heads in (0, -1, 5, 1 << 40):
-        refused("heads do not divide", heads=heads)
+        refused("hidden is not divisible by heads", heads=heads)
     for activation in (-1, 5):
         refused("activation is out of range", activation=activation)
     for lengths in ((3,), (5,), (4, 1), (4, 0), (-1, 5), (), (1 << 62, 1 << 62)):

@@ -117,7 +117,7 @@ def test_buffer_views():
     host = utils.allocate_fast_host_buffer(view)
     assert host.shape == view.shape and host.dtype == view.dtype and host.device.type == "cpu"
     for offset in (1, 54, -8):
-        with pytest.raises((ValueError, RuntimeError), match="does not fit into the buffer"):
+        with pytest.raises((ValueError, RuntimeError), match="does not fit in the buffer"):
             utils.allocate_view_on(like, buffer, offset)
 
 

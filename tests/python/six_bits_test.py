@@ -83,7 +83,7 @@ def call(out=(2, 4), x=(2, 64), packed=None, scale=4, sizes=(4, 2, 64), dtype=to
     (lambda: core.preprocess_weight(torch.zeros(4, 68, dtype=torch.half, device=DEVICE)), "inputs is not a multiple of 64"),
     (lambda: core.preprocess_weight(torch.zeros(4, 64, device=DEVICE)), "the weight has the wrong shape or dtype"),
     (lambda: core.preprocess_weight(torch.zeros(64, dtype=torch.half, device=DEVICE)), "the weight has the wrong shape or dtype"),
-    *((lambda bad=bad: core.preprocess_weight(torch.full((4, 64), bad, dtype=torch.half, device=DEVICE)), "not a six-bit number; got " + str(bad))
+    *((lambda bad=bad: core.preprocess_weight(torch.full((4, 64), bad, dtype=torch.half, device=DEVICE)), "not representable in FP6; got " + str(bad))
       for bad in (0.03125, -30.0, math.inf, math.nan)),
     (lambda: call(sizes=(4, 2, 68)), "the sizes are out of range"),
     (lambda: call(sizes=(4, -2, 64)), "the sizes are out of range"),

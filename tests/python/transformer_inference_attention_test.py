@@ -188,5 +188,5 @@ def test_repeat_kv_cache(dtype):
     assert len(got) == 4
     for out, want in zip(got, kept):
         assert torch.equal(out.cpu(), want.repeat_interleave(3, 0))
-    with pytest.raises((ValueError, RuntimeError), match="do not match the workspace's batch"):
+    with pytest.raises((ValueError, RuntimeError), match="does not match the workspace's batch size"):
         of("repeat_kv_cache", dtype)(4, 3)

@@ -152,7 +152,7 @@ std::string fixed_error(const LayoutOptions& o) {
   if (o.num_local_blocks < 1)
     return wrong(o, "num_local_blocks is out of range", o.num_local_blocks, "1 or more");
   if (o.num_global_blocks < 1 || o.num_local_blocks % o.num_global_blocks)
-    return wrong(o, "num_global_blocks must divide num_local_blocks", o.num_global_blocks,
+    return wrong(o, "num_local_blocks is not divisible by num_global_blocks", o.num_global_blocks,
                  "a divisor of " + std::to_string(o.num_local_blocks));
   const std::int64_t patterns = o.num_different_global_patterns;
   if (patterns > 1 && !o.different_layout_per_head)

@@ -85,17 +85,17 @@ ModulePart part_of(const ModuleLayer& layer, const ModuleRule& rule, int rank, i
   if (layer.embedding != (rule.style == ModuleStyle::vocabulary) ||
       (layer.embedding && !can_split(layer, ranks))) {
     fail(layer, "does not support this style", to_string(rule.style),
-         layer.embedding
-             ? "vocabulary (without max_norm, padding_idx below the ranks' sizes) or replicated"
-             : "column, gathered, row or replicated");
+         layer.embedding ? "vocabulary (without max_norm, and with padding_idx below each rank's "
+                           "size) or replicated"
+                         : "column, gathered, row or replicated");
   }
   part.dim = rule.style == ModuleStyle::row ? 1 : 0;
   const int fused = rule.style == ModuleStyle::column ? rule.fused : 1;
   const std::int64_t size = layer.shape[part.dim];
   if (fused < 1 || rule.unit < 1 || size % (fused * rule.unit) != 0) {
-    fail(layer, "has a size that its rule cannot split", std::to_string(size),
-         "a multiple of " + std::to_string(fused) + " parts of units of " +
-             std::to_string(rule.unit));
+    fail(
+        layer, "has a size that its rule cannot split", std::to_string(size),
+        "a multiple of fused * unit, " + std::to_string(fused) + " * " + std::to_string(rule.unit));
   }
   const std::int64_t units = size / fused / rule.unit;
   if (units < ranks) {

@@ -55,10 +55,11 @@ void compare(const at::Tensor& host, const std::string& path, std::int64_t offse
     const auto bytes = std::min(piece.size(), host.nbytes() - at);
     file.read(piece.data(), static_cast<std::streamsize>(bytes));
     if (!file || std::memcmp(piece.data(), memory + at, bytes) != 0)
-      throw Error(ErrorCode::corrupt, kWhere,
-                  {.what = "validation failed: a plain read of " + path + " differs",
-                   .got = "a difference after byte " +
-                          std::to_string(static_cast<std::size_t>(offset) + at)});
+      throw Error(
+          ErrorCode::corrupt, kWhere,
+          {.what = "validation failed: an ordinary read of " + path + " returns different data",
+           .got =
+               "a difference after byte " + std::to_string(static_cast<std::size_t>(offset) + at)});
     at += bytes;
   }
 }

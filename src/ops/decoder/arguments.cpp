@@ -167,7 +167,7 @@ std::vector<Segment> make_segments(const DecoderArguments& g, std::size_t layers
       segment.capacity = first.size(2);
       if (segment.past < 0 || segment.past > segment.capacity - segment.rows)
         fail_argument(
-            where, "the positions exceed the capacity of the caches",
+            where, "the positions are out of range for the caches",
             std::to_string(segment.past) + " + " + std::to_string(segment.rows) + " positions",
             "at most " + std::to_string(segment.capacity));
     }

@@ -9,7 +9,7 @@ namespace {
 std::int64_t check_groups(const char* op, const char* name, std::int64_t size, std::int64_t groups,
                           std::int64_t bits) {
   if (groups < 0 || (groups == 0 ? size != 0 : size % groups != 0))
-    fail_argument(op, std::string(name) + " does not divide the number of elements",
+    fail_argument(op, std::string("the number of elements is not divisible by ") + name,
                   std::to_string(groups), "a divisor of " + std::to_string(size));
   const std::int64_t group = groups == 0 ? 0 : size / groups;
   if (bits == 4 && group % 2 != 0)
@@ -96,8 +96,8 @@ QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::in
                                     {"devices_per_node", partitions.devices},
                                     {"pipeline_size", partitions.slices}}) {
     if (count < 1 || contiguous % count != 0)
-      fail_argument(op, std::string(name) + " does not divide the groups", std::to_string(count),
-                    "a divisor of " + std::to_string(contiguous),
+      fail_argument(op, std::string("the groups cannot be divided by ") + name,
+                    std::to_string(count), "a divisor of " + std::to_string(contiguous),
                     "choose groups that divide evenly among nodes, devices and slices");
     contiguous /= count;
   }
@@ -154,7 +154,7 @@ ReduceArguments reduce_arguments(const char* op, const Tensor& data, const Tenso
   sizes.back() /= devices;
   const std::int64_t size = data.numel() / devices * 8 / bits;
   const std::int64_t in_group =
-      check_groups(op, "in_groups of a device", size, in_groups / devices, bits);
+      check_groups(op, "the in_groups of one device", size, in_groups / devices, bits);
   const std::int64_t group = check_groups(op, "out_groups", size, out_groups, bits);
   out.from_params =
       check_params(op, "the scales", params, data, in_groups * width_of(asymmetric), at::kFloat);

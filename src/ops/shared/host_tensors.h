@@ -45,7 +45,8 @@ inline void check_dense_on(const char* where, const char* name, const at::Tensor
     fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor),
                   "a dense tensor");
   if (tensor.device() != first.device())
-    fail_argument(where, std::string(name) + " is on another device", words(tensor), words(first));
+    fail_argument(where, std::string(name) + " is on a different device", words(tensor),
+                  words(first));
 }
 
 /// Checks that `tensor` has the shape and memory layout of `params`, and that the layout has no

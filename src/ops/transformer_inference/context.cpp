@@ -118,7 +118,7 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& g) {
   const std::int64_t keys = workspace.tokens();
   if (!prompt && keys < 1)
     fail_argument(where, "the workspace contains no prompt", "no tokens",
-                  "a prompt of one or more tokens first");
+                  "a prompt of one or more tokens, processed first");
   h.first = prompt ? 0 : keys - 1;
   if (h.rotation.dims > 0) workspace.rotation().reach(h.rotation.dims, h.rotation.theta, keys);
   h.tables = &workspace.rotation();

@@ -125,7 +125,7 @@ TEST(SparseLayout, Errors) {
   LayoutOptions options = of("fixed", 4);
   options.num_global_blocks = 3;
   EXPECT_THAT(layout_error(options),
-              HasSubstr("must divide num_local_blocks; got 3, want a divisor of 4"));
+              HasSubstr("is not divisible by num_global_blocks; got 3, want a divisor of 4"));
   options.num_global_blocks = 1;
   options.num_different_global_patterns = 2;
   EXPECT_THAT(layout_error(options), HasSubstr("requires different_layout_per_head"));

@@ -46,7 +46,7 @@ TEST(JobWords, RoundTrip) {
   EXPECT_EQ(format_words({"--world", "a:0@b:GPU-x", "--lr", "a b"}),
             "--world~a:0@b:GPU-x~--lr~a%20b");
   for (const char* wrong : {"a%", "a%2", "a%zz", "a%00b", "a b", "$x"})
-    EXPECT_THAT(refusal([&] { parse_words(wrong); }), HasSubstr("is not a job"));
+    EXPECT_THAT(refusal([&] { parse_words(wrong); }), HasSubstr("is not a valid job description"));
 }
 
 RankPlace place(Runner runner, const std::map<std::string, std::string>& variables) {

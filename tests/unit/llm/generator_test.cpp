@@ -108,7 +108,7 @@ TEST(Speculation, RespectsTheLimits) {
           .drafted,
       0);
   options.speculation.tokens = -1;
-  EXPECT_ERROR(generate(model, nullptr, kPrompt, options), invalid_argument, "guessed at a time");
+  EXPECT_ERROR(generate(model, nullptr, kPrompt, options), invalid_argument, "draft tokens");
 }
 
 // Fails if a draft model with a smaller vocabulary or context is used beyond its limits.

@@ -145,7 +145,7 @@ TEST_F(NvmlTest, StartFailureGivesAReason) {
   machine("fail 18\n");
   const auto probe = probe_devices();
   EXPECT_EQ(probe.device_count, 0);
-  EXPECT_THAT(probe.reason, HasSubstr("different versions"));
+  EXPECT_THAT(probe.reason, HasSubstr("driver and library versions differ"));
 }
 
 // Fails if the reason for "no devices" does not name the variable that hides them.

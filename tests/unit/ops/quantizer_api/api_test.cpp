@@ -75,7 +75,7 @@ TEST(QuantizerApi, Halves) {
 TEST(QuantizerApi, Errors) {
   const at::Tensor x = at::ones({4, 8});
   EXPECT_THAT(error_of([&] { quantizer::quantize(x, 3, 8); }),
-              HasSubstr("groups does not divide the number of elements; got 3, want"));
+              HasSubstr("the number of elements is not divisible by groups; got 3, want"));
   EXPECT_THAT(error_of([&] { quantizer::quantize(x, 4, 5); }), HasSubstr("got 5, want 4 or 8"));
   EXPECT_THAT(error_of([&] {
                 quantizer::dequantize({x, x}, 4, 8);

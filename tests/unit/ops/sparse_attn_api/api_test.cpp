@@ -57,7 +57,7 @@ TEST(SparsityConfig, Errors) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr("must divide num_local_blocks; got 3"));
+    EXPECT_THAT(error.what(), HasSubstr("is not divisible by num_global_blocks; got 3"));
   }
 }
 
