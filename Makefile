@@ -21,7 +21,7 @@ help:  ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  Variables: PRESET=release|dev|asan|tsan, JOBS=n, PREFIX=dir (install), DEMO_OUT=dir, PROMPT=text (demo)"
 
-setup:  ## Install missing dependencies: packages, LibTorch, Python packages of the tests
+setup:  ## Install missing dependencies: packages, LibTorch, Python packages for the tests
 	@tools/setup
 
 configure: setup
@@ -38,7 +38,7 @@ test: configure  ## Build everything and run the tests
 	@tools/check_layers
 	@tools/run_tests $(BUILD) --jobs $(JOBS)
 
-test-all:  ## Run all tests and sanitizers with all optional dependencies (2.5 GB more); write docs/test-results.md
+test-all:  ## Run all tests and sanitizers with all optional dependencies (downloads another 2.5 GB); write docs/test-results.md
 	@tools/setup --ccl --fuzz --mpi --ssh
 	@tools/test_all --jobs $(JOBS)
 
@@ -61,13 +61,13 @@ hardware-report:  ## Build, test and measure on this machine's accelerator, with
 install: build  ## Install to PREFIX
 	@cmake --install $(BUILD) --prefix "$(PREFIX)"
 
-uninstall:  ## Remove the files of this build's last install
+uninstall:  ## Remove the files that this build last installed
 	@cmake --build $(BUILD) --target uninstall
 
 format:  ## Format the C++ sources
 	@tools/format
 
-lint:  ## Check layers, documents, format, and changed files with clang-tidy
+lint:  ## Check layers, documents and formatting; run clang-tidy on changed files
 	@tools/presubmit --no-build
 
 clean:  ## Remove the build folders, but not what setup installed

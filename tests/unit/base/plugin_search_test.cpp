@@ -165,7 +165,7 @@ TEST(PluginSearch, InvalidLibraries) {
   EXPECT_THAT(problem(whole.substr(0, 4096)), HasSubstr("truncated"));
   std::string other = whole;
   other[18] = 40;  // e_machine: 32-bit ARM
-  EXPECT_THAT(problem(other), HasSubstr("another machine"));
+  EXPECT_THAT(problem(other), HasSubstr("a different machine type"));
   EXPECT_THAT(library_problem(ANYACCEL_BUILD_DIR "/build.ninja"), HasSubstr("not an ELF file"));
   EXPECT_THAT(library_problem("/dev/null"), HasSubstr("not a file"));
   EXPECT_THAT(library_problem("/nonexistent.so"), HasSubstr("No such file"));

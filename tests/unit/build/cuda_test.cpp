@@ -30,7 +30,8 @@ struct CudaTest : testing::Test {
 // be possible to compile the op for another machine.
 TEST_F(CudaTest, LibTorchWithoutCuda) {
   const auto expect_no = [&] {
-    EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("was built without CUDA"));
+    EXPECT_THAT(check(fake.op(), fake.settings).reason,
+                testing::HasSubstr("was built without CUDA"));
     EXPECT_ERROR(fake.load(), unavailable,
                  "tiny cannot be used here: it has CUDA sources, but the LibTorch in");
   };

@@ -120,7 +120,7 @@ TEST_F(TensorsTest, RandomStates) {
   EXPECT_TRUE(after.equal(at::rand({8})));
   EXPECT_ERROR(accelerator_.set_rng_state(at::rand({3})), invalid_argument, "uint8");
   EXPECT_ERROR(accelerator_.set_rng_state(at::empty({3}, at::kByte)), invalid_argument,
-               "does not fit");
+               "does not match this generator");
 }
 
 // Fails if Random does not seed the accelerator, or does not return its seed.
