@@ -19,12 +19,12 @@ def of_deepspeed(way):
 
 benchmark = Benchmark(
     title="Asynchronous input and output",
-    about="""GB/s of writing and reading one file of 1 GiB with random content, in blocks of 1 MiB
-        with a queue depth of 32, direct I/O and one thread. The two libraries use a pinned tensor
-        of 1 GiB; fio reuses 32 buffers of 1 MiB. Writes overwrite existing blocks: no program
-        truncates, preallocates or syncs. The libraries' times include opening and closing the file;
-        fio's do not. The programs alternate on the same file, because a disk's speed varies from
-        minute to minute; each run counts the best of three passes.""",
+    about="""Throughput in GB/s when writing and reading one 1 GiB file with random content, in
+        blocks of 1 MiB with a queue depth of 32, direct I/O and one thread. The two libraries use a
+        pinned tensor of 1 GiB; fio reuses 32 buffers of 1 MiB. Writes overwrite existing blocks: no
+        program truncates, preallocates or syncs. The libraries' times include opening and closing
+        the file; fio's do not. The programs alternate on the same file, because a disk's speed
+        varies from minute to minute; each run counts the best of three passes.""",
     sides=[
         Side("AnyAccel", [*PROGRAM, "anyaccel", FOLDER], env={"PYTHONPATH": "{build}/python", **HOST}),
         Side("fio, io_uring", [*PROGRAM, "io_uring", FOLDER], needs=FIO, ours=()),

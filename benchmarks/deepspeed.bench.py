@@ -43,9 +43,9 @@ WORDS = {"package": "anyaccel.get_accelerator()", "bridge": "the object that Dee
 benchmarks = {
     "deepspeed_import": Benchmark(
         title="DeepSpeed's import",
-        about="""Milliseconds of `import deepspeed` in a process that has imported torch: by itself,
-            and after `import anyaccel.deepspeed`, which also loads AnyAccel's library and creates
-            the accelerator. "Start" shows what `import anyaccel` alone adds.""",
+        about="""Milliseconds that `import deepspeed` takes in a process that has imported torch: by
+            itself, and after `import anyaccel.deepspeed`, which also loads AnyAccel's library and
+            creates the accelerator. "Start" shows what `import anyaccel` alone adds.""",
         sides=sides("-c", IMPORT),
         targets=[Target("added to DeepSpeed's import", lambda n: n[OURS]["import_ms"] - n[STOCK]["import_ms"], at_most=50, unit="ms")]),
     "deepspeed_calls": Benchmark(
@@ -75,9 +75,9 @@ benchmarks = {
         targets=[Target("speedup over stock", of_stock("step_ms"), at_least=1.0, unit="times")]),
     "deepspeed_swap": Benchmark(
         title="DeepSpeed's swapping of optimizer state",
-        about="""GB/s of DeepSpeed's PartitionedOptimizerSwapper with its default settings, on DeepSpeed's
-            async_io and on AnyAccel's. It swaps 2 parameters of 16 M float32 values with two states
-            each (384 MiB) in and out, one after the other.""",
+        about="""Throughput in GB/s of DeepSpeed's PartitionedOptimizerSwapper with its default
+            settings, using DeepSpeed's async_io and AnyAccel's. It swaps 2 parameters of 16 M
+            float32 values with two states each (384 MiB) in and out, one after the other.""",
         prepare=["{python}", "{here}/deepspeed_steps.py", "build"],
         sides=sides("{here}/deepspeed_swap.py", "{build}/benchmarks/deepspeed_swap"),
         targets=[Target(f"swapping {way}, over stock's speed", over_stock(f"{way}_gb_s"), at_least=1.0, unit="times") for way in ("in", "out")]),

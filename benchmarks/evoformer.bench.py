@@ -13,9 +13,9 @@ targets = [Target(f"{dtype}, {words}, {shape}: speedup over SDPA", times(dtype, 
 
 benchmark = Benchmark(
     title="Evoformer attention",
-    about="""Milliseconds of attention with the two biases of an Evoformer block, shape [1, entries,
-        length, heads, dim], on two threads. The biases are a mask over each entry's keys (a fifth
-        of them at -1e9) and a pair bias that all entries share. "sdpa" is torch's
+    about="""Milliseconds per attention call with the two biases of an Evoformer block, shape [1,
+        entries, length, heads, dim], on two threads. The biases are a mask over each entry's keys
+        (a fifth of them at -1e9) and a pair bias that all entries share. "sdpa" is torch's
         scaled_dot_product_attention with the sum of the biases as its mask. The implementations
         alternate in one process, and the best call counts. Results and all five gradients are
         compared beforehand.""",

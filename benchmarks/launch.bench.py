@@ -11,12 +11,12 @@ def wall(numbers, name):
 
 benchmark = Benchmark(
     title="Launching",
-    about="""Milliseconds to run two ranks of `true` from start to end, with all files in the page cache.
-        Each figure of a round is the median of several runs. "a shell" starts both in parallel and
-        waits, which is the time of the program itself. Intel's mpiexec comes from the package impi-rt.
-        "gone" is the time from a rank's exit with code 1 until the launcher has exited and no process
-        of any rank is left. The other rank waits in `sleep`; in the second case it and its daemon
-        ignore SIGTERM and are killed with SIGKILL.""",
+    about="""Milliseconds to run two ranks of `true` from start to end, with all files in the page
+        cache. Each figure of a round is the median of several runs. "a shell" starts both in
+        parallel and waits, which measures the program itself. Intel's mpiexec comes from the
+        package impi-rt. "gone" is the time from a rank's exit with code 1 until the launcher has
+        exited and no process of any rank is left. The other rank waits in `sleep`; in the second
+        case it and its daemon ignore SIGTERM and are killed with SIGKILL.""",
     sides=[
         timed("a shell", "sh", "-c", "true & true & wait", ours=()),
         timed("anyaccel launch", "{build}/bin/anyaccel", "launch", "-q", "--num_accelerators", "2", "--oversubscribe", "true"),

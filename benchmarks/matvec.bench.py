@@ -11,9 +11,9 @@ def over(name, key):
 
 benchmark = Benchmark(
     title="Products of a row with an integer matrix",
-    about="""Microseconds of one row times an int8 or int4 matrix (outputs x inputs, in shapes of
-        Llama's layers), with 2 threads and one call per product. The calls cycle through copies of
-        the matrix that fill 128 MiB, so that the weights come from memory. "anyaccel" is
+    about="""Microseconds to multiply one row by an int8 or int4 matrix (outputs x inputs, in shapes
+        of Llama's layers), with 2 threads and one call per product. The calls cycle through copies
+        of the matrix that fill 128 MiB, so that the weights come from memory. "anyaccel" is
         torch.ops.anyaccel.inference_linear with a scale per 128 inputs. "libtorch" is
         _weight_int4pack_mm_for_cpu (also 128) and _weight_int8pack_mm (a scale per output), with
         float32 and bfloat16 rows. "ggml" is the mul_mat of llama.cpp's library with Q4_0 and Q8_0

@@ -21,9 +21,9 @@ def load_ms(numbers, name):
 
 benchmark = Benchmark(
     title="Loading a built op",
-    about="""Milliseconds of `load()` for an op that is already built, in a fresh Python process that has
-        imported torch: finding it, checking its key and checksum, and opening its library. DeepSpeed's
-        first run, which builds the op, does not count.""",
+    about="""Milliseconds that `load()` takes for an op that is already built, in a fresh Python
+        process that has imported torch: finding it, checking its key and checksum, and opening its
+        library. DeepSpeed's first run, which builds the op, does not count.""",
     sides=[
         Side("utils", ["{python}", "-c", OURS.replace("{name}", "UtilsBuilder")], env={"PYTHONPATH": "{build}/python", "DS_ACCELERATOR": "cpu"}),
         Side("cpu_adam", ["{python}", "-c", OURS.replace("{name}", "CPUAdamBuilder")],

@@ -35,8 +35,8 @@ targets.append(Target("the same with SIM_CHECK=report", step_over_cpu(CHECKED), 
 
 benchmark = Benchmark(
     title="The simulated accelerator",
-    about="""Microseconds of single ops on n float32 elements on the CPU and on the simulated
-        accelerator, until the call returns (submit) and until the result is complete, and tokens
-        per second of training the demo's model. All programs use one thread.""",
+    about="""Microseconds per op on n float32 elements on the CPU and on the simulated accelerator,
+        until the call returns (submit) and until the result is complete, and tokens per second of
+        training the demo's model. All programs use one thread.""",
     sides=[ops("cpu"), ops("sim"), train("cpu"), train("sim"), train("sim", CHECKED, SIM_CHECK="report")],
     targets=targets)

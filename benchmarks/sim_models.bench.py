@@ -15,9 +15,9 @@ def over_cpu(label, size):
 
 benchmark = Benchmark(
     title="Training steps on the simulated accelerator",
-    about="""Milliseconds of a training step (forward pass, backward pass, AdamW) of GPT-2-like models in
-        PyTorch on the CPU and on the simulated accelerator, with one thread each. 1M: batch of 4, 128
-        tokens; 10M and gpt2-small (124M parameters): batch of 4, 256 tokens.""",
+    about="""Milliseconds per training step (forward pass, backward pass, AdamW) of GPT-2-like
+        models in PyTorch on the CPU and on the simulated accelerator, with one thread each. 1M:
+        batch of 4, 128 tokens; 10M and gpt2-small (124M parameters): batch of 4, 256 tokens.""",
     sides=[side("CPU", "cpu"), side("sim", "sim"), side(CHECKED, "sim", SIM_CHECK="report")],
     targets=[Target(f"{size}: time of a step relative to the CPU{', checked' if label == CHECKED else ''}", over_cpu(label, size),
                     at_most=2.5 if label == CHECKED else 1.5, unit="times") for size in SIZES for label in ("sim", CHECKED)])

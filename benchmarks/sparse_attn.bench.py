@@ -22,12 +22,12 @@ targets.append(Target("forward and backward of a single head, length 4096, 25 %:
 
 benchmark = Benchmark(
     title="Sparse attention",
-    about="""Milliseconds of attention in float32, with batch 1, 8 heads of dimension 64 and random
-        layouts in blocks of 64. Each row of a layout has the same number of blocks, and each head
-        has its own layout. The figures are the best of twelve, four and two calls at lengths 2048,
-        4096 and 8192 (with the backward pass: five, two and one). The sparse implementations use
-        the same layouts. Beforehand, their results are compared with dense attention that has the
-        layout as its mask. Dense attention is timed without a mask, which is its fastest mode.
+    about="""Milliseconds per attention call in float32, with batch 1, 8 heads of dimension 64 and
+        random layouts in blocks of 64. Each row of a layout has the same number of blocks, and each
+        head has its own layout. The figures are the best of twelve, four and two calls at lengths
+        2048, 4096 and 8192 (with the backward pass: five, two and one). The sparse implementations
+        use the same layouts. Beforehand, their results are compared with dense attention that has
+        the layout as its mask. Dense attention is timed without a mask, which is its fastest mode.
         FlexAttention is torch's, compiled for the processor, where it has no backward pass.""",
     sides=[
         Side("AnyAccel", [*PROGRAM, "anyaccel"], env=ENVIRONMENT),

@@ -1,5 +1,5 @@
-// Writes the report as JSON and JUnit XML. Uses no JSON or XML library, so that the kit depends
-// only on LibTorch.
+// Writes the report as JSON and JUnit XML. Does not use a JSON or XML library, because the kit must
+// depend only on LibTorch.
 #include <cstdio>
 #include <ostream>
 
@@ -9,7 +9,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Returns `text` as a JSON string. Bytes that are not UTF-8, which device names may contain,
+/// Returns `text` as a JSON string literal. Invalid UTF-8 bytes, which may occur in device names,
 /// become '?'.
 std::string json(const std::string& text) {
   std::string out = "\"";
@@ -47,8 +47,8 @@ std::string xml(const std::string& text) {
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
       case '\n': out += "&#10;"; break;
-      // XML 1.0 does not allow most other control characters. Bytes that are not ASCII are replaced
-      // too, because their encoding is unknown.
+      // XML 1.0 forbids most other control characters. Non-ASCII bytes are also replaced, because
+      // their encoding is unknown.
       default:
         out +=
             static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E ? '?' : c;

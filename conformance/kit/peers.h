@@ -1,4 +1,4 @@
-// The additional processes of a case that runs in several processes.
+// Additional processes for a case that runs in more than one process.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// Messages from a worker to its parent. Each message consists of a letter for the kind of message,
-// a length and a text.
+// Messages from a worker to its parent. Each message consists of a type letter, a length and the
+// text.
 #pragma once
 
 #include <optional>

@@ -41,8 +41,8 @@ std::vector<const Case*> chosen_cases(const Options& options) {
 
 bool alone(const Case& item) { return item.own_process || item.processes > 1; }
 
-/// Returns groups of cases, one per process. Each case that needs its own process forms its own
-/// group; all others share one.
+/// Groups the cases by process. A case that needs its own process gets its own group; all other
+/// cases share one group.
 std::vector<std::vector<const Case*>> grouped(const std::vector<const Case*>& cases) {
   std::vector<std::vector<const Case*>> groups(1);
   for (const Case* item : cases)
@@ -53,7 +53,7 @@ std::vector<std::vector<const Case*>> grouped(const std::vector<const Case*>& ca
   return groups;
 }
 
-/// Sorts the results in the order of the cases.
+/// Sorts the results into the order of the cases.
 void sort_as(const std::vector<const Case*>& cases, std::vector<Result>& results) {
   const auto place = [&](const Result& result) {
     return std::find_if(cases.begin(), cases.end(), [&](const Case* item) {
@@ -131,7 +131,7 @@ Report run(const Options& options) {
       if (!end.refused.empty() && report.results.empty())
         throw Error(end.refused_code, "conformance",
                     {.what = "the conformance kit cannot run: " + end.refused});
-      if (!end.refused.empty())  // the accelerator started earlier, so only this case failed
+      if (!end.refused.empty())  // the accelerator has started before, so only this case failed
         report.results.push_back(
             {group[0]->suite, group[0]->name, group[0]->grade, Outcome::failed, end.refused, 0});
       group.erase(group.begin(),

@@ -12,7 +12,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-// Returns pairs of a backend's name and its skip list, which CMake generates.
+// Returns (backend name, skip list) pairs, which CMake generates.
 const std::vector<std::pair<const char*, const char*>>& built_in() {
   static const std::vector<std::pair<const char*, const char*>> lists{
 #include "built_skip_lists.inc"

@@ -32,8 +32,8 @@ bool same_file(const std::string& a, const std::filesystem::path& b) {
   return !a.empty() && std::filesystem::equivalent(a, b, no_such_file);
 }
 
-/// Registers all plugins in the folder of `path` and returns the name of the backend of the plugin
-/// at `path`, which is the plugin's library or text file.
+/// Registers all plugins in the folder that contains `path`, which is a plugin's library or its
+/// text file. Returns the backend name of that plugin.
 std::string find_plugin(const std::string& path) {
   const auto file = std::filesystem::absolute(path).lexically_normal();
   add_plugin_folder(file.parent_path());

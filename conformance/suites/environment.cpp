@@ -1,4 +1,4 @@
-// Suite "environment": lists of environment variables, and ranges in the profiler.
+// Suite "environment": environment variable lists, and profiler ranges.
 #include <ATen/record_function.h>
 
 #include <cctype>

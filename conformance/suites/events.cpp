@@ -133,9 +133,9 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_measures_work, recommended) {
   auto begin = new_event(accelerator, true), end = new_event(accelerator, true);
   queue_work(accelerator, 1);
   accelerator.synchronize();
-  // On a busy machine, the calibration may overestimate the duration of the work tenfold, so the
-  // work is increased if necessary. Events that measure only the launch fail this case even with
-  // more work.
+  // On a busy machine, the calibration may overestimate the duration of the work by a factor of
+  // ten, so the work is increased if necessary. Events that measure only the launch fail this case
+  // even with more work.
   double work = 40, elapsed = 0;
   for (int i = 0; i < 4 && elapsed <= 4; ++i, work *= 2) {
     begin.record();

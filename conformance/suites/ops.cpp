@@ -63,7 +63,7 @@ Inputs host_inputs(const Op& op, ScalarType type) {
   return inputs;
 }
 
-/// Returns the op's result, or the gradients of its inputs as one tensor.
+/// Returns the op's result, or the gradients of its inputs, concatenated into one 1-d tensor.
 at::Tensor evaluate(const Op& op, const Inputs& inputs, bool backward) {
   if (!backward) return op.run(inputs);
   Inputs leaves;
@@ -135,7 +135,7 @@ bool add_cases() {
   return true;
 }
 
-/// Returns the microseconds per call, as the minimum of several rounds.
+/// Returns the time per call in microseconds: the minimum over several rounds.
 double microseconds(const std::function<void()>& call, const std::function<void()>& finish) {
   using Clock = std::chrono::steady_clock;
   call();

@@ -1,4 +1,4 @@
-// Suite "random": seeds, states, and the generators of several devices.
+// Suite "random": seeds, generator states, and the generators of multiple devices.
 #include "support.h"
 
 namespace anyaccel::conformance {

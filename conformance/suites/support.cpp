@@ -30,8 +30,8 @@ at::TensorOptions options(const Accelerator& accelerator, c10::ScalarType dtype)
   return at::TensorOptions().device(accelerator.torch_device()).dtype(dtype);
 }
 
-/// A multiplication of square matrices that keeps the device busy. Its size is calibrated once per
-/// process, so that it takes milliseconds.
+/// A square matrix multiplication that keeps the device busy. Its size is calibrated once per
+/// process, so that one product takes milliseconds.
 struct Work {
   std::int64_t size = 256;
   double ms = 0;
@@ -39,7 +39,7 @@ struct Work {
 
 Work measured_work(const Accelerator& accelerator) {
   // Measure several products together: on a busy machine, a wait may take milliseconds longer than
-  // the work. A single product would then seem too long, and too little work would be queued.
+  // the work. A single product would then seem too slow, and too little work would be queued.
   constexpr int kTogether = 8;
   Work work;
   for (;; work.size *= 2) {

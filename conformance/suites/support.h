@@ -1,5 +1,4 @@
-// Helpers for the suites: tensors, conditions for skipping a case, and work that keeps a device
-// busy.
+// Helpers for the suites: tensors, skip conditions, and work that keeps a device busy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -65,8 +64,8 @@ void sleep_ms(double milliseconds);
 void wait_until(const std::function<bool()>& done, const std::string& what);
 /// Runs `body` on a new thread and rethrows its exception.
 void on_thread(const std::function<void()>& body);
-/// Runs `body` on `count` threads concurrently. `body` gets the thread's index. Rethrows the first
-/// exception.
+/// Runs `body` on `count` threads concurrently and passes each call its thread index. Rethrows the
+/// first exception.
 void on_threads(int count, const std::function<void(int)>& body);
 
 /// Restores the thread's current device at the end of a case.
