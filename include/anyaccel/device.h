@@ -24,7 +24,7 @@ struct DeviceProperties {
   std::string driver_version;  ///< driver or runtime version
   std::int64_t total_memory = -1;  ///< total memory in bytes
   int multi_processor_count = -1;  ///< number of SMs; for the CPU, number of cores
-  int numa_node = -1;  ///< operating-system index of the nearest NUMA node
+  int numa_node = -1;              ///< operating-system index of the nearest NUMA node
   /// (major, minor), if the vendor defines it
   std::optional<std::pair<int, int>> compute_capability;
   bool triton = false;                     ///< see is_triton_supported()

@@ -40,7 +40,7 @@ struct HostMemoryStats {
   MemoryStat allocated_bytes;       ///< bytes of pinned memory in use
   MemoryStat reserved_bytes;        ///< reserved pinned bytes, including cached blocks
   std::int64_t num_host_alloc = 0;  ///< number of memory requests to the system
-  std::int64_t num_host_free = 0;  ///< number of times that memory was returned to the system
+  std::int64_t num_host_free = 0;   ///< number of times that memory was returned to the system
 };
 
 }  // namespace anyaccel

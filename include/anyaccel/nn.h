@@ -1,4 +1,4 @@
-// The layers in `anyaccel::ops` as `torch::nn::Module` classes. They can be registered in other
+// Layers from `anyaccel::ops` as `torch::nn::Module` classes. They can be registered in other
 // modules, moved, cloned, saved and loaded. Link `anyaccel::ops`. This header is separate because
 // LibTorch's module headers are slow to compile.
 //

@@ -23,7 +23,7 @@ class ANYACCEL_API Random {
  public:
   explicit Random(Accelerator& accelerator) : accelerator_(&accelerator) {}
   /// Seed the host generator and those of all devices. Accepts any 64-bit value. Does not
-  /// initialize any device: a device that is not initialized yet is seeded when it is.
+  /// initialize any device; uninitialized devices are seeded when they are initialized.
   void manual_seed(std::uint64_t seed) const;
   /// Seed all generators from the operating system's entropy, and return the seed.
   std::uint64_t seed() const;

@@ -21,7 +21,7 @@ struct Options {
   double latency_us = 0;  ///< SIM_LATENCY: delay before each kernel starts, in microseconds
   /// SIM_STANDS_IN_FOR: backend or device type that the simulator replaces. Empty: none.
   std::string stands_in_for = {};
-  std::uint64_t seed = 0;  ///< SIM_SEED: seed for random faults
+  std::uint64_t seed = 0;   ///< SIM_SEED: seed for random faults
   std::string faults = {};  ///< SIM_FAULTS: which faults to inject, and when
   /// SIM_CHECK: "report" or "abort" enables the checker, which detects incorrect use of devices. If
   /// empty, the environment variable applies; if that is unset too, the checker is off.
