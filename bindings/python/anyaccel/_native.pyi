@@ -14,7 +14,7 @@ class _Record:
     def _repr_html_(self) -> str: ...
 
 class MemoryInfo(_Record):
-    """Free and total bytes of a device: (free, total)."""
+    """Free and total device memory in bytes: (free, total)."""
 
     @property
     def free(self) -> int: ...
@@ -22,7 +22,7 @@ class MemoryInfo(_Record):
     def total(self) -> int: ...
 
 class MemoryStat(_Record):
-    """A number and its peak since the last reset."""
+    """A current value and its peak since the last reset."""
 
     @property
     def current(self) -> int: ...
@@ -108,7 +108,7 @@ class Compatibility(_Record):
     def reason(self) -> str: ...
 
 class BackendVerdict(_Record):
-    """Result of detection for one backend."""
+    """Detection result for one backend."""
 
     @property
     def name(self) -> str: ...
@@ -120,7 +120,7 @@ class BackendVerdict(_Record):
     def reason(self) -> str: ...
 
 class Detection(_Record):
-    """The accelerator that this process uses, with the reason."""
+    """The accelerator that this process uses, and the reason."""
 
     @property
     def accelerator(self) -> str: ...
@@ -136,9 +136,9 @@ class Scope:
     def __exit__(self, *exception: object) -> None: ...
 
 class Event:
-    """A point in a stream that other streams and the host can wait for, and that can be timed.
+    """A marker in a stream. Other streams and the host can wait for it, and measure time with it.
 
-    Before record(), it counts as completed.
+    An event that was never recorded counts as completed.
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
@@ -178,7 +178,7 @@ class Graph:
         """Return this graph's memory pool, for another graph's capture_begin()."""
 
 class Random:
-    """The functions of torch.random, for the host and all devices at once."""
+    """The functions of torch.random, applied to the host and all devices at once."""
 
     def manual_seed(self, seed: int) -> None: ...
     def seed(self) -> int: ...
@@ -203,7 +203,7 @@ def get_accelerator() -> Accelerator:
     """
 
 def registered_backends() -> list[str]:
-    """Return the names of all backends, in the order of probing."""
+    """Return the names of all backends, in probing order."""
 
 def detect() -> Detection:
     """Probe all backends and return which one would be selected, without selecting it."""

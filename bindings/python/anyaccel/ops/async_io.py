@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's AsyncIOBuilder().load(), and requests that can be waited for
-separately.
+"""The functions that DeepSpeed's AsyncIOBuilder().load() returns, and requests that can be waited
+for separately.
 
 See include/anyaccel/ops/async_io.h.
 """

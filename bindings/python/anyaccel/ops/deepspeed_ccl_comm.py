@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's CCLCommBuilder().load(), and the other oneCCL collectives that its
-CCLBackend uses.
+"""The functions that DeepSpeed's CCLCommBuilder().load() returns, and the other oneCCL collectives
+that its CCLBackend uses.
 
 A group is a list of global ranks, or None for all ranks. As in DeepSpeed, `src` and `dst` are
 indices into the group. Tensors may have any strides and be on any device. Unless a tensor is in

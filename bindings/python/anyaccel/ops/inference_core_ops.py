@@ -1,4 +1,5 @@
-"""The functions of DeepSpeed's InferenceCoreBuilder().load(), with the same names and arguments.
+"""The functions that DeepSpeed's InferenceCoreBuilder().load() returns, with the same names and
+arguments.
 
 Each writes its result to a given tensor.
 

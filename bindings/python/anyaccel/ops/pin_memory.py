@@ -1,4 +1,4 @@
-"""The functions of DeepSpeed's PinMemoryBuilder().load(), and the pool's statistics.
+"""The functions that DeepSpeed's PinMemoryBuilder().load() returns, and the pool's statistics.
 
 See include/anyaccel/ops/pin_memory.h.
 """

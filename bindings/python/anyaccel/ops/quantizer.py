@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's QuantizerBuilder().load(): quantization to int8 or int4 with a scale
-per group, and dequantization.
+"""The functions that DeepSpeed's QuantizerBuilder().load() returns: quantization to int8 or int4
+with a scale per group, and dequantization.
 
 `quant_type` is Symmetric or Asymmetric. Parameters are float32: [groups, 1] with the scale, or
 asymmetric [groups, 2] with the scale and the value of code 0. A byte holds two int4 codes of the

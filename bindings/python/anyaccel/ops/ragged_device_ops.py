@@ -1,6 +1,7 @@
-"""The functions of DeepSpeed's RaggedOpsBuilder().load(), with the same names and arguments:
-kernels for ragged batches and a blocked KV cache in host memory. Invalid arguments raise
-ValueError."""
+"""The functions that DeepSpeed's RaggedOpsBuilder().load() returns, with the same names and
+arguments: kernels for ragged batches and a blocked KV cache in host memory. Invalid arguments raise
+ValueError.
+"""
 
 import torch
 

@@ -1,4 +1,5 @@
-"""The functions of DeepSpeed's RandomLTDBuilder().load(), with the same names and arguments.
+"""The functions that DeepSpeed's RandomLTDBuilder().load() returns, with the same names and
+arguments.
 
 `token_scatter` does not exist in DeepSpeed; it is differentiable. The module also has the functions
 and classes of the package `deepspeed.ops.random_ltd`. Invalid arguments raise ValueError.
@@ -6,7 +7,7 @@ and classes of the package `deepspeed.ops.random_ltd`. Invalid arguments raise V
 
 import torch
 
-__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+__path__ = []  # a package in DeepSpeed; see _deepspeed_paths.py
 
 
 def _op(name):

@@ -16,7 +16,7 @@ from .._files import read_regular
 from .._untrusted_text import quoted_text
 from ._transformer_functions import Functions, Seeds
 
-__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+__path__ = []  # a package in DeepSpeed; see _deepspeed_paths.py
 
 #: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers.
 #: The query, key and value parameters are concatenated into one tensor.

@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's InferenceBuilder().load(), with the same names and arguments: the
-steps of its injected inference layers.
+"""The functions that DeepSpeed's InferenceBuilder().load() returns, with the same names and
+arguments: the steps of its injected inference layers.
 
 Their names end in the dtype (`_fp32`, `_bf16`, `_fp16`). Invalid arguments raise ValueError.
 """

@@ -1,5 +1,6 @@
-"""Counterpart of DeepSpeed's module of the same name: base classes for an extension's op
-builders."""
+"""Counterpart of the DeepSpeed module with the same name: base classes for an extension's op
+builders.
+"""
 
 import torch
 
