@@ -67,8 +67,8 @@ def _load_simulator():
 
 
 def check(version, place):
-    """Raise `version_mismatch` if this is not the torch minor version that AnyAccel was built with,
-    because LibTorch's C++ API changes between minor versions.
+    """Raise `version_mismatch` if torch's minor version is not the one that AnyAccel was built
+    with, because LibTorch's C++ API changes between minor versions.
     """
     wanted = _build_info.TORCH_VERSION
     if str(version).split(".")[:2] != wanted.split(".")[:2]:

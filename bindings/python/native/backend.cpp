@@ -18,7 +18,7 @@ namespace {
 
 std::atomic<bool> ended{false};
 
-/// The functions of sdk/backend.h that a Python class can override.
+/// The functions in sdk/backend.h that a Python class can override.
 constexpr std::array slots{
     "device_count",   "current_device", "set_device",           "synchronize",
     "is_initialized", "properties",     "dtype_support",        "default_generator",

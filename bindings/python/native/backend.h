@@ -29,10 +29,11 @@ class Kept {
   py::handle object_;
 };
 
-/// Throws a Python exception as an Error at `where`. Requires the GIL.
+/// Converts a Python exception to an Error and throws it. `where` is the error's location if the
+/// exception has none. Requires the GIL.
 [[noreturn]] void throw_python_error(py::error_already_set& error, const std::string& where);
 
-/// Calls a method of a Python object with the GIL and passes the result to `take`. Throws
+/// Calls a method of a Python object with the GIL held and passes the result to `take`. Throws
 /// `unavailable` once the interpreter has shut down.
 template <typename Take, typename... Arguments>
 auto ask(const Kept& object, const std::string& where, const char* method, Take&& take,
@@ -67,8 +68,8 @@ MemoryInfo info_from(const py::object& given);
 MemoryStats stats_from(const py::object& given);
 py::dict stats_to(const MemoryStats& stats);
 
-// Conversions of the events, graphs and op builders that a Python class returns. Objects from C++
-// backends are unwrapped.
+// Convert the events, graphs and op builders that a Python class returns. Objects from C++ backends
+// are unwrapped.
 std::shared_ptr<sdk::EventImpl> event_from(py::object made, const std::string& backend);
 std::shared_ptr<sdk::GraphImpl> graph_from(py::object made, const std::string& backend);
 /// Returns null for None.

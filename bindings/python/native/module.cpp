@@ -18,8 +18,8 @@ namespace {
 
 PyObject* error_class = nullptr;  // from errors.py, never freed
 
-/// Called by blocking waits in C++, on any thread. A signal handler that raises (KeyboardInterrupt)
-/// ends them. Python runs handlers only on its main thread.
+/// Called by blocking waits in C++, on any thread. If a signal handler raises an exception (such as
+/// KeyboardInterrupt), the wait ends. Python runs handlers only on its main thread.
 bool handler_raised() {
   if (Py_IsInitialized() == 0) return false;
   const py::gil_scoped_acquire gil;

@@ -29,7 +29,8 @@ class AsyncIORequest:
 
     def __del__(self, _ends=sys.is_finalizing):
         if not _ends():  # at exit, torch's classes cannot be called, and the threads have ended
-            # release() waits without the GIL. The destructor of the last owner would hold it.
+            # release() waits with the GIL released. The last owner's destructor would hold the GIL
+            # while waiting.
             self._request.release()
 
     @_telling

@@ -1,5 +1,5 @@
 """The functions that DeepSpeed's CPUAdagradBuilder().load() returns, with the same names and
-arguments, and `adagrad_update_list` for several tensors in one call. See
+arguments. `adagrad_update_list` updates several tensors in one call. See
 `anyaccel/ops/cpu_adagrad.h`. Invalid arguments raise ValueError.
 """
 

@@ -1,5 +1,5 @@
 """The functions that DeepSpeed's CPULionBuilder().load() returns, with the same names and
-arguments, and `lion_update_list` for several tensors in one call. See `anyaccel/ops/cpu_lion.h`.
+arguments. `lion_update_list` updates several tensors in one call. See `anyaccel/ops/cpu_lion.h`.
 Invalid arguments raise ValueError.
 """
 

@@ -41,8 +41,8 @@ def selective_dequantize(val, val_q, indexes, group_size, q_mantisa_bits, q_expo
 
 
 def get_scales(out, num_groups):
-    """Return the scales, float32 [num_groups, 1], of rows from quantize() or of their last four
-    bytes.
+    """Return the scales as float32 [num_groups, 1]. `out` contains the rows from quantize(), or
+    only the last four bytes of each row.
 
     The result is a view if the alignment allows it.
     """

@@ -12,7 +12,8 @@ from ._errors import telling
 _ops = Ops("PinMemoryBuilder")
 _telling = telling(lambda message: _ops.pin_memory_error_code(message))
 
-# Blocks from the accelerator's allocator, by address. A block is removed when its tensor is gone.
+# Blocks from the accelerator's allocator, by address. A block is removed when its tensor is
+# destroyed.
 _given = {}
 
 
@@ -43,7 +44,7 @@ def _block_at(address):
 
 
 def _free(address):
-    """Free a block of the accelerator's allocator.
+    """Free a block from the accelerator's allocator.
 
     Returns False if the address is unknown or the block is already freed.
     """
@@ -61,7 +62,7 @@ def is_given(address):
 
 
 def is_freed(tensor):
-    """Return whether the tensor is in a freed block of the accelerator's allocator.
+    """Return whether the tensor is in a freed block from the accelerator's allocator.
 
     The block's memory stays valid while tensors use it.
     """

@@ -65,15 +65,17 @@ def _sampled(reserved_length, seq_length, batch_size, layers, device):
 
 
 def gpt_sample_tokens(reserved_length, seq_length, batch_size, layers=1, device="cpu", attn_mask=None):
-    """Return (indices [layers, batch, reserved_length], mask): the tokens that layers keep, and
-    the first rows and columns of a causal mask."""
+    """Return (indices [layers, batch, reserved_length], mask): the tokens that each layer keeps,
+    and the first rows and columns of a causal mask.
+    """
     mask = None if attn_mask is None else attn_mask[:, :, :reserved_length, :reserved_length]
     return _sampled(reserved_length, seq_length, batch_size, layers, device), mask
 
 
 def bert_sample_tokens(reserved_length, seq_length, batch_size, layers=1, device="cpu", attn_mask=None):
-    """Return (indices [layers, batch, reserved_length], masks): the tokens that layers keep, and
-    each layer's mask for them."""
+    """Return (indices [layers, batch, reserved_length], masks): the tokens that each layer keeps,
+    and each layer's mask for them.
+    """
     if attn_mask is None:
         raise ValueError("[bert_sample_tokens] attn_mask is required; got None")
     indices = _sampled(reserved_length, seq_length, batch_size, layers, device)

@@ -50,8 +50,8 @@ def transformer_layer(input, attention_mask, *parameters, heads, **options):
 
 
 class DeepSpeedTransformerConfig:
-    """Options of a layer: DeepSpeed's arguments, and `gelu_approximate` ("tanh" as in DeepSpeed,
-    or "none").
+    """Layer options: DeepSpeed's arguments, and `gelu_approximate` ("tanh" as in DeepSpeed, or
+    "none").
 
     batch_size, local_rank and fp16 are ignored; the tensors' dtype is used.
     """
@@ -77,7 +77,8 @@ class DeepSpeedTransformerConfig:
 
 
 class DeepSpeedTransformerLayer(torch.nn.Module):
-    """A transformer layer: attention and a feed-forward part, each with its residual and norm.
+    """A transformer layer: attention and a feed-forward part, each with a residual connection and a
+    norm.
 
     Parameters have DeepSpeed's names and shapes.
     """
@@ -162,9 +163,9 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
                 grads=None):
         """Compute the layer for an input [batch, length, hidden].
 
-        The mask is added to the scores, or is bool with True for visible positions, and is
-        broadcast to [batch, heads, length, length]. [gradient, name] of each parameter is appended
-        to the list `grads`, for DeepSpeed's tests.
+        A bool mask is True at visible positions; any other mask is added to the scores. The mask is
+        broadcast to [batch, heads, length, length]. For DeepSpeed's tests, [gradient, name] of each
+        parameter is appended to the list `grads`.
         """
         for name, value in (("head_mask", head_mask), ("layer_head_mask", layer_head_mask),
                             ("encoder_hidden_states", encoder_hidden_states), ("past_key_value", past_key_value),

@@ -82,12 +82,12 @@ def moe_res_matmul(moe_res, coef, output):
 
 
 def reset_cache():
-    """Reset the cache, so that the next token is the first one."""
+    """Reset the cache, so that the next token starts a new sequence."""
     _op("reset_cache")()
 
 
 def release_workspace():
-    """Release the memory of keys and values."""
+    """Free the memory for keys and values."""
     _op("release_workspace")()
 
 
@@ -96,8 +96,8 @@ def retake_workspace():
     return True
 
 
-# Functions that exist once per dtype, with the dtype in their name. Here they take the dtype as
-# their first argument, before DeepSpeed's arguments.
+# The following functions exist once per dtype, with the dtype in their name. Here they take the
+# dtype as their first argument, before DeepSpeed's arguments.
 
 
 def _softmax(dtype, attn_scores, attn_mask, alibi, triangular, recompute, local_attention, window_size, async_op, layer_scale, head_offset, mp_size):
@@ -198,8 +198,9 @@ def _einsum_sec_sm_ecm(dtype, Q, W):
 
 
 def _add_padding(dtype, query, key, value):
-    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
-    128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and keys
+    and values also to 128 tokens.
+    """
     return list(_op("add_padding")(query, key, value))
 
 
@@ -226,7 +227,8 @@ def _repeat_kv_cache(dtype, source_batch_size, repeats):
 
 
 def _dequantize(dtype, weight, qscale, groups):
-    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has its own scale.
+    """
     return _op("dequantize")(weight, qscale, groups, dtype)
 
 

@@ -28,9 +28,9 @@ def moe_res_matmul(moe_res: Tensor, coef: Tensor, output: Tensor) -> Tensor:
     per token.
     """
 def reset_cache() -> None:
-    """Reset the cache, so that the next token is the first one."""
+    """Reset the cache, so that the next token starts a new sequence."""
 def release_workspace() -> None:
-    """Release the memory of keys and values."""
+    """Free the memory for keys and values."""
 def retake_workspace() -> bool:
     """Return True, because the next prompt allocates the memory again."""
 def softmax_fp32(attn_scores: Tensor, attn_mask: Tensor | None, alibi: Tensor | None, triangular: bool, recompute: bool, local_attention: bool, window_size: int, async_op: bool, layer_scale: float, head_offset: int, mp_size: int) -> Tensor:
@@ -172,14 +172,17 @@ def einsum_sec_sm_ecm_fp16(Q: Tensor, W: Tensor) -> Tensor:
     """Contract [tokens, experts, capacity] and [tokens, channels] to [experts, capacity,
     channels]."""
 def add_padding_fp32(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
-    128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and keys
+    and values also to 128 tokens.
+    """
 def add_padding_bf16(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
-    128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and keys
+    and values also to 128 tokens.
+    """
 def add_padding_fp16(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
-    128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and keys
+    and values also to 128 tokens.
+    """
 def pad_transform_fp32(query: Tensor, key: Tensor, value: Tensor, heads: int, add_padding: bool) -> list[Tensor]:
     """Return tensors [batch, tokens, heads * head dim] as [batch, heads, tokens, head dim],
     padded if `add_padding` is set."""
@@ -217,8 +220,11 @@ def repeat_kv_cache_fp16(source_batch_size: int, repeats: int) -> list[Tensor]:
     Return a list that alternates between each layer's keys and values.
     """
 def dequantize_fp32(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has its own scale.
+    """
 def dequantize_bf16(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has its own scale.
+    """
 def dequantize_fp16(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has its own scale.
+    """
