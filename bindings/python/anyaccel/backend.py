@@ -1,5 +1,5 @@
-"""Backends in Python: classes that derive from `Backend`, registered by name or found through an
-entry point.
+"""Python backends: classes that derive from `Backend`, registered by name or found through an entry
+point.
 
     class MyCard(anyaccel.Backend):
         def properties(self, index):
@@ -224,7 +224,7 @@ def below(traits, base):
 
 def register_backend(name: str, cls: type[Backend], *, base: str | None = None, probe: Callable[[], int | tuple[int, str]] | None = None,
                      **traits: Any) -> None:
-    """Register a backend in Python, so that DS_ACCELERATOR and set_accelerator() accept its name.
+    """Register a Python backend, so that DS_ACCELERATOR and set_accelerator() accept its name.
 
     base: registered backend that provides the traits and functions that the class does not define
         (default: the generic LibTorch backend for `device_type`).

@@ -1,4 +1,4 @@
-"""Records device memory after every op of a program, and saves it as data or as a picture.
+"""Records a program's device memory usage after every op, and saves it as data or as a picture.
 
     from anyaccel.memory_timeline import MemoryTimeline
 
@@ -32,7 +32,7 @@ _LINE, _GRID = "#5c6bc0", "#8792a4"
 
 
 class Sample(NamedTuple):
-    """Memory after an op.
+    """Memory usage after an op.
 
     seconds: time since the timeline began.
     allocated: bytes of tensors on the device, as reported by `memory_allocated()`.

@@ -1,4 +1,4 @@
-// Declarations shared by the sources that implement backends in Python.
+// Declarations shared by the sources that implement Python backends.
 #pragma once
 
 #include <string>
@@ -57,7 +57,8 @@ inline constexpr auto take_nothing = [](const py::object&) {};
 template <typename T>
 inline constexpr auto take = [](const py::object& answer) { return answer.cast<T>(); };
 
-/// Returns `traits` with the fields of a dict replaced. Throws `invalid_argument` for unknown keys.
+/// Returns `traits` with fields replaced by the values in a dict. Throws `invalid_argument` for
+/// unknown keys.
 sdk::Traits traits_from(const py::dict& given, sdk::Traits traits);
 
 // Conversions between the SDK's structs and Python objects. A Python backend may return a dict or a
@@ -77,8 +78,8 @@ std::shared_ptr<sdk::OpBuilder> builder_from(py::object made, const std::string&
 
 void bind_backend_parts(py::module_& module);
 
-/// Returns null for None, a C++ allocator unwrapped, and otherwise an allocator that calls the
-/// Python object. The result lives until the process ends.
+/// Returns null for None, the underlying C++ allocator for a wrapped one, and otherwise an
+/// allocator that calls the Python object. The result lives until the process ends.
 c10::Allocator* host_allocator_from(py::object made, const std::string& backend);
 
 using BackendBelow = py::class_<sdk::Backend, std::shared_ptr<sdk::Backend>>;

@@ -15,7 +15,7 @@ namespace anyaccel::python {
 
 namespace py = pybind11;
 
-/// Releases the GIL. If a daemon thread acquires it again while the interpreter ends, Python
+/// Releases the GIL. If a daemon thread acquires it again while the interpreter shuts down, Python
 /// terminates the thread by unwinding. This destructor allows that; pybind11's would terminate the
 /// process.
 class GilReleased {

@@ -1,5 +1,5 @@
-// The module anyaccel._native: classes and functions of include/anyaccel, which the package's
-// Python files complete. This source binds errors and the registry. The module has few sources,
+// The module anyaccel._native: classes and functions from include/anyaccel, which the package's
+// Python files extend. This source binds errors and the registry. The module has few sources,
 // because compiling torch's Python headers takes 6 s in each.
 #include <torch/csrc/Exceptions.h>
 #include <unistd.h>

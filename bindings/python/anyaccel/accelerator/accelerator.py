@@ -205,12 +205,12 @@ class Accelerator(_Native, metaclass=_Kind):
 
     @property
     def Stream(self):
-        """Class of streams: `get_accelerator().Stream(priority=-1)`."""
+        """Stream class: `get_accelerator().Stream(priority=-1)`."""
         return Stream
 
     @property
     def Event(self):
-        """Class of events: `get_accelerator().Event(enable_timing=True)`."""
+        """Event class: `get_accelerator().Event(enable_timing=True)`."""
         return Event
 
     BFloat16Tensor = _tensor_maker(torch.bfloat16)
@@ -243,7 +243,9 @@ class Accelerator(_Native, metaclass=_Kind):
         return super().pin_empty(tensor.dtype if dtype is None else dtype, list(tensor.shape))
 
     def set_visible_devices_envs(self, current_env, local_accelerator_ids):
-        """Select a local rank's devices in `current_env`, a mapping that is changed in place."""
+        """Select a local rank's devices by setting variables in `current_env`, which is modified in
+        place.
+        """
         current_env.update(super().set_visible_devices_envs([str(i) for i in local_accelerator_ids]))
 
     def get_op_builder(self, class_name):

@@ -110,7 +110,7 @@ class aio_handle:
         return self._handle.queue()
 
     def get_queue_reason(self):
-        """Return the reason for choosing the interface that get_queue() returns."""
+        """Return why the interface that get_queue() returns was chosen."""
         return self._handle.queue_reason()
 
     @_telling
@@ -147,7 +147,7 @@ class aio_handle:
 
     @_telling
     def async_pwrite(self, buffer, filename=None, file_offset=0, *, fd=None):
-        """Write to a file, given by name or as `fd`, a descriptor opened for writing.
+        """Write to a file given by name, or by `fd`, a file descriptor opened for writing.
 
         A descriptor may also be passed as `filename`.
         """

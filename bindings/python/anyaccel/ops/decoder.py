@@ -1,4 +1,4 @@
-"""Configuration of `torch.ops.anyaccel.inference_decode`: the counterpart of
+"""Configuration for `torch.ops.anyaccel.inference_decode`, the counterpart of
 `anyaccel/ops/decoder.h`.
 """
 

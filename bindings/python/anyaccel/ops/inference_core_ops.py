@@ -1,7 +1,7 @@
 """The functions that DeepSpeed's InferenceCoreBuilder().load() returns, with the same names and
 arguments.
 
-Each writes its result to a given tensor.
+Each writes its result to a tensor that the caller passes.
 
 Activations have DeepSpeed's numbers: 0 gelu (tanh), 1 relu, 2 silu, 3 geglu, 4 reglu, 5 siglu, 6
 none.

@@ -39,7 +39,7 @@ def quantize(input_vals, groups, num_bits, quant_type):
 
 
 def dequantize(quantized_data, params, groups, num_bits, quant_type, dtype=torch.float16):
-    """Return the values of codes from quantize(), as float16 or another dtype."""
+    """Dequantize codes from quantize() to float16 or another dtype."""
     return _ops.quantizer_dequantize(quantized_data, params, groups, num_bits, _asymmetric(quant_type), dtype)
 
 

@@ -18,7 +18,7 @@ def quantize(input_vals: Tensor, groups: int, num_bits: int, quant_type: int) ->
     """
 
 def dequantize(quantized_data: Tensor, params: Tensor, groups: int, num_bits: int, quant_type: int, dtype: torch.dtype = torch.float16) -> Tensor:
-    """Return the values of codes from quantize(), as float16 or another dtype."""
+    """Dequantize codes from quantize() to float16 or another dtype."""
 
 def dequantize_fp32(quantized_data: Tensor, params: Tensor, groups: int, num_bits: int, quant_type: int) -> Tensor: ...
 

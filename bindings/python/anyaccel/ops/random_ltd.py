@@ -58,8 +58,9 @@ def mask_gather_gpt(dense_mask, truncated_seq_len):
 
 
 def _sampled(reserved_length, seq_length, batch_size, layers, device):
-    """Return int32 [layers, batch, reserved_length]: sorted random tokens, drawn separately for
-    each sequence and layer."""
+    """Return int32 [layers, batch, reserved_length]: sorted random token indices, drawn separately
+    for each sequence and layer.
+    """
     chosen = torch.multinomial(torch.ones(layers * batch_size, seq_length, device=device), reserved_length)
     return token_sort_(chosen.reshape(layers, batch_size, reserved_length).to(torch.int32), seq_length)
 

@@ -18,7 +18,7 @@ from ._transformer_functions import Functions, Seeds
 
 __path__ = []  # a package in DeepSpeed; see _deepspeed_paths.py
 
-#: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers.
+#: Parameters in the order of the op's arguments, with their names in transformers' class BertLayer.
 #: The query, key and value parameters are concatenated into one tensor.
 PARAMETERS = {
     "attn_qkvw": "attention.self.{}.weight", "attn_qkvb": "attention.self.{}.bias",

@@ -49,8 +49,8 @@ def pre_rms_norm(input, residual, gamma, epsilon):
 
 
 def gated_activation(activation, bias, actFun):
-    """Return act(first half) * second half of the channels of activation + bias, where act is gelu
-    (actFun=3) or silu (actFun=4).
+    """Split the channels of activation + bias into two halves, and return act(first half) * second
+    half. act is gelu (actFun=3) or silu (actFun=4).
     """
     if int(actFun) not in (3, 4):
         raise ValueError(f"[gated_activation] not a gated activation; got {int(actFun)}, want 3 (gated gelu) or 4 (gated silu)")

@@ -11,8 +11,8 @@ def rms_norm(input: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
 def pre_rms_norm(input: Tensor, residual: Tensor, gamma: Tensor, epsilon: float) -> list[Tensor]:
     """Return the RMS norm of input + residual, and that sum."""
 def gated_activation(activation: Tensor, bias: Tensor | None, actFun: int) -> Tensor:
-    """Return act(first half) * second half of the channels of activation + bias, where act is gelu
-    (actFun=3) or silu (actFun=4).
+    """Split the channels of activation + bias into two halves, and return act(first half) * second
+    half. act is gelu (actFun=3) or silu (actFun=4).
     """
 def _vector_add(a: Tensor, b: Tensor, gamma: float) -> Tensor:
     """Compute a = gamma * a + b in place, and return a."""
