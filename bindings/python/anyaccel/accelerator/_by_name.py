@@ -26,6 +26,6 @@ def class_of(backend, name):
     def __init__(self):
         Accelerator.__init__(self, backend)
 
-    text = f"The accelerator {backend!r}. The constructor raises `unavailable`, with the reason, if it cannot run."
+    text = f"The accelerator {backend!r}. The constructor raises `unavailable`, with the reason, if the backend cannot run."
     module = f"{__package__}.{backend}_accelerator"
     return _OfOneBackend(name, (Accelerator,), {"__init__": __init__, "__doc__": text, "__module__": module, "_backend": backend})
