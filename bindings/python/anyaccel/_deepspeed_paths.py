@@ -11,7 +11,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 
-# Modules of DeepSpeed's engine, which AnyAccel does not replace.
+# DeepSpeed engine modules, which AnyAccel does not replace.
 ENGINE = ("autotuning", "checkpoint", "compile", "compression", "constants", "datastates", "env_report", "git_version_info", "inference", "io", "launcher",
           "linear", "model_implementations", "module_inject", "moe", "monitor", "nvme", "pipe", "profiling", "runtime", "sequence", "utils", "zero")
 ENGINE_NAMES = ("DeepSpeedConfig", "DeepSpeedEngine", "DeepSpeedOptimizer", "InferenceEngine", "OnDevice", "PipelineModule", "add_config_arguments",

@@ -29,7 +29,7 @@ class OpName(str):
 
 
 class OpBuilder(_native.OpBuilder):
-    """Base class of the classes that `get_op_builder(name)` returns; `create_op_builder(name)`
+    """Base class for the classes that `get_op_builder(name)` returns; `create_op_builder(name)`
     returns an instance.
 
     A backend's own builder derives from this class and has a name that ends in `Builder`. It
@@ -231,7 +231,7 @@ def functions_of(name):
 
 
 def builder_class(accelerator, class_name):
-    """Return the builder class of an accelerator's op.
+    """Return the builder class for an accelerator's op.
 
     Never None: load() of a missing op raises `unsupported`.
     """

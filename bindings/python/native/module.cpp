@@ -62,8 +62,8 @@ struct {
   Accelerator* accelerator = nullptr;
   PyObject* object = nullptr;
   PyObject* make = nullptr;  // the Python class Accelerator
-  // Users' objects, which get_accelerator() returns again if C++ code selects their accelerator
-  // later. Never freed, like accelerators.
+  // Objects of users' classes. If C++ code selects one of their accelerators later,
+  // get_accelerator() returns the same object again. Never freed, like accelerators.
   std::unordered_map<const Accelerator*, PyObject*> of_users;
 } current;
 

@@ -17,7 +17,7 @@ class _OfOneBackend(type(Accelerator)):
 
 
 def class_of(backend, name):
-    """Return the accelerator class of a backend.
+    """Return the accelerator class for a backend.
 
     Its constructor returns that backend's accelerator without selecting it; set_accelerator()
     selects one. It raises `unavailable`, with the reason, if the backend cannot run.

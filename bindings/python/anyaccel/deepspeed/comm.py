@@ -35,7 +35,7 @@ def _bitwise(op):
 
 
 def _mend_reductions(ccl):
-    """Fix three defects of the reductions.
+    """Fix three defects in the reductions.
 
     Bitwise reductions, which oneCCL lacks, use torch's backend. An asynchronous all_reduce returns
     a handle. inference_all_reduce reduces over its group instead of over all ranks.

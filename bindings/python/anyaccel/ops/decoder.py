@@ -59,7 +59,7 @@ class DecoderConfig:
     feed-forward part. `final_norm`: a norm precedes the language-model head. `normalize_experts`:
     scale the weights of the chosen experts so that they sum to 1. `sum_attention`,
     `sum_feed_forward`: all-reduce these results among the ranks of the op's argument `sum_group`.
-    `attention_softcap`: 0: no soft cap.
+    `attention_softcap`: 0 for no soft cap.
     """
 
     num_heads: int

@@ -51,7 +51,7 @@ def get_kvs_addr(rank):
 def initialize(size, rank, kvs_data, timeout=_TIMEOUT):
     """Initialize the group of all ranks.
 
-    All ranks must call it, with rank 0's address as a tensor of bytes.
+    All ranks must call this function with rank 0's address as a tensor of bytes.
 
     `timeout` is the time limit of each operation, in seconds. The rendezvous has oneCCL's own limit
     (CCL_KVS_GET_TIMEOUT, 120 s).
@@ -197,11 +197,12 @@ def _over_torch(group, place):
 
 
 def send(tensor, dst, group=None, tag=0):
-    """Send through torch.distributed's group of all ranks, and wait until the tensor can be reused.
+    """Send through torch.distributed's default group, and wait until the tensor can be reused.
 
     `dst` is an index in the group.
 
-    oneCCL's own send and recv of host memory abort the process (2022.1).
+    oneCCL's own send and recv are not used, because they abort the process for host memory
+    (2022.1).
     """
     torch.distributed.send(tensor.contiguous(), _over_torch(group, dst), tag=tag)
 

@@ -75,7 +75,7 @@ def get_quant_range(q_bits=None):
 
 
 class Quantizer:
-    """Base class of DeepSpeed's quantizers."""
+    """Base class for DeepSpeed's quantizers."""
 
     def __init__(self, group_size=512):
         self.group_size = group_size

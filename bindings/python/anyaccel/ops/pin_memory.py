@@ -77,9 +77,9 @@ class pin_handle:
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
         """Return an uninitialized pinned tensor of `num_elem` elements with the example's dtype.
 
-        The memory comes from the accelerator's allocator, so the accelerator's copies recognize it
-        as pinned. If the accelerator does not pin memory, the tensor comes from the op's pool of
-        locked memory.
+        The memory comes from the accelerator's allocator, so the accelerator's copy operations
+        recognize it as pinned. If the accelerator does not pin memory, the tensor comes from the
+        op's pool of locked memory.
         """
         memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):

@@ -36,7 +36,9 @@ def kv_rotary_embeddings(kv_cache, q, k, v, rotary_dim, theta_base, batch_metada
 
 
 def kv_trained_rotary_embeddings(kv_cache, q, k, v, inv_freq, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs):
-    """Like kv_rotary_embeddings(), but with given frequencies [rotated dimensions / 2]."""
+    """Like kv_rotary_embeddings(), but takes the frequencies [rotated dimensions / 2] as an
+    argument.
+    """
     _op("kv_trained_rotary_embeddings")(kv_cache, q, k, v, inv_freq, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs)
 
 

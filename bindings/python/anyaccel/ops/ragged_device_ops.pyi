@@ -13,7 +13,9 @@ def kv_rotary_embeddings(kv_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, rota
     block size, 2, key heads, head dim].
     """
 def kv_trained_rotary_embeddings(kv_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, inv_freq: Tensor, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:
-    """Like kv_rotary_embeddings(), but with given frequencies [rotated dimensions / 2]."""
+    """Like kv_rotary_embeddings(), but takes the frequencies [rotated dimensions / 2] as an
+    argument.
+    """
 def linear_kv_copy(kv_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:
     """Write keys and values to the cache without rotation."""
 def ragged_embed(embedded_tokens: Tensor, input_ids: Tensor, embedding_weight: Tensor, position_embedding_weight: Tensor | None, pos_embed_offset: int, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Block-sparse attention in host memory, with the names and arguments of
+"""Block-sparse attention for tensors in host memory, with the names and arguments of
 `deepspeed.ops.sparse_attention`.
 
 include/anyaccel/ops/sparse_attention.h describes the options and errors. Invalid arguments raise
@@ -29,7 +29,7 @@ def sparse_attention(q, k, v, layout, block, scale=None, rpe=None, key_padding_m
 
 
 class SparsityConfig:
-    """Base class of the layouts."""
+    """Base class for the layouts."""
 
     _kind = None
     _options = ()

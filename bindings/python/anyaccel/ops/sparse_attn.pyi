@@ -13,7 +13,7 @@ def sparse_attention(q: Tensor, k: Tensor, v: Tensor, layout: Tensor, block: int
     """
 
 class SparsityConfig:
-    """Base class of the layouts."""
+    """Base class for the layouts."""
 
     num_heads: int
     block: int

@@ -1,4 +1,4 @@
-"""BERT-style transformer layers in host memory, with the names and arguments of
+"""BERT-style transformer layers for tensors in host memory, with the names and arguments of
 `deepspeed.ops.transformer`.
 
 include/anyaccel/ops/transformer.h describes the options and errors. Invalid arguments raise

@@ -58,7 +58,7 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, head_mask: None = None, layer_head_mask: None = None,
                 encoder_hidden_states: None = None, encoder_attention_mask: Tensor | None = None, past_key_value: None = None,
                 output_attentions: bool = False, grads: list[Any] | None = None) -> Any:
-        """Return [batch, length, hidden], or a tuple with it as the only element if the config's
+        """Return a tensor [batch, length, hidden], or a 1-tuple that contains it if the config's
         `return_tuple` is set.
         """
 

@@ -19,7 +19,8 @@ def _op(name):
 
 def _there(given):
     """Return the mask or alibi, or None for the placeholder that DeepSpeed's Python code passes: a
-    tensor of one element in host memory."""
+    one-element tensor in host memory.
+    """
     return None if given is None or given.dim() < 2 else given
 
 
@@ -133,17 +134,17 @@ def _bias_add(dtype, input, bias):
 
 
 def _bias_residual(dtype, input, residual, bias):
-    """Return input + residual, plus bias if that has more than one element."""
+    """Return input + residual, plus bias if `bias` has more than one element."""
     return _op("bias_residual")(input, residual, bias)
 
 
 def _qkv_gemm(dtype, input, weight, q_scale, bias, gamma, beta, epsilon, add_bias, q_int8, transposed_mode):
-    """Return the input's layer norm times weight, and the layer norm."""
+    """Return layer_norm(input) times weight, and layer_norm(input)."""
     return list(_op("qkv_gemm")(input, weight, q_scale, bias if add_bias else None, gamma, beta, epsilon, q_int8, transposed_mode))
 
 
 def _rms_qkv_gemm(dtype, input, weight, q_scale, gamma, epsilon, q_int8, transposed_mode):
-    """Return the input's RMS norm times weight, and the RMS norm."""
+    """Return rms_norm(input) times weight, and rms_norm(input)."""
     return list(_op("qkv_gemm")(input, weight, q_scale, None, gamma, None, epsilon, q_int8, transposed_mode))
 
 

@@ -79,23 +79,23 @@ def bias_add_bf16(input: Tensor, bias: Tensor | None) -> Tensor:
 def bias_add_fp16(input: Tensor, bias: Tensor | None) -> Tensor:
     """Return input + bias."""
 def bias_residual_fp32(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
-    """Return input + residual, plus bias if that has more than one element."""
+    """Return input + residual, plus bias if `bias` has more than one element."""
 def bias_residual_bf16(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
-    """Return input + residual, plus bias if that has more than one element."""
+    """Return input + residual, plus bias if `bias` has more than one element."""
 def bias_residual_fp16(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
-    """Return input + residual, plus bias if that has more than one element."""
+    """Return input + residual, plus bias if `bias` has more than one element."""
 def qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's layer norm times weight, and the layer norm."""
+    """Return layer_norm(input) times weight, and layer_norm(input)."""
 def qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's layer norm times weight, and the layer norm."""
+    """Return layer_norm(input) times weight, and layer_norm(input)."""
 def qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's layer norm times weight, and the layer norm."""
+    """Return layer_norm(input) times weight, and layer_norm(input)."""
 def rms_qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's RMS norm times weight, and the RMS norm."""
+    """Return rms_norm(input) times weight, and rms_norm(input)."""
 def rms_qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's RMS norm times weight, and the RMS norm."""
+    """Return rms_norm(input) times weight, and rms_norm(input)."""
 def rms_qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's RMS norm times weight, and the RMS norm."""
+    """Return rms_norm(input) times weight, and rms_norm(input)."""
 def mlp_gemm_fp32(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
     """Return the result of the feed-forward part (layer norm, matmul, activation, matmul), and the
     layer norm.
