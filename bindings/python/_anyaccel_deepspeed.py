@@ -4,8 +4,8 @@ Until DeepSpeed is imported, this module imports nothing outside the standard li
 torch.
 
 anyaccel_deepspeed.pth imports this module at the start of every Python process in which
-ANYACCEL_DEEPSPEED is neither empty nor 0. `import anyaccel.deepspeed` does the same for one
-process.
+ANYACCEL_DEEPSPEED is neither empty nor 0. `import anyaccel.deepspeed` does the same for the current
+process only.
 """
 
 import importlib
@@ -14,8 +14,8 @@ import importlib.machinery
 import sys
 
 MODULE = "deepspeed.accelerator.real_accelerator"
-# Functions to call right after a DeepSpeed module has been executed: {DeepSpeed's module: (module
-# in anyaccel.deepspeed, function)}.
+# Functions to call right after a DeepSpeed module has been executed: {DeepSpeed module: (module in
+# anyaccel.deepspeed, function)}.
 _AFTER = {
     MODULE: ("adapter", "give"),
     "deepspeed.comm.ccl": ("comm", "mend"),

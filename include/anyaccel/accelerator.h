@@ -1,6 +1,6 @@
-// Device interface for programs. Every method has the name of its DeepSpeed counterpart and exists
-// on every backend. If a device lacks a feature, the method throws an `Error` with code
-// `unsupported`.
+// Device interface for programs. Methods are named after their DeepSpeed counterparts, if any, and
+// every method exists on every backend. If a device lacks a feature, the method throws an `Error`
+// with code `unsupported`.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -44,24 +44,25 @@ class Backend;
 
 /// Compiler and linker settings for building a C++ extension. See `Accelerator::build_extension()`.
 struct BuildExtension {
-  std::vector<std::string> include_dirs;  ///< include folders of AnyAccel and LibTorch
-  std::vector<std::string> library_dirs;  ///< folders with the libraries of AnyAccel and LibTorch
+  std::vector<std::string> include_dirs;  ///< AnyAccel and LibTorch include folders
+  std::vector<std::string> library_dirs;  ///< AnyAccel and LibTorch library folders
   std::vector<std::string> libraries;     ///< library names, without `-l`
   std::vector<std::string> cxx_flags;     ///< language standard and ABI flags
-  std::string torch_version;              ///< version of LibTorch that the extension is built for
+  std::string torch_version;              ///< LibTorch version that the extension is built for
 };
 
-/// The accelerator of a process, with all its devices. Obtain it from `get_accelerator()`.
+/// Interface to the process's accelerator and all of its devices. Obtain it from
+/// `get_accelerator()`.
 ///
-/// Device index: methods with an optional index default to the current device. An index outside 0
-/// to device_count() - 1 throws `invalid_argument` with the valid range. If device names have no
-/// index (cpu, hpu), an out-of-range index selects device 0 instead.
+/// Device index: methods with an optional index default to the current device. An index outside the
+/// range 0 to device_count() - 1 throws `invalid_argument` with the valid range. If device names
+/// have no index (cpu, hpu), an out-of-range index selects device 0 instead.
 ///
 /// Thread safety: all methods are thread-safe. The current device and the current stream are per
 /// thread.
 ///
 /// Fork: names, capabilities and getters remain usable in a forked child. Computation in the child
-/// is subject to torch's restrictions.
+/// is subject to torch's fork restrictions.
 ///
 ///     auto& accelerator = anyaccel::get_accelerator();
 ///     at::Tensor x = at::ones({2, 3}, accelerator.torch_device());
@@ -83,11 +84,11 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: is_synchronized_device.
   bool is_synchronized_device() const noexcept;
 
-  /// Return whether to time work with the host's clock instead of events.
+  /// Return whether to time work with the host clock instead of events.
   /// torch.cuda: -. DeepSpeed: use_host_timers.
   bool use_host_timers() const noexcept;
 
-  /// Return whether the device itself orders dependent work of different streams.
+  /// Return whether the device itself orders dependent work on different streams.
   /// torch.cuda: -. DeepSpeed: resolves_data_dependency.
   bool resolves_data_dependency() const noexcept;
 
@@ -103,14 +104,14 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: _name.
   const std::string& name() const noexcept;
 
-  /// Return whether at least one device can be used. Does not start a device.
+  /// Return whether at least one device is usable. Does not initialize any device.
   /// torch.cuda: is_available. DeepSpeed: is_available.
   [[nodiscard]] bool is_available() const noexcept;
 
-  /// Return torch's name for the accelerator's devices, for example "cuda", valid as a
-  /// torch::Device. With an index, return for example "cuda:1", or the plain name if device names
-  /// have no index (cpu, hpu). Without an index, the call does not touch the device. An index out
-  /// of range is handled as in set_device().
+  /// Return torch's name for the accelerator's devices, for example "cuda". With an index, return
+  /// the name of that device, for example "cuda:1", or the plain name if device names have no index
+  /// (cpu, hpu). torch::Device accepts both forms. Without an index, the call does not touch the
+  /// device. An out-of-range index is handled as in set_device().
   /// torch.cuda: -. DeepSpeed: device_name.
   std::string device_name(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -123,7 +124,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: device (its return value on cuda).
   c10::Device torch_device(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Make a device current on this thread. An index out of range throws `invalid_argument`, or
+  /// Make a device current on this thread. An out-of-range index throws `invalid_argument`, or
   /// selects device 0 if device names have no index (cpu, hpu).
   /// torch.cuda: set_device. DeepSpeed: set_device.
   void set_device(DeviceIndex device_index);
@@ -132,11 +133,11 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: current_device. DeepSpeed: current_device.
   DeviceIndex current_device() const;
 
-  /// Name of this thread's current device, valid as a torch::Device.
+  /// Name of this thread's current device, in a form that torch::Device accepts.
   /// torch.cuda: -. DeepSpeed: current_device_name.
   std::string current_device_name() const;
 
-  /// Number of devices that this process may use. Does not start a device.
+  /// Number of devices that this process may use. Does not initialize any device.
   /// torch.cuda: device_count. DeepSpeed: device_count.
   DeviceIndex device_count() const noexcept;
 
@@ -163,7 +164,7 @@ class ANYACCEL_API Accelerator {
   /// @name Random numbers
   /// @{
 
-  /// Return the functions of torch.random, which cover the host and all devices.
+  /// Return the counterpart of the torch.random module, for the host and all devices.
   /// torch.cuda: torch.random. DeepSpeed: random.
   Random random();
 
@@ -216,7 +217,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: current_stream. DeepSpeed: current_stream.
   ::anyaccel::Stream current_stream(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Return the default stream of a device, which receives work until another stream is made
+  /// Return a device's default stream, which receives work until a different stream is made
   /// current.
   /// torch.cuda: default_stream. DeepSpeed: default_stream.
   ::anyaccel::Stream default_stream(std::optional<DeviceIndex> device_index = std::nullopt) const;
@@ -234,8 +235,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: empty_cache. DeepSpeed: empty_cache.
   void empty_cache();
 
-  /// Bytes of live tensors on a device. On cpu, these are tensor bytes, not the process's resident
-  /// size (see get_rss()).
+  /// Bytes occupied by live tensors on a device. On cpu, this counts only tensors, unlike the
+  /// process's resident set size (see get_rss()).
   /// torch.cuda: memory_allocated. DeepSpeed: memory_allocated.
   std::int64_t memory_allocated(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -243,7 +244,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: max_memory_allocated. DeepSpeed: max_memory_allocated.
   std::int64_t max_memory_allocated(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Reset all peaks, like reset_peak_memory_stats(). torch keeps this older name.
+  /// Older name of reset_peak_memory_stats(), kept by torch. Resets all peaks.
   /// torch.cuda: reset_max_memory_allocated. DeepSpeed: reset_max_memory_allocated.
   void reset_max_memory_allocated(std::optional<DeviceIndex> device_index = std::nullopt);
 
@@ -255,7 +256,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: max_memory_cached. DeepSpeed: max_memory_cached.
   std::int64_t max_memory_cached(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Reset all peaks, like reset_peak_memory_stats(). torch keeps this older name.
+  /// Older name of reset_peak_memory_stats(), kept by torch. Resets all peaks.
   /// torch.cuda: reset_max_memory_cached. DeepSpeed: reset_max_memory_cached.
   void reset_max_memory_cached(std::optional<DeviceIndex> device_index = std::nullopt);
 
@@ -265,7 +266,7 @@ class ANYACCEL_API Accelerator {
   [[nodiscard]] MemoryStatsMap memory_stats(
       std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Return the allocator's counters of memory_stats() as a struct.
+  /// Return the allocator counters from memory_stats() as a struct.
   /// torch.cuda: -. DeepSpeed: -.
   [[nodiscard]] MemoryStats allocator_stats(
       std::optional<DeviceIndex> device_index = std::nullopt) const;
@@ -274,7 +275,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: reset_peak_memory_stats. DeepSpeed: reset_peak_memory_stats.
   void reset_peak_memory_stats(std::optional<DeviceIndex> device_index = std::nullopt);
 
-  /// Bytes that the allocator has reserved from the driver, in use or cached.
+  /// Bytes that the allocator has reserved from the driver, whether in use or cached.
   /// torch.cuda: memory_reserved. DeepSpeed: memory_reserved.
   std::int64_t memory_reserved(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -282,8 +283,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: max_memory_reserved. DeepSpeed: max_memory_reserved.
   std::int64_t max_memory_reserved(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Total bytes of a device. On cpu, the minimum of the host's memory, the NUMA node's memory and
-  /// the cgroup limit.
+  /// Total memory of a device in bytes. On cpu, the minimum of the host's memory, the NUMA node's
+  /// memory and the cgroup limit.
   /// torch.cuda: get_device_properties(i).total_memory. DeepSpeed: total_memory.
   std::int64_t total_memory(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -291,7 +292,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: mem_get_info(i)[0]. DeepSpeed: available_memory.
   std::int64_t available_memory(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Return the free and the total bytes of a device in one call.
+  /// Return a device's free and total memory in bytes, in one call.
   /// torch.cuda: mem_get_info. DeepSpeed: -.
   MemoryInfo memory_info(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -304,10 +305,10 @@ class ANYACCEL_API Accelerator {
   /// @{
 
   /// Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is
-  /// returned as it is. `make_copy` false: the result is new memory with uninitialized values.
-  /// `match_shape` false: the result is 1-d. On cpu, memory needs no pinning: the result is the
-  /// tensor itself if it is contiguous, otherwise a contiguous copy. Throws `invalid_argument` if
-  /// the tensor is not in host memory.
+  /// returned as is. If `make_copy` is false, the result is a new tensor with uninitialized values.
+  /// If `match_shape` is false, the result is 1-d. On cpu, memory needs no pinning: the result is
+  /// the tensor itself if it is contiguous, otherwise a contiguous copy. Throws `invalid_argument`
+  /// if the tensor is not in host memory.
   /// torch.cuda: Tensor.pin_memory. DeepSpeed: pin_memory.
   [[nodiscard]] at::Tensor pin_memory(const at::Tensor& tensor, bool make_copy = true,
                                       bool match_shape = true);
@@ -321,8 +322,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: empty_like(pin_memory=True). DeepSpeed: pin_empty_like.
   [[nodiscard]] at::Tensor pin_empty_like(const at::Tensor& like);
 
-  /// Copy a pinned tensor to ordinary host memory. A tensor that is not pinned is returned as it
-  /// is. The pinned memory is freed with the last tensor that uses it.
+  /// Copy a pinned tensor to ordinary host memory. A tensor that is not pinned is returned as is.
+  /// The pinned memory is freed with the last tensor that uses it.
   /// torch.cuda: -. DeepSpeed: unpin_memory.
   [[nodiscard]] at::Tensor unpin_memory(const at::Tensor& tensor);
 
@@ -330,7 +331,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: Tensor.is_pinned. DeepSpeed: is_pinned.
   [[nodiscard]] bool is_pinned(const at::Tensor& tensor) const;
 
-  /// Alignment in bytes that register_host_memory() requires. 1 means any address.
+  /// Alignment in bytes that register_host_memory() requires. 1 allows any address.
   /// torch.cuda: -. DeepSpeed: pin_memory_alignment.
   std::int64_t pin_memory_alignment() const noexcept;
 
@@ -345,8 +346,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: cudart().cudaHostUnregister. DeepSpeed: unregister_host_memory.
   void unregister_host_memory(void* address);
 
-  /// Return the bytes of pinned memory in use and reserved. All values are 0 if the accelerator
-  /// does not pin memory.
+  /// Return how many bytes of pinned memory are in use and how many are reserved. All values are 0
+  /// if the accelerator does not pin memory.
   /// torch.cuda: host_memory_stats. DeepSpeed: -.
   HostMemoryStats host_memory_stats() const;
 
@@ -362,11 +363,12 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: is_fp16_supported.
   bool is_fp16_supported() const;
 
-  /// Return whether the device computes in double precision.
+  /// Return whether the device supports double precision.
   /// torch.cuda: -. DeepSpeed: is_fp64_supported.
   bool is_fp64_supported() const;
 
-  /// Return the dtypes to train in: float32, then float16 and bfloat16 if supported.
+  /// Return the dtypes that are suitable for training: float32, then float16 and bfloat16 if
+  /// supported.
   /// torch.cuda: -. DeepSpeed: supported_dtypes.
   std::vector<c10::ScalarType> supported_dtypes() const;
 
@@ -375,8 +377,7 @@ class ANYACCEL_API Accelerator {
   DtypeSupport dtype_support(c10::ScalarType dtype,
                              std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Return how well a device supports each floating-point, integer, bool and complex dtype of
-  /// torch.
+  /// Return how well a device supports each floating-point, integer, bool and complex torch dtype.
   /// torch.cuda: -. DeepSpeed: -.
   std::vector<DtypeRow> dtype_table(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -384,12 +385,12 @@ class ANYACCEL_API Accelerator {
   /// @name Mixed precision
   /// @{
 
-  /// Return autocast and loss scaling under the names of older DeepSpeed releases.
+  /// Return autocast and loss scaling under the names used in older DeepSpeed releases.
   /// torch.cuda: amp. DeepSpeed: amp (older releases).
   Amp amp() const noexcept;
 
   /// Run ops in `dtype`, where that is numerically safe, until the returned object is destroyed.
-  /// Throws `unsupported` if the device does not compute in `dtype`.
+  /// Throws `unsupported` if the device does not support computation in `dtype`.
   /// torch.cuda: torch.autocast. DeepSpeed: -.
   [[nodiscard]] Autocast autocast(c10::ScalarType dtype, bool enabled = true,
                                   bool cache_enabled = true) const;
@@ -412,9 +413,9 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: supports_nvtx_domain.
   bool supports_nvtx_domain() const noexcept;
 
-  /// Call `callback` once the device is initialized: at once if it already is, otherwise when the
-  /// device is first used. If callbacks throw, the remaining ones still run, and the first error is
-  /// rethrown.
+  /// Call `callback` once the device is initialized: immediately if it already is, otherwise when
+  /// the device is first used. If a callback throws, the remaining ones still run, and the first
+  /// error is then rethrown.
   /// torch.cuda: _lazy_call. DeepSpeed: lazy_call.
   void lazy_call(std::function<void()> callback);
 
@@ -427,8 +428,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: is_triton_supported.
   bool is_triton_supported() const;
 
-  /// Return whether a grouped matrix product in Triton is faster than torch's on the current
-  /// device.
+  /// Return whether grouped matrix multiplication is faster with Triton than with torch on the
+  /// current device.
   /// torch.cuda: -. DeepSpeed: prefer_triton_grouped_mm.
   bool prefer_triton_grouped_mm() const;
 
@@ -436,8 +437,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: get_compile_backend.
   std::string get_compile_backend() const;
 
-  /// Set the backend for torch.compile. Throws `invalid_argument`, with the known names, for an
-  /// unknown one.
+  /// Set the backend for torch.compile. Throws `invalid_argument`, listing the known names, if the
+  /// name is unknown.
   /// torch.cuda: -. DeepSpeed: set_compile_backend.
   void set_compile_backend(const std::string& backend);
 
@@ -455,14 +456,14 @@ class ANYACCEL_API Accelerator {
   [[nodiscard]] Graph create_graph();
 
   /// Capture this thread's work until end() or the destructor of the returned object: `{ auto c =
-  /// accelerator.capture_to_graph(g); ...; c.end(); }`. `pool`: memory pool of another graph to
-  /// share. `stream`: stream on which to capture (default: a side stream).
+  /// accelerator.capture_to_graph(g); ...; c.end(); }`. `pool`: another graph's memory pool, which
+  /// this graph then shares. `stream`: capture stream (default: a side stream).
   /// torch.cuda: graph. DeepSpeed: capture_to_graph.
   [[nodiscard]] GraphCapture capture_to_graph(
       const Graph& graph, std::optional<GraphPool> pool = std::nullopt,
       std::optional<::anyaccel::Stream> stream = std::nullopt);
 
-  /// Run the work of a captured graph. Throws `invalid_state` if nothing was captured.
+  /// Run the work captured in a graph. Throws `invalid_state` if nothing was captured.
   /// torch.cuda: CUDAGraph.replay. DeepSpeed: replay_graph.
   void replay_graph(const Graph& graph);
 
@@ -476,8 +477,8 @@ class ANYACCEL_API Accelerator {
   /// Create a 1-d uint8 tensor on the current device.
   /// torch.cuda: tensor(dtype=uint8). DeepSpeed: ByteTensor.
   at::Tensor ByteTensor(c10::ArrayRef<std::int64_t> values) const;
-  /// Create a 1-d float64 tensor on the current device. Throws `unsupported` without double
-  /// precision.
+  /// Create a 1-d float64 tensor on the current device. Throws `unsupported` if the device does not
+  /// support double precision.
   /// torch.cuda: tensor(dtype=float64). DeepSpeed: DoubleTensor.
   at::Tensor DoubleTensor(c10::ArrayRef<double> values) const;
   /// Create a 1-d float32 tensor on the current device.
@@ -501,8 +502,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: op_builder_dir.
   std::string op_builder_dir() const;
 
-  /// Return a factory of op builders (in DeepSpeed, the builder's class). Never empty: if this
-  /// backend lacks the op, load() of its builders throws `unsupported`, naming the op and the
+  /// Return a factory for an op's builders (in DeepSpeed, the builder class). Never empty: if this
+  /// backend lacks the op, the builders' load() throws `unsupported`, naming the op and the
   /// backend.
   /// torch.cuda: -. DeepSpeed: get_op_builder.
   OpBuilderFactory get_op_builder(const std::string& class_name) const;
@@ -511,7 +512,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: create_op_builder.
   [[nodiscard]] std::shared_ptr<OpBuilder> create_op_builder(const std::string& class_name) const;
 
-  /// Return the settings for building a C++ extension for this process's LibTorch.
+  /// Return the settings for building a C++ extension against this process's LibTorch.
   /// torch.cuda: utils.cpp_extension.BuildExtension. DeepSpeed: build_extension.
   BuildExtension build_extension() const;
 
@@ -527,23 +528,23 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: visible_devices_envs.
   std::vector<std::string> visible_devices_envs() const;
 
-  /// Select a local rank's devices in an environment: set each variable in visible_devices_envs()
-  /// to the comma-separated ids.
+  /// In `current_env`, set each variable in visible_devices_envs() to the comma-separated
+  /// `local_accelerator_ids`, so that a local rank with this environment sees only these devices.
   /// torch.cuda: -. DeepSpeed: set_visible_devices_envs.
   void set_visible_devices_envs(std::map<std::string, std::string>& current_env,
                                 const std::vector<std::string>& local_accelerator_ids) const;
 
   /// @}
 
-  /// torch's device type of this accelerator.
+  /// torch's device type for this accelerator.
   c10::DeviceType device_type() const noexcept;
   /// The backend, for backend authors and tests.
   sdk::Backend& backend() const noexcept { return *backend_; }
 
  private:
-  /// Return `index`, or the current device's index if `index` is empty. For an index out of range,
-  /// return 0 if device names have no index, otherwise throw `invalid_argument`. `where`: the
-  /// function that the error message names.
+  /// Return `index`, or the current device's index if `index` is empty. For an out-of-range index,
+  /// return 0 if device names have no index, otherwise throw `invalid_argument`. `where`: function
+  /// name for the error message.
   DeviceIndex checked(std::optional<DeviceIndex> index, const char* where) const;
   /// Run the callbacks that lazy_call() queued, if the device is initialized.
   void run_lazy_calls() const;

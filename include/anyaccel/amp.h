@@ -18,9 +18,9 @@ namespace anyaccel {
 
 class Accelerator;
 
-/// Runs the ops of a scope in a lower precision where that is numerically safe, on this thread,
-/// like torch.autocast. Leaving the outermost scope clears the cache of cast weights. Create it
-/// with `Accelerator::autocast()`, which checks the dtype.
+/// Runs this thread's ops within a scope in lower precision where that is numerically safe, like
+/// torch.autocast. Leaving the outermost scope clears the cache of cast weights. Create it with
+/// `Accelerator::autocast()`, which checks the dtype.
 ///
 ///     {
 ///       const auto autocast = get_accelerator().autocast(c10::kBFloat16);
@@ -41,8 +41,8 @@ class ANYACCEL_API Autocast {
   c10::ScalarType previous_dtype_;
 };
 
-/// Scales the loss so that float16 gradients do not underflow, and detects steps to skip because of
-/// overflow, like torch.amp.GradScaler. Not thread-safe.
+/// Scales the loss so that float16 gradients do not underflow, and detects overflows, after which
+/// the step must be skipped, like torch.amp.GradScaler. Not thread-safe.
 ///
 ///     scaler.scale(loss).backward();
 ///     const bool finite = scaler.unscale_(gradients);
@@ -51,21 +51,23 @@ class ANYACCEL_API Autocast {
 class ANYACCEL_API GradScaler {
  public:
   /// Options, with the defaults of torch.amp.GradScaler. The constructor throws `invalid_argument`
-  /// for a value out of range.
+  /// for an out-of-range value.
   struct Options {
-    /// Scale of the first step. Greater than 0.
+    /// Initial scale. Must be greater than 0.
     double init_scale = 65536.0;
-    /// The scale is multiplied by this factor after `growth_interval` finite steps. Greater than 1.
+    /// The scale is multiplied by this factor after `growth_interval` consecutive steps without
+    /// overflow. Must be greater than 1.
     double growth_factor = 2.0;
-    /// The scale is multiplied by this factor after an overflow. Between 0 and 1, exclusive.
+    /// The scale is multiplied by this factor after an overflow. Must be between 0 and 1,
+    /// exclusive.
     double backoff_factor = 0.5;
-    /// Finite steps before the scale grows. At least 1.
+    /// Number of consecutive steps without overflow before the scale grows. At least 1.
     int growth_interval = 2000;
     /// False disables scaling: the scale stays 1 and all methods are no-ops.
     bool enabled = true;
   };
   GradScaler() : GradScaler(Options{}) {}
-  /// Create a scaler. Throws `invalid_argument` for options out of range.
+  /// Create a scaler. Throws `invalid_argument` for out-of-range options.
   explicit GradScaler(const Options& options);
 
   /// Return `loss * scale`, or `loss` itself if scaling is disabled.
@@ -74,13 +76,13 @@ class ANYACCEL_API GradScaler {
   /// infinity or NaN; the step must then be skipped. Waits for the device.
   [[nodiscard]] bool unscale_(const std::vector<at::Tensor>& gradients);
   /// Adapt the scale. Call it once per step with the result of unscale_(): the scale is multiplied
-  /// by `backoff_factor` after an overflow and by `growth_factor` after `growth_interval` finite
-  /// steps in a row.
+  /// by `backoff_factor` after an overflow and by `growth_factor` after `growth_interval`
+  /// consecutive steps without overflow.
   void update(bool finite);
   /// Current scale; 1 if scaling is disabled.
   double get_scale() const noexcept { return scale_; }
-  /// Number of finite steps since the scale last changed. Save it in checkpoints, together with
-  /// get_scale().
+  /// Number of steps without overflow since the scale last changed. Save it in checkpoints,
+  /// together with get_scale().
   int growth_tracker() const noexcept { return tracker_; }
   /// Restore the values of get_scale() and growth_tracker() from a checkpoint.
   void load_state(double scale, int growth_tracker) noexcept;
@@ -91,7 +93,7 @@ class ANYACCEL_API GradScaler {
   int tracker_ = 0;
 };
 
-/// Autocast and loss scaling under the names of older DeepSpeed releases. Returned by
+/// Autocast and loss scaling under the names used in older DeepSpeed releases. Returned by
 /// `Accelerator::amp()`.
 class Amp {
  public:

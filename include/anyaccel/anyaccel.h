@@ -1,5 +1,5 @@
-// The complete interface for programs. Ops, language models and process groups have their own
-// headers.
+// Includes the complete device interface for programs. Ops, language models and process groups have
+// their own headers.
 #pragma once
 
 #include "anyaccel/accelerator.h"  // IWYU pragma: export

@@ -1,4 +1,4 @@
-// Data-parallel training: every rank holds the whole model and processes a part of the batch, and
+// Data-parallel training: every rank holds the whole model and processes part of the batch, and
 // gradients are averaged during the backward pass.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace anyaccel::comm {
 
-/// Options of DataParallel. All ranks must pass the same values.
+/// Options for DataParallel. All ranks must pass the same values.
 struct DataParallelOptions {
   /// Maximum MiB of gradients per bucket, as in torch's DistributedDataParallel. A larger gradient
   /// gets its own bucket.
@@ -36,13 +36,14 @@ struct DataParallelOptions {
 /// gradients may be zeroed or reset (`mutable_grad().reset()`); resetting is faster. For gradient
 /// accumulation, run all backward passes except the last in the scope of no_sync().
 ///
-/// Gradients are averaged over ranks. If batches have different sizes, each rank multiplies its
-/// loss by the number of ranks and by its fraction of the whole batch.
+/// Gradients are averaged over ranks. If the ranks' batch sizes differ, multiply each rank's loss
+/// by the number of ranks and by the rank's fraction of the global batch.
 ///
 /// Gradients are grouped into buckets, from the last parameter to the first, because the backward
 /// pass computes them in about that order. Pass the parameters in the order in which the model uses
 /// them. After a backward pass, the parameters' gradients are views of the buckets' memory. A
-/// bucket is reduced as soon as all its gradients exist, in the same order on all ranks.
+/// bucket is reduced as soon as all its gradients are ready. All ranks reduce the buckets in the
+/// same order.
 ///
 /// Errors: `invalid_argument` for invalid arguments (if the parameters differ between ranks, every
 /// rank throws it); `invalid_state` for a second backward pass before finish() outside no_sync(),
@@ -51,12 +52,12 @@ struct DataParallelOptions {
 /// throws `unavailable` or `timeout`, and the object and its group are then unusable.
 ///
 /// Not thread-safe, but the backward pass may use torch's threads. The group must outlive this
-/// object. Do not call other collectives of the group between the start of the backward pass and
+/// object. Do not call other collectives on the group between the start of the backward pass and
 /// the end of finish(). Create at most one DataParallel per parameter.
 class ANYACCEL_API DataParallel {
  public:
-  /// Install hooks on the parameters and set their values to those of rank 0. All ranks pass
-  /// parameters of the same shapes and dtypes in the same order. Each must be a dense
+  /// Install hooks on the parameters and set their values to those of rank 0. All ranks must pass
+  /// parameters with the same shapes and dtypes, in the same order. Each must be a dense
   /// floating-point leaf that requires a gradient.
   DataParallel(ProcessGroup& group, std::vector<at::Tensor> parameters,
                const DataParallelOptions& options = {});
@@ -94,8 +95,8 @@ class ANYACCEL_API DataParallel {
   /// The buckets in the order in which they are reduced.
   const std::vector<Bucket>& buckets() const noexcept;
 
-  /// Return the number of buckets that were already reduced in this step. 0 after finish(). Call it
-  /// from the thread that runs the backward pass, or from its hooks.
+  /// Return the number of buckets reduced so far in this step. 0 after finish(). Call it from the
+  /// thread that runs the backward pass, or from a hook of that pass.
   std::size_t reduced() const;
 
  private:

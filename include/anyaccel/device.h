@@ -21,10 +21,10 @@ struct DeviceProperties {
   std::string name;            ///< product name, for example "NVIDIA H200" or the CPU's model name
   std::string vendor;          ///< vendor, for example "NVIDIA"
   std::string uuid;            ///< unique id from the driver, for example "GPU-..." or "MIG-..."
-  std::string driver_version;  ///< version of the driver or runtime
+  std::string driver_version;  ///< driver or runtime version
   std::int64_t total_memory = -1;  ///< total memory in bytes
   int multi_processor_count = -1;  ///< number of SMs; for the CPU, number of cores
-  int numa_node = -1;              ///< the operating system's index of the nearest NUMA node
+  int numa_node = -1;              ///< operating-system index of the nearest NUMA node
   /// (major, minor), if the vendor defines it
   std::optional<std::pair<int, int>> compute_capability;
   bool triton = false;                     ///< see is_triton_supported()

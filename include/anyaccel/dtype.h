@@ -24,11 +24,11 @@ struct DtypeRow {
   DtypeSupport support;
 };
 
-/// Return torch's Python name of a dtype, without "torch.", for example "bfloat16". Never null.
+/// Return torch's Python name for a dtype, without "torch.", for example "bfloat16". Never null.
 ANYACCEL_API const char* dtype_name(c10::ScalarType dtype) noexcept;
 
 /// Parse the name of a floating-point dtype: "fp32", "float32", "float", "bf16", "bfloat16",
-/// "fp16", "float16", "half", "fp64", "float64" or "double". Throws `invalid_argument`, with the
+/// "fp16", "float16", "half", "fp64", "float64" or "double". Throws `invalid_argument`, listing the
 /// accepted names, for any other text.
 ANYACCEL_API c10::ScalarType parse_dtype(const std::string& text);
 

@@ -1,4 +1,4 @@
-// The exception type of AnyAccel. Does not need torch.
+// AnyAccel's exception type. This header does not depend on torch.
 #pragma once
 
 #include <stdexcept>

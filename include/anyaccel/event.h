@@ -44,7 +44,7 @@ class ANYACCEL_API Event {
   /// Block the host until the work before the event is complete.
   void synchronize() const;
   /// Return the milliseconds from this event to `end`. Throws `invalid_state` unless both events
-  /// have timing, were recorded and are complete.
+  /// have timing enabled, were recorded and are complete.
   double elapsed_time(const Event& end) const;
 
  private:

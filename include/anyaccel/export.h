@@ -2,8 +2,8 @@
 // macros mark.
 #pragma once
 
-// Exports a class or function: one of the public interface, or an internal one that several of
-// AnyAccel's libraries use.
+// Exports a class or function that is part of the public API, or internal but shared by several
+// libraries.
 #ifndef ANYACCEL_API
 #define ANYACCEL_API __attribute__((visibility("default")))
 #endif

@@ -43,12 +43,12 @@ class ANYACCEL_API Graph {
 
   /// Current state. Copies share it.
   State state() const noexcept;
-  /// Start capturing this thread's work, including its backward passes. `pool`: memory pool of
-  /// another graph to share. An earlier capture of this graph is discarded. Throws `invalid_state`
-  /// if the graph is already capturing.
+  /// Start capturing this thread's work, including its backward passes. `pool`: another graph's
+  /// memory pool, which this graph then shares. An earlier capture of this graph is discarded.
+  /// Throws `invalid_state` if the graph is already capturing.
   void capture_begin(std::optional<GraphPool> pool = std::nullopt);
   /// End the capture. Throws `invalid_state` if the graph is not capturing. If an op cannot be
-  /// captured, throws its error and leaves the graph empty.
+  /// captured, throws that op's error and leaves the graph empty.
   void capture_end();
   /// Run the captured work again. Throws `invalid_state` if nothing was captured.
   void replay();
@@ -68,8 +68,8 @@ class ANYACCEL_API Graph {
 ///
 /// Call `end()` to receive errors before the end of the scope. Otherwise the destructor ends the
 /// capture and may throw. If the scope is left by an exception, the destructor discards the
-/// capture. Unless the device is synchronous, the constructor waits for the device and, without
-/// `stream`, captures on a new stream.
+/// capture. Unless the device is synchronous, the constructor waits for the device and, if no
+/// `stream` is given, captures on a new stream.
 class ANYACCEL_API GraphCapture {
  public:
   GraphCapture(Accelerator& accelerator, Graph graph, std::optional<GraphPool> pool,

@@ -1,4 +1,4 @@
-// Cancellation of long waits, for language bindings. Does not need torch.
+// Cancellation of long waits, for language bindings. This header does not depend on torch.
 #pragma once
 
 #include "anyaccel/export.h"
@@ -14,7 +14,7 @@ using InterruptCheck = bool (*)();
 /// program's own handlers. Language bindings call this once at start-up. Thread-safe.
 ANYACCEL_API void set_interrupt_check(InterruptCheck check) noexcept;
 
-/// Call the callback of set_interrupt_check(), if one is set. If it returns true, throws
+/// Call the callback that set_interrupt_check() has set, if any. If it returns true, throws
 /// `interrupted` with a message that names `where` as the interrupted function.
 ANYACCEL_API void throw_if_interrupted(const char* where);
 

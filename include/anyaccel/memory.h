@@ -1,4 +1,4 @@
-// Memory statistics of devices and of pinned host memory.
+// Memory statistics for devices and pinned host memory.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ using MemoryStatsMap = std::map<std::string, std::int64_t>;
 struct HostMemoryStats {
   MemoryStat allocated_bytes;       ///< bytes of pinned memory in use
   MemoryStat reserved_bytes;        ///< reserved pinned bytes, including cached blocks
-  std::int64_t num_host_alloc = 0;  ///< number of requests to the system for memory
+  std::int64_t num_host_alloc = 0;  ///< number of memory requests to the system
   std::int64_t num_host_free = 0;   ///< number of times that memory was returned to the system
 };
 

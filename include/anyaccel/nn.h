@@ -1,6 +1,6 @@
-// Layers of the ops as `torch::nn::Module` classes. They can be registered in other modules, moved,
-// cloned, saved and loaded. Link `anyaccel::ops`. This header is separate because LibTorch's module
-// headers are slow to compile.
+// Layers from `anyaccel::ops` as `torch::nn::Module` classes. They can be registered in other
+// modules, moved, cloned, saved and loaded. Link `anyaccel::ops`. This header is separate because
+// LibTorch's module headers are slow to compile.
 //
 //     struct Net : torch::nn::Module {
 //       anyaccel::nn::TransformerLayer layer =
@@ -50,7 +50,7 @@ class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<Transforme
   }
 
   const ops::TransformerConfig& config() const noexcept { return layer_->config(); }
-  /// The underlying layer, which has the same parameters.
+  /// The underlying layer. It shares this module's parameters.
   ops::TransformerLayer& layer() noexcept { return *layer_; }
 
  private:

@@ -1,5 +1,5 @@
 // Op builders for programs: they find or build the library of an op and load it. They have
-// DeepSpeed's names. sdk/op_builder.h is for authors of ops.
+// DeepSpeed's names. sdk/op_builder.h is for op authors.
 //
 //     get_accelerator().create_op_builder("CPUAdamBuilder")->load();
 #pragma once
@@ -24,16 +24,16 @@ struct Compatibility {
 class ANYACCEL_API OpBuilder {
  public:
   virtual ~OpBuilder() = default;
-  /// Name of DeepSpeed's class, for example "CPUAdamBuilder".
+  /// DeepSpeed class name, for example "CPUAdamBuilder".
   virtual std::string class_name() const = 0;
   /// DeepSpeed's `NAME`, for example "cpu_adam".
   virtual std::string name() const = 0;
-  /// Return whether load() is expected to succeed. Does not start a device.
+  /// Return whether load() is expected to succeed. Does not initialize any device.
   virtual Compatibility is_compatible() const noexcept = 0;
   /// Load the op, building its library first if necessary. Afterwards `torch.ops.anyaccel` contains
   /// its functions. Throws `build_failed`, `unsupported` or `unavailable`.
   virtual void load() = 0;
-  /// Absolute paths of the sources. Empty by default.
+  /// Absolute paths of the source files. Empty by default.
   virtual std::vector<std::string> sources() const { return {}; }
   /// Absolute paths of the include folders. Empty by default.
   virtual std::vector<std::string> include_paths() const { return {}; }

@@ -32,7 +32,7 @@
 
 namespace anyaccel::optim {
 
-/// Options of Adam and AdamW (Loshchilov and Hutter, arXiv:1711.05101), with DeepSpeedCPUAdam's
+/// Options for Adam and AdamW (Loshchilov and Hutter, arXiv:1711.05101), with DeepSpeedCPUAdam's
 /// defaults.
 struct ANYACCEL_API AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOptions> {
   AdamOptions(double lr = 1e-3) : lr_(lr) {}
@@ -43,7 +43,7 @@ struct ANYACCEL_API AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOp
   TORCH_ARG(double, weight_decay) = 0;
   TORCH_ARG(bool, bias_correction) = true;
   /// True: decoupled weight decay (AdamW). False: L2 decay, which is added to the gradient. All
-  /// groups of a CPUAdam must have the same value.
+  /// parameter groups of a CPUAdam optimizer must have the same value.
   TORCH_ARG(bool, adamw_mode) = true;
 
  public:
@@ -53,7 +53,7 @@ struct ANYACCEL_API AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOp
   void set_lr(const double value) override { lr(value); }
 };
 
-/// Options of Adagrad (Duchi et al., JMLR 12, 2011) with L2 decay and DeepSpeedCPUAdagrad's
+/// Options for Adagrad (Duchi et al., JMLR 12, 2011) with L2 decay and DeepSpeedCPUAdagrad's
 /// defaults.
 struct ANYACCEL_API AdagradOptions : torch::optim::OptimizerCloneableOptions<AdagradOptions> {
   AdagradOptions(double lr = 1e-2) : lr_(lr) {}
@@ -68,7 +68,7 @@ struct ANYACCEL_API AdagradOptions : torch::optim::OptimizerCloneableOptions<Ada
   void set_lr(const double value) override { lr(value); }
 };
 
-/// Options of Lion (Chen et al., arXiv:2302.06675) with decoupled weight decay.
+/// Options for Lion (Chen et al., arXiv:2302.06675) with decoupled weight decay.
 struct ANYACCEL_API LionOptions : torch::optim::OptimizerCloneableOptions<LionOptions> {
   LionOptions(double lr = 1e-3) : lr_(lr) {}
   using betas_t = std::tuple<double, double>;
@@ -83,7 +83,7 @@ struct ANYACCEL_API LionOptions : torch::optim::OptimizerCloneableOptions<LionOp
   void set_lr(const double value) override { lr(value); }
 };
 
-/// Options of LAMB (You et al., arXiv:1904.00962), with DeepSpeed's defaults. The trust ratio is
+/// Options for LAMB (You et al., arXiv:1904.00962), with DeepSpeed's defaults. The trust ratio is
 /// clamped to [min_coeff, max_coeff].
 struct ANYACCEL_API LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions> {
   LambOptions(double lr = 1e-3) : lr_(lr) {}
@@ -131,8 +131,8 @@ class ANYACCEL_API OpOptimizer : public torch::optim::Optimizer {
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
  protected:
-  /// Tensors of one update() call, with one entry per parameter. `exp_avg` or `exp_avg_sq` is empty
-  /// if the optimizer does not use it.
+  /// Tensors for one update() call, with one entry per parameter. `exp_avg` or `exp_avg_sq` is
+  /// empty if the optimizer does not use it.
   struct Batch {
     std::vector<at::Tensor> params, grads, exp_avg, exp_avg_sq;
   };
@@ -144,10 +144,10 @@ class ANYACCEL_API OpOptimizer : public torch::optim::Optimizer {
   virtual void create_state(const at::Tensor& parameter, ParamState& state) const = 0;
 };
 
-/// Parameter groups, each with optional options.
+/// Parameter groups. Each can have its own options.
 using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
-/// Adam for parameters in host memory, with the op `cpu_adam`. The moments are float32.
+/// Adam for parameters in host memory. Uses the op `cpu_adam`. The moments are float32.
 class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
  public:
   /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
@@ -163,7 +163,7 @@ class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
   std::unique_ptr<ops::CPUAdam> op_;
 };
 
-/// Adagrad for parameters in host memory, with the op `cpu_adagrad`. The state is float32.
+/// Adagrad for parameters in host memory. Uses the op `cpu_adagrad`. The state is float32.
 class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
  public:
   /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
@@ -179,7 +179,7 @@ class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
   std::unique_ptr<ops::CPUAdagrad> op_;
 };
 
-/// Lion for parameters in host memory, with the op `cpu_lion`. The state is float32.
+/// Lion for parameters in host memory. Uses the op `cpu_lion`. The state is float32.
 class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
  public:
   /// Create an optimizer for parameter groups. `defaults`: options for groups without options.

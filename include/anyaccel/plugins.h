@@ -30,9 +30,9 @@ struct PluginVerdict {
 /// Return all plugins found so far, in search order. Does not open their libraries. Thread-safe.
 ANYACCEL_API std::vector<PluginVerdict> plugins();
 
-/// Search one more folder for plugins, after those of ANYACCEL_PLUGIN_PATH and of the installation.
-/// `folder`: an absolute path. Language bindings call this for folders of their own packages
-/// (Python's entry points `anyaccel.backends`).
+/// Search one more folder for plugins, after the folders in ANYACCEL_PLUGIN_PATH and the
+/// installation's plugin folder. `folder`: an absolute path. A language binding can call this for
+/// plugin folders inside packages of its language.
 ///
 /// Never throws for an invalid folder or plugin; plugins() reports the problem. A folder that was
 /// searched before is skipped. An accelerator that was already chosen does not change. Thread-safe.

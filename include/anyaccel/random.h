@@ -1,4 +1,4 @@
-// Random number generators of the host and of all devices.
+// Random number generators for the host and all devices.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -17,13 +17,13 @@ namespace anyaccel {
 
 class Accelerator;
 
-/// The functions of Python's `torch.random`, which cover the host generator and all devices.
-/// Returned by `Accelerator::random()`.
+/// The functions of Python's `torch.random`, which apply to the host generator and those of all
+/// devices. Returned by `Accelerator::random()`.
 class ANYACCEL_API Random {
  public:
   explicit Random(Accelerator& accelerator) : accelerator_(&accelerator) {}
-  /// Seed the host generator and those of all devices. Accepts any 64-bit value. Does not start
-  /// devices: a device that is not initialized yet is seeded when it starts.
+  /// Seed the host generator and those of all devices. Accepts any 64-bit value. Does not
+  /// initialize any device; uninitialized devices are seeded when they are initialized.
   void manual_seed(std::uint64_t seed) const;
   /// Seed all generators from the operating system's entropy, and return the seed.
   std::uint64_t seed() const;

@@ -1,4 +1,4 @@
-// Reduction operators of collectives.
+// Reduction operators for collectives.
 #pragma once
 
 namespace anyaccel {

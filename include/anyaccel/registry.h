@@ -1,4 +1,4 @@
-// The registry of backends, and the accelerator that detection chooses. To register a backend, see
+// The backend registry, and the accelerator that detection chooses. To register a backend, see
 // sdk/registration.h.
 #pragma once
 
@@ -36,8 +36,8 @@ struct Detection {
 /// Return the names of all backends in probing order. Thread-safe.
 ANYACCEL_API std::vector<std::string> registered_backends();
 
-/// Probe all backends and return which one would be chosen, without choosing or starting it. Never
-/// throws: if get_accelerator() would throw, `accelerator` is empty and `reason` contains the
+/// Probe all backends and return which one would be chosen, without choosing or initializing it.
+/// Never throws: if get_accelerator() would throw, `accelerator` is empty and `reason` contains the
 /// message. Thread-safe.
 ANYACCEL_API Detection detect();
 
@@ -49,13 +49,13 @@ ANYACCEL_API Detection detection();
 /// names, otherwise the first backend in probing order that has devices. Later calls take at most 5
 /// ns.
 ///
-/// Throws `invalid_argument`, with the known names, if `DS_ACCELERATOR` names an unknown backend,
-/// and `unavailable` if the named one cannot run or if ANYACCEL_STRICT=1 forbids falling back to
-/// the CPU. After a failed call, the next one tries again. Thread-safe.
+/// Throws `invalid_argument`, listing the known names, if `DS_ACCELERATOR` names an unknown
+/// backend, and `unavailable` if the named one cannot run or if ANYACCEL_STRICT=1 forbids falling
+/// back to the CPU. After a failed call, the next one tries again. Thread-safe.
 inline Accelerator& get_accelerator();
 
 /// Make `backend` the accelerator of this process, like DeepSpeed's set_accelerator. References
-/// from earlier calls of get_accelerator() remain valid and keep their backend. Throws
+/// from earlier calls to get_accelerator() remain valid and keep their backend. Throws
 /// `invalid_argument` if `backend` is null. Thread-safe.
 ANYACCEL_API void set_accelerator(std::shared_ptr<sdk::Backend> backend);
 
@@ -63,13 +63,13 @@ ANYACCEL_API void set_accelerator(std::shared_ptr<sdk::Backend> backend);
 /// get_accelerator() with `DS_ACCELERATOR=name`. Thread-safe.
 ANYACCEL_API void set_accelerator(const std::string& name);
 
-/// Make an accelerator that get_accelerator() returned earlier the accelerator of this process
-/// again. Thread-safe.
+/// Switch this process back to an accelerator that an earlier call to get_accelerator() returned.
+/// Thread-safe.
 ANYACCEL_API void set_accelerator(Accelerator& accelerator);
 
-/// Return the accelerator of the backend with this name without making it the accelerator of this
-/// process. If the process's accelerator has that name, returns it; otherwise the first call
-/// creates an accelerator, and later calls return the same one. Throws the same errors as
+/// Return the accelerator for a backend name without making it the accelerator of this process. If
+/// the process's accelerator has that name, returns it; otherwise the first call creates an
+/// accelerator, and later calls return the same one. Throws the same errors as
 /// set_accelerator(name). Thread-safe.
 ANYACCEL_API Accelerator& accelerator_of(const std::string& name);
 

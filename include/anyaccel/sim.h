@@ -1,6 +1,6 @@
 // The simulated accelerator: devices without hardware, with memory that the host cannot access, one
-// worker thread per stream, and injected faults. `DS_ACCELERATOR=sim` starts it with the SIM_*
-// environment variables; a program starts it with install().
+// worker thread per stream, and injected faults. Select it with `DS_ACCELERATOR=sim`, which reads
+// the SIM_* environment variables, or call install() from a program.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace anyaccel::sim {
 
-/// Options of the simulator. Each member corresponds to an environment variable, whose syntax
+/// Simulator options. Each member corresponds to an environment variable, whose syntax
 /// docs/reference/environment.md describes.
 struct Options {
   int devices = 2;                  ///< SIM_DEVICES: number of devices, 1 to 16
-  std::int64_t memory = 8LL << 30;  ///< SIM_MEMORY: bytes of each device
+  std::int64_t memory = 8LL << 30;  ///< SIM_MEMORY: memory per device in bytes
   /// SIM_DTYPES: names of the supported dtypes. Empty: all.
   std::vector<std::string> dtypes = {};
-  double latency_us = 0;  ///< SIM_LATENCY: minimum launch time of a kernel in microseconds
+  double latency_us = 0;  ///< SIM_LATENCY: delay before each kernel starts, in microseconds
   /// SIM_STANDS_IN_FOR: backend or device type that the simulator replaces. Empty: none.
   std::string stands_in_for = {};
-  std::uint64_t seed = 0;   ///< SIM_SEED: seed for faults that occur with a probability
+  std::uint64_t seed = 0;   ///< SIM_SEED: seed for random faults
   std::string faults = {};  ///< SIM_FAULTS: which faults to inject, and when
-  /// SIM_CHECK: "report" or "abort" enables the checker, which detects incorrect use of devices.
-  /// Empty: the value of the environment variable, otherwise off.
+  /// SIM_CHECK: "report" or "abort" enables the checker, which detects incorrect use of devices. If
+  /// empty, the environment variable applies; if that is unset too, the checker is off.
   std::string check = {};
-  /// SIM_CHECK_JSON: file for the problems that the checker finds. `%p` becomes the process id.
+  /// SIM_CHECK_JSON: file to which the checker writes the problems. `%p` becomes the process id.
   std::string check_json = {};
 };
 
@@ -36,12 +36,12 @@ ANYACCEL_API Options options_from_environment();
 
 /// Register the simulated device with torch, as PrivateUse1 with the name "sim" or as the device
 /// type that it replaces. Call it before anything uses that device type, because torch keeps the
-/// implementation that it finds first.
+/// first implementation that it finds.
 ///
 /// Takes effect once per process; a second call with the same options is a no-op. Throws
 /// `invalid_state` if the device was installed with different options, `invalid_argument` for
-/// options out of range, and `unavailable` if torch already has the device type or the system does
-/// not provide the memory. Thread-safe.
+/// out-of-range options, and `unavailable` if torch already has the device type or the system
+/// cannot provide the memory. Thread-safe.
 ANYACCEL_API void install(const Options& options);
 
 /// Incorrect use of a device that the checker found. docs/reference/checking.md explains each kind.

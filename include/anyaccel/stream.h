@@ -23,15 +23,15 @@ class Event;
 ///     accelerator.current_stream().wait_stream(side);
 class ANYACCEL_API Stream {
  public:
-  /// Wrap torch's stream. `index`: device index, because torch's object has none if device names
-  /// have no index.
+  /// Wrap a torch stream. `index`: device index, passed separately because a torch stream has none
+  /// if device names have no index.
   Stream(c10::Stream stream, DeviceIndex index) : stream_(stream), index_(index) {}
 
   /// Id of the stream on its device, as in torch.
   c10::StreamId id() const noexcept { return stream_.id(); }
   /// Index of the stream's device.
   DeviceIndex device_index() const noexcept { return index_; }
-  /// torch's object, for functions that need one (`tensor.record_stream(s.unwrap())`).
+  /// The torch stream, for functions that need one (`tensor.record_stream(s.unwrap())`).
   c10::Stream unwrap() const noexcept { return stream_; }
 
   /// Return whether all work queued so far is complete. Always true on a synchronous device.

@@ -8,12 +8,11 @@
 
 namespace anyaccel {
 
-/// Returns the traits of all backends in this build, in the order of ANYACCEL_BACKENDS.
-/// Thread-safe.
+/// Returns the traits of all backends in this build, in ANYACCEL_BACKENDS order. Thread-safe.
 ANYACCEL_API const std::vector<const sdk::Traits*>& built_traits();
 
-/// Returns the traits of the backend that computes on the host's cores and whose devices are parts
-/// of the host; null if this build does not have such a backend.
+/// Returns the traits of the backend that computes on the host CPU. Its devices are parts of the
+/// host. Returns null if this build does not include such a backend.
 const sdk::Traits* host_traits();
 
 }  // namespace anyaccel

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the number in `text`, or -1 if it is not an integer.
+/// Returns the number in `text`, or -1 if `text` is not an integer.
 int parse_number(std::string_view text) noexcept {
   int number = -1;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -11,17 +11,17 @@
 
 namespace anyaccel {
 
-/// Format of the variable that selects devices.
+/// Format of the environment variable that selects devices.
 enum class VisibleIds {
   indices,  ///< 0..n-1; parsing stops at the first invalid or repeated entry
-  opaque,   ///< vendor-specific identifiers; only their number matters
+  opaque,   ///< vendor-specific identifiers; only their count matters
 };
 
 /// Location of a kernel driver's device entries, `folder`/`prefix`N. The strings must outlive the
 /// object.
 struct DeviceFiles {
   const char* folder;  ///< relative to the root, for example "dev"
-  const char* prefix;  ///< name of an entry without the device number at its end
+  const char* prefix;  ///< entry name without the trailing device number
   const char* attribute =
       nullptr;  ///< file in the device's folder that names the vendor, for example "device/vendor"
   const char* attribute_value =

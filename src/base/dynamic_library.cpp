@@ -21,7 +21,7 @@ DynamicLibrary::DynamicLibrary(const std::string& name, Unload unload, bool glob
   if (name.empty())
     throw Error(ErrorCode::invalid_argument, "DynamicLibrary",
                 {.what = "the library name is empty"});
-  // Use RTLD_NOW, so that a missing symbol is reported here and not in the middle of a run.
+  // Use RTLD_NOW, so that a missing symbol is reported here rather than later, during a run.
   handle_ = ::dlopen(name.c_str(),
                      RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL) | (stays_ ? RTLD_NODELETE : 0));
   if (handle_ == nullptr)

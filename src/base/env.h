@@ -1,4 +1,4 @@
-// Reads environment variables, with the same parsing rules for all of them.
+// Reads environment variables. All of them follow the same parsing rules.
 #pragma once
 
 #include <cstdint>

@@ -181,7 +181,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail("write_file", "cannot write", path_, errno);
-  // The lock marks the file as being written; see FileGroup. On file systems without locks,
+  // The lock marks the file as being written; see FileGroup. On file systems without lock support,
   // FileGroup never removes such files.
   static_cast<void>(::flock(descriptor_, LOCK_EX | LOCK_NB));
   struct stat old {};

@@ -13,9 +13,9 @@
 namespace anyaccel {
 
 /// Files that are replaced together. `commit()` flushes all of them, writes a note that lists the
-/// renames, renames the files and removes the note. `finish_file_group()` completes the renames of
-/// a killed process. Files that are links into other folders are replaced one by one. Not
-/// thread-safe. Only one writer may use a folder at a time.
+/// renames, renames the files and removes the note. `finish_file_group()` completes renames that a
+/// killed process left unfinished. Files that are links into other folders are replaced one by one.
+/// Not thread-safe. Only one writer may use a folder at a time.
 class ANYACCEL_API FileGroup {
  public:
   /// Throws the same errors as finish_file_group().

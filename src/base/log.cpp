@@ -55,7 +55,7 @@ void log(LogLevel level, std::string_view message) {
       .append(": ")
       .append(printable_text(message))
       .append("\n");
-  // Use one write() per line, so that lines of several processes do not mix.
+  // Use one write() per line, so that lines from different processes are not interleaved.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -20,8 +20,8 @@ std::string comparable(std::string_view name) {
   return out;
 }
 
-/// Returns the edit distance: the number of characters to insert, delete, replace or swap to turn
-/// `a` into `b`.
+/// Returns the edit distance: the number of character insertions, deletions, replacements and swaps
+/// that turn `a` into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

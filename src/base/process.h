@@ -17,7 +17,7 @@ struct ResidentMemory {
   std::int64_t bytes = 0;
   std::int64_t peak_bytes = 0;
 };
-/// Returns both sizes, measured at the same time, at little more than the cost of one.
+/// Returns both sizes, measured at the same time. This costs little more than reading one of them.
 ANYACCEL_API ResidentMemory resident_memory();
 
 /// Resets the peak to the current size. Returns false if the system does not support this.

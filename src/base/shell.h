@@ -1,4 +1,4 @@
-// Quoting for shells.
+// Shell quoting.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace anyaccel {
 
-/// Joins words to a command line that a POSIX shell splits into the same words.
+/// Joins words into a command line that a POSIX shell splits into the same words.
 std::string shell_quoted(const std::vector<std::string>& words);
 
 }  // namespace anyaccel

@@ -1,14 +1,14 @@
-// Removes blanks around text.
+// Strips leading and trailing whitespace.
 #pragma once
 
 #include <string_view>
 
 namespace anyaccel {
 
-/// The characters that C's isspace() accepts in the "C" locale.
+/// The whitespace characters: those that C's isspace() accepts in the "C" locale.
 inline constexpr std::string_view kBlanks = " \t\r\n\v\f";
 
-/// Returns `text` without the blanks at its beginning and end.
+/// Returns `text` without leading and trailing whitespace.
 constexpr std::string_view trimmed(std::string_view text) noexcept {
   const auto begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return {};

@@ -41,10 +41,10 @@ bool is_primary_group_of_others(gid_t group, const std::string& owner) {
   return false;
 }
 
-/// True if the group is the owner's private group: it has the same name as the owner and no other
-/// member. Debian, Ubuntu and Fedora create such a group for each user and set a umask that gives
-/// the group write permission, which is harmless. Root's group does not count as private, because
-/// containers may run processes of any user in it.
+/// True if the group is the owner's private group: it has the owner's name and no other members.
+/// Debian, Ubuntu and Fedora create such a group for each user and set a umask that gives the group
+/// write permission, which is harmless. Root's group does not count as private, because containers
+/// may run any user's processes in it.
 bool is_private_group(gid_t group, uid_t owner) {
   if (group == 0 || owner == 0) return false;
   std::vector<char> memory(1 << 14), more(1 << 14);
@@ -64,7 +64,7 @@ bool is_private_group(gid_t group, uid_t owner) {
   return !is_primary_group_of_others(group, name);
 }
 
-/// True if an access control list may give rights to other users; the group's mode bits are then
+/// True if an access control list may grant rights to other users; the group's mode bits are then
 /// only an upper bound.
 bool has_access_list(const fs::path& path) {
   return ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
@@ -97,8 +97,8 @@ std::string foreign_owner(const fs::path& path, uid_t owner, const char* what) {
          " of your own, or change its owner (chown)";
 }
 
-/// Returns the problem with one file or folder, or an empty string. `last` marks the last component
-/// of the path, which is the file or folder to be used.
+/// Returns the problem with one file or folder, or an empty string. `last` marks the last path
+/// component, which is the file or folder to be used.
 std::string component_problem(const fs::path& path, const struct stat& about, bool last) {
   const bool folder = S_ISDIR(about.st_mode);
   if (!is_trusted_user(about.st_uid))
@@ -176,7 +176,7 @@ std::string trust_problem(const fs::path& path, TrustedKind kind) noexcept try {
 
 std::optional<std::string> env_library(const char* variable) {
   auto value = env(variable);
-  // The loader searches the system's folders for a name without a slash.
+  // If a name contains no slash, the loader searches the system's folders for it.
   if (!value || value->find('/') == std::string::npos) return value;
   std::error_code ignored;
   const auto path = fs::absolute(*value, ignored);

@@ -1,4 +1,4 @@
-// Decides whether code may be loaded from a path, by the same rule as OpenSSH's StrictModes.
+// Decides whether code may be loaded from a path, using the same rule as OpenSSH's StrictModes.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ enum class TrustedKind {
 ///
 /// The path, each folder above it and each symbolic link on the way must belong to a trusted user
 /// and must not be writable by others or by a group, except a group whose only member is the owner.
-/// Folders above the last one may be writable if they are sticky, like /tmp, because others cannot
+/// Folders above `path` may be writable if they are sticky, like /tmp, because other users cannot
 /// replace the trusted user's entries there. Trusted users are the user of this process, root, and
 /// everyone who could replace AnyAccel's own library anyway: the owners of that library and of the
 /// folders above it.

@@ -106,7 +106,7 @@ std::string quoted_text(std::string_view text, std::size_t limit) {
 }
 
 std::string printable_text(std::string_view text, std::size_t limit) {
-  // Also keep the end: AnyAccel's messages end with a hint, and a program's last output is often
+  // Keep the end as well: AnyAccel's messages end with a hint, and a program's last output is often
   // the most important.
   std::size_t head = text.size();
   std::size_t tail = text.size();

@@ -1,5 +1,5 @@
-// Makes untrusted text (from files, checkpoints, variables, or output of other programs) safe to
-// print in messages. bindings/python/anyaccel/_untrusted_text.py implements the same rules.
+// Makes untrusted text (from files, checkpoints, variables, or the output of other programs) safe
+// to print in messages. bindings/python/anyaccel/_untrusted_text.py implements the same rules.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ namespace anyaccel {
 /// an escape. The time depends on `limit`, not on the length of the text.
 ANYACCEL_API std::string quoted_text(std::string_view text, std::size_t limit = 200);
 
-/// Returns `text` without quotes, for output of other programs and for whole messages. Escapes
-/// everything that quoted_text() escapes, except newlines, tabs, quotes and backslashes. The middle
-/// of a text with more than `limit` bytes is omitted: `the beginning ... (5000 bytes left out) ...
-/// the end`.
+/// Escapes `text` without adding quotes, for output of other programs and for whole messages.
+/// Escapes everything that quoted_text() escapes, except newlines, tabs, quotes and backslashes. If
+/// `text` is longer than `limit` bytes, its middle is omitted: `the beginning ... (5000 bytes left
+/// out) ... the end`.
 ANYACCEL_API std::string printable_text(std::string_view text, std::size_t limit = 8000);
 
 /// Returns `text` for a terminal: escapes control characters except newlines, tabs and carriage
@@ -30,7 +30,7 @@ ANYACCEL_API std::string printable_text(std::string_view text, std::size_t limit
 /// emoji need, and does not truncate.
 ANYACCEL_API std::string terminal_text(std::string_view text);
 
-/// Formats a list of untrusted length, such as a shape: `[2, 3]`, `[1, 1, 1, ... (100000
+/// Formats a list whose length is untrusted, such as a shape: `[2, 3]`, `[1, 1, 1, ... (100000
 /// numbers)]`.
 ANYACCEL_API std::string shortened_list(std::span<const std::int64_t> numbers,
                                         std::size_t limit = 16);

@@ -262,7 +262,7 @@ def test_docstrings_match_the_header():
         if native is not None:
             assert wanted in " ".join(native.__doc__.split()), name
     page = pydoc.plain(pydoc.render_doc(get_accelerator().memory_allocated))
-    assert "Bytes of live tensors on a device." in page and "device_index" in page
+    assert "Bytes occupied by live tensors on a device." in page and "device_index" in page
     # Methods that are implemented in Python for speed also have the library's docstring.
     assert 'for example "cuda"' in inspect.getdoc(get_accelerator().device_name)
 

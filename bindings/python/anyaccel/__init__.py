@@ -52,7 +52,7 @@ def report(*, show: bool = True) -> "dict[str, object]":
     """Print which accelerator this process uses and why, and what hardware the machine has, like
     `anyaccel report`.
 
-    Return the report as a dict: the content of `anyaccel report --json`, plus the versions of
+    Return the report as a dict: the output of `anyaccel report --json`, plus the versions of
     Python, torch, DeepSpeed and transformers in "versions". `show=False` prints nothing.
     """
     from . import _report

@@ -1,7 +1,8 @@
 """Connects a device type to torch.compile.
 
-Dynamo gets a device interface and a backend with the name of the device type. On simulated devices,
-Inductor is replaced by the backend aot_eager, because Inductor cannot generate code for them.
+Registers a Dynamo device interface and a Dynamo backend, both named after the device type. On
+simulated devices, the backend aot_eager replaces Inductor, because Inductor cannot generate code
+for them.
 """
 
 import importlib.abc
@@ -13,7 +14,9 @@ import torch
 
 
 def register(name, module, simulated):
-    """Register `module`, the device module of the type `name`. Does not import Dynamo, which takes seconds."""
+    """Register `module`, the device module for the device type `name`. Does not import Dynamo,
+    which takes seconds.
+    """
     _when_imported("torch._dynamo.device_interface", lambda dynamo: _add_interface(dynamo, name, module))
     _when_imported("torch._dynamo.backends.registry", lambda registry: _add_backend(registry, name))
     if simulated:
@@ -21,7 +24,7 @@ def register(name, module, simulated):
 
 
 class _Importer(importlib.abc.MetaPathFinder):
-    """Calls functions after a module was imported."""
+    """Import hook that calls functions right after a module has been imported."""
 
     def __init__(self):
         self.waiting = {}
@@ -56,7 +59,7 @@ def _when_imported(name, callback):
 
 
 def _add_interface(dynamo, name, module):
-    if hasattr(dynamo, f"{name.capitalize()}Interface"):  # torch has its own, over the functions of the module
+    if hasattr(dynamo, f"{name.capitalize()}Interface"):  # torch has its own, which calls the module's functions
         return
 
     def capability(device=None):

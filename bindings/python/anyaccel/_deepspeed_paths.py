@@ -1,5 +1,5 @@
-"""Makes DeepSpeed's import paths work with `anyaccel` instead of `deepspeed`, except those of the
-accelerator.
+"""Makes DeepSpeed's import paths, except accelerator paths, work with `anyaccel` in place of
+`deepspeed`.
 
 If AnyAccel's counterpart of a name or module has a different name, the path resolves to the
 counterpart. Paths without a counterpart raise an error that explains what to do.
@@ -11,7 +11,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 
-# Modules of DeepSpeed's engine, which AnyAccel does not replace.
+# DeepSpeed engine modules, which AnyAccel does not replace.
 ENGINE = ("autotuning", "checkpoint", "compile", "compression", "constants", "datastates", "env_report", "git_version_info", "inference", "io", "launcher",
           "linear", "model_implementations", "module_inject", "moe", "monitor", "nvme", "pipe", "profiling", "runtime", "sequence", "utils", "zero")
 ENGINE_NAMES = ("DeepSpeedConfig", "DeepSpeedEngine", "DeepSpeedOptimizer", "InferenceEngine", "OnDevice", "PipelineModule", "add_config_arguments",
@@ -26,7 +26,7 @@ OTHERS = ("comm.backend", "comm.ccl", "comm.config", "comm.constants", "comm.mor
 ALIASES = {
     "comm.reduce_op": "comm.comm",
     "comm.utils": "comm.comm",
-    "ops.anyaccel4science": "ops.deepspeed4science",  # for programs that replace every `deepspeed`
+    "ops.anyaccel4science": "ops.deepspeed4science",  # for programs in which every `deepspeed` was replaced with `anyaccel`
     "ops.deepspeed4science.evoformer_attn": "ops.deepspeed4science",
     "ops.fp_quantizer.fp8_gemm": "ops.fp_quantizer",
     "ops.random_ltd.dropping_utils": "ops.random_ltd",
@@ -39,8 +39,7 @@ _ELSEWHERE = {"DeepSpeedTransformerConfig": "ops.transformer", "DeepSpeedTransfo
 
 
 def attribute(name):
-    """Return an attribute of the package `anyaccel` that is not set yet, or raise
-    AttributeError."""
+    """Return a lazily loaded attribute of the package `anyaccel`, or raise AttributeError."""
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(f"{__package__}.{_ELSEWHERE[name]}"), name)
     if name in ("comm", "ops"):
@@ -72,7 +71,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finder that is tried last, for modules that no other finder finds."""
+    """Fallback finder for modules that no other finder finds."""
 
     def find_spec(self, fullname, path=None, target=None):
         package, _, name = fullname.partition(".")

@@ -1,4 +1,4 @@
-"""Reads untrusted files, with the same rules as read_file() in src/base/file.h."""
+"""Reads untrusted files, following the same rules as read_file() in src/base/file.h."""
 import os
 import stat
 

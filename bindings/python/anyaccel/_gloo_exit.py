@@ -2,9 +2,9 @@
 
 A thread of torch's gloo backend releases the tensors of a collective after the caller's `wait()`
 has returned, and must acquire the GIL to do so. If the interpreter has started to shut down, Python
-ends the thread instead, and the process aborts with "terminate called without an active exception"
-(pytorch/pytorch#190489). `destroy_process_group()` does not help if the program still refers to the
-group, as DeepSpeed's engine does.
+terminates the thread instead, and the process aborts with "terminate called without an active
+exception" (pytorch/pytorch#190489). `destroy_process_group()` does not help if the program still
+holds a reference to the group, as DeepSpeed's engine does.
 """
 
 import atexit
@@ -17,8 +17,9 @@ _LIMIT_SECONDS = 1.0
 
 
 def _thread_states():
-    """Return the states ("S": sleeping, "R": running, ...) of this process's gloo threads. Empty if
-    there is no /proc."""
+    """Return the states ("S": sleeping, "R": running, ...) of this process's gloo threads. Without
+    /proc, return an empty list.
+    """
     try:
         threads = os.listdir("/proc/self/task")
     except OSError:
@@ -36,11 +37,11 @@ def _thread_states():
 
 
 def wait_for_idle_threads(limit=_LIMIT_SECONDS):
-    """Wait until all gloo threads of this process sleep, for at most `limit` seconds.
+    """Wait up to `limit` seconds until all gloo threads of this process are asleep.
 
-    A thread that waits for the GIL sleeps too. The threads therefore have to sleep before and after
-    this function releases the GIL. A thread whose collective cannot complete, because a peer has
-    exited, also sleeps and does not delay the exit.
+    A thread that waits for the GIL is also asleep. The threads must therefore be asleep both before
+    and after this function releases the GIL. A thread whose collective cannot complete because a
+    peer has exited is also asleep, so it does not delay the exit.
     """
     end = time.monotonic() + limit
     idle_polls = 0

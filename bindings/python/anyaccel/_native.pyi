@@ -14,7 +14,7 @@ class _Record:
     def _repr_html_(self) -> str: ...
 
 class MemoryInfo(_Record):
-    """Free and total bytes of a device: (free, total)."""
+    """Free and total device memory in bytes: (free, total)."""
 
     @property
     def free(self) -> int: ...
@@ -120,7 +120,7 @@ class BackendVerdict(_Record):
     def reason(self) -> str: ...
 
 class Detection(_Record):
-    """The accelerator that this process uses, with the reason."""
+    """The accelerator that this process uses, and the reason."""
 
     @property
     def accelerator(self) -> str: ...
@@ -136,9 +136,9 @@ class Scope:
     def __exit__(self, *exception: object) -> None: ...
 
 class Event:
-    """A point in a stream that other streams and the host can wait for, and that can be timed.
+    """A marker in a stream. Other streams and the host can wait for it, and measure time with it.
 
-    Before record(), it counts as completed.
+    An event that was never recorded counts as completed.
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
@@ -178,7 +178,7 @@ class Graph:
         """Return this graph's memory pool, which another graph's capture_begin() accepts."""
 
 class Random:
-    """The functions of torch.random, for the host and all devices at once."""
+    """The functions of torch.random, applied to the host and all devices at once."""
 
     def manual_seed(self, seed: int) -> None: ...
     def seed(self) -> int: ...

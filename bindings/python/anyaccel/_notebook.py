@@ -1,10 +1,10 @@
-"""Shows an accelerator in notebooks, as a table of its devices."""
+"""Displays an accelerator in notebooks as a table of its devices."""
 
 import html
 
 
 def amount(count):
-    """Return a number of bytes as text with a binary unit."""
+    """Format a number of bytes with a binary unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

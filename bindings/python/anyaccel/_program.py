@@ -1,4 +1,4 @@
-"""Implements `python -m anyaccel` by running the program `anyaccel` from this package."""
+"""Implements `python -m anyaccel` by running the `anyaccel` program in this package."""
 
 import os
 import sys

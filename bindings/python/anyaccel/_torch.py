@@ -18,22 +18,22 @@ imported_before = "torch" in sys.modules
 
 # Device types that torch.manual_seed() seeds by name. It also seeds PrivateUse1.
 SEEDED_BY_NAME = ("cuda", "mps", "xpu", "mtia")
-# The types in SEEDED_BY_NAME for which torch.manual_seed() calls the module's manual_seed() instead
-# of manual_seed_all().
+# The device types in SEEDED_BY_NAME for which torch.manual_seed() calls the module's manual_seed()
+# instead of manual_seed_all().
 SEEDED_BY_MANUAL_SEED = ("mps",)
-# Types for which `import torch` caches whether a device is available.
+# Device types for which `import torch` caches whether a device is available.
 DETECTED_BY_IMPORT = ("cuda",)
-# Device type whose functions in torch._C a torch without it lacks.
+# Device type whose functions are missing from torch._C if torch was built without it.
 CUDA = "cuda"
-# Device type of the simulator, unless it stands in for another device type.
+# The simulator's device type, unless the simulator stands in for a different type.
 SIMULATED = "sim"
-# Types that torch.save() writes without the device's index.
+# Device types that torch.save() stores without a device index.
 SAVED_WITHOUT_INDEX = ("mps",)
 
 
 def require():
-    """Import torch. This must happen before our library is loaded, because it links against torch's
-    libraries.
+    """Import torch. This must happen before AnyAccel's library is loaded, because that library
+    links against torch's libraries.
     """
     if os.environ.get("SIM_STANDS_IN_FOR") and not imported_before:
         _load_simulator()
@@ -48,8 +48,9 @@ def require():
 
 
 def _load_simulator():
-    """Load the simulator into LibTorch before torch's Python code detects the device type for
-    which it stands in."""
+    """Load the simulator into LibTorch before torch's Python code detects the device type that the
+    simulator stands in for.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         return
@@ -66,8 +67,9 @@ def _load_simulator():
 
 
 def check(version, place):
-    """Raise `version_mismatch` for another minor version of torch, because LibTorch's C++
-    interface changes between them."""
+    """Raise `version_mismatch` if torch's minor version is not the one that AnyAccel was built
+    with, because LibTorch's C++ API changes between minor versions.
+    """
     wanted = _build_info.TORCH_VERSION
     if str(version).split(".")[:2] != wanted.split(".")[:2]:
         raise make_error("version_mismatch", "import anyaccel", "AnyAccel was built with a different version of torch",

@@ -1,5 +1,6 @@
-"""Makes untrusted text safe to print in messages, with the same rules as
-src/base/untrusted_text.h."""
+"""Makes untrusted text safe to print in messages, following the same rules as
+src/base/untrusted_text.h.
+"""
 import re
 
 # Unicode's default ignorable code points, line separators, and invisible format characters.
@@ -36,8 +37,8 @@ def quoted_text(text, limit: int = 200) -> str:
     """Return `text` (str, bytes, or anything with a str()) in double quotes, escaped, and
     truncated to `limit` printed characters."""
     whole = _as_bytes(text)
-    # A character has at most four bytes, so a character that is cut at the end of this part is
-    # beyond the limit.
+    # A character has at most four bytes, so a character that is cut off at the end of this part
+    # lies beyond the limit.
     part = whole[:4 * (limit + 1)].decode("utf-8", "surrogateescape")
     out, printed = [], 0
     for c in part:
@@ -50,7 +51,7 @@ def quoted_text(text, limit: int = 200) -> str:
 
 
 def printable_text(text, limit: int = 8000) -> str:
-    """Return `text` with invisible characters except newlines and tabs escaped.
+    """Return `text` with invisible characters escaped, except newlines and tabs.
 
     If it exceeds `limit` bytes, its middle is omitted.
     """

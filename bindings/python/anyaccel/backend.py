@@ -1,5 +1,5 @@
-"""Backends in Python: classes that derive from `Backend`, registered by name or found through an
-entry point.
+"""Python backends: classes that derive from `Backend`, registered by name or found through an entry
+point.
 
     class MyCard(anyaccel.Backend):
         def properties(self, index):
@@ -53,7 +53,7 @@ class Backend:
 
     @classmethod
     def start(cls) -> None:
-        """Prepare the process, for example load the vendor's library or rename PrivateUse1.
+        """Prepare the process, for example by loading the vendor's library or renaming PrivateUse1.
 
         Called once, when the backend is selected and before its object is created. Does nothing by
         default.
@@ -138,7 +138,7 @@ class Backend:
         return self._below.at(index).memory_stats(index)
 
     def memory_info(self, index: int) -> _native.MemoryInfo | tuple[int, int]:
-        """Return (free, total) bytes, with the memory of other processes counted as used."""
+        """Return (free, total) in bytes. Memory that other processes use is not free."""
         return self._below.at(index).memory_info(index)
 
     def reset_peak_memory_stats(self, index: int) -> None:
@@ -150,11 +150,11 @@ class Backend:
         self._below.empty_cache()
 
     def host_allocator(self) -> HostAllocator | None:
-        """Return the allocator of host memory that the device can read directly.
+        """Return the allocator for host memory that the device can read directly.
 
-        The result is None if host memory needs no pinning, the result of `super()`, or an object
-        with two methods: allocate(num_bytes), which returns an address (0 or None if out of
-        memory), and free(address). Called once.
+        The result is None if host memory needs no pinning. Otherwise, it is the result of
+        `super()`, or an object with two methods: allocate(num_bytes), which returns an address (0
+        or None if out of memory), and free(address). Called once.
         """
         return self._below.host_allocator()
 
@@ -182,7 +182,7 @@ class Backend:
     def create_op_builder(self, class_name: str) -> OpBuilder | None:
         """Return an anyaccel.OpBuilder, or None to use the underlying backend's builder.
 
-        The default returns builders of the package `op_builder_dir`.
+        The default implementation returns builders from the package `op_builder_dir`.
         """
         if self._builders is None:
             from .op_builder import classes_of
@@ -224,7 +224,7 @@ def below(traits, base):
 
 def register_backend(name: str, cls: type[Backend], *, base: str | None = None, probe: Callable[[], int | tuple[int, str]] | None = None,
                      **traits: Any) -> None:
-    """Register a backend in Python, so that DS_ACCELERATOR and set_accelerator() accept its name.
+    """Register a Python backend, so that DS_ACCELERATOR and set_accelerator() accept its name.
 
     base: registered backend that provides the traits and functions that the class does not define
         (default: the generic LibTorch backend for `device_type`).
@@ -266,7 +266,7 @@ def load_entry_points(name: str | None = None) -> None:
     import importlib.metadata
     wanted = name or os.environ.get("DS_ACCELERATOR")
     for point in importlib.metadata.entry_points(group=GROUP):
-        # Packages of other backends are not imported.
+        # Do not import the packages of other backends.
         if (wanted and point.name != wanted) or point.name in _tried:
             continue
         _tried.add(point.name)

@@ -1,4 +1,4 @@
-"""Protocols of the objects that a backend in Python returns, for type checkers.
+"""Protocols for type checkers. They describe the objects that a Python backend returns.
 
 No base class is required.
 """
@@ -46,7 +46,9 @@ class GraphPart(Protocol):
         """Run the captured work again."""
 
     def reset(self) -> None:
-        """Discard the captured work. During a capture, abandon it without raising an exception."""
+        """Discard the captured work. If a capture is in progress, abandon it without raising an
+        exception.
+        """
 
     def pool(self) -> Any:
         """Return this graph's memory pool, which another graph's capture_begin() accepts."""
@@ -59,4 +61,4 @@ class HostAllocator(Protocol):
         """Return the address of `num_bytes` bytes, or 0 or None if out of memory."""
 
     def free(self, address: int, /) -> None:
-        """Free an allocation. Called from any thread."""
+        """Free an allocation. May be called from any thread."""

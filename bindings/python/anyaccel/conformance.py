@@ -1,4 +1,4 @@
-"""Runs the conformance kit on a backend of this process.
+"""Runs the conformance kit on a backend in this process.
 
 `python -m anyaccel.conformance --backend NAME` tests a backend that an entry point registers.
 `main([...])` tests a backend that the program registered. The options are those of `anyaccel

@@ -1,4 +1,4 @@
-"""The exception type of AnyAccel."""
+"""AnyAccel's exception type."""
 
 from ._untrusted_text import printable_text
 

@@ -1,5 +1,6 @@
-"""Ops of an extension: a Python builder names native sources in the extension's folder, and
-AnyAccel's build service builds them."""
+"""Extension ops: a Python builder lists native sources in the extension's folder, and AnyAccel's
+build service builds them.
+"""
 
 import ctypes
 import importlib.machinery
@@ -14,7 +15,7 @@ import torch
 from . import _native
 from .errors import make_error
 
-_modules = {}  # keyed by library, because importing a library again would create a second module
+_modules = {}  # keyed by library path, because importing a library again would create a second module
 
 
 def build_service_of(builder):

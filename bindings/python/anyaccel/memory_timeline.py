@@ -1,4 +1,4 @@
-"""Records device memory after every op of a program, and saves it as data or as a picture.
+"""Records a program's device memory usage after every op, and saves it as data or as a picture.
 
     from anyaccel.memory_timeline import MemoryTimeline
 
@@ -32,7 +32,7 @@ _LINE, _GRID = "#5c6bc0", "#8792a4"
 
 
 class Sample(NamedTuple):
-    """Memory after an op.
+    """Memory usage after an op.
 
     seconds: time since the timeline began.
     allocated: bytes of tensors on the device, as reported by `memory_allocated()`.
@@ -99,8 +99,8 @@ class MemoryTimeline:
         self.marks.append((len(self.samples), text))
 
     def peak(self) -> Sample:
-        """Return the sample with the most memory, or the first of several. Raise `invalid_state` if
-        there are no samples.
+        """Return the sample with the most memory, or the first one if there are several. Raise
+        `invalid_state` if there are no samples.
         """
         if not self.samples:
             raise make_error("invalid_state", "MemoryTimeline", "no op was recorded")
@@ -109,8 +109,9 @@ class MemoryTimeline:
     def save(self, file: Union[str, "os.PathLike[str]"]) -> None:
         """Write a picture (NAME.svg) or the samples and marks (NAME.json).
 
-        The picture has the ops on the horizontal axis and is legible on light and dark pages. Raise
-        `invalid_argument` for any other file extension, and `invalid_state` if no op was recorded.
+        The picture plots the ops along the horizontal axis and is legible on light and dark pages.
+        Raise `invalid_argument` for any other file extension, and `invalid_state` if no op was
+        recorded.
         """
         path = pathlib.Path(file)
         if path.suffix == ".svg":
@@ -177,8 +178,8 @@ def _scale(peak: int) -> Tuple[float, str, float]:
 
 
 def _columns(samples: List[Sample], most: int) -> List[Tuple[int, int, int]]:
-    """Return (first, last, bytes) for at most `most` columns, where bytes is the largest of the
-    column's samples.
+    """Return (first, last, bytes) for each of at most `most` columns, where bytes is the maximum
+    over the column's samples.
     """
     size = max(1, math.ceil(len(samples) / most))
     return [(i, min(i + size, len(samples)), max(sample.allocated for sample in samples[i:i + size])) for i in range(0, len(samples), size)]

@@ -29,13 +29,13 @@ class OpName(str):
 
 
 class OpBuilder(_native.OpBuilder):
-    """Base class of the classes that `get_op_builder(name)` returns; `create_op_builder(name)`
+    """Base class for the classes that `get_op_builder(name)` returns; `create_op_builder(name)`
     returns an instance.
 
     A backend's own builder derives from this class and has a name that ends in `Builder`. It
     defines `NAME`, and either load() or sources() with related methods (include_paths(),
     cxx_args(), ...). AnyAccel's build service builds, caches and loads these sources. Methods that
-    the builder does not define are those of AnyAccel's op of the same class name, or raise
+    the builder does not define come from AnyAccel's builder with the same class name, or raise
     `unsupported` if there is none.
 
     Sources stay in the extension's folder. Relative paths are relative to the folder of the class's
@@ -44,7 +44,7 @@ class OpBuilder(_native.OpBuilder):
     """
 
     NAME: "str | None" = None
-    NAMESPACE: "str | None" = None  # namespace in torch.ops of a library that registers ops and is not a Python module; default: NAME
+    NAMESPACE: "str | None" = None  # torch.ops namespace, for a library that registers ops instead of being a Python module; default: NAME
 
     def __init__(self, name: "str | None" = None, *, accelerator: "Accelerator | None" = None, class_name: "str | None" = None) -> None:
         """`name` overrides NAME, as in DeepSpeed's builders.
@@ -55,7 +55,7 @@ class OpBuilder(_native.OpBuilder):
             from ._native import get_accelerator
             accelerator = get_accelerator()
         if not isinstance(accelerator, _native.Accelerator):
-            accelerator = accelerator._all()  # an object of a user's class
+            accelerator = accelerator._all()  # an instance of a user's class
         super().__init__(accelerator, class_name or type(self).__name__)
         self._described = None
         # Fields of DeepSpeed's class that extensions may read or set. They have no effect in
@@ -75,7 +75,7 @@ class OpBuilder(_native.OpBuilder):
         self.NAME = value
 
     def sources(self) -> "list[str]":
-        """Paths of the sources: absolute, or relative to the folder of the kernels."""
+        """Paths of the sources: absolute, or relative to the kernel folder."""
         return super().sources()
 
     def include_paths(self) -> "list[str]":
@@ -83,7 +83,9 @@ class OpBuilder(_native.OpBuilder):
         return super().include_paths()
 
     def cxx_args(self) -> "list[str]":
-        """Flags for the C++ compiler. Flags that are not listed in docs/reference/op-builders.md are errors."""
+        """Flags for the C++ compiler. Flags that docs/reference/op-builders.md does not list are
+        rejected.
+        """
         return []
 
     def nvcc_args(self) -> "list[str]":
@@ -145,7 +147,7 @@ class OpBuilder(_native.OpBuilder):
         return self.load(verbose)
 
     def builder(self) -> Any:
-        """Return torch's CppExtension of the same sources, for a setup.py."""
+        """Return a torch CppExtension with the same sources, for a setup.py."""
         from torch.utils.cpp_extension import CppExtension
         from . import extension_op
         return extension_op.for_setup(self, CppExtension)
@@ -229,7 +231,7 @@ def functions_of(name):
 
 
 def builder_class(accelerator, class_name):
-    """Return the builder class of an accelerator's op.
+    """Return the builder class for an accelerator's op.
 
     Never None: load() of a missing op raises `unsupported`.
     """
@@ -255,11 +257,11 @@ def _is_offered(name, value, module, package):
 
 
 def classes_of(package):
-    """Return the op builders of a Python package (`op_builder_dir` of a backend) by name: classes
-    of the package and its modules whose names end in `Builder`.
+    """Return the op builders in a Python package (a backend's `op_builder_dir`) by name. These are
+    the classes in the package and its modules whose names end in `Builder`.
 
     Excluded are base classes (abstract classes, and names that begin with `_` or end in
-    `OpBuilder`), and classes that a module imports from other packages and does not list in
+    `OpBuilder`), and classes that a module imports from other packages without listing them in
     `__all__`. A module that cannot be imported causes a warning and does not affect others.
     DeepSpeed's own package is skipped, because its builders build DeepSpeed's sources. AnyAccel's
     builders replace them.

@@ -18,7 +18,7 @@ namespace {
 
 using Index = std::optional<DeviceIndex>;
 
-/// Binds methods of the class with their docstrings, which come from accelerator.h.
+/// Binds methods of the class Accelerator with their docstrings, which come from accelerator.h.
 class Class {
  public:
   // pybind11 must not delete accelerators, which live until the process ends.

@@ -18,7 +18,7 @@ namespace {
 
 std::atomic<bool> ended{false};
 
-/// The functions of sdk/backend.h that a Python class can override.
+/// The functions in sdk/backend.h that a Python class can override.
 constexpr std::array slots{
     "device_count",   "current_device", "set_device",           "synchronize",
     "is_initialized", "properties",     "dtype_support",        "default_generator",
@@ -199,8 +199,8 @@ class PythonBackend final : public sdk::Backend {
   }
 
  private:
-  /// Calls the Python class if it overrides the slot and Python still runs, or else the underlying
-  /// backend.
+  /// Calls the Python class if it overrides the slot and the interpreter is still running, or else
+  /// the underlying backend.
   template <std::size_t number, typename Take, typename Below, typename... Arguments>
   std::invoke_result_t<Below&> call(Take&& take, Below&& below,
                                     const Arguments&... arguments) const {

@@ -1,4 +1,4 @@
-// Declarations shared by the sources that implement backends in Python.
+// Declarations shared by the sources that implement Python backends.
 #pragma once
 
 #include <string>
@@ -29,10 +29,11 @@ class Kept {
   py::handle object_;
 };
 
-/// Throws a Python exception as an Error at `where`. Requires the GIL.
+/// Converts a Python exception to an Error and throws it. `where` is the error's location if the
+/// exception has none. Requires the GIL.
 [[noreturn]] void throw_python_error(py::error_already_set& error, const std::string& where);
 
-/// Calls a method of a Python object with the GIL and passes the result to `take`. Throws
+/// Calls a method of a Python object with the GIL held and passes the result to `take`. Throws
 /// `unavailable` once the interpreter has shut down.
 template <typename Take, typename... Arguments>
 auto ask(const Kept& object, const std::string& where, const char* method, Take&& take,
@@ -56,7 +57,8 @@ inline constexpr auto take_nothing = [](const py::object&) {};
 template <typename T>
 inline constexpr auto take = [](const py::object& answer) { return answer.cast<T>(); };
 
-/// Returns `traits` with the fields of a dict replaced. Throws `invalid_argument` for unknown keys.
+/// Returns `traits` with fields replaced by the values in a dict. Throws `invalid_argument` for
+/// unknown keys.
 sdk::Traits traits_from(const py::dict& given, sdk::Traits traits);
 
 // Conversions between the SDK's structs and Python objects. A Python backend may return a dict or a
@@ -67,8 +69,8 @@ MemoryInfo info_from(const py::object& given);
 MemoryStats stats_from(const py::object& given);
 py::dict stats_to(const MemoryStats& stats);
 
-// Conversions of the events, graphs and op builders that a Python class returns. Objects from C++
-// backends are unwrapped.
+// Convert the events, graphs and op builders that a Python class returns. Objects from C++ backends
+// are unwrapped.
 std::shared_ptr<sdk::EventImpl> event_from(py::object made, const std::string& backend);
 std::shared_ptr<sdk::GraphImpl> graph_from(py::object made, const std::string& backend);
 /// Returns null for None.
@@ -76,8 +78,8 @@ std::shared_ptr<sdk::OpBuilder> builder_from(py::object made, const std::string&
 
 void bind_backend_parts(py::module_& module);
 
-/// Returns null for None, a C++ allocator unwrapped, and otherwise an allocator that calls the
-/// Python object. The result lives until the process ends.
+/// Returns null for None, the underlying C++ allocator for a wrapped one, and otherwise an
+/// allocator that calls the Python object. The result lives until the process ends.
 c10::Allocator* host_allocator_from(py::object made, const std::string& backend);
 
 using BackendBelow = py::class_<sdk::Backend, std::shared_ptr<sdk::Backend>>;

@@ -1,4 +1,4 @@
-// Conversion of data that backends in Python provide: traits, and results of their functions.
+// Converts data from Python backends: traits and function results.
 #include <string>
 
 #include "backend.h"

@@ -1,4 +1,5 @@
-// Adapts host allocators of backends in Python to C++, and those of C++ backends to Python.
+// Adapts host allocators from Python backends to C++, and host allocators from C++ backends to
+// Python.
 #include <map>
 #include <string>
 
@@ -16,8 +17,8 @@ std::map<void*, std::shared_ptr<Kept>>& owners() {
 }
 
 void release(void* data) {
-  // Once the interpreter has shut down, the allocator cannot be called. The system frees the
-  // memory.
+  // Once the interpreter has shut down, the allocator cannot be called. The system frees the memory
+  // when the process ends.
   if (data == nullptr || !python_runs()) return;
   const py::gil_scoped_acquire gil;
   const auto found = owners().extract(data);

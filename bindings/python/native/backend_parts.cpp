@@ -1,4 +1,4 @@
-// Adapts events, graphs and op builders of backends in Python to C++, and those of C++ backends to
+// Adapts events, graphs and op builders from Python backends to C++, and from C++ backends to
 // Python.
 #include <string>
 

@@ -15,7 +15,7 @@ namespace anyaccel::python {
 
 namespace py = pybind11;
 
-/// Releases the GIL. If a daemon thread acquires it again while the interpreter ends, Python
+/// Releases the GIL. If a daemon thread acquires it again while the interpreter shuts down, Python
 /// terminates the thread by unwinding. This destructor allows that; pybind11's would terminate the
 /// process.
 class GilReleased {
@@ -32,7 +32,7 @@ class GilReleased {
 /// For calls that may block.
 using NoGil = py::call_guard<GilReleased>;
 
-/// Exposes a guard of the library as a reentrant context manager.
+/// Exposes a C++ guard class as a reentrant context manager.
 template <typename Guard>
 class Scope {
  public:
@@ -42,7 +42,7 @@ class Scope {
     while (!guards_.empty()) guards_.pop_back();
   }
   void enter() { guards_.push_back(open_()); }
-  /// Returns the innermost guard, which the caller must end.
+  /// Removes and returns the innermost guard. The scope ends when the caller destroys it.
   std::unique_ptr<Guard> leave() {
     if (guards_.empty())
       throw Error(ErrorCode::invalid_state, "__exit__",

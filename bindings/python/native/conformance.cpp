@@ -1,4 +1,4 @@
-// The module anyaccel._conformance: the conformance kit for backends of this process. It is
+// The module anyaccel._conformance: the conformance kit for backends in this process. It is
 // separate because most programs do not need it.
 #include <pthread.h>
 #include <torch/csrc/utils/pybind.h>
@@ -19,8 +19,8 @@ thread_local bool forking = false;
 thread_local PyGILState_STATE held;
 
 void before_fork() {
-  // If this thread holds the GIL, a case called os.fork(), which runs Python's hooks itself. The
-  // hooks' locks are not recursive.
+  // If this thread holds the GIL, the fork comes from os.fork() in a test case. os.fork() runs
+  // Python's hooks itself, and the hooks' locks are not recursive.
   forking = judging && PyGILState_Check() == 0;
   if (!forking) return;
   // Otherwise, another thread could hold the GIL. That thread does not exist in the child.

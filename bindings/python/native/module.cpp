@@ -1,5 +1,5 @@
-// The module anyaccel._native: classes and functions of include/anyaccel, which the package's
-// Python files complete. This source binds errors and the registry. The module has few sources,
+// The module anyaccel._native: classes and functions from include/anyaccel, which the package's
+// Python files extend. This source binds errors and the registry. The module has few sources,
 // because compiling torch's Python headers takes 6 s in each.
 #include <torch/csrc/Exceptions.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@ namespace {
 
 PyObject* error_class = nullptr;  // from errors.py, never freed
 
-/// Called by blocking waits in C++, on any thread. A signal handler that raises (KeyboardInterrupt)
-/// ends them. Python runs handlers only on its main thread.
+/// Called by blocking waits in C++, on any thread. If a signal handler raises an exception (such as
+/// KeyboardInterrupt), the wait ends. Python runs handlers only on its main thread.
 bool handler_raised() {
   if (Py_IsInitialized() == 0) return false;
   const py::gil_scoped_acquire gil;
@@ -62,8 +62,8 @@ struct {
   Accelerator* accelerator = nullptr;
   PyObject* object = nullptr;
   PyObject* make = nullptr;  // the Python class Accelerator
-  // Users' objects, which get_accelerator() returns again if C++ code selects their accelerator
-  // later. Never freed, like accelerators.
+  // Objects of users' classes. If C++ code selects one of their accelerators later,
+  // get_accelerator() returns the same object again. Never freed, like accelerators.
   std::unordered_map<const Accelerator*, PyObject*> of_users;
 } current;
 

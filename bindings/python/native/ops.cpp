@@ -1,4 +1,4 @@
-// Fast calls of ops with many arguments. torch.ops boxes each argument and searches for the
+// Fast calls for ops with many arguments. torch.ops boxes each argument and searches for the
 // matching schema, which takes 3 us for the twelve arguments of adam_update. These calls pass plain
 // arguments directly to the dispatcher. Calls with any other arguments go through torch.ops.
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -15,8 +15,8 @@ namespace anyaccel::python {
 
 namespace {
 
-/// Converts a Python object to the type of an argument if it has exactly the plain type: no
-/// subclass and no conversion.
+/// Converts a Python object to the type of an argument if it has exactly that type. Subclasses and
+/// other convertible types are not accepted.
 template <typename T>
 struct Plain;
 

@@ -7,7 +7,7 @@ namespace anyaccel::python {
 
 namespace {
 
-/// A class of read-only fields, with a repr that shows them.
+/// Binds a class with read-only fields and a repr that shows them.
 template <typename T>
 class Record {
  public:

@@ -7,8 +7,8 @@ namespace anyaccel {
 
 namespace {
 
-/// Returns "2.13" for "2.13.0". The C++ interfaces of AnyAccel and LibTorch may change whenever one
-/// of these two numbers changes.
+/// Returns "2.13" for "2.13.0". The C++ interfaces of AnyAccel and LibTorch may change whenever the
+/// major or minor version changes.
 std::string minor_version(const std::string& version) {
   const auto first = version.find('.');
   if (first == std::string::npos) return version;

@@ -39,7 +39,7 @@ const char* machine_name(unsigned machine) {
   }
 }
 
-/// Returns the ELF machine type of this program, for which <elf.h> has no macro.
+/// Returns the ELF machine type of this program. <elf.h> does not define a macro for it.
 unsigned own_machine() {
 #if defined(__x86_64__)
   return EM_X86_64;

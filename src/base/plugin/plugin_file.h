@@ -22,11 +22,11 @@ namespace anyaccel {
 struct PluginProbe {
   std::optional<int> count;     ///< a fixed number of devices, for a backend that needs no hardware
   std::string folder;           ///< relative to the root, for example "dev"; see DeviceFiles
-  std::string prefix;           ///< name of an entry without the device number at its end
+  std::string prefix;           ///< entry name without the trailing device number
   std::string attribute;        ///< optional: a file in the device's folder
   std::string attribute_value;  ///< content of `attribute`
   std::string visible;          ///< optional: the variable that selects devices
-  bool opaque_ids = false;      ///< the variable holds the vendor's own identifiers
+  bool opaque_ids = false;      ///< the variable contains vendor-specific identifiers
 };
 
 /// A `key = value` line of the file.
@@ -37,10 +37,10 @@ struct PluginLine {
 };
 
 struct PluginFile {
-  std::string name;     ///< name of the plugin, with which DS_ACCELERATOR selects it
+  std::string name;     ///< plugin name, which DS_ACCELERATOR accepts
   std::string library;  ///< file name of the library, in the text file's folder
   BuildIdentity build;
-  std::vector<PluginLine> rest;  ///< lines with traits and probe, which are not parsed yet
+  std::vector<PluginLine> rest;  ///< lines that describe the traits and the probe, not parsed yet
 };
 
 struct PluginTraits {

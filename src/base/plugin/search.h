@@ -12,7 +12,7 @@ namespace anyaccel {
 
 /// A plugin, or a file or folder that was rejected.
 struct FoundPlugin {
-  std::string name;  ///< name from the text file, or the text file's own name if it is unreadable
+  std::string name;  ///< name from the text file, or the file's own name if its text cannot be read
   std::filesystem::path file;  ///< the plugin's text file, or a folder that could not be searched
   std::filesystem::path library;  ///< empty if the text file does not name a library
   PluginTraits described;         ///< valid if `problem` is empty
@@ -32,9 +32,9 @@ struct PluginFolder {
 /// (set-user-ID).
 ANYACCEL_API std::vector<PluginFolder> plugin_search_path();
 
-/// Inspects all plugins in these folders. The result has the order of the folders and is sorted by
-/// name within a folder. Rejects relative folders, and folders, text files and libraries that are
-/// not trusted (base/trusted_path.h). Never throws.
+/// Inspects all plugins in these folders. The result follows the order of the folders and is sorted
+/// by name within each folder. Rejects relative folders, and folders, text files and libraries that
+/// are not trusted (base/trusted_path.h). Never throws.
 ANYACCEL_API std::vector<FoundPlugin> find_plugins(
     const std::vector<PluginFolder>& folders) noexcept;
 

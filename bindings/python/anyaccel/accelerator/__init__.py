@@ -1,4 +1,4 @@
-"""The accelerator of this process, with the interface of `deepspeed.accelerator`."""
+"""This process's accelerator, with the same interface as `deepspeed.accelerator`."""
 
 from .. import _native, backend
 from ..errors import make_error

@@ -17,7 +17,7 @@ class _OfOneBackend(type(Accelerator)):
 
 
 def class_of(backend, name):
-    """Return the accelerator class of a backend.
+    """Return the accelerator class for a backend.
 
     Its constructor returns that backend's accelerator without selecting it; set_accelerator()
     selects one. It raises `unavailable`, with the reason, if the backend cannot run.
@@ -26,6 +26,6 @@ def class_of(backend, name):
     def __init__(self):
         Accelerator.__init__(self, backend)
 
-    text = f"The accelerator {backend!r}. The constructor raises `unavailable`, with the reason, if it cannot run."
+    text = f"The accelerator {backend!r}. The constructor raises `unavailable`, with the reason, if the backend cannot run."
     module = f"{__package__}.{backend}_accelerator"
     return _OfOneBackend(name, (Accelerator,), {"__init__": __init__, "__doc__": text, "__module__": module, "_backend": backend})

@@ -20,8 +20,7 @@ from .. import backend as _backend
 from ..errors import make_error
 from .accelerator import Accelerator
 
-# Functions that C++ calls on a backend and whose counterparts in DeepSpeedAccelerator have the same
-# names.
+# Backend functions that C++ calls and that have the same names in DeepSpeedAccelerator.
 _SAME = ("device_count", "current_device", "set_device", "synchronize", "default_generator", "current_stream", "default_stream", "empty_cache",
          "reset_peak_memory_stats", "is_current_stream_capturing")
 _TRAITS = {"is_synchronized_device": "synchronized", "use_host_timers": "use_host_timers",
@@ -56,7 +55,7 @@ class DeepSpeedAccelerator:
         return self._name
 
     def device_name(self, device_index=None):
-        """Return `_name`, with `device_index` appended if the device's names have an index."""
+        """Return `_name`, with `device_index` appended if device names include an index."""
         if device_index is None:
             return self._name
         return self._all().device_name(device_index)
@@ -93,9 +92,9 @@ class DeepSpeedAccelerator:
         """
         made = self.__dict__.get("_anyaccel_all")
         if made is None:
-            # _below() comes first. It creates the first accelerator for the device, which adds a
-            # module for the device type if torch lacks one. That module must not call the class,
-            # because the class's methods may call the module.
+            # Call _below() first: creating the first accelerator for a device type adds a device
+            # module if torch lacks one. That module must not call the class, because the class's
+            # methods may call the module.
             self._below()
             made = Accelerator(_backend.over(_device_below(self), _traits_of(self), _slots_of(type(self)), accelerator=self))
             self.__dict__["_anyaccel_all"] = made
@@ -110,8 +109,8 @@ class DeepSpeedAccelerator:
             made = self.__dict__["_anyaccel_below"] = Accelerator(_device_below(self))
         return made
 
-    # Called only for names that no base class has: methods of a later version, and fields of the
-    # accelerator.
+    # Called only for names that no base class defines: methods added in later versions, and
+    # accelerator fields.
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -56,8 +56,8 @@ class Accelerator(_Native, metaclass=_Kind):
                  "_is_triton_supported", "_supported_dtypes")
 
     def __init__(self, backend=None):
-        """Create the accelerator of this process, or of `backend` (an object or a registered name),
-        which need not be the backend of this process.
+        """Create the accelerator for this process, or for `backend` (an object or a registered
+        name), which need not be this process's backend.
         """
         super().__init__(*([] if backend is None else [backend]))
         # A backend sets environment variables for its vendor's libraries when it starts. Child
@@ -133,7 +133,7 @@ class Accelerator(_Native, metaclass=_Kind):
         """Copy a host tensor to page-locked memory, as in C++.
 
         `align_bytes`, by name or as the second argument as in older DeepSpeed releases, is ignored,
-        because pinned memory is aligned to pages.
+        because pinned memory is page-aligned.
         """
         if not isinstance(make_copy, bool):
             make_copy, align_bytes = True, make_copy
@@ -166,7 +166,7 @@ class Accelerator(_Native, metaclass=_Kind):
         try:
             return self._device_names[device_index]
         except KeyError:
-            # An index that is valid once stays valid, so its name can be cached.
+            # A valid index stays valid, so its name can be cached.
             name = self._device_names[device_index] = super().device_name(device_index)
             return name
 
@@ -205,12 +205,12 @@ class Accelerator(_Native, metaclass=_Kind):
 
     @property
     def Stream(self):
-        """Class of streams: `get_accelerator().Stream(priority=-1)`."""
+        """Stream class: `get_accelerator().Stream(priority=-1)`."""
         return Stream
 
     @property
     def Event(self):
-        """Class of events: `get_accelerator().Event(enable_timing=True)`."""
+        """Event class: `get_accelerator().Event(enable_timing=True)`."""
         return Event
 
     BFloat16Tensor = _tensor_maker(torch.bfloat16)
@@ -243,7 +243,9 @@ class Accelerator(_Native, metaclass=_Kind):
         return super().pin_empty(tensor.dtype if dtype is None else dtype, list(tensor.shape))
 
     def set_visible_devices_envs(self, current_env, local_accelerator_ids):
-        """Select a local rank's devices in `current_env`, a mapping that is changed in place."""
+        """Select a local rank's devices by setting variables in `current_env`, which is modified in
+        place.
+        """
         current_env.update(super().set_visible_devices_envs([str(i) for i in local_accelerator_ids]))
 
     def get_op_builder(self, class_name):

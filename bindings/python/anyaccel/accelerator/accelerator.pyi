@@ -19,32 +19,32 @@ class Accelerator:
     def is_synchronized_device(self) -> bool:
         """Return whether the device is synchronous: work is complete when the call that submits it returns, as on cpu."""
     def use_host_timers(self) -> bool:
-        """Return whether to time work with the host's clock instead of events."""
+        """Return whether to time work with the host clock instead of events."""
     def resolves_data_dependency(self) -> bool:
-        """Return whether the device itself orders dependent work of different streams."""
+        """Return whether the device itself orders dependent work on different streams."""
     def handles_memory_backpressure(self) -> bool:
         """Return whether an allocation waits for memory to be freed instead of failing."""
     def name(self) -> str:
         """Name in the registry, for example "cuda". `DS_ACCELERATOR` accepts the same names."""
     def is_available(self) -> bool:
-        """Return whether at least one device can be used. Does not start a device."""
+        """Return whether at least one device is usable. Does not initialize any device."""
     def device_name(self, device_index: int | None = None) -> str:
-        """Return torch's name for the accelerator's devices, for example "cuda", valid as a torch.device. With an index, return
-        for example "cuda:1", or the plain name if device names have no index (cpu, hpu). Without an index, the call does not
-        touch the device. An index out of range is handled as in set_device()."""
+        """Return torch's name for the accelerator's devices, for example "cuda". With an index, return the name of that device,
+        for example "cuda:1", or the plain name if device names have no index (cpu, hpu). torch.device accepts both forms.
+        Without an index, the call does not touch the device. An out-of-range index is handled as in set_device()."""
     def device(self, device_index: int | None = None) -> Scope:
         """Make a device (default: the current one) current for a `with` block."""
     def torch_device(self, device_index: int | None = None) -> torch.device:
         """Return a device as a torch.device, for factory functions and `tensor.to()`."""
     def set_device(self, device_index: int) -> None:
-        """Make a device current on this thread. An index out of range raises `invalid_argument`, or selects device 0 if device
+        """Make a device current on this thread. An out-of-range index raises `invalid_argument`, or selects device 0 if device
         names have no index (cpu, hpu)."""
     def current_device(self) -> int:
         """Index of this thread's current device. Never empty."""
     def current_device_name(self) -> str:
-        """Name of this thread's current device, valid as a torch.device."""
+        """Name of this thread's current device, in a form that torch.device accepts."""
     def device_count(self) -> int:
-        """Number of devices that this process may use. Does not start a device."""
+        """Number of devices that this process may use. Does not initialize any device."""
     def synchronize(self, device_index: int | None = None) -> None:
         """Wait until a device has finished all queued work. Raises `device_error` if that work failed."""
     def device_properties(self, device_index: int | None = None) -> DeviceProperties:
@@ -54,7 +54,7 @@ class Accelerator:
     def on_accelerator(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor is on this accelerator's device type. On cpu, that includes all host tensors, pinned or not."""
     def random(self) -> Random:
-        """Return the functions of torch.random, which cover the host and all devices."""
+        """Return the counterpart of the torch.random module, for the host and all devices."""
     def set_rng_state(self, new_state: torch.Tensor, device_index: int | None = None) -> None:
         """Restore the state of a device's default generator. `new_state`: a 1-d uint8 CPU tensor from get_rng_state(). Raises
         `invalid_argument` for anything else."""
@@ -79,59 +79,61 @@ class Accelerator:
     def current_stream(self, device_index: int | None = None) -> Stream_:
         """Return this thread's current stream on a device."""
     def default_stream(self, device_index: int | None = None) -> Stream_:
-        """Return the default stream of a device, which receives work until another stream is made current."""
+        """Return a device's default stream, which receives work until a different stream is made current."""
     @property
     def Event(self) -> type[Event_]:
         """Class of events: `Event(enable_timing=False)`."""
     def empty_cache(self) -> None:
         """Return unused cached memory of all devices to the driver."""
     def memory_allocated(self, device_index: int | None = None) -> int:
-        """Bytes of live tensors on a device. On cpu, these are tensor bytes, not the process's resident size (see get_rss())."""
+        """Bytes occupied by live tensors on a device. On cpu, this counts only tensors, unlike the process's resident set size
+        (see get_rss())."""
     def max_memory_allocated(self, device_index: int | None = None) -> int:
         """Peak of memory_allocated() since the last reset."""
     def reset_max_memory_allocated(self, device_index: int | None = None) -> None:
-        """Reset all peaks, like reset_peak_memory_stats(). torch keeps this older name."""
+        """Older name of reset_peak_memory_stats(), kept by torch. Resets all peaks."""
     def memory_cached(self, device_index: int | None = None) -> int:
         """Older name of memory_reserved()."""
     def max_memory_cached(self, device_index: int | None = None) -> int:
         """Older name of max_memory_reserved()."""
     def reset_max_memory_cached(self, device_index: int | None = None) -> None:
-        """Reset all peaks, like reset_peak_memory_stats(). torch keeps this older name."""
+        """Older name of reset_peak_memory_stats(), kept by torch. Resets all peaks."""
     def memory_stats(self, device_index: int | None = None) -> dict[str, int]:
         """Return the allocator's counters under torch's keys, plus "host.rss.current" and "host.rss.peak"."""
     def allocator_stats(self, device_index: int | None = None) -> MemoryStats:
-        """Return the allocator's counters of memory_stats() as a struct."""
+        """Return the allocator counters from memory_stats() as a struct."""
     def reset_peak_memory_stats(self, device_index: int | None = None) -> None:
         """Reset all peaks to the current values."""
     def memory_reserved(self, device_index: int | None = None) -> int:
-        """Bytes that the allocator has reserved from the driver, in use or cached."""
+        """Bytes that the allocator has reserved from the driver, whether in use or cached."""
     def max_memory_reserved(self, device_index: int | None = None) -> int:
         """Peak of memory_reserved() since the last reset."""
     def total_memory(self, device_index: int | None = None) -> int:
-        """Total bytes of a device. On cpu, the minimum of the host's memory, the NUMA node's memory and the cgroup limit."""
+        """Total memory of a device in bytes. On cpu, the minimum of the host's memory, the NUMA node's memory and the cgroup
+        limit."""
     def available_memory(self, device_index: int | None = None) -> int:
         """Free memory of a device in bytes. Memory that other processes use does not count as free."""
     def memory_info(self, device_index: int | None = None) -> MemoryInfo:
-        """Return the free and the total bytes of a device in one call."""
+        """Return a device's free and total memory in bytes, in one call."""
     def get_rss(self) -> int:
         """Resident set size of this process in bytes."""
     def pin_memory(self, tensor: torch.Tensor, make_copy: bool | int = True, match_shape: bool = True,
                    align_bytes: int | None = None) -> torch.Tensor:
-        """Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is returned as it is. `make_copy`
-        false: the result is new memory with uninitialized values. `match_shape` false: the result is 1-d. On cpu, memory needs
-        no pinning: the result is the tensor itself if it is contiguous, otherwise a contiguous copy. Raises `invalid_argument`
-        if the tensor is not in host memory."""
+        """Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is returned as is. If `make_copy`
+        is false, the result is a new tensor with uninitialized values. If `match_shape` is false, the result is 1-d. On cpu,
+        memory needs no pinning: the result is the tensor itself if it is contiguous, otherwise a contiguous copy. Raises
+        `invalid_argument` if the tensor is not in host memory."""
     def pin_empty(self, *size: int | Sequence[int], dtype: torch.dtype, device: str | torch.device = "cpu") -> torch.Tensor:
         """Create an uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`. The sizes can be one tuple."""
     def pin_empty_like(self, tensor: torch.Tensor, device: str | torch.device = "cpu", dtype: torch.dtype | None = None) -> torch.Tensor:
         """Create an uninitialized pinned host tensor with the shape of a tensor, and with its dtype if `dtype` is None."""
     def unpin_memory(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Copy a pinned tensor to ordinary host memory. A tensor that is not pinned is returned as it is. The pinned memory is
-        freed with the last tensor that uses it."""
+        """Copy a pinned tensor to ordinary host memory. A tensor that is not pinned is returned as is. The pinned memory is freed
+        with the last tensor that uses it."""
     def is_pinned(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor, which may be a view, is in pinned host memory."""
     def pin_memory_alignment(self) -> int:
-        """Alignment in bytes that register_host_memory() requires. 1 means any address."""
+        """Alignment in bytes that register_host_memory() requires. 1 allows any address."""
     def register_host_memory(self, address: int, num_bytes: int) -> bool:
         """Page-lock `num_bytes` of the caller's memory and register it with the device. Returns false if the accelerator does not
         need registration. Raises `invalid_argument` for a null address or a size below 1, `unsupported` if the device cannot
@@ -139,24 +141,25 @@ class Accelerator:
     def unregister_host_memory(self, address: int) -> None:
         """Unregister memory registered with register_host_memory()."""
     def host_memory_stats(self) -> HostMemoryStats:
-        """Return the bytes of pinned memory in use and reserved. All values are 0 if the accelerator does not pin memory."""
+        """Return how many bytes of pinned memory are in use and how many are reserved. All values are 0 if the accelerator does
+        not pin memory."""
     def is_bf16_supported(self) -> bool:
         """Return whether the current device can train in bfloat16."""
     def is_fp16_supported(self) -> bool:
         """Return whether the current device has hardware support for training in float16."""
     def is_fp64_supported(self) -> bool:
-        """Return whether the device computes in double precision."""
+        """Return whether the device supports double precision."""
     def supported_dtypes(self) -> list[torch.dtype]:
-        """Return the dtypes to train in: float32, then float16 and bfloat16 if supported."""
+        """Return the dtypes that are suitable for training: float32, then float16 and bfloat16 if supported."""
     def dtype_support(self, dtype: torch.dtype, device_index: int | None = None) -> DtypeSupport:
         """Return how well a device supports a dtype."""
     def dtype_table(self, device_index: int | None = None) -> list[DtypeRow]:
-        """Return how well a device supports each floating-point, integer, bool and complex dtype of torch."""
+        """Return how well a device supports each floating-point, integer, bool and complex torch dtype."""
     def amp(self) -> Amp:
-        """Return autocast and loss scaling under the names of older DeepSpeed releases."""
+        """Return autocast and loss scaling under the names used in older DeepSpeed releases."""
     def autocast(self, dtype: torch.dtype, enabled: bool = True, cache_enabled: bool = True) -> Scope:
         """Run ops in `dtype`, where that is numerically safe, until the returned object is destroyed. Raises `unsupported` if the
-        device does not compute in `dtype`."""
+        device does not support computation in `dtype`."""
     def range_push(self, msg: str, domain: str | None = None, category: str | None = None) -> None:
         """Open a named range in the profiler. `domain` and `category` are ignored unless supports_nvtx_domain() is true."""
     def range_pop(self, domain: str | None = None) -> None:
@@ -164,19 +167,19 @@ class Accelerator:
     def supports_nvtx_domain(self) -> bool:
         """Return whether range_push() uses domains and categories."""
     def lazy_call(self, callback: Callable[[], object]) -> None:
-        """Call `callback` once the device is initialized: at once if it already is, otherwise when the device is first used. If
-        callbacks raise, the remaining ones still run, and the first error is rethrown."""
+        """Call `callback` once the device is initialized: immediately if it already is, otherwise when the device is first used.
+        If a callback raises, the remaining ones still run, and the first error is then rethrown."""
     def communication_backend_name(self) -> str:
         """Return the default backend for torch.distributed, for example "nccl". On cpu, the first call may start a process to test
         oneCCL."""
     def is_triton_supported(self) -> bool:
         """Return whether Triton can compile for the current device."""
     def prefer_triton_grouped_mm(self) -> bool:
-        """Return whether a grouped matrix product in Triton is faster than torch's on the current device."""
+        """Return whether grouped matrix multiplication is faster with Triton than with torch on the current device."""
     def get_compile_backend(self) -> str:
         """Return the backend for torch.compile."""
     def set_compile_backend(self, backend: str) -> None:
-        """Set the backend for torch.compile. Raises `invalid_argument`, with the known names, for an unknown one."""
+        """Set the backend for torch.compile. Raises `invalid_argument`, listing the known names, if the name is unknown."""
     def is_current_stream_capturing(self) -> bool:
         """Return whether this thread's work is being captured into a graph."""
     def create_graph(self) -> Graph:
@@ -185,7 +188,7 @@ class Accelerator:
         """Capture the work of a `with` block into a graph. `pool`: memory pool of another graph to share. `stream`: stream on
         which to capture (default: a side stream). An exception in the block discards the captured work."""
     def replay_graph(self, graph: Graph) -> None:
-        """Run the work of a captured graph. Raises `invalid_state` if nothing was captured."""
+        """Run the work captured in a graph. Raises `invalid_state` if nothing was captured."""
     @property
     def BFloat16Tensor(self) -> Callable[..., torch.Tensor]:
         """Create a torch.bfloat16 tensor from values, on the current device."""
@@ -222,4 +225,5 @@ class Accelerator:
     def visible_devices_envs(self) -> list[str]:
         """Environment variables that select devices. Empty if there are none (cpu)."""
     def set_visible_devices_envs(self, current_env: MutableMapping[str, str], local_accelerator_ids: Iterable[int | str]) -> None:
-        """Select a local rank's devices in an environment: set each variable in visible_devices_envs() to the comma-separated ids."""
+        """In `current_env`, set each variable in visible_devices_envs() to the comma-separated `local_accelerator_ids`, so that a
+        local rank with this environment sees only these devices."""

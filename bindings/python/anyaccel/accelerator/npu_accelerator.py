@@ -1,4 +1,4 @@
-"""Counterpart of DeepSpeed's module of the same name."""
+"""Counterpart of the DeepSpeed module with the same name."""
 
 from ._by_name import class_of
 

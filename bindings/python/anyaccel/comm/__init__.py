@@ -41,7 +41,8 @@ def register(accelerator, names=None):
 
 
 def _add_host_by_default(device_type):
-    """Make init_process_group() without a backend also register gloo for host tensors."""
+    """Make init_process_group() also use gloo for host tensors if it is called without a backend.
+    """
     config = distributed.distributed_c10d.BackendConfig
     if getattr(config, "_anyaccel_device_type", None) == device_type:
         return

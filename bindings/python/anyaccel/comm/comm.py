@@ -136,10 +136,10 @@ def inference_all_reduce(tensor, op=ReduceOp.SUM, group=None):
 
 
 class _Works:
-    """Handle for several asynchronous operations."""
+    """One handle for multiple asynchronous operations."""
 
     def __init__(self, works):
-        self._works = [work for work in works if work is not None]  # None: this rank is not in the group
+        self._works = [work for work in works if work is not None]  # None means that this rank is not in the group
 
     def wait(self, *timeout):
         return all([work.wait(*timeout) for work in self._works])
@@ -149,13 +149,13 @@ class _Works:
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
-    """Do an all_reduce() of each tensor. With `async_op`, return one handle for all of them."""
+    """All-reduce each tensor. With `async_op`, return one handle for all of them."""
     works = [distributed.all_reduce(tensor, op, group, async_op) for tensor in tensors]
     return _Works(works) if async_op else None
 
 
 def all_gather_coalesced(output_tensors, input_tensors, group=None, async_op=False):
-    """Do an all_gather_into_tensor() for each pair of output and input.
+    """Call all_gather_into_tensor() for each pair of output and input tensors.
 
     With `async_op`, return one handle for all of them.
     """
@@ -173,8 +173,8 @@ def init_distributed(dist_backend=None, auto_mpi_discovery=True, distributed_por
     """Initialize torch.distributed with `dist_backend` (default: the accelerator's backend) unless
     it is already initialized.
 
-    The rank comes from the variables that `anyaccel launch`, torchrun and DeepSpeed's launcher set,
-    or from Open MPI's variables. `config` is ignored.
+    The rank comes from the environment variables that `anyaccel launch`, torchrun and DeepSpeed's
+    launcher set, or from Open MPI's variables. `config` is ignored.
     """
     if dist_init_required is False or distributed.is_initialized():
         if not distributed.is_initialized():

@@ -114,8 +114,8 @@ def _ignoring_index(function):
 
 
 def _taking_any_index(function):
-    """Return a wrapper of the function that accepts an index of any type: ZeRO-3 passes LOCAL_RANK
-    as a str, and ZeRO-3 and quantized weights pass a torch.device.
+    """Wrap the function so that it accepts an index of any type: ZeRO-3 passes LOCAL_RANK as a str,
+    and ZeRO-3 and quantized weights pass a torch.device.
     """
 
     def taking_any_index(device_index=None):
@@ -131,7 +131,7 @@ def _taking_any_index(function):
 def _constants(own):
     """Return methods with constant results.
 
-    For a user's accelerator class, return none, because its methods must be called each time.
+    The result is empty for an instance of a user's class, whose methods must be called each time.
     """
     if not isinstance(own, _native.Accelerator):
         return {}
@@ -145,9 +145,9 @@ def _constants(own):
 def _of_group_at_hand(name):
     """Return the communication backend for DeepSpeed.
 
-    DeepSpeed uses a process group that the program has created, except with "ccl": then it starts
-    its own, which requires a launcher's variables. So if a group exists, its backend replaces
-    "ccl".
+    DeepSpeed uses a process group that the program has created, except with "ccl". In that case, it
+    starts its own group, which requires the variables that a launcher sets. Therefore, if a group
+    exists, the name of its backend replaces "ccl".
     """
     if name == "ccl" and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_backend()
@@ -243,10 +243,11 @@ class _Members:
         return self._own.is_pinned(tensor) and not (pool is not None and pool.is_freed(tensor))
 
     def register_host_memory(self, address, num_bytes):
-        """Return False, without an error, for memory that the accelerator's allocator has
-        already pinned.
+        """Return False, without an error, for memory that the accelerator's allocator has already
+        pinned.
 
-        DS_PIN_MEMORY_BACKEND=native registers the memory that it gets from our pin_memory op.
+        With DS_PIN_MEMORY_BACKEND=native, DeepSpeed registers the memory that it gets from
+        AnyAccel's pin_memory op.
         """
         pool = sys.modules.get(_POOL)
         if pool is not None and pool.is_given(address):

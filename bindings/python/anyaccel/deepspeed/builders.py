@@ -22,7 +22,7 @@ class NotImplementedOp(Error, ValueError):
 
 
 def builder_class(own, class_name):
-    """Return the builder class for DeepSpeed's name of a builder. Never None."""
+    """Return the builder class for a DeepSpeed builder name. Never None."""
     from deepspeed.ops.op_builder.builder import OpBuilder
     members = dict(vars(_Members), NAME=own.get_op_builder(class_name).NAME, _own=own, _class_name=class_name)
     for name in ("__dict__", "__weakref__"):
@@ -45,7 +45,8 @@ class _Members:
         return self._ours.absolute_name()
 
     def sources(self):
-        """Return no sources, because `anyaccel ops build` builds the ops, and DeepSpeed does not.
+        """Return no sources, because the ops are built by `anyaccel ops build` instead of
+        DeepSpeed.
         """
         return []
 

@@ -18,9 +18,9 @@ def mend(ccl):
 def _mend_ranks(backend):
     """Make get_all_ranks_from_group() terminate for the group of all ranks.
 
-    DeepSpeed counts a group's ranks by asking torch for rank after rank until torch raises. For the
-    group of all ranks, torch (2.13) accepts any number, so the loop never ends and exhausts memory,
-    for example in training with AutoTP.
+    DeepSpeed counts a group's ranks by querying one rank after another until torch raises an error.
+    For the group of all ranks, torch (2.13) accepts any number, so the loop never ends and exhausts
+    memory, for example in training with AutoTP.
     """
     of_any = backend.get_all_ranks_from_group
 
@@ -35,7 +35,7 @@ def _bitwise(op):
 
 
 def _mend_reductions(ccl):
-    """Fix three defects of the reductions.
+    """Fix three defects in the reductions.
 
     Bitwise reductions, which oneCCL lacks, use torch's backend. An asynchronous all_reduce returns
     a handle. inference_all_reduce reduces over its group instead of over all ranks.

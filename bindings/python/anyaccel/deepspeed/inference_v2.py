@@ -1,8 +1,8 @@
 """Fixes that let DeepSpeed's inference v2 (0.19.8) run on a CPU.
 
 Its modules pass torch the index of the current device, which torch interprets as the index of a GPU
-or another accelerator. They ask CUDA for the size of attention blocks and whether 6-bit weights are
-supported, and they allocate a list of blocks in pinned memory.
+or another accelerator. They query CUDA for the attention block size and for 6-bit weight support,
+and they allocate a list of blocks in pinned memory.
 """
 
 import types
@@ -37,7 +37,8 @@ def _with_six_bits(module, theirs):
 
 
 def _query_block(head_size):
-    """Return the number of queries in a block. The queries of a block share reads of a head's keys.
+    """Return the number of queries in a block. Queries in the same block share each read of a
+    head's keys.
 
     A thread computes a block's queries one by one, so smaller blocks keep more threads busy.
     """
@@ -50,7 +51,7 @@ def _key_block(head_size):
 
 
 class _WithoutPinning(types.ModuleType):
-    """Stand-in for the module torch whose arange() ignores `pin_memory`, because no device uses
+    """Replacement for the torch module. Its arange() ignores `pin_memory`, because no device uses
     pinned memory.
     """
 
@@ -62,9 +63,7 @@ class _WithoutPinning(types.ModuleType):
 
 
 class _ByName:
-    """Wrapper around the accelerator whose current_device() returns torch's name for the device
-    instead of an index.
-    """
+    """Accelerator wrapper. Its current_device() returns torch's device name instead of an index."""
 
     def __init__(self, accelerator):
         self._accelerator = accelerator

@@ -1,4 +1,4 @@
-"""Fixes that let DeepSpeed's injected inference layers (0.19.8) work in models of transformers 5.
+"""Fixes that let DeepSpeed's injected inference layers (0.19.8) work in transformers 5 models.
 
 transformers 5 passes a cache to each layer, and most models expect a single tensor as the result.
 DeepSpeed's layers support neither. They treat the cache as a mask, and keep keys and values in

@@ -1,4 +1,4 @@
-"""Gives op modules access to their ops, which their builders load at first use."""
+"""Gives op modules access to their ops, which their builders load on first use."""
 
 import functools
 

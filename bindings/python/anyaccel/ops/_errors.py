@@ -1,4 +1,4 @@
-"""Converts errors of ops to anyaccel.Error."""
+"""Converts op errors to anyaccel.Error."""
 
 import functools
 
@@ -6,9 +6,9 @@ from ..errors import CODES, Error
 
 
 def telling(code_of):
-    """Return a decorator that converts the RuntimeError that torch raises for an op's error to
+    """Return a decorator that converts op errors, which torch raises as RuntimeError, to
     `anyaccel.Error`. `code_of(message)` returns the number of the error's code, or -1 if the error
-    is one of torch's own.
+    comes from torch itself.
     """
 
     def decorate(call):

@@ -1,4 +1,4 @@
-"""Accepts DeepSpeed's argument names where ours differ."""
+"""Accepts DeepSpeed's argument names if AnyAccel uses different ones."""
 
 import functools
 

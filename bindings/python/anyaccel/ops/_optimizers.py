@@ -1,5 +1,5 @@
-"""Common base classes of the optimizers with DeepSpeed's names: the loop over parameters, and the
-state in DeepSpeed's format.
+"""Base classes for the optimizers that have DeepSpeed's names. They implement the loop over
+parameters, and keep the state in DeepSpeed's format.
 """
 
 import itertools
@@ -17,7 +17,7 @@ _numbers = itertools.count(1 << 30)
 
 
 class Optimizer(torch.optim.Optimizer):
-    """Base class of the optimizers with DeepSpeed's names."""
+    """Base class for the optimizers that have DeepSpeed's names."""
 
     def _refuse_amsgrad(self, amsgrad):
         if amsgrad:
@@ -38,7 +38,7 @@ class Optimizer(torch.optim.Optimizer):
         return loss
 
     def _state_of(self, parameter, names, dtype=None):
-        """Return a parameter's state, created at its first step."""
+        """Return a parameter's state, creating it on the first step."""
         state = self.state[parameter]
         if not state:
             state["step"] = 0
@@ -48,7 +48,9 @@ class Optimizer(torch.optim.Optimizer):
 
 
 class HostOptimizer(Optimizer):
-    """Base class of optimizers for parameters in host memory, with one op call per parameter."""
+    """Base class for optimizers whose parameters are in host memory. Calls the op once per
+    parameter.
+    """
 
     _NAMES = ("exp_avg", "exp_avg_sq")
 
@@ -61,7 +63,7 @@ class HostOptimizer(Optimizer):
 
     def load_state_dict(self, state_dict):
         """Like torch.optim.Optimizer.load_state_dict(), but states keep their saved dtype instead
-        of getting the parameters' dtype.
+        of being cast to the parameters' dtype.
         """
         super().load_state_dict(state_dict)
         numbers = [number for group in state_dict["param_groups"] for number in group["params"]]
@@ -83,7 +85,7 @@ class HostOptimizer(Optimizer):
 
 
 class FusedOptimizer(Optimizer):
-    """Base class of optimizers that update many parameters of a device in one call."""
+    """Base class for optimizers that update many parameters on a device in one call."""
 
     _NAMES = ("exp_avg", "exp_avg_sq")
     _CHUNK = 2048 * 32  # required by the binding's signature; our kernels ignore it

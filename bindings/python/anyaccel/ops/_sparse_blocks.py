@@ -1,5 +1,5 @@
-"""The individual steps of sparse attention, composed of torch's ops: products with block-sparse
-matrices, and the softmax of a block-sparse matrix.
+"""The individual steps of sparse attention, implemented with torch ops: block-sparse matrix
+products and block-sparse softmax.
 
 A sparse matrix is stored as a tensor of shape [batch, nonzero blocks, block, block], with the
 blocks in the order of `layout.nonzero()`. Use these classes only if you need the attention weights,

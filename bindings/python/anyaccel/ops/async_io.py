@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's AsyncIOBuilder().load(), and requests that can be waited for
-separately.
+"""The functions that DeepSpeed's AsyncIOBuilder().load() returns, and requests that can be waited
+for separately.
 
 See include/anyaccel/ops/async_io.h.
 """
@@ -29,7 +29,8 @@ class AsyncIORequest:
 
     def __del__(self, _ends=sys.is_finalizing):
         if not _ends():  # at exit, torch's classes cannot be called, and the threads have ended
-            # release() waits without the GIL. The destructor of the last owner would hold it.
+            # release() waits with the GIL released. The last owner's destructor would hold the GIL
+            # while waiting.
             self._request.release()
 
     @_telling
@@ -109,7 +110,7 @@ class aio_handle:
         return self._handle.queue()
 
     def get_queue_reason(self):
-        """Return the reason for choosing the interface that get_queue() returns."""
+        """Return why the interface that get_queue() returns was chosen."""
         return self._handle.queue_reason()
 
     @_telling
@@ -146,7 +147,7 @@ class aio_handle:
 
     @_telling
     def async_pwrite(self, buffer, filename=None, file_offset=0, *, fd=None):
-        """Write to a file, given by name or as `fd`, a descriptor opened for writing.
+        """Write to a file given by name, or by `fd`, a file descriptor opened for writing.
 
         A descriptor may also be passed as `filename`.
         """

@@ -35,7 +35,7 @@ class aio_handle:
     def get_queue(self) -> str:
         """Return the I/O interface: "io_uring", "libaio" or "threads"."""
     def get_queue_reason(self) -> str:
-        """Return the reason for choosing the interface that get_queue() returns."""
+        """Return why the interface that get_queue() returns was chosen."""
     def read(self, buffer: Tensor, filename: str, validate: bool, file_offset: int = 0) -> int: ...
     def write(self, buffer: Tensor, filename: str, validate: bool, file_offset: int = 0) -> int: ...
     def pread(self, buffer: Tensor, filename: str, validate: bool, async_: bool, file_offset: int = 0) -> int: ...
@@ -45,7 +45,7 @@ class aio_handle:
     def async_pread(self, buffer: Tensor, filename: str, file_offset: int = 0) -> int: ...
     @overload
     def async_pwrite(self, buffer: Tensor, filename: str, file_offset: int = 0) -> int:
-        """Write to a file, given by name or as `fd`, a descriptor opened for writing.
+        """Write to a file given by name, or by `fd`, a file descriptor opened for writing.
 
         A descriptor may also be passed as `filename`.
         """
@@ -67,7 +67,7 @@ class aio_handle:
     def new_cpu_locked_tensor(self, num_elem: int, example_tensor: Tensor) -> Tensor: ...
     @overload
     def new_cpu_locked_tensor(self, num_elem: int, *, example_tenosr: Tensor) -> Tensor:
-        """Accept the keyword with the spelling of DeepSpeed's binding."""
+        """Accept the keyword as misspelled in DeepSpeed's binding."""
     def free_cpu_locked_tensor(self, tensor: Tensor) -> bool: ...
     def is_pinned(self, buffer: Tensor) -> bool: ...
 

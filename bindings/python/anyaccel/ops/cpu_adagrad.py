@@ -1,6 +1,7 @@
-"""The functions of DeepSpeed's CPUAdagradBuilder().load(), with the same names and arguments,
-and `adagrad_update_list` for several tensors in one call. See `anyaccel/ops/cpu_adagrad.h`.
-Invalid arguments raise ValueError."""
+"""The functions that DeepSpeed's CPUAdagradBuilder().load() returns, with the same names and
+arguments. `adagrad_update_list` updates several tensors in one call. See
+`anyaccel/ops/cpu_adagrad.h`. Invalid arguments raise ValueError.
+"""
 
 from ._bind import bind
 

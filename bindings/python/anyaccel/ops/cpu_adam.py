@@ -1,6 +1,7 @@
-"""The functions of DeepSpeed's CPUAdamBuilder().load(), with the same names and arguments, and
-`adam_update_list` and `adam_rollback_list` for several tensors in one call. See
-`anyaccel/ops/cpu_adam.h`. Invalid arguments raise ValueError."""
+"""The functions that DeepSpeed's CPUAdamBuilder().load() returns, with the same names and
+arguments. `adam_update_list` and `adam_rollback_list` process several tensors in one call. See
+`anyaccel/ops/cpu_adam.h`. Invalid arguments raise ValueError.
+"""
 
 from ._bind import bind
 

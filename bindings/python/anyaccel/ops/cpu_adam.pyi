@@ -15,10 +15,10 @@ def adam_update_list(optimizer_id: int, step: int, lr: float, beta1: float, beta
     """Update several tensors in place. `step` counts from 1."""
 def adam_rollback(optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, bias_correction: bool,
                   params: Tensor, grads: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor) -> int:
-    """Undo a step that had the same arguments, up to rounding."""
+    """Undo an adam_update() call with the same arguments, up to rounding."""
 def adam_rollback_list(optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, bias_correction: bool,
                        params: Sequence[Tensor], grads: Sequence[Tensor], exp_avg: Sequence[Tensor], exp_avg_sq: Sequence[Tensor]) -> int:
-    """Undo a step of several tensors that had the same arguments, up to rounding."""
+    """Undo an adam_update_list() call with the same arguments, up to rounding."""
 def zenflow_adam_create(optimizer_id: int, affinity: Sequence[int]) -> int: ...
 def zenflow_adam_register_group(handle: int, param: Tensor, grad0: Tensor, grad1: Tensor, exp_avg0: Tensor, exp_avg1: Tensor, exp_avg_sq0: Tensor,
                                 exp_avg_sq1: Tensor, stale: Tensor | None) -> None: ...

@@ -1,6 +1,7 @@
-"""The functions of DeepSpeed's CPULionBuilder().load(), with the same names and arguments, and
-`lion_update_list` for several tensors in one call. See `anyaccel/ops/cpu_lion.h`. Invalid
-arguments raise ValueError."""
+"""The functions that DeepSpeed's CPULionBuilder().load() returns, with the same names and
+arguments. `lion_update_list` updates several tensors in one call. See `anyaccel/ops/cpu_lion.h`.
+Invalid arguments raise ValueError.
+"""
 
 from ._bind import bind
 

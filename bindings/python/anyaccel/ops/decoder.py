@@ -1,4 +1,4 @@
-"""Configuration of `torch.ops.anyaccel.inference_decode`: the counterpart of
+"""Configuration for `torch.ops.anyaccel.inference_decode`, the counterpart of
 `anyaccel/ops/decoder.h`.
 """
 
@@ -53,13 +53,13 @@ class DecoderConfig:
     """Configuration of a decoder. `pack()` converts it to the op's argument `config`.
 
     `heads_per_kv_head`: number of query heads that share a key head; 0: `num_heads / num_kv_heads`,
-    which must be an integer. `first_head`: number of query heads of the first key head that precede
-    this rank's first query head. `experts_per_token`: 0 if no layer has experts. `gated`:
-    feed-forward layers multiply by a gate. `norms_after`: norms follow attention and the
+    which must be an integer. `first_head`: number of query heads that share this rank's first key
+    head but precede this rank's first query head. `experts_per_token`: 0 if no layer has experts.
+    `gated`: feed-forward layers multiply by a gate. `norms_after`: norms follow attention and the
     feed-forward part. `final_norm`: a norm precedes the language-model head. `normalize_experts`:
-    scale the weights of the chosen experts to a sum of 1. `sum_attention`, `sum_feed_forward`:
-    all-reduce these results among the ranks of the op's argument `sum_group`. `attention_softcap`:
-    0 for no soft cap.
+    scale the weights of the chosen experts so that they sum to 1. `sum_attention`,
+    `sum_feed_forward`: all-reduce these results among the ranks of the op's argument `sum_group`.
+    `attention_softcap`: 0 for no soft cap.
     """
 
     num_heads: int

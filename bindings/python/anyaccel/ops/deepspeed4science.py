@@ -2,7 +2,7 @@
 
 from .evoformer_attn import DS4Sci_EvoformerAttention, evoformer_attention
 
-__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+__path__ = []  # a package in DeepSpeed; see _deepspeed_paths.py
 
 
 class EvoformerFusedAttention:

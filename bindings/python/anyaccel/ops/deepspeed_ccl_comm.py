@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's CCLCommBuilder().load(), and the other oneCCL collectives that its
-CCLBackend uses.
+"""The functions that DeepSpeed's CCLCommBuilder().load() returns, and the other oneCCL collectives
+that its CCLBackend uses.
 
 A group is a list of global ranks, or None for all ranks. As in DeepSpeed, `src` and `dst` are
 indices into the group. Tensors may have any strides and be on any device. Unless a tensor is in
@@ -8,7 +8,7 @@ back. Operations have completed when their function returns, even with `async_op
 call the same functions in the same order.
 
 Failures raise `anyaccel.Error`. If a rank is late or has exited, the code is `timeout`, and the
-group becomes unusable. Thread-safe: calls on one group run one after the other. Unusable in a
+group becomes unusable. Thread-safe: calls on the same group run one at a time. Not usable in a
 forked child.
 """
 
@@ -51,7 +51,7 @@ def get_kvs_addr(rank):
 def initialize(size, rank, kvs_data, timeout=_TIMEOUT):
     """Initialize the group of all ranks.
 
-    All ranks must call it, with rank 0's address as a tensor of bytes.
+    All ranks must call this function with rank 0's address as a tensor of bytes.
 
     `timeout` is the time limit of each operation, in seconds. The rendezvous has oneCCL's own limit
     (CCL_KVS_GET_TIMEOUT, 120 s).
@@ -67,9 +67,9 @@ def get_sub_kvs_addr(first):
 
 @_telling
 def initialize_sub_comm(size, rank, kvs_data, ranks, timeout=_TIMEOUT):
-    """Initialize the group of the global `ranks`, all of which must call it.
+    """Initialize a group of the given global `ranks`. All of them must call this function.
 
-    `rank` is the index in the group.
+    `rank` is this rank's index in the group.
     """
     _ops.ccl_comm_init(_name(ranks), size, rank, kvs_data.cpu(), timeout)
 
@@ -150,9 +150,7 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def _exchange(outputs, inputs, group):
-    """Send `inputs[i]` to rank i and receive `outputs[i]` from it. An entry that is None is not
-    sent or received.
-    """
+    """Send `inputs[i]` to rank i and receive `outputs[i]` from it. None entries are skipped."""
     some = next(tensor for tensor in (*inputs, *outputs) if tensor is not None)
     flat = torch.cat([some.new_empty(0)] + [tensor.reshape(-1) for tensor in inputs if tensor is not None])
     counts = [[0 if tensor is None else tensor.numel() for tensor in tensors] for tensors in (outputs, inputs)]
@@ -169,7 +167,7 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
 
 @_telling
 def gather(tensor, gather_list, dst, group=None, async_op=False):
-    """Gather on `dst`. There, `gather_list` has a tensor per rank.
+    """Gather on `dst`, where `gather_list` has one tensor per rank.
 
     On other ranks, it is None or empty.
     """
@@ -179,7 +177,7 @@ def gather(tensor, gather_list, dst, group=None, async_op=False):
 
 @_telling
 def scatter(tensor, scatter_list, src, group=None, async_op=False):
-    """Scatter from `src`. There, `scatter_list` has a tensor per rank.
+    """Scatter from `src`, where `scatter_list` has one tensor per rank.
 
     On other ranks, it is None or empty.
     """
@@ -199,11 +197,12 @@ def _over_torch(group, place):
 
 
 def send(tensor, dst, group=None, tag=0):
-    """Send through torch.distributed's group of all ranks, and wait until the tensor can be reused.
+    """Send through torch.distributed's default group, and wait until the tensor can be reused.
 
     `dst` is an index in the group.
 
-    oneCCL's own send and recv of host memory abort the process (2022.1).
+    oneCCL's own send and recv are not used, because they abort the process for host memory
+    (2022.1).
     """
     torch.distributed.send(tensor.contiguous(), _over_torch(group, dst), tag=tag)
 

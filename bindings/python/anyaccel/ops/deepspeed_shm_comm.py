@@ -1,4 +1,4 @@
-"""The functions of DeepSpeed's ShareMemCommBuilder().load(), and collectives on groups.
+"""The functions that DeepSpeed's ShareMemCommBuilder().load() returns, and collectives on groups.
 
 A group is an initialized group of torch.distributed, or None for all ranks. All ranks of a group
 must take part in its first operation. Failures raise `anyaccel.Error`, except in

@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's EvoformerAttnBuilder().load(): `attention` and `attention_bwd`,
-which write into given tensors.
+"""The functions that DeepSpeed's EvoformerAttnBuilder().load() returns: `attention` and
+`attention_bwd`, which write their results to tensors that the caller passes.
 
 `evoformer_attention` and `DS4Sci_EvoformerAttention` are differentiable. Invalid arguments raise
 ValueError.

@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's FPQuantizerBuilder().load(): quantization to 8-, 12-, 6- or 4-bit
-floats, and dequantization.
+"""The functions that DeepSpeed's FPQuantizerBuilder().load() returns: quantization to 8-, 12-, 6-
+or 4-bit floats, and dequantization.
 
 A group of `group_size` consecutive elements becomes a row of uint8: its codes, packed from the
 lowest bit upwards, and then the scale of the codes as a float32. The formats are 8 bits with 3
@@ -13,7 +13,7 @@ from ._bind import Ops
 
 _ops = Ops("FPQuantizerBuilder")
 
-__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+__path__ = []  # a package in DeepSpeed; see _deepspeed_paths.py
 
 _RANGES = {(8, 3): 480.0, (8, 2): 114688.0, (12, 7): 510.0, (6, 2): 28.0, (4, 1): 6.0}
 
@@ -41,8 +41,8 @@ def selective_dequantize(val, val_q, indexes, group_size, q_mantisa_bits, q_expo
 
 
 def get_scales(out, num_groups):
-    """Return the scales, float32 [num_groups, 1], of rows from quantize() or of their last four
-    bytes.
+    """Return the scales as float32 [num_groups, 1]. `out` contains the rows from quantize(), or
+    only the last four bytes of each row.
 
     The result is a view if the alignment allows it.
     """
@@ -75,7 +75,7 @@ def get_quant_range(q_bits=None):
 
 
 class Quantizer:
-    """Base class of DeepSpeed's quantizers."""
+    """Base class for DeepSpeed's quantizers."""
 
     def __init__(self, group_size=512):
         self.group_size = group_size

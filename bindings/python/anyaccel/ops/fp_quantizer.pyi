@@ -18,8 +18,8 @@ def selective_dequantize(val: Tensor, val_q: Tensor, indexes: Tensor, group_size
     first dimension."""
 
 def get_scales(out: Tensor, num_groups: int) -> Tensor:
-    """Return the scales, float32 [num_groups, 1], of rows from quantize() or of their last four
-    bytes.
+    """Return the scales as float32 [num_groups, 1]. `out` contains the rows from quantize(), or
+    only the last four bytes of each row.
 
     The result is a view if the alignment allows it.
     """

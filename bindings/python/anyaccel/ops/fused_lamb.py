@@ -1,4 +1,6 @@
-"""The function of DeepSpeed's FusedLambBuilder().load(): `lamb`, which its FusedLamb calls."""
+"""The function that DeepSpeed's FusedLambBuilder().load() provides: `lamb`, which DeepSpeed's
+FusedLamb calls.
+"""
 
 from ._bind import Ops
 
@@ -6,7 +8,7 @@ _ops = Ops("FusedLambBuilder")
 
 
 def lamb(p, p_copy, m, v, g, lr, beta1, beta2, max_coeff, min_coeff, eps, grad_scale, step, mode, bias_correction, decay):
-    """Do a step of LAMB on one tensor.
+    """Perform one step of LAMB on one tensor.
 
     Return the trust ratio, float32 of shape [1] on the parameters' device.
 

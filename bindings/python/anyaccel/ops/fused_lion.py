@@ -1,5 +1,6 @@
-"""The function of DeepSpeed's FusedLionBuilder().load(): `multi_tensor_lion`, which its
-FusedLion calls."""
+"""The function that DeepSpeed's FusedLionBuilder().load() provides: `multi_tensor_lion`, which
+DeepSpeed's FusedLion calls.
+"""
 
 from ._bind import Ops
 
@@ -7,7 +8,7 @@ _ops = Ops("FusedLionBuilder")
 
 
 def multi_tensor_lion(chunk_size, noop_flag, tensor_lists, lr, beta1, beta2, step, weight_decay):
-    """Do a step of Lion on lists of gradients, parameters and exp_avg.
+    """Perform one step of Lion on lists of gradients, parameters and exp_avg.
 
     As in DeepSpeed, `noop_flag` is ignored.
     """

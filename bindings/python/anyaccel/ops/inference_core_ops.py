@@ -1,6 +1,7 @@
-"""The functions of DeepSpeed's InferenceCoreBuilder().load(), with the same names and arguments.
+"""The functions that DeepSpeed's InferenceCoreBuilder().load() returns, with the same names and
+arguments.
 
-Each writes its result to a given tensor.
+Each writes its result to a tensor that the caller passes.
 
 Activations have DeepSpeed's numbers: 0 gelu (tanh), 1 relu, 2 silu, 3 geglu, 4 reglu, 5 siglu, 6
 none.
@@ -75,16 +76,17 @@ def create_handle():
 
 def cuda_wf6af16_linear(output, hidden_states, weights_2bit, weights_4bit, scale, workspace, out_channels, tokens, in_channels, split_k):
     """Compute output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights
-    from preprocess_weight(), with a `scale` per output.
+    from preprocess_weight(), with one `scale` per output channel.
 
-    Tensors are float16 in host memory; sums are float32. workspace and split_k are ignored.
+    Tensors are float16 in host memory, with float32 accumulation. workspace and split_k are
+    ignored.
     """
     _op("wf6af16_linear")(output, hidden_states, weights_2bit, weights_4bit, scale, out_channels, tokens, in_channels)
 
 
 def preprocess_weight(weight):
-    """Return a float16 weight [outputs, inputs] as tensors of 2-bit and of 4-bit parts, for
-    cuda_wf6af16_linear().
+    """Split a float16 weight [outputs, inputs] into a tensor of 2-bit parts and a tensor of 4-bit
+    parts, for cuda_wf6af16_linear().
 
     Its values must be 6-bit floats: 0 and magnitudes from 1/16 to 28, with two mantissa bits. The
     number of inputs must be a multiple of 64. The layout differs from DeepSpeed's, which is for a

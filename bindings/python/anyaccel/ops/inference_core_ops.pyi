@@ -28,13 +28,14 @@ def create_handle() -> None:
     """Load the op. It needs no library handle."""
 def cuda_wf6af16_linear(output: Tensor, hidden_states: Tensor, weights_2bit: Tensor, weights_4bit: Tensor, scale: Tensor, workspace: Tensor, out_channels: int, tokens: int, in_channels: int, split_k: int) -> None:
     """Compute output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights
-    from preprocess_weight(), with a `scale` per output.
+    from preprocess_weight(), with one `scale` per output channel.
 
-    Tensors are float16 in host memory; sums are float32. workspace and split_k are ignored.
+    Tensors are float16 in host memory, with float32 accumulation. workspace and split_k are
+    ignored.
     """
 def preprocess_weight(weight: Tensor) -> list[Tensor]:
-    """Return a float16 weight [outputs, inputs] as tensors of 2-bit and of 4-bit parts, for
-    cuda_wf6af16_linear().
+    """Split a float16 weight [outputs, inputs] into a tensor of 2-bit parts and a tensor of 4-bit
+    parts, for cuda_wf6af16_linear().
 
     Its values must be 6-bit floats: 0 and magnitudes from 1/16 to 28, with two mantissa bits. The
     number of inputs must be a multiple of 64. The layout differs from DeepSpeed's, which is for a

@@ -1,4 +1,4 @@
-"""The functions of DeepSpeed's PinMemoryBuilder().load(), and the pool's statistics.
+"""The functions that DeepSpeed's PinMemoryBuilder().load() returns, and the pool's statistics.
 
 See include/anyaccel/ops/pin_memory.h.
 """
@@ -12,7 +12,8 @@ from ._errors import telling
 _ops = Ops("PinMemoryBuilder")
 _telling = telling(lambda message: _ops.pin_memory_error_code(message))
 
-# Blocks from the accelerator's allocator, by address. A block is removed when its tensor is gone.
+# Blocks from the accelerator's allocator, by address. A block is removed when its tensor is
+# destroyed.
 _given = {}
 
 
@@ -43,7 +44,7 @@ def _block_at(address):
 
 
 def _free(address):
-    """Free a block of the accelerator's allocator.
+    """Free a block from the accelerator's allocator.
 
     Returns False if the address is unknown or the block is already freed.
     """
@@ -61,7 +62,7 @@ def is_given(address):
 
 
 def is_freed(tensor):
-    """Return whether the tensor is in a freed block of the accelerator's allocator.
+    """Return whether the tensor is in a freed block from the accelerator's allocator.
 
     The block's memory stays valid while tensors use it.
     """
@@ -76,9 +77,9 @@ class pin_handle:
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
         """Return an uninitialized pinned tensor of `num_elem` elements with the example's dtype.
 
-        The memory comes from the accelerator's allocator, so the accelerator's copies recognize it
-        as pinned. If the accelerator does not pin memory, the tensor comes from the op's pool of
-        locked memory.
+        The memory comes from the accelerator's allocator, so the accelerator's copy operations
+        recognize it as pinned. If the accelerator does not pin memory, the tensor comes from the
+        op's pool of locked memory.
         """
         memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):

@@ -20,7 +20,7 @@ def is_given(address: int) -> bool:
     """Return whether the address is in a block that new_cpu_locked_tensor() got from the
     accelerator's allocator, freed or not."""
 def is_freed(tensor: Tensor) -> bool:
-    """Return whether the tensor is in a freed block of the accelerator's allocator."""
+    """Return whether the tensor is in a freed block from the accelerator's allocator."""
 def stats() -> dict[str, int]:
     """Return the pool's statistics: used_bytes, used_peak, held_bytes, held_peak, limit, taken,
     reused, misplaced."""

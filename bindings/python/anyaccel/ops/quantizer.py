@@ -1,9 +1,10 @@
-"""The functions of DeepSpeed's QuantizerBuilder().load(): quantization to int8 or int4 with a scale
-per group, and dequantization.
+"""The functions that DeepSpeed's QuantizerBuilder().load() returns: quantization to int8 or int4
+with a scale per group, and dequantization.
 
-`quant_type` is Symmetric or Asymmetric. Parameters are float32: [groups, 1] with the scale, or
-asymmetric [groups, 2] with the scale and the value of code 0. A byte holds two int4 codes of the
-last dimension, the first in the upper four bits. Invalid arguments raise ValueError.
+`quant_type` is Symmetric or Asymmetric. Parameters are float32: [groups, 1] with the scale if
+symmetric, or [groups, 2] with the scale and the value of code 0 if asymmetric. With int4, each byte
+holds two consecutive codes along the last dimension, the first in the upper four bits. Invalid
+arguments raise ValueError.
 """
 
 import enum
@@ -38,7 +39,7 @@ def quantize(input_vals, groups, num_bits, quant_type):
 
 
 def dequantize(quantized_data, params, groups, num_bits, quant_type, dtype=torch.float16):
-    """Return the values of codes from quantize(), as float16 or another dtype."""
+    """Dequantize codes from quantize() to float16 or another dtype."""
     return _ops.quantizer_dequantize(quantized_data, params, groups, num_bits, _asymmetric(quant_type), dtype)
 
 
@@ -60,16 +61,17 @@ def dequantize_int8_to_half_experimental(data_in, scale_buffer, min_val_buffer, 
 
 
 def swizzle_quant(input_vals, groups, num_bits, quant_type, pipeline_size, nodes, devices_per_node):
-    """Quantize to one row, with the groups in the order for an all-to-all within each node
-    followed by one between nodes."""
+    """Quantize, and reorder the groups for an all-to-all within each node followed by one between
+    nodes. The codes are returned as one row.
+    """
     return list(_ops.quantizer_swizzle(input_vals, groups, num_bits, _asymmetric(quant_type), pipeline_size, nodes,
                                                      devices_per_node))
 
 
 def quantized_reduction(input_vals, input_scales, in_groups, out_groups, num_bits, quant_type, devices_per_node):
-    """Return [codes, parameters] of the sum over `devices_per_node` devices, whose quantized values
-    are concatenated in the inputs. `in_groups` is the total number of input groups, `out_groups`
-    the number of groups of the sum.
+    """Return [codes, parameters] for the sum over `devices_per_node` devices, whose quantized
+    values are concatenated in the inputs. `in_groups` is the total number of input groups,
+    `out_groups` the number of groups in the sum.
     """
     return list(_ops.quantizer_reduce(input_vals, input_scales, in_groups, out_groups, num_bits, _asymmetric(quant_type),
                                                     devices_per_node))

@@ -18,7 +18,7 @@ def quantize(input_vals: Tensor, groups: int, num_bits: int, quant_type: int) ->
     """
 
 def dequantize(quantized_data: Tensor, params: Tensor, groups: int, num_bits: int, quant_type: int, dtype: torch.dtype = torch.float16) -> Tensor:
-    """Return the values of codes from quantize(), as float16 or another dtype."""
+    """Dequantize codes from quantize() to float16 or another dtype."""
 
 def dequantize_fp32(quantized_data: Tensor, params: Tensor, groups: int, num_bits: int, quant_type: int) -> Tensor: ...
 
@@ -33,12 +33,13 @@ def dequantize_int8_to_half_experimental(data_in: Tensor, scale_buffer: Tensor, 
 
 def swizzle_quant(input_vals: Tensor, groups: int, num_bits: int, quant_type: int, pipeline_size: int, nodes: int,
                   devices_per_node: int) -> list[Tensor]:
-    """Quantize to one row, with the groups in the order for an all-to-all within each node
-    followed by one between nodes."""
+    """Quantize, and reorder the groups for an all-to-all within each node followed by one between
+    nodes. The codes are returned as one row.
+    """
 
 def quantized_reduction(input_vals: Tensor, input_scales: Tensor, in_groups: int, out_groups: int, num_bits: int, quant_type: int,
                         devices_per_node: int) -> list[Tensor]:
-    """Return [codes, parameters] of the sum over `devices_per_node` devices, whose quantized values
-    are concatenated in the inputs. `in_groups` is the total number of input groups, `out_groups`
-    the number of groups of the sum.
+    """Return [codes, parameters] for the sum over `devices_per_node` devices, whose quantized
+    values are concatenated in the inputs. `in_groups` is the total number of input groups,
+    `out_groups` the number of groups in the sum.
     """

@@ -1,6 +1,7 @@
-"""The functions of DeepSpeed's RaggedOpsBuilder().load(), with the same names and arguments:
-kernels for ragged batches and a blocked KV cache in host memory. Invalid arguments raise
-ValueError."""
+"""The functions that DeepSpeed's RaggedOpsBuilder().load() returns, with the same names and
+arguments: kernels for ragged batches and a blocked KV cache in host memory. Invalid arguments raise
+ValueError.
+"""
 
 import torch
 
@@ -14,13 +15,16 @@ def _op(name):
 
 
 def build_atoms(atoms, batch_metadata, seq_metadata, kv_ptrs, q_block_size, kv_block_size):
-    """Split the sequences' new tokens into atoms, rows of int32 [atoms, 8]. Return their number."""
+    """Split the sequences' new tokens into atoms, write one int32 row of `atoms` [rows, 8] per
+    atom, and return the number of atoms.
+    """
     return _op("build_atoms")(atoms, batch_metadata, seq_metadata, kv_ptrs, q_block_size, kv_block_size)
 
 
 def flash_attn_by_atoms(out, q, k, v, attention_atoms, softmax_scale, is_causal):
-    """Compute attention of queries [tokens, heads * head dim] over caches [blocks, block size,
-    key heads, head dim]."""
+    """Compute attention for queries [tokens, heads * head dim] over key and value caches [blocks,
+    block size, key heads, head dim].
+    """
     _op("attention")(out, q, k, v, attention_atoms, softmax_scale, is_causal)
 
 
@@ -32,7 +36,9 @@ def kv_rotary_embeddings(kv_cache, q, k, v, rotary_dim, theta_base, batch_metada
 
 
 def kv_trained_rotary_embeddings(kv_cache, q, k, v, inv_freq, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs):
-    """Like kv_rotary_embeddings(), but with given frequencies [rotated dimensions / 2]."""
+    """Like kv_rotary_embeddings(), but takes the frequencies [rotated dimensions / 2] as an
+    argument.
+    """
     _op("kv_trained_rotary_embeddings")(kv_cache, q, k, v, inv_freq, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs)
 
 
@@ -55,17 +61,19 @@ def gather_for_logits(final_token_acts, all_acts, batch_metadata, seq_metadata):
 
 
 def moe_gather(layer_output, moe_output, scores, mapped_slots, expert_count, normalize_scales):
-    """Sum each token's rows from its experts, weighted by its scores, and reset the counts to
-    zero."""
+    """Sum each token's expert output rows, weighted by its scores, and reset the expert counts to
+    zero.
+    """
     _op("moe_gather")(layer_output, moe_output, scores, mapped_slots, expert_count, normalize_scales)
 
 
 def moe_scatter(moe_input, expert_count_cumsums, mapped_slots, activations, expert_counts, assignments, offsets):
-    """Append each token's row to the rows of its experts."""
+    """Append each token's row to the input rows of its experts."""
     _op("moe_scatter")(moe_input, expert_count_cumsums, mapped_slots, activations, expert_counts, assignments, offsets)
 
 
 def top_k_gating(expert_counts, scores, assignments, offsets, logits, batch_metadata):
-    """Select each token's best experts, their scores, and its position among the tokens of each
-    expert, and update the experts' counts."""
+    """Select each token's best experts. Write their indices, their scores, and the token's position
+    among each expert's tokens, and update the expert counts.
+    """
     _op("top_k_gating")(expert_counts, scores, assignments, offsets, logits, batch_metadata)

@@ -1,4 +1,5 @@
-"""The functions of DeepSpeed's RaggedUtilsBuilder().load(), with the same names and arguments.
+"""The functions that DeepSpeed's RaggedUtilsBuilder().load() returns, with the same names and
+arguments.
 
 Invalid arguments raise ValueError.
 """

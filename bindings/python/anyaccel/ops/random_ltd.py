@@ -1,4 +1,5 @@
-"""The functions of DeepSpeed's RandomLTDBuilder().load(), with the same names and arguments.
+"""The functions that DeepSpeed's RandomLTDBuilder().load() returns, with the same names and
+arguments.
 
 `token_scatter` does not exist in DeepSpeed; it is differentiable. The module also has the functions
 and classes of the package `deepspeed.ops.random_ltd`. Invalid arguments raise ValueError.
@@ -6,7 +7,7 @@ and classes of the package `deepspeed.ops.random_ltd`. Invalid arguments raise V
 
 import torch
 
-__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+__path__ = []  # a package in DeepSpeed; see _deepspeed_paths.py
 
 
 def _op(name):
@@ -57,22 +58,25 @@ def mask_gather_gpt(dense_mask, truncated_seq_len):
 
 
 def _sampled(reserved_length, seq_length, batch_size, layers, device):
-    """Return int32 [layers, batch, reserved_length]: sorted random tokens, drawn separately for
-    each sequence and layer."""
+    """Return int32 [layers, batch, reserved_length]: sorted random token indices, drawn separately
+    for each sequence and layer.
+    """
     chosen = torch.multinomial(torch.ones(layers * batch_size, seq_length, device=device), reserved_length)
     return token_sort_(chosen.reshape(layers, batch_size, reserved_length).to(torch.int32), seq_length)
 
 
 def gpt_sample_tokens(reserved_length, seq_length, batch_size, layers=1, device="cpu", attn_mask=None):
-    """Return (indices [layers, batch, reserved_length], mask): the tokens that layers keep, and
-    the first rows and columns of a causal mask."""
+    """Return (indices [layers, batch, reserved_length], mask): the tokens that each layer keeps,
+    and the first rows and columns of a causal mask.
+    """
     mask = None if attn_mask is None else attn_mask[:, :, :reserved_length, :reserved_length]
     return _sampled(reserved_length, seq_length, batch_size, layers, device), mask
 
 
 def bert_sample_tokens(reserved_length, seq_length, batch_size, layers=1, device="cpu", attn_mask=None):
-    """Return (indices [layers, batch, reserved_length], masks): the tokens that layers keep, and
-    each layer's mask for them."""
+    """Return (indices [layers, batch, reserved_length], masks): the tokens that each layer keeps,
+    and each layer's mask for them.
+    """
     if attn_mask is None:
         raise ValueError("[bert_sample_tokens] attn_mask is required; got None")
     indices = _sampled(reserved_length, seq_length, batch_size, layers, device)

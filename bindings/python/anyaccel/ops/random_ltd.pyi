@@ -19,11 +19,12 @@ def mask_gather_gpt(dense_mask: Tensor, truncated_seq_len: int) -> Tensor:
     """Return a copy of the mask's first rows and columns."""
 def gpt_sample_tokens(reserved_length: int, seq_length: int, batch_size: int, layers: int = 1, device: str = "cpu",
                       attn_mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-    """Return (indices, mask): the tokens that layers keep, int32 [layers, batch,
-    reserved_length], and the first rows and columns of a causal mask."""
+    """Return (indices, mask): the tokens that each layer keeps, int32 [layers, batch,
+    reserved_length], and the first rows and columns of a causal mask.
+    """
 def bert_sample_tokens(reserved_length: int, seq_length: int, batch_size: int, layers: int = 1, device: str = "cpu",
                        attn_mask: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
-    """Return (indices, masks): the tokens that layers keep, and each layer's mask for them."""
+    """Return (indices, masks): the tokens that each layer keeps, and each layer's mask for them."""
 
 class GatherTokens:
     @staticmethod

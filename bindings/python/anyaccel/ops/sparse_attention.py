@@ -7,7 +7,7 @@ from .sparse_attn import (BigBirdSparsityConfig, BSLongformerSparsityConfig, Den
                           LocalSlidingWindowSparsityConfig, MatMul, Softmax, SparseAttentionUtils, SparseSelfAttention, SparsityConfig,
                           VariableSparsityConfig)
 
-__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+__path__ = []  # a package in DeepSpeed; see _deepspeed_paths.py
 
 __all__ = ["BigBirdSparsityConfig", "BSLongformerSparsityConfig", "DenseSparsityConfig", "FixedSparsityConfig", "LocalSlidingWindowSparsityConfig",
            "MatMul", "Softmax", "SparseAttentionUtils", "SparseSelfAttention", "SparsityConfig", "VariableSparsityConfig"]

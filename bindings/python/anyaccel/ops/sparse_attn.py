@@ -1,4 +1,4 @@
-"""Block-sparse attention in host memory, with the names and arguments of
+"""Block-sparse attention for tensors in host memory, with the names and arguments of
 `deepspeed.ops.sparse_attention`.
 
 include/anyaccel/ops/sparse_attention.h describes the options and errors. Invalid arguments raise
@@ -29,7 +29,7 @@ def sparse_attention(q, k, v, layout, block, scale=None, rpe=None, key_padding_m
 
 
 class SparsityConfig:
-    """Base class of the layouts."""
+    """Base class for the layouts."""
 
     _kind = None
     _options = ()
@@ -64,7 +64,7 @@ class DenseSparsityConfig(SparsityConfig):
 
 
 class FixedSparsityConfig(SparsityConfig):
-    """Consecutive windows.
+    """Layout with consecutive windows.
 
     All blocks also attend to the last blocks of each window, which represent the window.
     """
@@ -80,7 +80,7 @@ class FixedSparsityConfig(SparsityConfig):
 
 
 class VariableSparsityConfig(SparsityConfig):
-    """Windows of given sizes, given global blocks, and random blocks."""
+    """Layout with windows of given sizes, given global blocks, and random blocks."""
 
     _kind = "variable"
 
@@ -94,7 +94,7 @@ class VariableSparsityConfig(SparsityConfig):
 
 
 class BigBirdSparsityConfig(SparsityConfig):
-    """A sliding window, the first blocks as global blocks, and random blocks."""
+    """Layout with a sliding window, the first blocks as global blocks, and random blocks."""
 
     _kind = "bigbird"
 
@@ -106,7 +106,7 @@ class BigBirdSparsityConfig(SparsityConfig):
 
 
 class BSLongformerSparsityConfig(SparsityConfig):
-    """A sliding window and given global blocks."""
+    """Layout with a sliding window and given global blocks."""
 
     _kind = "bslongformer"
 
@@ -118,7 +118,7 @@ class BSLongformerSparsityConfig(SparsityConfig):
 
 
 class LocalSlidingWindowSparsityConfig(SparsityConfig):
-    """A sliding window."""
+    """Layout with a sliding window."""
 
     _kind = "local"
 

@@ -13,7 +13,7 @@ def sparse_attention(q: Tensor, k: Tensor, v: Tensor, layout: Tensor, block: int
     """
 
 class SparsityConfig:
-    """Base class of the layouts."""
+    """Base class for the layouts."""
 
     num_heads: int
     block: int
@@ -28,7 +28,7 @@ class DenseSparsityConfig(SparsityConfig):
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False) -> None: ...
 
 class FixedSparsityConfig(SparsityConfig):
-    """Consecutive windows.
+    """Layout with consecutive windows.
 
     All blocks also attend to the last blocks of each window, which represent the window.
     """
@@ -38,7 +38,7 @@ class FixedSparsityConfig(SparsityConfig):
                  num_different_global_patterns: int = 1) -> None: ...
 
 class VariableSparsityConfig(SparsityConfig):
-    """Windows of given sizes, given global blocks, and random blocks."""
+    """Layout with windows of given sizes, given global blocks, and random blocks."""
 
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_random_blocks: int = 0,
                  local_window_blocks: Sequence[int] = (4,), global_block_indices: Sequence[int] = (0,),
@@ -46,20 +46,20 @@ class VariableSparsityConfig(SparsityConfig):
                  horizontal_global_attention: bool = False, seed: int = 0) -> None: ...
 
 class BigBirdSparsityConfig(SparsityConfig):
-    """A sliding window, the first blocks as global blocks, and random blocks."""
+    """Layout with a sliding window, the first blocks as global blocks, and random blocks."""
 
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_random_blocks: int = 1,
                  num_sliding_window_blocks: int = 3, num_global_blocks: int = 1, attention: str = "bidirectional", seed: int = 0) -> None: ...
 
 class BSLongformerSparsityConfig(SparsityConfig):
-    """A sliding window and given global blocks."""
+    """Layout with a sliding window and given global blocks."""
 
     def __init__(self, num_heads: int, block: int = 16, different_layout_per_head: bool = False, num_sliding_window_blocks: int = 3,
                  global_block_indices: Sequence[int] = (0,), global_block_end_indices: Sequence[int] | None = None,
                  attention: str = "bidirectional") -> None: ...
 
 class LocalSlidingWindowSparsityConfig(SparsityConfig):
-    """A sliding window."""
+    """Layout with a sliding window."""
 
     def __init__(self, num_heads: int, block: int = 16, num_sliding_window_blocks: int = 3, attention: str = "unidirectional") -> None: ...
 

@@ -1,4 +1,4 @@
-"""The functions of DeepSpeed's SpatialInferenceBuilder().load().
+"""The functions that DeepSpeed's SpatialInferenceBuilder().load() returns.
 
 Images are [batch, channels, height, width]; other tensors have channels as the last dimension. All
 tensors must have the same dtype. Differentiable. Invalid arguments raise ValueError.

@@ -1,4 +1,4 @@
-"""BERT-style transformer layers in host memory, with the names and arguments of
+"""BERT-style transformer layers for tensors in host memory, with the names and arguments of
 `deepspeed.ops.transformer`.
 
 include/anyaccel/ops/transformer.h describes the options and errors. Invalid arguments raise
@@ -16,9 +16,9 @@ from .._files import read_regular
 from .._untrusted_text import quoted_text
 from ._transformer_functions import Functions, Seeds
 
-__path__ = []  # DeepSpeed has a package of this name (_deepspeed_paths.py)
+__path__ = []  # a package in DeepSpeed; see _deepspeed_paths.py
 
-#: Parameters in the order of the op's arguments, with their names in a BertLayer of transformers.
+#: Parameters in the order of the op's arguments, with their names in transformers' class BertLayer.
 #: The query, key and value parameters are concatenated into one tensor.
 PARAMETERS = {
     "attn_qkvw": "attention.self.{}.weight", "attn_qkvb": "attention.self.{}.bias",
@@ -50,8 +50,8 @@ def transformer_layer(input, attention_mask, *parameters, heads, **options):
 
 
 class DeepSpeedTransformerConfig:
-    """Options of a layer: DeepSpeed's arguments, and `gelu_approximate` ("tanh" as in DeepSpeed,
-    or "none").
+    """Layer options: DeepSpeed's arguments, and `gelu_approximate` ("tanh" as in DeepSpeed, or
+    "none").
 
     batch_size, local_rank and fp16 are ignored; the tensors' dtype is used.
     """
@@ -77,7 +77,8 @@ class DeepSpeedTransformerConfig:
 
 
 class DeepSpeedTransformerLayer(torch.nn.Module):
-    """A transformer layer: attention and a feed-forward part, each with its residual and norm.
+    """A transformer layer: attention and a feed-forward part, each with a residual connection and a
+    norm.
 
     Parameters have DeepSpeed's names and shapes.
     """
@@ -162,9 +163,9 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
                 grads=None):
         """Compute the layer for an input [batch, length, hidden].
 
-        The mask is added to the scores, or is bool with True for visible positions, and is
-        broadcast to [batch, heads, length, length]. [gradient, name] of each parameter is appended
-        to the list `grads`, for DeepSpeed's tests.
+        A bool mask is True at visible positions; any other mask is added to the scores. The mask is
+        broadcast to [batch, heads, length, length]. For DeepSpeed's tests, [gradient, name] of each
+        parameter is appended to the list `grads`.
         """
         for name, value in (("head_mask", head_mask), ("layer_head_mask", layer_head_mask),
                             ("encoder_hidden_states", encoder_hidden_states), ("past_key_value", past_key_value),

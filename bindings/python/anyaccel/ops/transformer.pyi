@@ -11,8 +11,9 @@ def transformer_layer(input: Tensor, attention_mask: Tensor | None, *parameters:
     in the order of PARAMETERS."""
 
 class DeepSpeedTransformerConfig:
-    """Options of a layer: DeepSpeed's arguments, and `gelu_approximate` ("tanh" as in DeepSpeed,
-    or "none")."""
+    """Layer options: DeepSpeed's arguments, and `gelu_approximate` ("tanh" as in DeepSpeed, or
+    "none").
+    """
 
     hidden_size: int
     intermediate_size: int
@@ -32,7 +33,8 @@ class DeepSpeedTransformerConfig:
         """Return an option."""
 
 class DeepSpeedTransformerLayer(torch.nn.Module):
-    """A transformer layer: attention and a feed-forward part, each with its residual and norm.
+    """A transformer layer: attention and a feed-forward part, each with a residual connection and a
+    norm.
 
     Parameters have DeepSpeed's names and shapes.
     """
@@ -56,8 +58,9 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, head_mask: None = None, layer_head_mask: None = None,
                 encoder_hidden_states: None = None, encoder_attention_mask: Tensor | None = None, past_key_value: None = None,
                 output_attentions: bool = False, grads: list[Any] | None = None) -> Any:
-        """Return [batch, length, hidden], or a tuple of it if the config's `return_tuple` is
-        set."""
+        """Return a tensor [batch, length, hidden], or a 1-tuple that contains it if the config's
+        `return_tuple` is set.
+        """
 
 TransformerConfig = DeepSpeedTransformerConfig
 TransformerLayer = DeepSpeedTransformerLayer

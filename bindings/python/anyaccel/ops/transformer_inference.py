@@ -1,5 +1,5 @@
-"""The functions of DeepSpeed's InferenceBuilder().load(), with the same names and arguments: the
-steps of its injected inference layers.
+"""The functions that DeepSpeed's InferenceBuilder().load() returns, with the same names and
+arguments: the steps of its injected inference layers.
 
 Their names end in the dtype (`_fp32`, `_bf16`, `_fp16`). Invalid arguments raise ValueError.
 """
@@ -19,7 +19,8 @@ def _op(name):
 
 def _there(given):
     """Return the mask or alibi, or None for the placeholder that DeepSpeed's Python code passes: a
-    tensor of one element in host memory."""
+    one-element tensor in host memory.
+    """
     return None if given is None or given.dim() < 2 else given
 
 
@@ -49,8 +50,8 @@ def pre_rms_norm(input, residual, gamma, epsilon):
 
 
 def gated_activation(activation, bias, actFun):
-    """Return act(first half) * second half of the channels of activation + bias, where act is gelu
-    (actFun=3) or silu (actFun=4).
+    """Split the channels of activation + bias into two halves, and return act(first half) * second
+    half. act is gelu (actFun=3) or silu (actFun=4).
     """
     if int(actFun) not in (3, 4):
         raise ValueError(f"[gated_activation] not a gated activation; got {int(actFun)}, want 3 (gated gelu) or 4 (gated silu)")
@@ -82,12 +83,12 @@ def moe_res_matmul(moe_res, coef, output):
 
 
 def reset_cache():
-    """Reset the cache, so that the next token is the first one."""
+    """Reset the cache, so that the next token starts a new sequence."""
     _op("reset_cache")()
 
 
 def release_workspace():
-    """Release the memory of keys and values."""
+    """Free the memory for keys and values."""
     _op("release_workspace")()
 
 
@@ -96,8 +97,8 @@ def retake_workspace():
     return True
 
 
-# Functions that exist once per dtype, with the dtype in their name. Here they take the dtype as
-# their first argument, before DeepSpeed's arguments.
+# The following functions exist once per dtype, with the dtype in their name. Here they take the
+# dtype as their first argument, before DeepSpeed's arguments.
 
 
 def _softmax(dtype, attn_scores, attn_mask, alibi, triangular, recompute, local_attention, window_size, async_op, layer_scale, head_offset, mp_size):
@@ -133,17 +134,17 @@ def _bias_add(dtype, input, bias):
 
 
 def _bias_residual(dtype, input, residual, bias):
-    """Return input + residual, plus bias if that has more than one element."""
+    """Return input + residual, plus bias if `bias` has more than one element."""
     return _op("bias_residual")(input, residual, bias)
 
 
 def _qkv_gemm(dtype, input, weight, q_scale, bias, gamma, beta, epsilon, add_bias, q_int8, transposed_mode):
-    """Return the input's layer norm times weight, and the layer norm."""
+    """Return layer_norm(input) times weight, and layer_norm(input)."""
     return list(_op("qkv_gemm")(input, weight, q_scale, bias if add_bias else None, gamma, beta, epsilon, q_int8, transposed_mode))
 
 
 def _rms_qkv_gemm(dtype, input, weight, q_scale, gamma, epsilon, q_int8, transposed_mode):
-    """Return the input's RMS norm times weight, and the RMS norm."""
+    """Return rms_norm(input) times weight, and rms_norm(input)."""
     return list(_op("qkv_gemm")(input, weight, q_scale, None, gamma, None, epsilon, q_int8, transposed_mode))
 
 
@@ -198,8 +199,9 @@ def _einsum_sec_sm_ecm(dtype, Q, W):
 
 
 def _add_padding(dtype, query, key, value):
-    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
-    128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and keys
+    and values also to 128 tokens.
+    """
     return list(_op("add_padding")(query, key, value))
 
 
@@ -226,7 +228,8 @@ def _repeat_kv_cache(dtype, source_batch_size, repeats):
 
 
 def _dequantize(dtype, weight, qscale, groups):
-    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has its own scale.
+    """
     return _op("dequantize")(weight, qscale, groups, dtype)
 
 

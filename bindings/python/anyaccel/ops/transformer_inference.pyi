@@ -11,8 +11,8 @@ def rms_norm(input: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
 def pre_rms_norm(input: Tensor, residual: Tensor, gamma: Tensor, epsilon: float) -> list[Tensor]:
     """Return the RMS norm of input + residual, and that sum."""
 def gated_activation(activation: Tensor, bias: Tensor | None, actFun: int) -> Tensor:
-    """Return act(first half) * second half of the channels of activation + bias, where act is gelu
-    (actFun=3) or silu (actFun=4).
+    """Split the channels of activation + bias into two halves, and return act(first half) * second
+    half. act is gelu (actFun=3) or silu (actFun=4).
     """
 def _vector_add(a: Tensor, b: Tensor, gamma: float) -> Tensor:
     """Compute a = gamma * a + b in place, and return a."""
@@ -28,9 +28,9 @@ def moe_res_matmul(moe_res: Tensor, coef: Tensor, output: Tensor) -> Tensor:
     per token.
     """
 def reset_cache() -> None:
-    """Reset the cache, so that the next token is the first one."""
+    """Reset the cache, so that the next token starts a new sequence."""
 def release_workspace() -> None:
-    """Release the memory of keys and values."""
+    """Free the memory for keys and values."""
 def retake_workspace() -> bool:
     """Return True, because the next prompt allocates the memory again."""
 def softmax_fp32(attn_scores: Tensor, attn_mask: Tensor | None, alibi: Tensor | None, triangular: bool, recompute: bool, local_attention: bool, window_size: int, async_op: bool, layer_scale: float, head_offset: int, mp_size: int) -> Tensor:
@@ -79,23 +79,23 @@ def bias_add_bf16(input: Tensor, bias: Tensor | None) -> Tensor:
 def bias_add_fp16(input: Tensor, bias: Tensor | None) -> Tensor:
     """Return input + bias."""
 def bias_residual_fp32(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
-    """Return input + residual, plus bias if that has more than one element."""
+    """Return input + residual, plus bias if `bias` has more than one element."""
 def bias_residual_bf16(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
-    """Return input + residual, plus bias if that has more than one element."""
+    """Return input + residual, plus bias if `bias` has more than one element."""
 def bias_residual_fp16(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
-    """Return input + residual, plus bias if that has more than one element."""
+    """Return input + residual, plus bias if `bias` has more than one element."""
 def qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's layer norm times weight, and the layer norm."""
+    """Return layer_norm(input) times weight, and layer_norm(input)."""
 def qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's layer norm times weight, and the layer norm."""
+    """Return layer_norm(input) times weight, and layer_norm(input)."""
 def qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's layer norm times weight, and the layer norm."""
+    """Return layer_norm(input) times weight, and layer_norm(input)."""
 def rms_qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's RMS norm times weight, and the RMS norm."""
+    """Return rms_norm(input) times weight, and rms_norm(input)."""
 def rms_qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's RMS norm times weight, and the RMS norm."""
+    """Return rms_norm(input) times weight, and rms_norm(input)."""
 def rms_qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return the input's RMS norm times weight, and the RMS norm."""
+    """Return rms_norm(input) times weight, and rms_norm(input)."""
 def mlp_gemm_fp32(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
     """Return the result of the feed-forward part (layer norm, matmul, activation, matmul), and the
     layer norm.
@@ -172,14 +172,17 @@ def einsum_sec_sm_ecm_fp16(Q: Tensor, W: Tensor) -> Tensor:
     """Contract [tokens, experts, capacity] and [tokens, channels] to [experts, capacity,
     channels]."""
 def add_padding_fp32(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
-    128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and keys
+    and values also to 128 tokens.
+    """
 def add_padding_bf16(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
-    128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and keys
+    and values also to 128 tokens.
+    """
 def add_padding_fp16(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and to
-    128 keys."""
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and keys
+    and values also to 128 tokens.
+    """
 def pad_transform_fp32(query: Tensor, key: Tensor, value: Tensor, heads: int, add_padding: bool) -> list[Tensor]:
     """Return tensors [batch, tokens, heads * head dim] as [batch, heads, tokens, head dim],
     padded if `add_padding` is set."""
@@ -217,8 +220,11 @@ def repeat_kv_cache_fp16(source_batch_size: int, repeats: int) -> list[Tensor]:
     Return a list that alternates between each layer's keys and values.
     """
 def dequantize_fp32(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has its own scale.
+    """
 def dequantize_bf16(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has its own scale.
+    """
 def dequantize_fp16(weight: Tensor, qscale: Tensor, groups: int) -> Tensor:
-    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has a scale."""
+    """Dequantize int8 weights [outputs, inputs] to the dtype. Each group of rows has its own scale.
+    """

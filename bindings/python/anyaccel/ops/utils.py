@@ -1,4 +1,4 @@
-"""The functions of DeepSpeed's UtilsBuilder().load()."""
+"""The functions that DeepSpeed's UtilsBuilder().load() returns."""
 
 from ._bind import Ops
 

@@ -1,4 +1,4 @@
-"""Counterpart of DeepSpeed's module of the same name."""
+"""Counterpart of the DeepSpeed module with the same name."""
 
 import torch
 
@@ -23,10 +23,10 @@ class FusedLamb(Optimizer):
     def step(self, closure=None, grads=None, output_params=None, scale=1., grad_norms=None):
         """Update all parameters.
 
-        The other arguments are for DeepSpeed's mixed precision. `grads` replaces the gradients, and
-        `output_params` receives a copy of the new parameters; both are lists, or one list per
-        group. Gradients are divided by `scale`. `grad_norms` has the norm of each scaled gradient,
-        or one norm per group, for clipping by `max_grad_norm`.
+        The arguments other than `closure` support DeepSpeed's mixed precision. `grads` replaces the
+        gradients, and `output_params` receives a copy of the new parameters; both are lists, or one
+        list per group. Gradients are divided by `scale`. `grad_norms` contains the norm of each
+        scaled gradient, or one norm per group, for clipping by `max_grad_norm`.
         """
         loss = None
         if closure is not None:

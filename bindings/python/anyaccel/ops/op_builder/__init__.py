@@ -56,7 +56,9 @@ __op_builders__ = tuple(dict.fromkeys(name for names in (*_MODULES.values(), *_O
 
 
 def _builder_class(name):
-    """Return a builder class by name. Looked up each time, because set_accelerator() changes it."""
+    """Return a builder class by name. The class is looked up on each call, because
+    set_accelerator() may change it.
+    """
     if name in _BASES:
         return _BASES[name]
     from ..._native import get_accelerator
@@ -64,7 +66,7 @@ def _builder_class(name):
 
 
 class _Module(types.ModuleType):
-    """A module with the builders of the current accelerator."""
+    """A module that provides the current accelerator's builders."""
 
     def __getattr__(self, name):
         if name not in self.__dict__.get("__all__", ()):

@@ -1,4 +1,4 @@
-"""Counterpart of DeepSpeed's module of the same name: a builder of each op, by op name."""
+"""Counterpart of the DeepSpeed module with the same name: one builder per op, by op name."""
 
 from . import __op_builders__ as _names
 from ..._native import get_accelerator

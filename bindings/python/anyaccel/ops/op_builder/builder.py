@@ -1,5 +1,6 @@
-"""Counterpart of DeepSpeed's module of the same name: base classes for an extension's op
-builders."""
+"""Counterpart of the DeepSpeed module with the same name: base classes for an extension's op
+builders.
+"""
 
 import torch
 
@@ -9,14 +10,14 @@ TORCH_MAJOR, TORCH_MINOR = (int(part) for part in torch.__version__.split(".")[:
 
 
 class CPUOpBuilder(OpBuilder):
-    """Base class of builders for C++ sources."""
+    """Base class for builders of C++ sources."""
 
     def cxx_args(self):
         return ["-O3", "-g", "-Wno-reorder", self.cpu_arch(), "-fopenmp", self.simd_width()]
 
 
 class CUDAOpBuilder(OpBuilder):
-    """Base class of builders for C++ and CUDA sources.
+    """Base class for builders of C++ and CUDA sources.
 
     The build service chooses the compiler and the GPU architectures.
     """
