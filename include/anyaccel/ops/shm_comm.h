@@ -63,8 +63,7 @@ class ANYACCEL_API ShareMemComm {
   /// must not overlap.
   void all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype,
                   ReduceOp reduce = ReduceOp::sum);
-  /// Return the tensors of all ranks, concatenated along the first dimension in the order of the
-  /// ranks.
+  /// Return the tensors of all ranks, concatenated along the first dimension in rank order.
   at::Tensor all_gather(const at::Tensor& tensor);
   /// Reduce a tensor and return this rank's part along the first dimension. Throws
   /// `invalid_argument` if the size of that dimension is not a multiple of the number of ranks.

@@ -60,7 +60,7 @@ class ANYACCEL_API Plugin {
 /// Call a registering function and convert exceptions to a message. Used by ANYACCEL_PLUGIN.
 inline int register_plugin_safely(void (*function)(Plugin&), anyaccel_plugin_host* host,
                                   char* message, std::size_t message_size) noexcept {
-  const char* reason = "its registering function threw something that is not a std::exception";
+  const char* reason = "it threw something that is not a std::exception";
   try {
     function(*reinterpret_cast<Plugin*>(host));
     return 0;
