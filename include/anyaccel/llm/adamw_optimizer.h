@@ -29,7 +29,7 @@ class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
  public:
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
-  /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
+  /// Create an optimizer for parameter groups. `defaults`: options for groups that have none.
   explicit AdamWOptimizer(const ParamGroups& groups, optim::AdamOptions defaults = {});
   /// Create an optimizer for one group of parameters.
   explicit AdamWOptimizer(std::vector<at::Tensor> params, optim::AdamOptions defaults = {})
@@ -39,8 +39,8 @@ class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
   /// Perform one step and return the loss of `closure`, if given. The closure runs with gradients
   /// enabled. Parameters without a gradient are skipped.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// Update the learning rates on the device that have changed since the last call. step() also
-  /// does this.
+  /// Copy the learning rates that have changed since the last call to the device. step() also does
+  /// this.
   void update_lr();
   /// Write options and state. Used by torch::save().
   void save(torch::serialize::OutputArchive& archive) const override;
