@@ -18,9 +18,9 @@ class Store;
 
 namespace anyaccel::ops {
 
-/// Ranks that communicate through oneCCL, with the op `CCLCommBuilder`, which is built if oneCCL is
-/// installed. comm.h offers it as the backend "ccl". Several objects may exist, even for
-/// overlapping groups.
+/// A group of ranks that communicates through oneCCL. It uses the op `CCLCommBuilder`, which is
+/// built if oneCCL is installed. comm.h offers it as the backend "ccl". Several objects may exist,
+/// even for overlapping groups.
 ///
 /// Every rank calls the same functions in the same order, with the same sizes and dtypes. A
 /// function returns when its result is complete. Tensors may be on any device and have any strides;

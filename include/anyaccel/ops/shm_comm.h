@@ -18,7 +18,7 @@ class ProcessGroup;
 
 namespace anyaccel::ops {
 
-/// Ranks of a process group that communicate through shared memory. If they do not share memory
+/// A group of ranks that communicates through shared memory. If the ranks do not share memory
 /// (several hosts), they use the process group, and reason() explains why. Several objects may
 /// exist, even for overlapping groups.
 ///
@@ -29,7 +29,7 @@ namespace anyaccel::ops {
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support floating-point
 /// dtypes of 16 to 64 bits, integers and bool. Complex numbers can be summed and averaged. Integers
-/// cannot be averaged. Other dtypes throw `unsupported`. float16 and bfloat16 are summed in
+/// cannot be averaged. Other dtypes throw `unsupported`. float16 and bfloat16 are accumulated in
 /// float32.
 ///
 /// Errors: if a rank dies, all others throw `unavailable` within a second. If a rank does not
