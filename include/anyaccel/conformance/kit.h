@@ -1,7 +1,7 @@
-// Conformance kit: test cases that every backend must pass, inside or outside of this repository.
-// Users run it with `anyaccel conformance`. An external project can link `anyaccel::conformance`,
-// register its own cases and call conformance_main(). docs/reference/conformance.md explains grades
-// and outcomes.
+// Conformance kit: test cases that every backend must pass, whether inside or outside this
+// repository. Users run it with `anyaccel conformance`. An external project can link
+// `anyaccel::conformance`, register its own cases and call conformance_main().
+// docs/reference/conformance.md explains grades and outcomes.
 #pragma once
 
 #include <cstdint>
@@ -165,7 +165,7 @@ ANYACCEL_API std::vector<ListedCase> read_skip_list(std::istream& in, const std:
 struct Options {
   std::string backend;  ///< registered backend name; empty: selected by get_accelerator()
   std::vector<std::string> suites;  ///< suites to run; empty: all
-  std::string cases = "*";  ///< pattern for full names, in which `*` matches any text
+  std::string cases = "*";          ///< pattern for full names, in which `*` matches any text
   /// Plugin libraries to load. Without `backend`, the first library's backend is tested.
   std::vector<std::string> plugins;
   /// Skip-list files, used in addition to the backend's built-in list.

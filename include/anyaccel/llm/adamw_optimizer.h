@@ -22,9 +22,9 @@ namespace anyaccel::llm {
 /// and zero gradients with zero_grad(false), which keeps their addresses. Of a group's options,
 /// only the learning rate may change after the group is added.
 ///
-/// Constructors and add_param_group() throw `invalid_argument` for options out of range, for
-/// adamw_mode(false) and bias_correction(false), and for parameters of a group that are not
-/// floating-point leaves on one device. Not thread-safe.
+/// Constructors and add_param_group() throw `invalid_argument` for out-of-range options, for
+/// adamw_mode(false) and bias_correction(false), and for groups whose parameters are not
+/// floating-point leaf tensors on one device. Not thread-safe.
 class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
  public:
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;

@@ -34,7 +34,7 @@ class ANYACCEL_API PinHandle {
   /// Create a 1-d, uninitialized tensor with `elements` elements and the dtype of `example`. If the
   /// accelerator pins memory, the tensor comes from its allocator. Otherwise, the tensor is
   /// page-aligned, locked in memory (mlock) and placed on the NUMA node of the calling thread.
-  /// Throws `out_of_memory`, naming the limit that was reached (RLIMIT_MEMLOCK or
+  /// Throws `out_of_memory`, naming the limit if one was reached (RLIMIT_MEMLOCK or
   /// ANYACCEL_PIN_MEMORY_LIMIT), and `invalid_argument` for a negative number.
   at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
   /// Mark a tensor from new_cpu_locked_tensor() as no longer needed. If its memory is locked with

@@ -88,7 +88,7 @@ class ANYACCEL_API TransformerLayer {
   /// derivatives are supported, for the input and all parameters.
   at::Tensor forward(const at::Tensor& hidden_states, const at::Tensor& attention_mask = {});
 
-  /// Names and tensors of the parameters, in the order of the class description.
+  /// Names and tensors of the parameters, in the order listed in the class description.
   const Parameters& named_parameters() const noexcept { return parameters_; }
   /// Return a parameter. Throws `invalid_argument` for an unknown name.
   at::Tensor& parameter(const std::string& name);

@@ -39,7 +39,7 @@ struct Traits {
 
   /// is_synchronized_device(): calls return only after their work is complete.
   bool synchronized = false;
-  bool use_host_timers = false;  ///< use_host_timers(): use the host's clock, not events
+  bool use_host_timers = false;  ///< use_host_timers(): use the host clock instead of events
   /// resolves_data_dependency(): streams need no explicit waits.
   bool resolves_data_dependency = false;
   /// handles_memory_backpressure(): allocations wait for memory.
