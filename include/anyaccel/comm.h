@@ -30,8 +30,8 @@ using anyaccel::ReduceOp;
 /// torchrun and DeepSpeed's launcher set.
 struct InitOptions {
   /// Name of a torch.distributed backend. Empty: the accelerator's communication_backend_name(), or
-  /// gloo if the accelerator is the host and only some ranks have oneCCL. If ranks select different
-  /// backends in any other case, throws `invalid_argument`.
+  /// gloo if the accelerator is the host and only some ranks have oneCCL. Any other disagreement
+  /// between ranks throws `invalid_argument`.
   std::string backend = {};
   /// Store for the rendezvous, for example a c10d::FileStore. Empty: a TCPStore at
   /// MASTER_ADDR:MASTER_PORT. Rank 0 hosts the TCPStore unless torchrun's agent does.
@@ -186,8 +186,8 @@ class ANYACCEL_API ProcessGroup {
 /// environment variables, the group has one rank.
 ///
 /// If LOCAL_RANK names a device of the accelerator, that device becomes the calling thread's
-/// current device. SIGPIPE is set to be ignored if it has its default action, so a lost connection
-/// causes an error instead of terminating the process.
+/// current device. If SIGPIPE has its default action, the process ignores it from then on, so a
+/// lost connection causes an error instead of terminating the process.
 ///
 /// Throws `invalid_argument` for missing or invalid settings, `timeout` if other ranks do not
 /// arrive, and `unavailable` if they cannot be reached.

@@ -39,8 +39,8 @@ class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
   /// Perform one step and return the loss of `closure`, if given. The closure runs with gradients
   /// enabled. Parameters without a gradient are skipped.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// Copy the learning rates that have changed since the last call to the device. step() also does
-  /// this.
+  /// Copy learning rates to the device if they have changed since the previous call. step() also
+  /// does this.
   void update_lr();
   /// Write options and state. Used by torch::save().
   void save(torch::serialize::OutputArchive& archive) const override;

@@ -46,8 +46,7 @@ struct ModuleParallelOptions {
   /// Styles for layers, with precedence over derived styles. If several rules match a layer, the
   /// last one applies.
   std::vector<ModuleRule> rules;
-  /// Head dimension of the attention. 0: attention is not split by heads, and its layers are
-  /// gathered.
+  /// Attention head dimension. 0: attention is not split by heads, and its layers are gathered.
   std::int64_t head_dim = 0;
 };
 
