@@ -1,5 +1,5 @@
-// Arguments of the CUDA attention kernels, and the division of the work among thread blocks. Uses
-// plain pointers; independent of torch and CUDA.
+// Arguments of the CUDA attention kernels, and the partitioning of the work into thread blocks.
+// Uses plain pointers; independent of torch and CUDA.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ struct HeadArray {
   std::int64_t batch, head, row;
 };
 
-/// Element type of a term that is added to the scores [batch, heads, queries, keys]: `real` is the
-/// compute type, `element` is the type of the tensors, and `seen` is a byte mask in which 0 masks a
-/// key.
+/// Element type of an attention bias, which is added to the scores and expanded to [batch, heads,
+/// queries, keys]: `real` is the compute type, `element` is the type of the tensors, and `seen` is
+/// a byte mask in which 0 masks a key.
 enum class BiasKind { none, real, element, seen };
 struct AttentionBias {
   const void* at;
@@ -52,7 +52,7 @@ struct AttentionLaunch {
   std::int64_t layout_head, blocks;
   std::int64_t batch, heads, length;
   int dim, block;  ///< block: multiple of 16, used only with a layout
-  bool vectors;    ///< input rows are 16-byte aligned, and their sizes are multiples of 16 bytes
+  bool vectors;    ///< whether input rows are 16-byte aligned and multiples of 16 bytes long
   Real scale;
   /// Dropout of the attention weights. The row is (batch * heads + head) * length + query, and the
   /// column is the key.

@@ -10,8 +10,8 @@
 namespace anyaccel::ops {
 
 /// One head of one batch entry. Rows have `dim` contiguous elements; the stride between rows is
-/// `<name>_row` elements. T (float or double) is the compute type. With float, the arrays have the
-/// type given as `element`; with double, they are double.
+/// `<name>_row` elements. T (float or double) is the compute type. If T is float, `element` gives
+/// the element type of the arrays; if T is double, they hold doubles.
 template <typename T>
 struct EvoformerHead {
   const void* q;

@@ -1,9 +1,9 @@
-// Softmax and gradients for a tile of queries in the attention of one head, in float and in double.
+// Softmax and gradients for a tile of queries of one attention head, in float and in double.
 //
 // Scores are stored transposed, [key][query]. Queries lie along the vector, so the softmax needs no
 // horizontal sums, and keys and values are read in place. A tile processes the keys in chunks whose
-// scores stay in the L2 cache, and carries the softmax's maximum and sum from chunk to chunk. A
-// tile has `rows` queries, padded in memory to `width`, a multiple of 16.
+// scores stay in the L2 cache, and carries the running maximum and sum of the softmax from chunk to
+// chunk. A tile has `rows` queries, padded in memory to `width`, a multiple of 16.
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H)
 #undef ANYACCEL_ATTENTION_QUERY_TILE_ISA_H
@@ -27,7 +27,7 @@ constexpr std::int64_t near_keys = 64;          // number of keys whose values s
 struct Scratch {
   Real *packed, *packed2, *sums, *rows, *maximum, *sum, *rescale, *scores, *scores2, *scores3;
 
-  /// Returns the number of elements for `arrays` arrays of scores.
+  /// Returns the size of the scratch memory in elements, with space for `arrays` score chunks.
   static constexpr std::int64_t elements(std::int64_t dim, std::int64_t arrays) {
     return tile_queries * (4 * dim + 3) + arrays * chunk_elements;
   }
@@ -54,7 +54,8 @@ inline void start_softmax(const Real* q, std::int64_t q_row, std::int64_t rows, 
   }
 }
 
-/// Sets to[key][query] to the products of rows (keys or values) and packed queries or gradients.
+/// Sets to[key][query] to the dot products of rows (keys or values) and packed queries or
+/// gradients.
 inline void times_rows(const Real* rows, std::int64_t row, std::int64_t count, std::int64_t dim,
                        const Real* packed, std::int64_t width, Real* to) {
   multiply<false, false>(

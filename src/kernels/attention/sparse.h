@@ -24,7 +24,7 @@ struct AttentionHead {
   const T* rpe;
   std::int64_t rpe_row, rpe_column;
   const T* attn_mask;        ///< mask shared by all heads; may be null
-  const std::uint8_t* seen;  ///< byte mask that replaces attn_mask, 0 masks a key; may be null
+  const std::uint8_t* seen;  ///< byte mask in which 0 masks a key; replaces attn_mask; may be null
   std::int64_t mask_row, mask_column;
   /// If set, zeros in attn_mask mask keys and other values are ignored. Otherwise attn_mask is
   /// added to the scores.

@@ -78,8 +78,8 @@ void sliding_window(const LayoutOptions& o, bool past_only, Grid grid) {
     grid.fill(row, row + 1, row - half, past_only ? row + 1 : row + half + 1);
 }
 
-/// Sets columns [begin, end) in all rows, or with `from_begin` only in the rows from `begin` on.
-/// With `horizontal`, also sets rows [begin, end).
+/// Sets columns [begin, end) in all rows, or with `from_begin` only in row `begin` and the rows
+/// after it. With `horizontal`, also sets rows [begin, end).
 void global_blocks(std::int64_t begin, std::int64_t end, bool from_begin, bool horizontal,
                    Grid grid) {
   if (horizontal) grid.fill(begin, end, 0, grid.blocks());

@@ -24,7 +24,7 @@ struct TeamShared {
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<unsigned> generation{0};
   std::exception_ptr failure;  ///< exception thrown in alone()
-  /// Results of alone(), used alternately, because a thread may still read one while the next is
+  /// Double-buffered results of alone(), because a thread may still read one while the next is
   /// written.
   bool failed[2] = {};
 };
