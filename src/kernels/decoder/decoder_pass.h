@@ -13,10 +13,11 @@ namespace anyaccel::ops {
 
 constexpr std::int64_t max_task_outputs = 256;
 
-/// Number of outputs per task of a product. Each output is computed from `times` matrices.
+/// Number of outputs per task when a matrix product is split into tasks. Each output is computed
+/// from `times` matrices.
 std::int64_t task_outputs(const Matrix& m, std::int64_t threads, std::int64_t times = 1);
 
-/// Layout of a pass's memory: offsets of the shared arrays and of each thread's arrays.
+/// Memory layout of a pass: offsets of the shared arrays and of each thread's arrays.
 struct DecoderPlan {
   std::int64_t rows, qkv, mixed, inner, change, routed, shared;
   std::int64_t normed, prepared, scores, products, gathered, chosen, groups, own;
@@ -36,7 +37,7 @@ class DecoderPass {
     const Linear* first;
     std::size_t count;
   };
-  /// The pairs of one expert with the rows that use it: chosen_[begin, end).
+  /// The (row, expert) pairs of one expert: chosen_[begin, end).
   struct Group {
     std::int64_t expert, begin, end;
   };

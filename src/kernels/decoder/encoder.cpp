@@ -13,11 +13,11 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t query_block = 48;  // queries of a head per task; eight row tiles
+constexpr std::int64_t query_block = 48;  // queries per task, all of one head; eight row tiles
 // Maximum number of rows over which the prefetch of the next panel is spread.
 constexpr std::int64_t row_block = 48;
 
-/// Layout of a pass's memory: offsets of the shared arrays and of each thread's arrays.
+/// Memory layout of a pass: offsets of the shared arrays and of each thread's arrays.
 struct Plan {
   std::int64_t rows = 0, longest = 0, dim;
   std::int64_t qkv, mixed, sum, inner, shared = 0;
@@ -165,8 +165,8 @@ class Pass {
     });
   }
 
-  /// Processes the queries [first, first + query_block) of one head, for the text that consists of
-  /// `length` rows from `begin` on.
+  /// Processes the queries [first, first + query_block) of one head. Their text has `length` rows,
+  /// starting at row `begin`.
   void attend(std::int64_t head, std::int64_t begin, std::int64_t length, std::int64_t first) {
     const std::int64_t count = std::min(query_block, length - first), dim = plan_.dim;
     const std::int64_t scores_row = rounded(length, panel_outputs),
