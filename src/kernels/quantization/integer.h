@@ -1,5 +1,5 @@
-// Quantization of groups to int8 or int4 and back, on plain arrays, for each instruction set.
-// Independent of torch.
+// Group-wise quantization to int8 or int4, and dequantization, on plain arrays, compiled for each
+// instruction set. Independent of torch.
 //
 // A byte holds two int4 codes, the first one in its upper four bits, so groups must have an even
 // number of elements. A group's parameters are its step size and, if the quantization is
@@ -64,7 +64,7 @@ struct ReduceJob {
   std::int8_t* to;
   float* params;
 };
-/// Size of the scratch memory of reduce_groups(), in floats.
+/// Scratch memory that reduce_groups() needs, in floats.
 constexpr std::int64_t reduce_scratch = 16384;
 void reduce_groups(Isa isa, const ReduceJob& job, std::int64_t begin, std::int64_t end,
                    float* scratch) noexcept;

@@ -1,5 +1,5 @@
-// Sums and maxima of a vector's elements. The order of operations is always the same: the halves
-// are combined until one element is left.
+// Sums and maxima of a vector's elements. The order of operations is fixed: the two halves of the
+// vector are combined, repeatedly, until one element is left.
 #if defined(ANYACCEL_SIMD_SUMS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_SIMD_SUMS_ISA_H)
 #undef ANYACCEL_SIMD_SUMS_ISA_H
