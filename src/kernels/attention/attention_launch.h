@@ -12,7 +12,7 @@ namespace anyaccel::ops {
 constexpr int attention_lanes = 128;
 constexpr int attention_rows = 64;  // maximum number of rows per tile
 constexpr int prepared_rows = 16;   // queries per thread block in the prepare step
-/// Maximum shared memory per thread block. All devices from sm_80 on have this much.
+/// Maximum shared memory per thread block. All devices since sm_80 support this much.
 constexpr std::size_t attention_most_bytes = 96 * 1024;
 
 /// A tensor [batch, heads, rows, dim] with strides in elements; `dim` is contiguous.
@@ -39,7 +39,7 @@ struct AttentionLaunch {
   HeadArray<void*> dq, dk, dv;
   AttentionBias bias[3];
   /// [batch][heads][rows][2]: the maximum score and 1 / sum of exp(score - maximum). Both are 0 for
-  /// a query that attends to no key. Null if not needed.
+  /// a query that attends to no keys. Null if not needed.
   Real* stats;
   Real* delta;  ///< [batch][heads][rows], computed by the first step of the backward pass
   /// Gradient of the position embeddings, [drpe_batches][drpe_heads][rows][rows], or null.
@@ -54,8 +54,8 @@ struct AttentionLaunch {
   int dim, block;  ///< block: multiple of 16, used only with a layout
   bool vectors;    ///< whether input rows are 16-byte aligned and multiples of 16 bytes long
   Real scale;
-  /// Dropout of the attention weights. The row is (batch * heads + head) * length + query, and the
-  /// column is the key.
+  /// Dropout for the attention weights. The row number is (batch * heads + head) * length + query,
+  /// and the column is the key index.
   Dropout dropout;
 };
 

@@ -161,7 +161,7 @@ struct AttentionTiles {
     if (c.dropout.threshold && row >= 0) m.keys[lane] = draws::row_key(c.dropout, place);
   }
 
-  /// Returns the dropout factor for the attention weight of a query and a key.
+  /// Returns the dropout factor for the attention weight of a query-key pair.
   ANYACCEL_ON_BOTH Real kept(int query, std::int64_t key) const {
     if (!c.dropout.threshold) return 1;
     const std::uint64_t of_row = m.keys[query];
@@ -202,7 +202,7 @@ struct AttentionTiles {
                                                    m.row, m.products, m.score_row, false});
   }
 
-  /// Attention weight of a query and a key, and the gradient of their score.
+  /// Attention weight of a query-key pair, and the gradient of its score.
   struct Change {
     Real weight, change;
   };

@@ -25,8 +25,8 @@ struct EvoformerHead {
   std::int64_t bias2_row;
   void* out;  ///< output of the forward pass, input of the backward pass
   std::int64_t out_row;
-  /// [queries]: log-sum-exp of the scores. -inf for a query that attends to no key, whose output is
-  /// zero.
+  /// [queries]: log-sum-exp of the scores. It is -inf for a query that attends to no keys; the
+  /// output for such a query is zero.
   T* lse;
 };
 

@@ -142,7 +142,7 @@ struct EvoformerBlock {
     return product(query_row, key_row) + bias;
   }
 
-  /// Replaces a row of scores by exp(score - maximum). `shift` and `inverse` hold the running
+  /// Replaces a row of scores with exp(score - maximum). `shift` and `inverse` hold the running
   /// maximum and sum.
   ANYACCEL_ON_BOTH void soften(int row) const {
     Real* const at = scores + row * tile;
@@ -216,8 +216,8 @@ struct EvoformerBlock {
 
   /// Computes delta, the negated dot product of the output and its gradient, for each query. Also
   /// computes `shift` and `inverse`, such that weight = exp(score + shift) * inverse. They are
-  /// computed from `lse`, or from recomputed scores if the magnitude of `lse` is so large that it
-  /// does not represent the sum accurately.
+  /// computed from `lse`, or from recomputed scores if the magnitude of `lse` is too large to
+  /// represent the sum accurately.
   ANYACCEL_ON_BOTH void prepare() const {
     each([&](int lane) {
       load(lane, c.q, first, c.queries, c.scale, a);
@@ -270,7 +270,7 @@ struct EvoformerBlock {
     load(lane, c.v, key, c.keys, 1, d);
   }
 
-  /// Writes the attention weights to `scores` and the gradients of the scores to `changes`.
+  /// Writes the attention weights to `scores` and the score gradients to `changes`.
   ANYACCEL_ON_BOTH void change(int lane, std::int64_t query, std::int64_t key) const {
     for (int i = lane; i < tile * tile; i += evoformer_lanes) {
       const int row = i / tile, column = i % tile;

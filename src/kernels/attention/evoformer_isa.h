@@ -105,8 +105,8 @@ inline __attribute__((always_inline)) void each_score(const Head& head, std::int
     function(i, i < there ? load_some(bias + i, there - i) : Vec::of(0));
 }
 
-/// Adds the biases to a row of scores, and replaces the scores by exp(score - maximum). Updates the
-/// maximum and the sum, and returns the rescale factor for the sums of earlier chunks.
+/// Adds the biases to a row of scores, and replaces the scores with exp(score - maximum). Updates
+/// the maximum and the sum, and returns the rescale factor for the sums of earlier chunks.
 template <typename S>
 inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, std::int64_t keys,
                         const Real* bias1, Real* scores, Real* maximum, Real* sum) {
@@ -257,8 +257,8 @@ void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const
   }
 }
 
-/// Replaces the scores by attention weights, and the dot products of output gradients and values by
-/// the gradients of the scores.
+/// Replaces the scores with attention weights. Replaces the dot products of output gradients and
+/// values with the score gradients.
 template <typename S>
 inline void change_row(const Head& head, const Grads& grads, std::int64_t query, std::int64_t q,
                        std::int64_t key, std::int64_t keys, const BackwardScratch& s) {

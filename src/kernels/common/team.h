@@ -12,7 +12,7 @@
 
 namespace anyaccel::ops {
 
-/// State of a pass that all threads share. Each thread also has its own Team.
+/// State that all threads of a pass share. In addition, each thread has its own Team.
 struct TeamShared {
   /// Maximum number of stretches (ranges of adjacent tasks). If there are more threads, some of
   /// them start with the same stretch.

@@ -146,8 +146,8 @@ class Pass {
       __builtin_prefetch(at + line, 0, 2);
   }
 
-  /// Sets the matrix that is read next. While a thread waits, it prefetches its first panel of that
-  /// matrix.
+  /// Sets the matrix that is read next. While a thread waits, it prefetches the first panel that it
+  /// will read from that matrix.
   void prefetch(const PackedMatrix& m) {
     const std::int64_t panels = pieces(m.outputs, panel_outputs), size = m.inputs * panel_outputs;
     team_.prefetch(m.panels + panels * team_.thread() / team_.threads() * size, size * 4);

@@ -8,7 +8,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Returns the outputs [first, first + count) of a floating-point matrix.
+/// Returns a view of the outputs [first, first + count) of a floating-point matrix.
 Matrix outputs_of(const Matrix& m, std::int64_t first, std::int64_t count) {
   Matrix out = m;
   out.outputs = count;

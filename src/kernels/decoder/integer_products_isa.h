@@ -75,8 +75,9 @@ struct StepScales {
       }
     }
   }
-  /// Returns the scale of step k after fill(); the step begins at input i. If `two` is set, the
-  /// second half of the step belongs to the next group.
+  /// Returns the product of the scales for step k, which begins at input i. If `at_once` is set,
+  /// fill() must have computed it. If `two` is set, the second half of the step belongs to the next
+  /// group.
   inline __attribute__((always_inline)) Vec of(int output, std::int64_t k, std::int64_t i,
                                                bool two = false) const {
     if (at_once) return Vec::of(both[at_once ? output : 0][k]);
@@ -169,8 +170,7 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-/// Used if the group size is not a multiple of 64 (blocks then have 32 inputs) or not a multiple of
-/// a step.
+/// Used if the group size is not a multiple of 64 (blocks then have 32 inputs) or of the step size.
 template <int block>
 inline void int4_small(const Matrix& m, std::int64_t output, const Row& x, float* to) {
   constexpr int words = block / 4;

@@ -51,7 +51,7 @@ void gate_row(Isa isa, Gate gate, float* a, const float* b, std::int64_t columns
 /// `begin`.
 void store_row(Isa isa, const float* from, std::int64_t columns, const Values& to,
                std::int64_t begin) noexcept;
-/// Replaces scores[count] by e^(s - maximum) and returns the sum of the results. s is scale *
+/// Replaces scores[count] with e^(s - maximum) and returns the sum of the results. s is scale *
 /// score, soft-capped unless `softcap` is 0. `count` is at least 1.
 float attention_shares_row(Isa isa, float scale, float softcap, float* scores,
                            std::int64_t count) noexcept;

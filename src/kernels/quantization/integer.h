@@ -51,9 +51,9 @@ struct DequantizeJob {
 void dequantize_part(Isa isa, const DequantizeJob& job, std::int64_t begin,
                      std::int64_t end) noexcept;
 
-/// Adds up `tensors` consecutive quantized tensors of `size` elements with groups of `in_group`
-/// elements, and quantizes the sums in groups of `group` elements. The sums are computed in float,
-/// in the order of the tensors.
+/// The input consists of `tensors` consecutive quantized tensors, each with `size` elements in
+/// groups of `in_group` elements. Sums them elementwise in float, in the order of the tensors, and
+/// quantizes the sums in groups of `group` elements.
 struct ReduceJob {
   const std::int8_t* from;
   const float* from_params;
@@ -69,7 +69,7 @@ constexpr std::int64_t reduce_scratch = 16384;
 void reduce_groups(Isa isa, const ReduceJob& job, std::int64_t begin, std::int64_t end,
                    float* scratch) noexcept;
 
-/// Unsigned codes, dequantized to fp16(fp16(code / scale) + least). int4 codes are packed as
+/// Dequantizes unsigned codes to fp16(fp16(code / scale) + least). int4 codes are packed as
 /// described above. Each group has a scale and a minimum (`least`).
 struct DequantizeHalfJob {
   const std::uint8_t* from;

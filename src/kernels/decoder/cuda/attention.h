@@ -232,7 +232,7 @@ class AttendBlock {
     }
   }
 
-  /// Replaces the scores by e^(score - running maximum). Each warp processes one query.
+  /// Replaces the scores with e^(score - running maximum). Each warp processes one query.
   ANYACCEL_ON_BOTH void soften() const {
     constexpr int warps = attend_lanes / warp_lanes;
     for (int begin = 0; begin < count; begin += warps) {
@@ -318,7 +318,7 @@ class AttendBlock {
   AttendShared shared;
   std::int64_t kv_head, head;
   int padded, vectors, parts;
-  int count;  ///< number of queries of this block
+  int count;  ///< number of queries in this block
   float *query, *scores, *maximum, *sum, *again;
   char* keys;
   const T *all_keys, *all_values;
