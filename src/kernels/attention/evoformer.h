@@ -1,5 +1,5 @@
-// Attention of one head with the two biases of an Evoformer block, on plain arrays. The queries x
-// keys matrix is never stored. Independent of torch.
+// Attention of one head with the two biases of an Evoformer block, on plain arrays. The full score
+// matrix is never stored. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct EvoformerGrads {
   T* dbias2;  ///< [queries][keys], contiguous, accumulated; may be null
 };
 
-/// Queries per step of the forward pass. Ranges of queries begin at multiples of this number.
+/// Queries per step of the forward pass. Query ranges begin at multiples of this number.
 constexpr std::int64_t evoformer_tile = 32;
 
 /// Scratch memory per call, in elements. It must be aligned to 64 bytes.

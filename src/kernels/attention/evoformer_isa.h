@@ -225,7 +225,7 @@ struct BackwardScratch {
   }
 };
 
-/// Computes `shift` and `inverse` of a tile, such that weight = exp(score + shift) * inverse. They
+/// Computes `shift` and `inverse` for a tile, such that weight = exp(score + shift) * inverse. They
 /// are computed from `lse`, or from recomputed scores if the magnitude of `lse` exceeds exact_lse.
 template <typename S>
 void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const Packed& sizes,

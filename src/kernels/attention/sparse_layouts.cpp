@@ -31,7 +31,7 @@ class Grid {
   std::int64_t blocks_;
 };
 
-/// SplitMix64, which generates the same numbers on all machines and in all languages.
+/// SplitMix64 random number generator. It is easy to reproduce on any machine and in any language.
 class Random {
  public:
   explicit Random(std::int64_t seed) : state_(static_cast<std::uint64_t>(seed)) {}

@@ -105,9 +105,9 @@ class Pass {
     return qkv_ + (head * plan_.rows + row) * plan_.dim;
   }
 
-  /// Calls finish(row, column, count, values) with the products of each row of `from` and each
-  /// panel of outputs, including the bias. `next` is the matrix that is read after this one, or
-  /// null.
+  /// Calls finish(row, column, count, values) for each row of `from` and each panel of outputs.
+  /// `values` holds the row's products with the panel, including the bias. `next` is the matrix
+  /// that is read after this one, or null.
   template <typename Finish>
   void project(const PackedMatrix& m, const float* from, const PackedMatrix* next,
                const Finish& finish) {

@@ -32,9 +32,9 @@ struct LambArrays {
   Element state;
 };
 
-/// Number of elements in a block, whose squares are summed separately. Larger sums add up these
-/// partial sums, so results do not depend on the number of threads or the instruction set, and are
-/// the same on a GPU.
+/// Block size in elements. The squares of each block are summed separately. Larger sums add up
+/// these partial sums, so results do not depend on the number of threads or the instruction set,
+/// and are the same on a GPU.
 constexpr std::int64_t lamb_block = 4096;
 /// Number of partial sums. Element i is added to lane i % lamb_lanes, in order. Finally, the upper
 /// half of the lanes is added to the lower half, repeatedly, until one lane is left (see

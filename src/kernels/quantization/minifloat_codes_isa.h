@@ -1,5 +1,6 @@
-// Conversion of 64 elements at a time with AVX-512. Codes are 16-bit words, which needs half as
-// many vectors as 32-bit lanes. Results are bitwise equal to those of minifloat_isa.h.
+// Conversion of 64 elements at a time with AVX-512. Codes are processed as 16-bit words, so half as
+// many vectors are needed as with 32-bit lanes. Results are bitwise equal to those of
+// minifloat_isa.h.
 #pragma once
 
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-// Attention of one head on plain arrays. The length x length matrix is never stored. Independent of
+// Attention of one head on plain arrays. The full score matrix is never stored. Independent of
 // torch.
 #pragma once
 

@@ -46,7 +46,7 @@ inline bool expert_aligned(const ExpertProducts& c, int align, std::int64_t row_
          row_bytes % align == 0;
 }
 
-/// Computes `lanes` columns of a row: the weighted sum of the results of its experts.
+/// Computes `lanes` columns of a row: the weighted sum of the row's expert results.
 template <typename Each>
 ANYACCEL_ON_BOTH void mix_block(const MixExperts& c, std::int64_t row, std::int64_t piece,
                                 int lanes, const Each& each) {

@@ -1,4 +1,4 @@
-// Launch functions of the CUDA kernels in a decoder's pass over a few rows. Pointers are device
+// Functions that launch the CUDA kernels for a decoder's pass over a few rows. Pointers are device
 // pointers, and `stream` is a cudaStream_t. Each function returns as soon as its work is queued on
 // the stream, with null on success and the CUDA error message on failure. The functions neither
 // allocate nor synchronize, so they can be captured into a graph. Independent of torch.
