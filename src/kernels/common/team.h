@@ -68,7 +68,7 @@ class Team {
     }
   }
 
-  /// Runs function() on one thread, the caller of run_team(). Returns false on all threads if this
+  /// Runs function() on the thread that called run_team(). Returns false on all threads if this
   /// call or an earlier call threw.
   template <typename Function>
   bool alone(const Function& function) {

@@ -71,8 +71,8 @@ class DecoderPass {
   void project(Parts parts, float* to, bool add, const float* from = nullptr);
   void products(const Linear& part, std::int64_t begin, std::int64_t end, float* to,
                 std::int64_t to_row, bool add);
-  /// Destination of the result of a half layer, and whether the result is added to it or overwrites
-  /// it.
+  /// target() is the destination of a half layer's result. adds() returns whether the result is
+  /// added to it or overwrites it.
   float* target() const { return half_ != Half::whole ? out_ : adds() ? x_ : change_; }
   bool adds() const { return half_ == Half::whole && !d_.norms_after && !sums_; }
   /// Computes x += part(from), summed over all ranks. If d_.norms_after is set, the sum is

@@ -210,7 +210,7 @@ inline __attribute__((always_inline)) void integer_products(const Matrix& m, con
 }
 
 // Tiles are inlined into the loop over tiles, because with short rows, calls and repeated setup
-// cost a few percent of the time.
+// cost a few percent of the run time.
 
 template <int block>
 inline void int8_products(const Matrix& m, const void* prepared, std::int64_t rows,

@@ -332,8 +332,8 @@ class Pass {
             });
   }
 
-  /// Computes the logits of the last row of each segment, max_rows rows at a time, with the matrix
-  /// products that the pass over a few rows uses.
+  /// Computes the logits of the last row of each segment, max_rows rows at a time, with the same
+  /// matrix products as run_decoder().
   void last_logits() {
     const Matrix& m = d_.head.matrix;
     const auto segments = static_cast<std::int64_t>(d_.segments.size());

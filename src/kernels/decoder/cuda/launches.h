@@ -13,8 +13,8 @@
 
 namespace anyaccel::ops {
 
-/// Maximum number of rows per launch. The per-row arguments of this many rows fit in the space for
-/// kernel arguments.
+/// Maximum number of rows per launch. The per-row arguments for this many rows fit within CUDA's
+/// size limit for kernel arguments.
 constexpr std::int64_t cuda_rows = 16;
 
 /// KV cache of a row's segment in the current layer, [kv_heads][capacity][head_dim], and the row's
@@ -25,7 +25,7 @@ struct RowPlace {
 };
 
 /// Computes x[rows][columns] += change, or x += norm(change) if `norms_change` is set. Then
-/// computes to = norm(x). This merges the end of a layer and the start of the next one into one
+/// computes to = norm(x). This fuses the end of one layer with the start of the next into a single
 /// pass over memory.
 struct NormRows {
   float* x;
@@ -79,8 +79,8 @@ struct AttendCache {
   std::int64_t group, first_head;
   float scale, softcap;  ///< softcap: 0 disables soft-capping
   std::int64_t window;   ///< sliding-window size in positions; 0: no window
-  /// [rows][positions], added to the scores of all heads. May be null. The result of a row whose
-  /// positions are all masked is zero.
+  /// [rows][positions], added to the scores of all heads. May be null. If all positions of a row
+  /// are masked, its result is zero.
   const float* mask;
   std::int64_t mask_row;
   float* to;       ///< [rows][heads * dim]
