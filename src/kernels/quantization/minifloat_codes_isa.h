@@ -52,7 +52,7 @@ inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
 /// bits from which all other magnitudes are rounded.
 struct Scaled {
   __m512i upper, small,
-      sign;  ///< the first bit of each word is the sign; the other bits are arbitrary
+      sign;  ///< the highest bit of each word is the sign; the other bits are arbitrary
 };
 /// Prepares the bits of a float for truncation to the upper word. In formats with seven mantissa
 /// bits, the code needs all bits that this word keeps, so the value is rounded here. In formats

@@ -117,7 +117,7 @@ inline __attribute__((always_inline)) void unpack_piece(const std::uint8_t* from
 
 #else
 
-/// Returns a mask of the lowest `full` bits of each field of `field` bits.
+/// Returns a mask that selects the lowest `full` bits of each `field`-bit field.
 constexpr std::uint64_t low_bits(int field, int full) {
   std::uint64_t out = 0;
   for (int at = 0; at < 64; at += field) out |= ((std::uint64_t{1} << full) - 1) << at;
