@@ -26,15 +26,15 @@ namespace anyaccel::comm {
 
 using anyaccel::ReduceOp;
 
-/// Options of init_process_group(). Empty members are read from the environment variables that
+/// Options for init_process_group(). Empty members are read from the environment variables that
 /// torchrun and DeepSpeed's launcher set.
 struct InitOptions {
-  /// Name of a torch.distributed backend. Empty: the accelerator's communication_backend_name(); on
-  /// the host, gloo if only some ranks have oneCCL. Any other mismatch between ranks throws
-  /// `invalid_argument`.
+  /// Name of a torch.distributed backend. Empty: the accelerator's communication_backend_name(), or
+  /// gloo if the accelerator is the host and only some ranks have oneCCL. Any other disagreement
+  /// between ranks throws `invalid_argument`.
   std::string backend = {};
-  /// Store through which the ranks find each other, for example a c10d::FileStore. Empty: a
-  /// TCPStore at MASTER_ADDR:MASTER_PORT. Rank 0 serves it unless torchrun's agent does.
+  /// Store for the rendezvous, for example a c10d::FileStore. Empty: a TCPStore at
+  /// MASTER_ADDR:MASTER_PORT. Rank 0 hosts the TCPStore unless torchrun's agent does.
   c10::intrusive_ptr<c10d::Store> store = {};
   std::optional<int> rank = {};        ///< rank of this process; empty: RANK
   std::optional<int> world_size = {};  ///< number of ranks; empty: WORLD_SIZE
@@ -44,7 +44,7 @@ struct InitOptions {
   bool shared_memory = true;
 };
 
-/// A collective in progress. Copies refer to the same operation. Not thread-safe.
+/// A collective in flight. Copies refer to the same operation. Not thread-safe.
 ///
 ///     Work work = group.all_reduce_async(gradient, ReduceOp::avg);
 ///     compute_something_else();
@@ -115,8 +115,8 @@ class ANYACCEL_API ProcessGroup {
   const std::vector<int>& ranks() const noexcept;
   /// Name of the backend, for example "nccl".
   const std::string& backend_name() const noexcept;
-  /// Reason why the staging backend serves the group instead of the vendor's backend that
-  /// backend_name() names. Empty if the vendor's backend serves it.
+  /// Why the group uses the staging backend instead of the vendor backend named by backend_name().
+  /// Empty if the group uses the vendor backend.
   const std::string& backend_reason() const noexcept;
   /// Return the reason why host tensors do not use shared memory. Empty if they do. Collective: all
   /// ranks must call it.
@@ -125,13 +125,13 @@ class ANYACCEL_API ProcessGroup {
   /// this group. Empty if host tensors do not use shared memory. Waits for pending
   /// all_reduce_async() operations. Collective: all ranks must call it.
   std::string shared_memory_name();
-  /// The underlying process group of c10d, for operations that this class lacks. Call it from the
-  /// thread that calls this object's collectives.
+  /// The underlying c10d process group, for operations that this class does not provide. Use it
+  /// only on the thread that calls this object's collectives.
   const c10::intrusive_ptr<c10d::ProcessGroup>& c10d_group() const noexcept;
 
-  /// Create a subgroup with the same options. Only the ranks in `ranks` call it; others get
-  /// `invalid_argument`. Repeated ranks throw `invalid_argument`. The order of `ranks` does not
-  /// matter.
+  /// Create a subgroup with the same options. Only the ranks in `ranks` call it; on any other rank,
+  /// it throws `invalid_argument`. Duplicate ranks throw `invalid_argument`. The order of `ranks`
+  /// does not matter.
   ProcessGroup new_group(const std::vector<int>& ranks);
 
   /// Reduce a tensor in place on all ranks. `avg` requires a floating-point or complex dtype.
@@ -144,8 +144,7 @@ class ANYACCEL_API ProcessGroup {
   void reduce(const at::Tensor& tensor, int destination, ReduceOp op = ReduceOp::sum);
   /// Copy the tensor of rank `source` into the tensors of all ranks.
   void broadcast(const at::Tensor& tensor, int source);
-  /// Return the tensors of all ranks, concatenated along the first dimension in the order of the
-  /// ranks.
+  /// Return the tensors of all ranks, concatenated along the first dimension in rank order.
   [[nodiscard]] at::Tensor all_gather(const at::Tensor& input);
   /// Write the result of all_gather() to `output`, which must be contiguous and size() times as
   /// large as `input`.
@@ -163,7 +162,7 @@ class ANYACCEL_API ProcessGroup {
   /// `source`, `parts` has one tensor per rank; on other ranks it must be empty.
   void scatter(const at::Tensor& output, const std::vector<at::Tensor>& parts, int source);
   /// Exchange rows of the first dimension: `input_splits[i]` rows go to rank i and
-  /// `output_splits[i]` rows come from it. Empty splits: the same number for each rank.
+  /// `output_splits[i]` rows come from it. Empty splits divide the rows evenly among the ranks.
   void all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                          std::vector<std::int64_t> output_splits = {},
                          std::vector<std::int64_t> input_splits = {});
@@ -183,33 +182,34 @@ class ANYACCEL_API ProcessGroup {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Create the group of all ranks of a job. Every rank calls it once. A program without the
-/// launcher's environment variables gets a group with one rank.
+/// Create the group of all ranks in a job. Every rank calls it once. Without the launcher's
+/// environment variables, the group has one rank.
 ///
 /// If LOCAL_RANK names a device of the accelerator, that device becomes the calling thread's
-/// current device. The process then ignores SIGPIPE if the signal had its default action, so a lost
-/// connection causes an error instead of terminating the process.
+/// current device. If SIGPIPE has its default action, the process ignores it from then on, so a
+/// lost connection causes an error instead of terminating the process.
 ///
 /// Throws `invalid_argument` for missing or invalid settings, `timeout` if other ranks do not
 /// arrive, and `unavailable` if they cannot be reached.
 ANYACCEL_API ProcessGroup init_process_group(const InitOptions& options = {});
 
-/// Name of the backend that stages tensors through host memory. It serves every accelerator and the
-/// host itself.
+/// Name of the backend that stages tensors through host memory. It works with every accelerator and
+/// with the host itself.
 inline constexpr const char* kStaged = "staged";
 
-/// Name of the oneCCL backend, if the accelerator is the host. The backend uses the op
-/// `CCLCommBuilder`, and has the same dtypes and errors as the staging backend. gloo runs the
-/// operations that oneCCL lacks: bitwise reductions, send and recv. If one rank cannot use oneCCL,
-/// creating the backend throws `unavailable` on every rank, with that rank's reason. On other
-/// accelerators, the name refers to the vendor's backend.
+/// Name of the oneCCL backend if the accelerator is the host. This backend uses the op
+/// `CCLCommBuilder`. It supports the same dtypes and throws the same errors as the staging backend.
+/// gloo runs the operations that oneCCL lacks: bitwise reductions, send and recv. If one rank
+/// cannot use oneCCL, creating the backend throws `unavailable` on every rank, with the reason from
+/// that rank. On other accelerators, the name refers to the vendor's backend.
 inline constexpr const char* kCcl = "ccl";
 
-/// Options of a backend. All ranks pass the same store and size. Each passes its own rank.
+/// Options for creating a backend. All ranks pass the same store and size. Each passes its own
+/// rank.
 struct GroupOptions {
   int rank = 0;
   int size = 1;
-  /// Time limit of each operation.
+  /// Time limit for each operation.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
@@ -221,8 +221,9 @@ using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(
 /// uses gloo to move or reduce it there, and copies the result back on a side stream.
 /// `Work::wait()` makes the current stream wait for that copy. Host tensors go to gloo directly.
 ///
-/// Operations: all of c10d's except sparse ones. Collectives of a group run one after the other in
-/// call order; sends and receives run concurrently with them. Use each group from one thread only.
+/// Operations: all c10d operations except sparse ones. Collectives of a group run one after the
+/// other in call order; sends and receives run concurrently with them. Use each group from one
+/// thread only.
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support float16, bfloat16,
 /// float32, float64, int8, uint8, int32, int64 and bool, and sums of complex64 and complex128. AVG
@@ -234,8 +235,8 @@ using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(
 ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_staged_backend(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options);
 
-/// Register a backend under a torch.distributed name ("nccl", ...), replacing an earlier one of
-/// that name. Throws `invalid_argument` for an empty name or factory. Thread-safe.
+/// Register a backend under a torch.distributed name ("nccl", ...), replacing any backend already
+/// registered under that name. Throws `invalid_argument` for an empty name or factory. Thread-safe.
 ANYACCEL_API void register_backend(const std::string& name, BackendFactory factory);
 
 /// Return the sorted names that make_backend() accepts: the registered ones, "staged", the

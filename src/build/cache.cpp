@@ -39,8 +39,8 @@ void make_folder(const fs::path& folder, const fs::path& cache) {
   fail(cache, "cannot be created", errno);
 }
 
-/// Like make_folder(), but also creates missing parents. No new folder has more permissions than
-/// 0700, whatever the umask.
+/// Like make_folder(), but also creates missing parents. New folders get at most mode 0700,
+/// regardless of the umask.
 void make_parents(const fs::path& folder, const fs::path& cache) {
   std::error_code error;
   if (folder.empty() || fs::is_directory(folder, error)) return;
@@ -65,7 +65,7 @@ void flush(const fs::path& path, const fs::path& cache) {
   if (failed != 0 && failed != EINVAL && failed != EROFS) fail(cache, "cannot be written", failed);
 }
 
-/// In a cache that other machines may use, entries that were used within this period are kept.
+/// If other machines may use the cache, entries used within this period are kept.
 constexpr std::chrono::hours kOthersKeep{30 * 24};
 
 std::int64_t since_1970(std::chrono::system_clock::time_point time) {
@@ -104,7 +104,7 @@ void Cache::prepare() const {
     if (const auto problem = trust_problem(folder_, kind); !problem.empty())
       fail(folder_, "cannot be trusted: " + problem);
   };
-  // Do not create anything in folders where other users can place links.
+  // Do not create anything in a folder where other users can place links.
   require_trust(TrustedKind::future_folder);
   make_parents(folder_.parent_path(), folder_);
   make_folder(folder_, folder_);
@@ -284,8 +284,8 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
     const auto name = item.path().filename().string();
     const auto age = fs::file_time_type::clock::now() - fs::last_write_time(item.path(), ignored);
     if (ignored) continue;
-    // A folder without an owner file after an hour is abandoned: its builder was killed before it
-    // took the lock.
+    // If a folder still has no owner file after an hour, it is abandoned: its builder was killed
+    // before it took the lock.
     const bool ownerless =
         !fs::exists(item.path() / kOwner, ignored) && age > std::chrono::hours(1);
     // On a shared file system, locks held by other machines may be invisible. Treat the folder as
@@ -318,8 +318,8 @@ PrivateFolder::PrivateFolder(const fs::path& cache) {
   std::string name = (cache / (std::string(kPrivate) + "XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) fail(cache, "cannot be written", errno);
   path_ = name;
-  // The file gets its final name only after it is locked, because other processes treat a folder
-  // whose owner file they can lock as abandoned.
+  // The file gets its final name only after it is locked. Otherwise, another process could lock it
+  // and would treat the folder as abandoned.
   lock_ = FileLock::exclusive(path_ / "locking", [](const auto&) {});
   std::error_code error;
   fs::rename(path_ / "locking", path_ / kOwner, error);

@@ -1,4 +1,4 @@
-// The cache of built ops. It is private to its user, bounded in size, and never contains partial
+// Cache for built ops. It is private to its user, bounded in size, and never contains partial
 // entries.
 //
 // <cache>/<op>-<key>/ contains a library and its manifest, and is published by a single rename().
@@ -19,7 +19,7 @@
 
 namespace anyaccel::build {
 
-/// The text file next to a library, which describes what the library was built from.
+/// Describes what a library was built from. Stored as a text file next to the library.
 struct Manifest {
   std::string op;
   std::string content;  ///< Key::content
@@ -52,13 +52,14 @@ std::optional<Held> hold(const std::filesystem::path& library, std::string& prob
 struct Entry {
   std::filesystem::path folder;
   std::int64_t bytes = 0;
-  std::int64_t used = 0;  ///< time of the last load, in nanoseconds since 1970
+  std::int64_t used = 0;  ///< time of the last load, in nanoseconds since the Unix epoch
 };
 
 class Cache {
  public:
-  /// Returns ANYACCEL_OP_CACHE, else anyaccel/ops in XDG_CACHE_HOME, else in ~/.cache, else a
-  /// folder for temporary files. Does not create the folder.
+  /// Returns the folder that ANYACCEL_OP_CACHE names. If it is unset, returns anyaccel/ops in
+  /// XDG_CACHE_HOME or, if that is unset, in ~/.cache. Without a home folder, returns a subfolder
+  /// of the folder for temporary files. Does not create the folder.
   ANYACCEL_API static std::filesystem::path default_folder();
 
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -71,7 +72,7 @@ class Cache {
   /// True if libraries in the folder may be opened (base/trusted_path.h).
   bool is_trusted() const noexcept;
   /// Returns the cache's folder for small files that may be deleted at any time. Empty if other
-  /// users can write to it, because they may have placed files or links there.
+  /// users can write to the folder, because they may have placed files or links there.
   ANYACCEL_API std::filesystem::path memo_folder() const noexcept;
   std::filesystem::path entry(const std::string& name) const { return folder_ / name; }
   std::filesystem::path lock_file(const std::string& name) const {
@@ -79,9 +80,9 @@ class Cache {
   }
 
   /// True if other machines may use the cache, so that their locks may be invisible on this
-  /// machine. Decided by ANYACCEL_OP_CACHE_SHARED, else by the type of the file system. In a shared
-  /// cache, entries used in the last 30 days are kept, and replaced entries are set aside for 30
-  /// days.
+  /// machine. ANYACCEL_OP_CACHE_SHARED decides or, if it is unset, the type of the file system. In
+  /// a shared cache, entries used in the last 30 days are kept, and replaced entries are set aside
+  /// for 30 days.
   ANYACCEL_API bool is_shared() const;
   /// Throws `io` if the folder is not writable or has too little space for a small build. Checks
   /// this by writing a temporary file.

@@ -13,9 +13,9 @@ namespace anyaccel::build {
 std::string nvcc_release(const std::string& identity);
 
 /// Explains why code compiled with this nvcc cannot run with this LibTorch; empty if it can run.
-/// The only reason is a different major version of CUDA. A different minor version is only logged,
-/// because CUDA's runtime is compatible within a major version. With DS_SKIP_CUDA_CHECK=1, a
-/// different major version is only logged, too.
+/// The only possible reason is a different major CUDA version. A different minor version is only
+/// logged, because the CUDA runtime is compatible within a major version. With
+/// DS_SKIP_CUDA_CHECK=1, a different major version is also only logged.
 std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_identity);
 
 /// Explains why this LibTorch does not support CUDA at all; empty if it does.

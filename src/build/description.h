@@ -15,8 +15,7 @@
 
 namespace anyaccel::build {
 
-/// One compilation: a source file, or several that are compiled as one translation unit, and its
-/// flags.
+/// One translation unit: one or more source files that are compiled together, and their flags.
 struct Source {
   /// At least one file. Paths are relative to the op's source folder or, if `shared` is true, to
   /// the parent of ops/.

@@ -21,7 +21,7 @@ struct ElfFacts {
 ANYACCEL_API std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept;
 
 /// Returns text that identifies this build of a library: the linker's build id or, if there is
-/// none, the size and a digest of pages from all parts of the file. Hashing a library of hundreds
+/// none, the size and a digest of pages sampled from the whole file. Hashing a library of hundreds
 /// of megabytes completely would take longer than loading an op. Empty if the file cannot be read.
 ANYACCEL_API std::string library_identity(const std::filesystem::path& file);
 

@@ -40,8 +40,8 @@ std::string to_repeat(const Job& job) {
   return shell_quoted(command);
 }
 
-/// Returns the commands of the whole plan, to be run in a new folder: linking needs the object
-/// files, which are deleted.
+/// Returns all commands of the plan, rewritten to run in a new folder. The link command alone would
+/// fail, because the object files are deleted.
 std::string to_repeat(const Plan& plan) {
   const auto below = plan.library.parent_path().string() + "/";
   std::string out = "cd \"$(mktemp -d)\"";

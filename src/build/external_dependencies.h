@@ -17,7 +17,7 @@ namespace anyaccel::build {
 struct ExternalFile {
   std::string path;  ///< absolute, or relative to a prefix: "$CCL_ROOT/include/x.h"
   std::int64_t bytes = 0;
-  std::int64_t time = 0;  ///< time of the last modification, in nanoseconds since 1970
+  std::int64_t time = 0;  ///< time of the last modification, in nanoseconds since the Unix epoch
   std::string digest;     ///< digest of the content or, for a library, of library_identity()
 };
 

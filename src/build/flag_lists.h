@@ -1,4 +1,5 @@
-// The accepted flags of each kind of compiler. Internal to src/build; `flags.h` is the interface.
+// Allow lists of flags for each kind of compiler. Internal to src/build; `flags.h` is the
+// interface.
 #pragma once
 
 #include <string_view>

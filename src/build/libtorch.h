@@ -1,4 +1,4 @@
-// The LibTorch installation for which an op is built. It is identified from its files, without
+// The LibTorch installation that an op is built against. It is identified from its files, without
 // loading its libraries.
 #pragma once
 

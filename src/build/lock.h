@@ -25,9 +25,10 @@ class ANYACCEL_API FileLock {
   FileLock& operator=(FileLock&& other) noexcept;
 
   /// Waits for an exclusive lock on `path`, creating the file if necessary, and writes the process
-  /// id and host name to the file. `waiting` is called ten times a second and may throw. On a file
-  /// system without locks, returns without locking, so the caller's work must be correct even
-  /// without the lock. Forked children do not inherit the lock. Throws `io` and `interrupted`.
+  /// id and host name to the file. `waiting` is called ten times a second and may throw. If the
+  /// file system does not support locks, returns without locking, so the caller's work must be
+  /// correct even without the lock. Forked children do not inherit the lock. Throws `io` and
+  /// `interrupted`.
   static FileLock exclusive(const std::filesystem::path& path,
                             const std::function<void(const Holder&)>& waiting);
   /// Like exclusive(), but does not wait or create the file. Returns an empty object if another

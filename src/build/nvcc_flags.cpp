@@ -22,7 +22,8 @@ bool is_architecture(std::string_view text) {
     return is_word(part, "_") && (part.starts_with("sm_") || part.starts_with("compute_"));
   };
   if (!text.starts_with("arch=")) return all_parts(text, name);
-  // The text is arch=compute_80,code=sm_80 or has code=[sm_80,sm_86,compute_80].
+  // The text has the form `arch=compute_80,code=sm_80` or
+  // `arch=compute_80,code=[sm_80,compute_80]`.
   const auto code = text.find(",code=");
   if (code == text.npos || !name(text.substr(5, code - 5))) return false;
   auto codes = text.substr(code + 6);

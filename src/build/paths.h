@@ -22,12 +22,12 @@ struct Paths {
   std::filesystem::path libraries;  ///< folder of AnyAccel's libraries
 };
 
-/// Returns the paths that belong to own_library_folder(). Throws `unavailable` if a folder is
-/// missing.
+/// Returns the paths of the installation or build tree that contains own_library_folder(). Throws
+/// `unavailable` if a folder is missing.
 ANYACCEL_API const Paths& own_paths();
 
-/// Returns the folders with sources of ops: `ops`, and kernels/, io/, comm/shm/ and comm/ccl/ next
-/// to it.
+/// Returns the folders that contain op sources: `ops`, and kernels/, io/, comm/shm/ and comm/ccl/
+/// next to it.
 ANYACCEL_API std::vector<std::filesystem::path> source_folders(const Paths& paths);
 
 /// Returns the folder to which the files of `source` are relative.
@@ -38,7 +38,7 @@ ANYACCEL_API std::filesystem::path folder_of(const Source& source, const Op& op,
 /// that cannot be read are skipped.
 ANYACCEL_API std::vector<std::filesystem::path> op_files(const std::filesystem::path& ops);
 
-/// Returns the prefix of the LibTorch with which AnyAccel was built. ANYACCEL_TORCH_DIR overrides
+/// Returns the prefix of the LibTorch that AnyAccel was built against. ANYACCEL_TORCH_DIR overrides
 /// it, for example if LibTorch was moved.
 ANYACCEL_API std::filesystem::path recorded_libtorch();
 

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Returns the path of libtorch_cpu.so if this process has loaded it, otherwise the prefix of the
-/// LibTorch with which AnyAccel was built.
+/// LibTorch that AnyAccel was built against.
 fs::path torch_folder() {
   std::string out;
   ::dl_iterate_phdr(

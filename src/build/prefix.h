@@ -1,4 +1,4 @@
-// Finds the prefix of a vendor's headers and libraries that are outside the system's folders.
+// Finds the prefix of vendor headers and libraries that are not in the system folders.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace anyaccel::build {
 /// description requires. Empty if there is none.
 ANYACCEL_API std::string prefix_of(const Description& op);
 
-/// Returns candidates for the prefix of a Python package or a vendor's package: the active virtual
+/// Returns candidates for the prefix of a Python package or a vendor package: the active virtual
 /// environment (VIRTUAL_ENV), the virtual environment of the Python that runs this process, the
 /// virtual environments that contain LibTorch and AnyAccel, and the `prefix` lines of the
 /// description. Does not run programs.

@@ -35,14 +35,14 @@ constexpr const char* kShell = "/bin/sh";
 /// Shell script that kills its process group at end-of-file on its standard input. Only this
 /// process holds the other end of the pipe.
 constexpr const char* kGuard = "read _; kill -s KILL 0";
-/// Shell script that runs the program and reports its status on descriptor 3. Exits if the script's
-/// parent has changed, because this process has then exited. A parent id of 0 means that the parent
-/// is outside the PID namespace.
+/// Shell script that runs the program and reports its status on descriptor 3. Exits if its parent
+/// is not the process that started it, which means that this process has exited. A parent id of 0
+/// means that the parent is outside the PID namespace.
 constexpr const char* kRunner =
     "case $PPID in \"$1\"|0) ;; *) exit 125;; esac; shift; \"$@\" 3>&-; echo $? >&3";
 
 /// A pipe whose ends are closed on exec. The descriptors are at least 10, so that they do not
-/// collide with those that a child gets.
+/// collide with the child's standard streams and status descriptor.
 struct Pipe {
   int from = -1;
   int to = -1;
@@ -168,12 +168,12 @@ pid_t spawn_runner(SpawnSettings& settings, pid_t group, const std::vector<std::
 
 ProgramOutput::ProgramOutput() {
   const int made = ::memfd_create("anyaccel-build-output", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  // Numbers from 10 on do not collide with the descriptors that a child gets.
+  // Descriptors from 10 on do not collide with those that a child gets.
   descriptor_ = made < 0 ? -1 : ::fcntl(made, F_DUPFD_CLOEXEC, 10);
   const int error = errno;
   if (made >= 0) ::close(made);
   if (descriptor_ < 0) fail("cannot allocate memory for the compiler's output", error);
-  // Seal the size of the file, so that writes beyond it fail instead of using up the memory.
+  // Seal the size of the file, so that writes beyond it fail instead of exhausting memory.
   if (::ftruncate(descriptor_, kMaxOutput) == 0)
     ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 }

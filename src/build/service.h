@@ -1,4 +1,4 @@
-// Provides the library of an op: a prebuilt one, one from the cache, or a new build.
+// Provides an op's library: a prebuilt one, one from the cache, or a new build.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,8 @@ struct Settings {
       false;  ///< build for another machine; allows CUDA ops even if this LibTorch has no CUDA
 };
 
-/// Returns the settings given by environment variables and by the location of AnyAccel's libraries.
+/// Returns the settings determined by environment variables and by the location of AnyAccel's
+/// libraries.
 ANYACCEL_API Settings default_settings(std::filesystem::path torch_prefix);
 
 enum class Origin { prebuilt, cached, built };

@@ -108,8 +108,7 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
                      std::to_string(info.st_mtim.tv_nsec);
   const bool has_memo = !memo_folder.empty();
   const auto memo = memo_folder / ("tool-" + sha256(stamp).substr(0, 16));
-  // The file contains the whole stamp, because the file's name contains only part of the stamp's
-  // digest.
+  // The file contains the whole stamp, because its name is only part of the stamp's digest.
   if (const auto kept = has_memo ? try_read_file(memo) : std::nullopt;
       kept && kept->starts_with(stamp + "\n\n"))
     return kept->substr(stamp.size() + 2);
@@ -149,7 +148,7 @@ std::vector<std::string> build_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (const std::string_view name = *entry; name.starts_with("CCACHE_") && !names_compiler(name))
       out.emplace_back(*entry);
-  out.emplace_back("LC_ALL=C");  // full_disk_line() searches for English messages
+  out.emplace_back("LC_ALL=C");  // full_disk_line() looks for English messages
   return out;
 }
 

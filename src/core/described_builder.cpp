@@ -25,8 +25,8 @@ namespace anyaccel {
 namespace {
 
 /// The open ops, by description file. A library that registers schemas must be opened only once. No
-/// lock is held while an op is built or opened. Other ops therefore need not wait, and a child
-/// forked in the meantime can load the op itself.
+/// lock is held while an op is built or opened. Threads that need other ops therefore do not wait,
+/// and a child forked in the meantime can load the op itself.
 class OpenOps {
  public:
   void load(const build::Op& op, const build::Settings& settings) {
@@ -206,7 +206,8 @@ const std::vector<build::Op>& all_own_ops() {
 }  // namespace
 
 build::Settings own_settings() {
-  // Use the prefix of the LibTorch in this process, even if LibTorch was moved after the build.
+  // Use the prefix of the LibTorch that this process has loaded, even if it was moved after the
+  // build.
   static const auto prefix =
       library_folder<std::string(c10::DeviceType, bool)>("op builders", &c10::DeviceTypeName)
           .parent_path();

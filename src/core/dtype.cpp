@@ -50,8 +50,8 @@ constexpr std::array<std::pair<std::string_view, ScalarType>, 10> kTrainingNames
     {"float64", ScalarType::Double},
 }};
 
-/// Returns the backend's answer, except that double precision is unsupported if the backend's
-/// traits say so.
+/// Returns the backend's dtype support, except that double precision is unsupported if the
+/// backend's traits say so.
 DtypeSupport truth(const sdk::Backend& backend, DeviceIndex index, ScalarType dtype) {
   auto support = backend.dtype_support(index, dtype);
   if (dtype == ScalarType::Double && !backend.traits().fp64)

@@ -23,8 +23,8 @@
 #include "base/untrusted_text.h"
 
 // A trial uses two processes. The worker runs the library. Its parent, the keeper, is a subreaper:
-// all processes that the worker starts remain descendants of the keeper, whatever their session,
-// and the keeper kills them before it exits.
+// all processes that the worker starts remain descendants of the keeper, even in a new session, and
+// the keeper kills them before it exits.
 
 namespace anyaccel {
 
@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr char kDone = 'd';
 constexpr char kRefused = 'r';
 constexpr char kStage = 's';
-/// Maximum size of the reason and of the worker's output that are kept.
+/// Maximum size of the reason. About this much is kept from the end of the worker's output.
 constexpr std::size_t kMaxText = 64 << 10;
 /// A library that writes more than this while it is opened probably never stops writing.
 constexpr std::size_t kMaxOutput = 16 << 20;

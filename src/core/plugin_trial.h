@@ -10,8 +10,8 @@ namespace anyaccel {
 /// returned. Otherwise returns the reason: the exception's text, or the signal that killed the
 /// child together with the child's last line of output. A child that takes longer than `seconds`
 /// (0: no limit) or writes megabytes is killed. All processes that it leaves behind are also
-/// killed, whatever their session. `work` must not depend on other threads, because the child has
-/// only one.
+/// killed, even those in a new session. `work` must not depend on other threads, because the child
+/// has only one.
 std::string run_in_trial(const std::function<void()>& work, double seconds);
 
 /// Called by `work` to name the stage that begins, for the timeout message. Does nothing outside a

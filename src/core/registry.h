@@ -13,7 +13,7 @@ namespace anyaccel {
 /// On the first call, registers the built-in backends and finds plugins. Thread-safe.
 void prepare_registry();
 
-/// Returns copies of all entries in the order of probing. On the first call, registers the built-in
+/// Returns copies of all entries in probing order. On the first call, registers the built-in
 /// backends. Thread-safe.
 std::vector<BackendEntry> registered_entries();
 

@@ -23,8 +23,8 @@ struct Candidate {
   std::optional<sdk::Probe> probe;  ///< empty if only torch can detect devices
 };
 
-/// Probes a backend. Built-in backends are probed only when needed, because some probes open a
-/// vendor's library.
+/// Probes a backend. Built-in backends are probed only when needed, because some probes open vendor
+/// libraries.
 std::optional<sdk::Probe> probe_of(const Candidate& candidate) {
   if (candidate.probe || candidate.traits.probe == nullptr) return candidate.probe;
   return candidate.traits.probe();
@@ -87,7 +87,7 @@ std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& ac
       auto entry = list->substr(begin, end - begin);
       entry.erase(0, entry.find_first_not_of(' '));
       entry.erase(entry.find_last_not_of(' ') + 1);
-      // Stop at the first invalid entry, as the vendors' libraries do.
+      // Stop at the first invalid entry, as the vendor libraries do.
       if (entry.empty() || entry.front() == '-') break;
       out.push_back(std::move(entry));
       begin = end + 1;

@@ -1,5 +1,4 @@
-// Selects a job's accelerator without torch, from the traits of backends and the text files of
-// plugins.
+// Selects a job's accelerator without torch, from the backends' traits and the plugins' text files.
 #pragma once
 
 #include <optional>
@@ -14,7 +13,7 @@ struct JobAccelerator {
   sdk::Traits traits;
   bool on_cores =
       false;  ///< whether ranks compute on the host's cores; the devices are then NUMA nodes
-  /// Number of devices of this host. Empty if only torch can count them, or if ranks compute on the
+  /// Number of devices on this host. Empty if only torch can count them, or if ranks compute on the
   /// host's cores.
   std::optional<int> devices;
   std::string reason;  ///< one sentence that explains the selection
@@ -27,9 +26,9 @@ struct JobAccelerator {
 /// this machine is not an error.
 JobAccelerator find_accelerator(const std::optional<std::string>& named, bool elsewhere = false);
 
-/// Returns the slots of this host: the entries of the accelerator's visible-devices variable, or
-/// numbers if it is unset. Do not call it for accelerators that compute on the host's cores. Throws
-/// `unavailable` if the devices cannot be counted.
+/// Returns this host's slots: the entries of the accelerator's visible-devices variable or, if it
+/// is unset, device numbers. Do not call it for accelerators that compute on the host's cores.
+/// Throws `unavailable` if the devices cannot be counted.
 std::vector<std::string> visible_slots(const JobAccelerator& accelerator);
 
 /// Converts the slots in a host file to device names. A number is an index into the accelerator's

@@ -9,8 +9,8 @@
 
 namespace anyaccel::launch {
 
-/// Returns the variables that are passed on: the variables of this process with one of DeepSpeed's
-/// or the accelerator's prefixes, and those from the environment files.
+/// Returns the variables to forward to agents: the variables of this process that have one of
+/// DeepSpeed's or the accelerator's prefixes, and those from the environment files.
 Variables passed_on(const JobInput& input);
 
 /// Returns hosts, address, options and program as arguments for parse_options(). The caller inserts

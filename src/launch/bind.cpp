@@ -9,8 +9,8 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Runs `act`, which returns an error text; an exception also counts as an error. Returns the text
-/// of a warning, or "" if there was no error.
+/// Runs `act`, which returns an error message, or "" on success. An exception also counts as an
+/// error. Returns a warning, or "" if there was no error.
 std::string refusal(const std::string& what, const std::function<std::string()>& act) {
   std::string why;
   try {
@@ -40,7 +40,7 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
             return topology::bind_memory(plan.memory_nodes, plan.policy == MemoryPolicy::bind);
           });
   } catch (const std::exception&) {
-    // Building the warning ran out of memory. Run the rank without the warning.
+    // There is not enough memory for the warning. Run the rank without it.
   }
   return result;
 }

@@ -12,7 +12,7 @@ namespace anyaccel::launch {
 /// Names and values, in the order in which they were set. Names are unique.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// Parses lines `NAME=VALUE`. The value extends to the end of the line; spaces around the name and
+/// Parses `NAME=VALUE` lines. The value extends to the end of the line; spaces around the name and
 /// the value are removed. Empty lines and lines that begin with # are ignored. `name` is the file's
 /// name in error messages. Throws `invalid_argument`, naming the line.
 Variables parse_environment_file(std::string_view text, const std::string& name);

@@ -7,8 +7,8 @@ namespace anyaccel::launch {
 namespace {
 
 struct Foreign {
-  /// Name without leading dashes, with `_` instead of `-`. A single letter is a case-sensitive
-  /// option with one dash.
+  /// Name without leading dashes, with `_` instead of `-`. A one-letter name is case-sensitive and
+  /// matches only after a single dash.
   std::string_view name;
   const char* whose;
   const char* instead;

@@ -39,7 +39,7 @@ constexpr milliseconds kLook{10};
 constexpr int kSigns = 6;
 
 struct Request {
-  int signal;  ///< signal that the launcher received; 0 requests the start of the ranks
+  int signal;  ///< signal that the launcher received; 0 is the request to start the ranks
   bool from_terminal;
 };
 
@@ -80,7 +80,7 @@ class Watch {
   pid_t launcher_;
   int epoll_ = -1;
   int signals_ =
-      -1;  ///< signalfd, which is readable after a child exited or this process received a signal
+      -1;  ///< signalfd; readable after a child has exited or this process has received a signal
   std::vector<Rank> ranks_;
   std::size_t running_ = 0;
   bool gone_ = false;
@@ -197,7 +197,7 @@ void Watch::obey() {
     else if (!ending_)
       end(SIGTERM, kAfterSignal);
   } else if (request.signal == 0) {
-    // Requests to start that arrive after a signal are ignored.
+    // Ignore a start request that arrives after a signal.
   } else if (request.signal == SIGUSR1 || request.signal == SIGUSR2) {
     for (const auto& rank : ranks_)
       if (rank.process > 0) ::kill(rank.process, request.signal);
@@ -208,9 +208,9 @@ void Watch::obey() {
   }
 }
 
-/// Forwards a signal to the launcher, which decides what it means. The launcher recognizes the
-/// guard as the sender. If a scheduler signals every process of a job, the launcher therefore does
-/// not count its own signal and the guard's as two requests.
+/// Forwards a signal to the launcher, which decides how to react. The launcher recognizes the guard
+/// as the sender. If a scheduler signals every process of a job, the launcher therefore does not
+/// count its own signal and the guard's as two requests.
 void Watch::take_signal() {
   signalfd_siginfo info{};
   if (::read(signals_, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD) return;
@@ -286,8 +286,8 @@ void Watch::run() {
   tell({GuardMessage::finished, -1, stuck});
 }
 
-/// Waits for the first request. Consumes a request to start, but leaves a signal for obey().
-/// Returns false if the launcher is gone.
+/// Waits for the first request. Consumes a start request, but leaves a signal for obey(). Returns
+/// false if the launcher is gone.
 bool wait_for_start(int link) {
   Request request{};
   ssize_t count;

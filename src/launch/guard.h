@@ -23,7 +23,7 @@ struct RankDescriptors {
   int error = -1;
 };
 
-/// A message from the guard. Messages are sent in the order in which their kinds are listed.
+/// A message from the guard. The kinds are listed in the order in which they are sent.
 struct GuardMessage {
   enum Kind : int {
     not_started,  ///< `rank` could not be forked, and `status` is errno; the job ends
@@ -52,8 +52,8 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  /// Starts the ranks. Call it after installing the signal handlers, because a rank may cause a
-  /// signal as soon as it runs.
+  /// Starts the ranks. Install the signal handlers first, because a rank may trigger a signal as
+  /// soon as it runs.
   void start();
 
   /// Descriptor that is readable if a message is available or the guard has exited.

@@ -1,5 +1,5 @@
 // Hosts and their slots, selected by host files, --include, --exclude, --num_nodes and
-// --num_accelerators. The rules are those of DeepSpeed.
+// --num_accelerators. The rules are the same as DeepSpeed's.
 #pragma once
 
 #include <optional>
@@ -27,8 +27,8 @@ std::vector<std::string> numbered_slots(int count);
 /// for a file without any slots.
 std::vector<Host> parse_host_file(std::string_view text, const std::string& name);
 
-/// Parses hosts and their slots in the format of a filter, `a:0,1@b:0`. Slots keep their order.
-/// Throws `invalid_argument`.
+/// Parses hosts and their slots in filter syntax, `a:0,1@b:0`. Slots keep their order. Throws
+/// `invalid_argument`.
 std::vector<Host> parse_hosts(std::string_view text);
 /// Formats hosts as text for parse_hosts().
 std::string format_hosts(const std::vector<Host>& hosts);

@@ -18,7 +18,7 @@ namespace anyaccel::launch {
 struct JobRank {
   int rank = 0;
   std::string host;
-  std::string device;  ///< slot of the rank
+  std::string device;  ///< the rank's slot
   RankPlan plan;
   bool bound = false;     ///< whether to apply the plan's cores and memory
   Variables environment;  ///< variables in addition to the launcher's own
@@ -34,10 +34,10 @@ enum class RankInput {
 
 struct Job {
   std::vector<JobRank>
-      ranks;  ///< ranks of this host; if other hosts are used, the processes that connect to them
+      ranks;  ///< ranks on this host; if other hosts are used, the processes that connect to them
   RankInput input = RankInput::launcher;
-  /// For `held`: number of seconds without data after which the process that reads the pipe assumes
-  /// that this process is gone. Heartbeats are sent more often.
+  /// For `held`: after this many seconds without data, the process that reads the pipe assumes that
+  /// this process is gone. Heartbeats are sent more often.
   int silence = 0;
   /// Whether to keep ranks out of the launcher's process group, so that they do not receive its
   /// signals, such as a terminal's Ctrl-C.
@@ -65,7 +65,7 @@ struct Job {
   Variables runner_environment = {};  ///< variables of `runner` in addition to the launcher's own
 };
 
-/// Input of plan_job() in addition to the options.
+/// Input for plan_job(), in addition to the options.
 struct JobInput {
   JobAccelerator accelerator;
   std::vector<Host> hosts;  ///< after applying the filters
@@ -79,10 +79,10 @@ struct JobInput {
   bool own_slots =
       false;  ///< slots are the names of this host's devices, not entries of a host file
   std::vector<std::string> set_variables =
-      {};  ///< those of variables_that_matter() that are set for the launcher
+      {};  ///< variables_that_matter() that are set in the launcher's environment
 };
 
-/// Returns the names of variables that affect the plan of a job, such as OMP_NUM_THREADS.
+/// Returns the names of variables that affect a job's plan, such as OMP_NUM_THREADS.
 std::vector<std::string> variables_that_matter();
 
 /// True if Python runs the program: a module, or a file whose name ends in .py.

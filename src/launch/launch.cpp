@@ -29,8 +29,8 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr const char* kWhere = "launch";
-/// The default port of DeepSpeed and torch. It is used with several hosts, which must choose the
-/// same port without communicating.
+/// The default port of DeepSpeed and torch. Used for jobs on several hosts, which must all choose
+/// the same port without communicating.
 constexpr int kUsualPort = 29500;
 constexpr const char* kThisHost = "localhost";
 
@@ -113,7 +113,7 @@ Job plan_all_hosts(Options options, JobInput input) {
   return out;
 }
 
-/// Reduces a job to the one rank of a rank agent.
+/// Reduces a job to the single rank that this rank agent runs.
 void keep_rank(Job& job, int local_rank) {
   job.ranks = {job.ranks.at(static_cast<std::size_t>(local_rank))};
   job.own_group = true;

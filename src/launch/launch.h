@@ -17,11 +17,11 @@ struct Launch {
       false;  ///< whether the job's processes start agents, which start ranks and report on them
 };
 
-/// Plans a job from the options, and from the host file, devices, topology, variables and files of
-/// this host. Does not start ranks. If other hosts are reached by ssh or pdsh, connects to the
-/// first one to get its address or to check that it can be reached. `program` is the path of this
+/// Plans a job from the options and from this host's host file, devices, topology, environment and
+/// files. Does not start ranks. If other hosts are reached by ssh or pdsh, connects to the first
+/// one to get its address or to check that it can be reached. `program` is the path of this
 /// program, which must be the same on all hosts. With an MPI or Slurm launcher, the job has one
-/// process, which starts all ranks, even on a single host. Errors of all steps are propagated.
+/// process, which starts all ranks, even on a single host. Propagates the errors of all steps.
 ANYACCEL_API Launch make_launch(const Options& options, const std::string& program);
 
 /// Returns a TCP port of this machine that is currently free. Throws `unavailable`.

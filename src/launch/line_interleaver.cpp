@@ -51,7 +51,7 @@ int LineInterleaver::milliseconds(Clock::time_point now) const {
       std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, kPatience.count()));
 }
 
-/// Writes the first `bytes` bytes of the text that is held for `writer`.
+/// Writes the first `bytes` bytes of the text held for `writer`.
 void LineInterleaver::write(std::size_t writer, std::size_t bytes, Clock::time_point now,
                             std::string& out) {
   if (bytes == 0) return;

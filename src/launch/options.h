@@ -26,7 +26,7 @@ constexpr const char* kDefaultHostFile = "/job/hostfile";
 struct Options {
   bool help = false;
 
-  // Number of ranks, and their hosts.
+  // Ranks and hosts.
   std::optional<std::string> host_file;  ///< empty means kDefaultHostFile, if it exists
   std::string include;
   std::string exclude;
@@ -40,7 +40,7 @@ struct Options {
 
   // Launcher that starts ranks on other hosts.
   std::optional<Runner> runner;
-  std::string runner_arguments;  ///< quoted as for a shell
+  std::string runner_arguments;  ///< quoted as in a shell
   bool no_ssh = false;
   bool no_ssh_check = false;
   std::optional<int> node_rank;
@@ -68,12 +68,12 @@ struct Options {
   std::optional<std::string> topology_file;
 
   // Internal: options that a launcher passes to its agents on other hosts.
-  std::string world;  ///< hosts and slots in the format of a filter; replaces the host file
+  std::string world;  ///< hosts and slots in filter syntax; replaces the host file
   /// End-of-file on standard input ends the job, and failures are reported to the launcher
   /// immediately.
   bool agent = false;
-  /// For an agent: number of seconds without a heartbeat after which it assumes that the launcher
-  /// is gone; 0 means no limit.
+  /// For an agent: after this many seconds without a heartbeat, it assumes that the launcher is
+  /// gone. 0 means no limit.
   int silence = 0;
 
   // Internal: options of a rank agent, see rank_agent.h.
@@ -81,7 +81,7 @@ struct Options {
       rank_agent;  ///< runner that started the agent; the command line then need not name a program
   std::optional<int> local_rank;
   std::string folder;       ///< working directory
-  Variables variables;      ///< variables that the launcher passes on
+  Variables variables;      ///< variables that the launcher forwards
   bool own_slots = false;   ///< see JobInput
   bool slot_nodes = false;  ///< whether to place ranks on the NUMA nodes of their slots
 

@@ -66,8 +66,8 @@ class ReportFilter {
   std::vector<int> started_;
 };
 
-/// Inserts a prefix before each line. A carriage return also ends a line, so that progress bars are
-/// updated. Never splits a character.
+/// Inserts a prefix before each line. A carriage return also ends a line, so that progress bars
+/// keep updating. Never splits a UTF-8 character.
 class LinePrefix {
  public:
   explicit LinePrefix(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -88,9 +88,9 @@ class LinePrefix {
 std::vector<std::string> make_log_files(const std::string& folder, const std::vector<int>& ranks,
                                         std::chrono::system_clock::time_point now);
 
-/// The pipes of all ranks, read by the launcher. No output is lost: if a destination blocks, ranks
-/// that write to it wait. Lines of several ranks do not interleave (LineInterleaver). If the
-/// launcher's standard output is a terminal, ranks also get a terminal.
+/// The output pipes of all ranks, which the launcher reads. No output is lost: if a destination
+/// blocks, ranks that write to it wait. Lines of several ranks do not interleave (LineInterleaver).
+/// If the launcher's standard output is a terminal, ranks also get a terminal.
 class Outputs {
  public:
   /// Throws the same errors as make_log_files(), and `unavailable` if pipes cannot be created.

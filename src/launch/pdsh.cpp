@@ -20,7 +20,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// Splits the text at spaces and ignores quotes, like pdsh.
+/// Splits the text at spaces, ignoring quotes, as pdsh does.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t begin = 0; (begin = text.find_first_not_of(' ', begin)) != std::string::npos;) {
@@ -55,7 +55,7 @@ std::vector<std::string> pdsh_words(const Options& options,
   const bool user =
       std::any_of(own.begin(), own.end(), [](const auto& word) { return word.starts_with("-l"); });
   std::vector<std::string> out;
-  // pdsh's module `exec` rejects a connect timeout, so ssh gets it instead.
+  // pdsh's `exec` module rejects a connect timeout, so ssh gets it instead.
   if (env(kTimeout)) out = {"env", "-u", kTimeout};
   append(out, {"pdsh", "-N", "-S", "-R", "exec", "-w", host});
   append(out, own);

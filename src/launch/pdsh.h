@@ -1,9 +1,12 @@
 // Reaches other hosts through pdsh, with one process per host. pdsh starts the ssh client, so
 // pdsh's settings apply, but the client uses the launcher's pipes directly.
 //
-// This uses pdsh's module `exec` instead of `ssh`, so that input and output do not pass through
-// pdsh. pdsh itself does not forward standard input, drops text after a NUL byte in a line and the
-// beginning of lines above 128 KiB, and reports a client killed by a signal as successful.
+// This uses pdsh's `exec` module instead of its `ssh` module, so that input and output do not pass
+// through pdsh. pdsh itself
+// - does not forward standard input
+// - drops the text after a NUL byte in a line
+// - drops the beginning of lines longer than 128 KiB
+// - reports a client killed by a signal as successful
 #pragma once
 
 #include <string>

@@ -52,7 +52,7 @@ std::string amount(std::int64_t bytes) {
   return text.data();
 }
 
-/// Formats a list of CPUs, shortened to the length of a line.
+/// Formats a list of CPUs, shortened to fit on one line.
 std::string short_list(const CpuList& cpus) {
   constexpr std::size_t kLongest = 90;
   auto text = topology::format_cpu_list(cpus);
@@ -67,7 +67,7 @@ std::string plain(std::string text) {
   return text;
 }
 
-/// The cores that one NUMA node has in one package, and the memory close to them.
+/// The cores that a NUMA node and a package have in common, and the memory close to them.
 struct Block {
   int node = -1;
   std::vector<const topology::Core*> cores;

@@ -52,8 +52,8 @@ ANYACCEL_API Picture draw(const topology::Machine& machine, const HostPlan* plan
 /// Returns the picture as an SVG document.
 std::string to_svg(const Picture& picture);
 
-/// Returns the picture as the bytes of a PNG file at twice the picture's size in pixels. Throws
-/// `unsupported` in a build without cairo, and `unavailable` if cairo's library cannot be opened.
+/// Returns the picture as PNG data at twice the picture's size in pixels. Throws `unsupported` in a
+/// build without cairo, and `unavailable` if the cairo library cannot be opened.
 std::string to_png(const Picture& picture);
 
 /// Writes the picture in the format of the file's extension, .svg or .png. Replaces an existing

@@ -17,7 +17,8 @@ using topology::MemoryKind;
 
 constexpr const char* kWhere = "launch";
 
-/// Returns one rank per NUMA node with cores, but at least one and at most `free`.
+/// Returns the default number of ranks: one per NUMA node with cores, but at least one and at most
+/// `free`.
 int default_ranks(const Cores& cores, std::size_t free) {
   const auto nodes = nodes_of(cores, cores.all).size();
   return static_cast<int>(std::clamp<std::size_t>(nodes, 1, free));
@@ -40,8 +41,8 @@ int device_node(const Machine& machine, const PlanOptions& options, std::size_t 
   return -1;
 }
 
-/// Places ranks close to their devices, and the others on the remaining cores. Returns an empty
-/// list if no device's node is known or too few cores remain.
+/// Places each rank on its device's node while that node has cores left, and the other ranks on the
+/// remaining cores. Returns an empty list if no device's node is known or too few cores remain.
 std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cores,
                                         const PlanOptions& options, int ranks,
                                         std::vector<std::string>& notes) {

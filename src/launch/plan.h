@@ -27,7 +27,7 @@ ANYACCEL_API const char* to_string(MemoryPolicy policy) noexcept;
 /// Maximum number of ranks per core without `--oversubscribe`.
 constexpr int kRanksPerCore = 4;
 
-/// Input of plan_host(), in addition to the machine.
+/// Input for plan_host(), in addition to the machine.
 struct PlanOptions {
   /// Number of ranks on this host; 0 means default_ranks().
   int ranks = 0;
@@ -51,12 +51,12 @@ struct PlanOptions {
   std::vector<int> device_nodes = {};
 };
 
-/// The plan of one rank.
+/// The plan for one rank.
 struct RankPlan {
   int local_rank = 0;
   topology::CpuList cores;  ///< CPUs to bind to; empty if the rank is not bound
   std::vector<int>
-      memory_nodes;  ///< the operating system's numbers, ascending; empty with MemoryPolicy::none
+      memory_nodes;  ///< operating-system numbers, ascending; empty with MemoryPolicy::none
   MemoryPolicy policy = MemoryPolicy::none;
   int threads = 0;  ///< value of OMP_NUM_THREADS; at least 1
   /// The CPUs in HostPlan::reserved that were taken from this rank. If ranks share cores, every
@@ -64,7 +64,7 @@ struct RankPlan {
   topology::CpuList reserved = {};
 };
 
-/// The plan of all ranks of one host.
+/// The plan for all ranks on one host.
 struct HostPlan {
   std::vector<RankPlan> ranks;
   topology::CpuList reserved;  ///< CPUs of the reserved cores

@@ -10,7 +10,7 @@
 
 namespace anyaccel::launch {
 
-/// Usable cores. `cpus` has, for each core, the CPUs to which a rank on that core is bound.
+/// Usable cores. For each core, `cpus` lists the CPUs that a rank on that core is bound to.
 struct Cores {
   std::vector<topology::CpuList> cpus;
   std::vector<Place> places;
@@ -27,9 +27,9 @@ std::set<int> nodes_of(const Cores& cores, const CoreIndices& share);
 /// Returns a count with its noun: "1 core", "2 cores".
 std::string count_of(std::size_t count, const char* noun);
 
-/// Takes `count` cores, one at a time. Each one is taken from the rank with the most cores; it is
-/// the last core on the node where this rank has the most cores. Never takes a rank's last core.
-/// Returns the cores taken from each rank.
+/// Takes `count` cores away from the ranks, one at a time: from the rank that has the most cores,
+/// and from the node where this rank has the most cores. Never takes a rank's last core. Returns
+/// the cores taken from each rank.
 std::vector<CoreIndices> take_reserved(const Cores& cores, std::vector<CoreIndices>& shares,
                                        int count);
 

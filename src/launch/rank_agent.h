@@ -16,7 +16,7 @@
 
 namespace anyaccel::launch {
 
-/// Variable with the arguments for the agents, in the format of format_words().
+/// Environment variable that contains the agents' arguments, in the format of format_words().
 constexpr const char* kJobVariable = "ANYACCEL_LAUNCH_JOB";
 
 /// Encodes arguments as text that consists only of letters, digits and `_-./:=,@+%~`. Every runner

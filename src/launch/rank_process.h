@@ -10,7 +10,7 @@
 
 namespace anyaccel::launch {
 
-/// The launcher's signal settings at startup, which ranks inherit.
+/// The launcher's signal mask and actions at startup, which ranks inherit.
 struct SignalSettings {
   static constexpr int kHandled[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                      SIGALRM, SIGPIPE, SIGUSR1, SIGUSR2};

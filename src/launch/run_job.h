@@ -18,7 +18,7 @@ struct RunSettings {
   bool one_rank = false;
   bool asked_by_end =
       false;  ///< with `one_rank`: end-of-file on `ends_with` also asks to terminate the rank
-  /// For an agent: number of seconds without data on standard input after which it assumes that the
+  /// For an agent: after this many seconds without data on standard input, it assumes that the
   /// launcher is gone.
   int silence = 0;
   bool save_pid = false;  ///< store the process id in /tmp/<id>.deepspeed while the job runs

@@ -30,9 +30,9 @@ struct Known {
   std::vector<const char*> says;  ///< identifying texts; `--version` prints at least one of them
   const char* install;
   /// Signal that the runner forwards to the agents. They then terminate their ranks, giving them
-  /// time to save their state, and exit with 0, because runners kill the other processes if one
-  /// exits with another code. Agents do not use the signal for anything else. To terminate srun,
-  /// its input is closed instead.
+  /// time to save their state, and exit with 0, because runners kill the remaining processes if one
+  /// exits with a different code. Agents do not use the signal for anything else. To terminate
+  /// srun, its input is closed instead.
   int end_signal;
   const char* ssh_arguments;  ///< variable with additional ssh arguments; null if there is none
 };
@@ -98,8 +98,8 @@ void append(Words& words, const Words& more) {
 }
 
 /// Returns options that make both ends of the connections between Open MPI's daemons detect a
-/// broken network within `silence` seconds. They use TCP keepalive, which takes 8 minutes by
-/// default. Empty if `silence` is 0 or the user has set keepalive options.
+/// broken network within `silence` seconds. They configure TCP keepalive, which by default needs 8
+/// minutes. Empty if `silence` is 0 or the user has set keepalive options.
 Words keepalive(const Options& options, int silence) {
   constexpr const char* kTime = "oob_tcp_keepalive_time";
   constexpr int kProbes = 3;

@@ -19,9 +19,8 @@ std::vector<std::string> split_words(std::string_view line);
 std::string remote_command(const Options& options, const JobInput& input, std::size_t host,
                            const std::string& program);
 
-/// Returns ANYACCEL_LAUNCH_SILENCE (default 30): the number of seconds without data after which
-/// each end of a connection assumes that the other is gone; 0 means never. Throws
-/// `invalid_argument`.
+/// Returns ANYACCEL_LAUNCH_SILENCE (default 30). After this many seconds without data, each end of
+/// a connection assumes that the other end is gone; 0 means never. Throws `invalid_argument`.
 int silence_of_connections();
 
 /// Returns a job with one ssh or pdsh client per host.

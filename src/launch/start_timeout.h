@@ -24,8 +24,9 @@ class StartTimeout {
   /// never.
   int milliseconds(Clock::time_point now) const;
 
-  /// Returns the missing ranks, for example "rank 1 on b, rank 2 on c", once after the limit has
-  /// passed without a new rank; otherwise empty. `started` contains the ranks that have started.
+  /// Returns the missing ranks, for example "rank 1 on b, rank 2 on c", if the limit has passed
+  /// without a new rank; otherwise empty. Reports them only once. `started` contains the ranks that
+  /// have started.
   std::string missing(const std::set<int>& started, Clock::time_point now);
 
  private:

@@ -1,7 +1,7 @@
-// Conformance kit: test cases that every backend must pass, inside or outside of this repository.
-// Users run it with `anyaccel conformance`. An external project can link `anyaccel::conformance`,
-// register its own cases and call conformance_main(). docs/reference/conformance.md explains grades
-// and outcomes.
+// Conformance kit: test cases that every backend must pass, whether inside or outside this
+// repository. Users run it with `anyaccel conformance`. An external project can link
+// `anyaccel::conformance`, register its own cases and call conformance_main().
+// docs/reference/conformance.md explains grades and outcomes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Accelerator;
 
 namespace anyaccel::conformance {
 
-/// Importance of a case.
+/// How important it is that a backend passes a case.
 enum class Grade {
   /// Portable programs rely on this behavior. The exit code is 0 only if no required case fails.
   required,
@@ -58,7 +58,7 @@ class ANYACCEL_API Skip : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A test case. Its name is a sentence that is true of a correct backend.
+/// A test case. Its name states a property of a correct backend.
 struct Case {
   std::string suite;
   std::string name;
@@ -67,36 +67,37 @@ struct Case {
   /// `unsupported` means "skipped" unless the case is required; in a required case, use feature()
   /// for calls that a backend may reject.
   std::function<void(Accelerator&)> run;
-  /// Run the case in a new process.
+  /// Run the case in a separate process.
   bool own_process = false;
-  /// Number of new processes that run the case at the same time, if above 1. The case passes if it
-  /// passes in all of them. See process_number().
+  /// If above 1, number of processes that run the case concurrently. The case passes if it passes
+  /// in all of them. See process_number().
   int processes = 1;
-  /// Called in each of the `processes` before the accelerator starts. Used only if `processes` is
+  /// Called in each of the processes before the accelerator starts. Used only if `processes` is
   /// above 1.
   std::function<void()> before_start = {};
 
-  /// `suite.name`, against which patterns are matched.
+  /// `suite.name`, the text that patterns are matched against.
   std::string full_name() const { return suite + "." + name; }
 };
 
-/// Register a case. Always returns true, so that the call can initialize a static constant. Call it
+/// Register a case. Always returns true, so the call can initialize a static constant. Call it
 /// before main() or at the start of main().
 ANYACCEL_API bool register_case(Case item);
-/// All cases. Suites are in the order of their first registration.
+/// All cases. Suites appear in the order in which they were first registered.
 ANYACCEL_API const std::vector<Case>& all_cases();
 /// Register a case that `--speed` runs. The case measures times and reports them with note().
 ANYACCEL_API bool register_speed_case(Case item);
 /// All cases that `--speed` runs.
 ANYACCEL_API const std::vector<Case>& all_speed_cases();
 
-/// Attach text to the running case's result even if it passes, for example a measured time.
+/// Attach text to the result of the running case, for example a measured time. The text is kept
+/// even if the case passes.
 ANYACCEL_API void note(const std::string& text);
 
-/// Index of this process among the processes of a case, starting at 0.
+/// Zero-based index of this process among the processes of a case.
 ANYACCEL_API int process_number() noexcept;
-/// Path of an initially empty file through which a case's processes can find each other, for
-/// example with c10d's FileStore. Empty if there is one process.
+/// Path of an initially empty file for the rendezvous of a case's processes, for example with
+/// c10d's FileStore. Empty if there is only one process.
 ANYACCEL_API const std::string& meeting_file() noexcept;
 
 /// Define and register a case. Optional arguments: `own_process`, `processes`, `before_start`.
@@ -135,8 +136,8 @@ void expect_equal(const Got& got, const Want& want, const std::string& what) {
 ANYACCEL_API void expect_error(ErrorCode code, const std::function<void()>& body,
                                const std::string& what);
 
-/// Run code that a backend may reject: an `Error` with code `unsupported` becomes a Skip with its
-/// text.
+/// Run code that a backend may reject. Converts an `Error` with code `unsupported` to a Skip with
+/// the same text.
 template <typename Body>
 auto feature(Body&& body) {
   try {
@@ -155,19 +156,19 @@ struct ListedCase {
   std::string reason;   ///< never empty
 };
 
-/// Read a skip list: lines of the form `unsupported PATTERN REASON...` or `expected-failure PATTERN
-/// REASON...`; `#` starts a comment. `name`: the list's name for error messages. Throws
-/// `invalid_argument` with the line number.
+/// Read a skip list, which consists of lines of the form `unsupported PATTERN REASON...` or
+/// `expected-failure PATTERN REASON...`. `#` starts a comment. `name`: name of the list in error
+/// messages. Throws `invalid_argument` with the line number.
 ANYACCEL_API std::vector<ListedCase> read_skip_list(std::istream& in, const std::string& name);
 
-/// Options of a run.
+/// Options for a run.
 struct Options {
-  std::string backend;  ///< name in the registry; empty: the choice of get_accelerator()
+  std::string backend;  ///< registered backend name; empty: selected by get_accelerator()
   std::vector<std::string> suites;  ///< suites to run; empty: all
-  std::string cases = "*";          ///< pattern of full names, in which `*` matches any text
-  /// Libraries of plugins to load. Without `backend`, the first library's backend is tested.
+  std::string cases = "*";          ///< pattern for full names, in which `*` matches any text
+  /// Plugin libraries to load. Without `backend`, the first library's backend is tested.
   std::vector<std::string> plugins;
-  /// Files with skip lists, in addition to the backend's built-in one.
+  /// Skip-list files, used in addition to the backend's built-in list.
   std::vector<std::string> skip_lists;
   std::string json, junit, markdown;  ///< output files; "-": standard output
   std::string note;                   ///< a note for the Markdown page, for example the hardware
@@ -205,19 +206,19 @@ struct ANYACCEL_API Report {
   std::string backend;
   std::string device;  ///< product name of device 0
   int device_count = 0;
-  /// "a simulated device" if the simulator stands in for the hardware, otherwise empty.
+  /// "a simulated device" if the simulator replaces the hardware, otherwise empty.
   std::string standing_in;
   std::string torch_version;
   std::string version;  ///< version of AnyAccel
   std::string date;     ///< date of the run, YYYY-MM-DD
   std::string note;
   double seconds = 0;
-  /// Results in the order of the cases.
+  /// Results in case order.
   std::vector<Result> results;
 
   /// Return the number of results with this grade and outcome.
   int count(Grade grade, Outcome outcome) const;
-  /// Return whether no required case failed, no case passed unexpectedly and at least one case
+  /// Return true if no required case failed, no case passed unexpectedly and at least one case
   /// passed.
   bool conforms() const;
 };
@@ -228,7 +229,7 @@ struct ANYACCEL_API Report {
 /// and `invalid_argument` for an unknown suite or if no case matches.
 ANYACCEL_API Report run(const Options& options);
 
-/// Write a report as text for people.
+/// Write a report as human-readable text.
 ANYACCEL_API void write_text(std::ostream& out, const Report& report);
 /// Write a report as JSON.
 ANYACCEL_API void write_json(std::ostream& out, const Report& report);
@@ -240,9 +241,9 @@ ANYACCEL_API void write_markdown(std::ostream& out, const Report& report);
 /// Run the cases and write the outputs that the options request. Returns 0 if the backend conforms,
 /// otherwise 1. Throws the same errors as run(), and `io` if an output cannot be written.
 ANYACCEL_API int run_and_write(const Options& options);
-/// Run the kit from the main() of another project's program. Accepts the options of `anyaccel
-/// conformance`. Returns the exit code: 0 if the backend conforms, 1 if it does not or the run
-/// failed, 2 for a usage error.
+/// Run the kit from another project's main(). Accepts the options of `anyaccel conformance`.
+/// Returns the exit code: 0 if the backend conforms, 1 if it does not or the run failed, 2 for a
+/// usage error.
 ANYACCEL_API int conformance_main(int argc, const char* const* argv);
 
 }  // namespace anyaccel::conformance

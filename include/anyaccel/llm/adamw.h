@@ -34,14 +34,14 @@ struct AdamWOptions {
 /// waits for the device. Therefore step() and clip_grad_norm() can be captured in a graph, and a
 /// learning-rate schedule can call set_lr() between replays.
 ///
-/// All parameters share one step count. A parameter without a gradient does not change in that
-/// step. The moments have the dtype of their parameter, so keep parameters in float32 and compute
-/// under autocast. Uses the device's fused kernel if torch has one, otherwise ordinary ops. Not
+/// All parameters share one step count. A step does not change parameters without a gradient. The
+/// moments have the dtype of their parameter, so keep parameters in float32 and compute under
+/// autocast. Uses the device's fused kernel if torch has one, otherwise ordinary ops. Not
 /// thread-safe.
 class ANYACCEL_API AdamW {
  public:
-  /// State for checkpoints, in the order of the parameters. The tensors share memory with the
-  /// optimizer's state.
+  /// State for checkpoints, in parameter order. The tensors share memory with the optimizer's
+  /// state.
   struct State {
     std::vector<at::Tensor> exp_avg;     ///< first moments, with the parameters' shapes and dtypes
     std::vector<at::Tensor> exp_avg_sq;  ///< second moments, with the parameters' shapes and dtypes
@@ -49,17 +49,17 @@ class ANYACCEL_API AdamW {
     at::Tensor lr;                       ///< 0-d float32, current learning rate
   };
 
-  /// Create the optimizer with zero moments. `parameters`: dense floating-point leaves on one
+  /// Create the optimizer with zero moments. `parameters`: dense floating-point leaf tensors on one
   /// device. `decay[i]`: whether weight decay applies to parameter i; empty applies it to all.
-  /// Throws `invalid_argument` for any other tensor, for options out of range, and if the length of
-  /// `decay` differs from that of `parameters`.
+  /// Throws `invalid_argument` for any other kind of tensor, for out-of-range options, and if the
+  /// length of `decay` differs from that of `parameters`.
   explicit AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options = {},
                  const std::vector<bool>& decay = {});
 
   /// Update all parameters from their gradients.
   void step();
 
-  /// Gradients of all parameters that have one, in the order of the parameters.
+  /// Gradients of all parameters that have one, in parameter order.
   std::vector<at::Tensor> gradients() const;
 
   /// Scale all gradients so that their joint 2-norm is at most `max_norm` (> 0), like
@@ -78,8 +78,8 @@ class ANYACCEL_API AdamW {
   /// Creates gradients that do not exist yet.
   void zero_grad();
 
-  /// Set the learning rate. Call it between replays; inside a capture the value would become
-  /// constant. Throws `invalid_argument` for a negative or infinite value.
+  /// Set the learning rate. Call it between replays, not during a capture, which would record the
+  /// value as a constant. Throws `invalid_argument` for a negative or infinite value.
   void set_lr(double lr);
 
   const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }

@@ -22,14 +22,14 @@ namespace anyaccel::llm {
 /// and zero gradients with zero_grad(false), which keeps their addresses. Of a group's options,
 /// only the learning rate may change after the group is added.
 ///
-/// Constructors and add_param_group() throw `invalid_argument` for options out of range, for
-/// adamw_mode(false) and bias_correction(false), and for parameters of a group that are not
-/// floating-point leaves on one device. Not thread-safe.
+/// Constructors and add_param_group() throw `invalid_argument` for out-of-range options, for
+/// adamw_mode(false) and bias_correction(false), and for groups whose parameters are not
+/// floating-point leaf tensors on one device. Not thread-safe.
 class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
  public:
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
-  /// Create an optimizer for parameter groups. `defaults`: options for groups without options.
+  /// Create an optimizer for parameter groups. `defaults`: options for groups that have none.
   explicit AdamWOptimizer(const ParamGroups& groups, optim::AdamOptions defaults = {});
   /// Create an optimizer for one group of parameters.
   explicit AdamWOptimizer(std::vector<at::Tensor> params, optim::AdamOptions defaults = {})
@@ -39,7 +39,7 @@ class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
   /// Perform one step and return the loss of `closure`, if given. The closure runs with gradients
   /// enabled. Parameters without a gradient are skipped.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// Update the learning rates on the device that have changed since the last call. step() also
+  /// Copy learning rates to the device if they have changed since the previous call. step() also
   /// does this.
   void update_lr();
   /// Write options and state. Used by torch::save().

@@ -23,29 +23,29 @@ struct Message {
 /// docs/reference/tokenizers.md describes, and renders the same text as transformers'
 /// apply_chat_template.
 ///
-/// A template can access only its variables and the current time. A template that runs too long or
-/// produces too much text is stopped. Thread-safe after construction.
+/// A template can access only its variables and the current time. Rendering has a time limit and a
+/// memory limit. Thread-safe after construction.
 ///
 ///     const auto chat = ChatTemplate::load(folder);
 ///     const auto prompt = chat->apply({{"user", "Hello!"}});
 ///     const auto ids = tokenizer.encode(prompt, /*add_special_tokens=*/false);
 class ANYACCEL_API ChatTemplate {
  public:
-  /// Read chat_template.jinja, or if it does not exist, the template in tokenizer_config.json, and
-  /// the names of the special tokens. Returns std::nullopt if the folder has no template. Throws
-  /// `corrupt` for an invalid template and `unsupported` for a template outside the supported
-  /// subset. Both errors name the construct and its line.
+  /// Read the chat template and the names of the special tokens. The template is read from
+  /// chat_template.jinja if it exists, otherwise from tokenizer_config.json. Returns std::nullopt
+  /// if the folder has no template. Throws `corrupt` for an invalid template and `unsupported` for
+  /// a template outside the supported subset. Both errors name the construct and its line.
   [[nodiscard]] static std::optional<ChatTemplate> load(const std::filesystem::path& folder);
   /// Create a template from its text. `special_tokens`: variables such as {"bos_token", "<s>"}.
   /// Throws the same errors as load().
   static ChatTemplate parse(std::string_view text,
                             const std::map<std::string, std::string>& special_tokens = {});
 
-  /// Render a conversation, followed by the start of the model's answer unless
-  /// `add_generation_prompt` is false. The text contains the special tokens, so encode it with
-  /// `add_special_tokens` false. Invalid UTF-8 is replaced by U+FFFD. Throws `invalid_argument` if
-  /// the template rejects the messages, and `unsupported` if rendering exceeds the time or memory
-  /// limit.
+  /// Render a conversation, followed by the generation prompt (the start of the model's answer)
+  /// unless `add_generation_prompt` is false. The text contains the special tokens, so encode it
+  /// with `add_special_tokens` false. Invalid UTF-8 is replaced by U+FFFD. Throws
+  /// `invalid_argument` if the template rejects the messages, and `unsupported` if rendering
+  /// exceeds the time or memory limit.
   std::string apply(const std::vector<Message>& messages, bool add_generation_prompt = true) const;
   /// Render the template with the variables in a JSON object: "messages", with the keys that the
   /// template needs, and optionally other variables, such as "tools", "add_generation_prompt"

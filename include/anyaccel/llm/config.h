@@ -11,14 +11,14 @@
 
 namespace anyaccel::llm {
 
-/// Scaling of rotary positions, as in transformers' modeling_rope_utils.
+/// RoPE scaling, as in transformers' modeling_rope_utils.
 enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope };
 
-/// Rotary position embedding (Su et al., 2021, arXiv:2104.09864). Only the RoPE types at the start
-/// of a member's comment use that member.
+/// Rotary position embedding (Su et al., 2021, arXiv:2104.09864). If a member's comment begins with
+/// RoPE types, only those types use the member.
 struct RopeConfig {
   RopeType type = RopeType::standard;
-  /// Base of the rotation's wavelengths.
+  /// RoPE base.
   double theta = 10000.0;
   double factor = 1.0;            ///< linear, dynamic, llama3, yarn: scaling factor
   double low_freq_factor = 1.0;   ///< llama3: factor for low frequencies
@@ -34,7 +34,7 @@ struct RopeConfig {
   std::vector<double> short_factor;
   /// longrope: one factor per rotated pair, for longer sequences.
   std::vector<double> long_factor;
-  double attention_factor = 1.0;  ///< multiplier of the cosines and sines
+  double attention_factor = 1.0;  ///< multiplier for the cosines and sines
   double partial = 1.0;           ///< fraction of each head's dimensions to rotate
 };
 
@@ -63,17 +63,17 @@ struct ANYACCEL_API ModelConfig {
   /// With head_group: number of query heads that share this rank's first key head but precede this
   /// rank's first query head.
   std::int64_t first_head = 0;
-  /// Width of a head.
+  /// Head dimension.
   std::int64_t head_dim = 64;
-  /// Context length: maximum number of prompt and generated tokens together.
+  /// Context length: maximum total number of prompt and generated tokens.
   std::int64_t max_positions = 256;
   /// Epsilon of the RMS norms or LayerNorms.
   double rms_norm_eps = 1e-5;
-  /// Standard deviation of new weights.
+  /// Standard deviation for weight initialization.
   double initializer_range = 0.02;
-  /// The output layer uses the embedding's weight.
+  /// The output layer shares the embedding's weight.
   bool tie_word_embeddings = false;
-  /// The projections of query, key and value have biases.
+  /// The query, key and value projections have biases.
   bool qkv_bias = false;
   /// The attention output projection has a bias.
   bool output_bias = false;
@@ -108,7 +108,7 @@ struct ANYACCEL_API ModelConfig {
   double embedding_scale = 1.0;
   /// Multiplier of the attention scores. 0: 1 / sqrt(head_dim).
   double attention_scale = 0;
-  /// Also divide the scores by the layer's number, counted from 1.
+  /// Also divide the scores by the 1-based layer index.
   bool scale_by_layer = false;
   /// Soft cap of the scores: `cap * tanh(score / cap)`. 0: none.
   double attention_softcap = 0;
@@ -123,7 +123,7 @@ struct ANYACCEL_API ModelConfig {
   std::int64_t experts_per_token = 0;
   /// Width of one expert's feed-forward layers.
   std::int64_t expert_size = 0;
-  /// Normalize the router weights of a token's experts to a sum of 1.
+  /// Normalize the router weights of a token's experts to sum to 1.
   bool normalize_experts = false;
   /// For each layer, whether it has experts. Empty: no layer has experts.
   std::vector<bool> expert_layers;
@@ -137,20 +137,20 @@ struct ANYACCEL_API ModelConfig {
   RopeConfig rope;
   /// Id of the begin-of-text token. -1: none.
   std::int64_t bos_token_id = -1;
-  /// Ids that end generation.
+  /// Token ids that end generation.
   std::vector<std::int64_t> eos_token_ids;
 
-  /// Read config.json of a folder, in the format of transformers 5 (`rope_parameters`) or of older
-  /// releases (`rope_theta`, `rope_scaling`), and the end-of-text ids of generation_config.json if
-  /// it exists. Throws `not_found`, `corrupt` with the file and key, or `unsupported` with the
-  /// family or option.
+  /// Read the configuration from a folder's config.json, in the format of transformers 5
+  /// (`rope_parameters`) or of older releases (`rope_theta`, `rope_scaling`). The end-of-text ids
+  /// are read from generation_config.json if it exists. Throws `not_found`, `corrupt` with the file
+  /// and key, or `unsupported` with the family or option.
   static ModelConfig read(const std::filesystem::path& folder);
   /// Return the text of a config.json for float32 weights, in the format of transformers. Throws
   /// `unsupported` for families other than Llama.
   std::string to_json() const;
   /// Throw `invalid_argument` if members contradict each other.
   void check() const;
-  /// Maximum number of tokens of a sequence: max_positions, or more if RoPE scaling extends the
+  /// Maximum number of tokens in a sequence: max_positions, or more if RoPE scaling extends the
   /// context.
   std::int64_t context_length() const;
   /// Return whether a layer has experts instead of a single feed-forward network.

@@ -18,7 +18,7 @@
 
 namespace anyaccel::llm {
 
-/// Options of Embedder::embed().
+/// Options for Embedder::embed().
 struct EmbedOptions {
   /// Number of texts per pass. Texts of similar length are processed together.
   std::int64_t batch_size = 32;
@@ -30,12 +30,12 @@ struct EmbedOptions {
 class ANYACCEL_API Embedder {
  public:
   /// Read a Hugging Face folder: config.json (model_type bert), model.safetensors (one file or
-  /// shards), tokenizer.json, and the files of sentence-transformers: modules.json, the pooling's
-  /// config.json, sentence_bert_config.json and config_sentence_transformers.json. Without
+  /// shards), tokenizer.json, and the sentence-transformers files: modules.json, the pooling
+  /// module's config.json, sentence_bert_config.json and config_sentence_transformers.json. Without
   /// modules.json, the embedding is the mean over all tokens, without normalization.
   ///
-  /// `dtype`: dtype of the computation. Throws `not_found`, `io`, `corrupt` with the file and the
-  /// key or tensor, or `unsupported` with the family, pooling, module or option.
+  /// `dtype`: compute dtype. Throws `not_found`, `io`, `corrupt` with the file and the key or
+  /// tensor, or `unsupported` with the family, pooling, module or option.
   [[nodiscard]] static Embedder load(const std::filesystem::path& folder,
                                      c10::ScalarType dtype = c10::kFloat);
 
@@ -46,7 +46,7 @@ class ANYACCEL_API Embedder {
   [[nodiscard]] at::Tensor embed(const std::vector<std::string>& texts,
                                  const EmbedOptions& options = {}) const;
 
-  /// Size of an embedding.
+  /// Embedding dimension.
   std::int64_t dimension() const noexcept;
   /// Maximum sequence length, including special tokens.
   std::int64_t max_tokens() const noexcept;

@@ -24,18 +24,19 @@ namespace anyaccel::llm {
 struct SamplingOptions {
   double temperature = 1.0;  ///< 0: always the most likely token (greedy)
   std::int64_t top_k = 0;    ///< number of most likely tokens to keep; 0: all
-  double top_p = 1.0;  ///< keep the fewest most likely tokens whose probabilities add up to this
+  /// Keep the smallest set of most likely tokens whose total probability is at least this.
+  double top_p = 1.0;
   /// Keep tokens with at least this fraction of the most likely token's probability.
   double min_p = 0.0;
   double repetition_penalty = 1.0;  ///< above 1: tokens that occurred before become less likely
   std::uint64_t seed = 0;           ///< the same seed samples the same tokens on every accelerator
 };
 
-/// Read the sampling options of a folder's generation_config.json, or of config.json if
-/// generation_config.json does not exist, as transformers does: without `do_sample`, the
-/// temperature is 0; a missing top_k means 50. Returns SamplingOptions{} if neither file has
-/// sampling options. Logs a warning for unsupported options (beams, n-grams, suppressed tokens).
-/// Throws `corrupt` with the file and key.
+/// Read the sampling options from a folder's generation_config.json, or from config.json if
+/// generation_config.json does not exist. As in transformers, the temperature is 0 without
+/// `do_sample`, and top_k defaults to 50. Returns SamplingOptions{} if there is no
+/// generation_config.json and config.json has no sampling options. Logs a warning for unsupported
+/// options (beams, n-grams, suppressed tokens). Throws `corrupt` with the file and key.
 ANYACCEL_API SamplingOptions sampling_defaults(const std::filesystem::path& folder);
 
 /// Speculative decoding (Leviathan et al., arXiv:2211.17192): a drafter proposes several tokens,
@@ -53,12 +54,12 @@ struct Speculation {
 /// first token id that differs.
 ANYACCEL_API void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft);
 
-/// Options of generate().
+/// Options for generate().
 struct GenerateOptions {
   /// Maximum number of generated tokens.
   std::int64_t max_new_tokens = 128;
   SamplingOptions sampling;
-  std::vector<std::string> stop;  ///< stop strings; the text ends before their first occurrence
+  std::vector<std::string> stop;  ///< stop strings; the text ends before the first one that occurs
   Speculation speculation;
 };
 
@@ -73,7 +74,7 @@ struct GenerateResult {
   std::string text;               ///< generated text without the prompt; empty without a tokenizer
   std::vector<std::int64_t> ids;  ///< generated ids, without an end-of-text token
   FinishReason finish = FinishReason::length;
-  /// Number of tokens of the prompt.
+  /// Number of prompt tokens.
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;  ///< prompt tokens that were already in a Generator's KV cache
   std::int64_t drafted = 0;        ///< tokens that a drafter proposed
@@ -91,7 +92,8 @@ struct GenerateResult {
 /// FinishReason::interrupted.
 ///
 /// Throws `invalid_argument` for an empty prompt, unknown ids, a prompt longer than the context, or
-/// options out of range, and `unsupported` for a draft model if several ranks hold the model.
+/// out-of-range options, and `unsupported` for a draft model if the model is split across several
+/// ranks.
 ///
 ///     const auto model = Model::load(folder);
 ///     const auto tokenizer = Tokenizer::load(folder);
@@ -105,7 +107,7 @@ ANYACCEL_API GenerateResult generate(const Model& model, const Tokenizer* tokeni
                                      StopCondition stop = {});
 
 /// Runs several generations with one model and keeps the KV cache between them. If a prompt begins
-/// with the previous prompt and answer, as in a conversation, only its new tokens are computed.
+/// with the previous prompt and answer, as in a conversation, only the new tokens are computed.
 /// Shares the model's weights. Not thread-safe.
 class ANYACCEL_API Generator {
  public:
@@ -130,19 +132,19 @@ struct BatchResult {
   std::optional<Error> error;
 };
 
-/// Generate a continuation of each prompt, with up to `batch_size` prompts per forward pass. When
-/// one finishes, the next one takes its place. With `batch_size` 1, or with speculation, the
+/// Generate a continuation for each prompt, with up to `batch_size` prompts per forward pass. When
+/// one finishes, the next prompt takes its place. With `batch_size` 1, or with speculation, the
 /// prompts run sequentially, as with a Generator.
 ///
-/// `on_result`: receives the index and result of each prompt, in the order of the prompts. `stop`:
-/// if it requests a stop, prompts in progress end as `interrupted`, and prompts that have not
-/// started get no result.
+/// `on_result`: receives the index and result of each prompt, in prompt order. `stop`: if it
+/// requests a stop, prompts in progress end as `interrupted`, and prompts that have not started get
+/// no result.
 ///
 /// Prompt i uses the seed `options.sampling.seed` + i, so its text does not depend on the other
-/// prompts, except for the rounding of logits, which depends on the number of rows in a pass. The
-/// op `inference_decode` computes the same bits for a prompt alone and in a batch.
+/// prompts, except that logits are rounded differently for different numbers of rows in a pass. The
+/// op `inference_decode` computes bit-identical results for a prompt alone and in a batch.
 ///
-/// Throws `invalid_argument` for options out of range. If a single prompt fails, its result
+/// Throws `invalid_argument` for out-of-range options. If a single prompt fails, its result
 /// contains the error.
 ANYACCEL_API void generate_batch(const Model& model, const Tokenizer* tokenizer,
                                  const std::vector<std::vector<std::int64_t>>& prompts,

@@ -19,16 +19,16 @@ struct ModelState;
 /// Options for loading a model.
 struct LoadOptions {
   c10::ScalarType dtype = c10::kFloat;  ///< dtype of the weights and of the computation
-  /// 8 or 4: quantize weight matrices to integers of this size, with one scale per group of inputs.
-  /// 0: do not quantize.
+  /// 8 or 4: quantize weight matrices to integers of this many bits, with one scale per group of
+  /// inputs. 0: do not quantize.
   int bits = 0;
   /// Inputs per scale, a multiple of 32. 0: the largest of 128, 64 and 32 that divides the number
   /// of inputs.
   std::int64_t group_size = 0;
   /// Keep the quantized weights in the user's cache (docs/reference/environment.md).
   bool cache = true;
-  /// Memory-map the file, and use weights that already have the right dtype without copying them.
-  /// False: copy them.
+  /// Memory-map the file, and use weights in place if they already have the right dtype. False:
+  /// copy all weights.
   bool mmap = true;
 };
 
@@ -42,8 +42,8 @@ class ANYACCEL_API Model {
   [[nodiscard]] static Model load(const std::filesystem::path& folder,
                                   c10::ScalarType dtype = c10::kFloat);
   /// Read a Hugging Face folder, and quantize its weight matrices to integers if `options.bits` is
-  /// set. This makes generation faster, because its speed is limited by reading weights: 8-bit and
-  /// 4-bit integers take half and a quarter of bfloat16's bytes. Embedding, norms, biases and
+  /// set. This makes generation faster because reading the weights limits its speed: 8-bit and
+  /// 4-bit integers take half and a quarter of the bytes of bfloat16. Embedding, norms, biases and
   /// experts remain in `options.dtype`. Throws `invalid_argument` for unsupported bits or group
   /// sizes, or if the checkpoint is already quantized.
   ///
@@ -52,9 +52,9 @@ class ANYACCEL_API Model {
   /// that share a scale are not adjacent, if the group size is not a multiple of 32, or if it has 8
   /// bits and zero points.
   [[nodiscard]] static Model load(const std::filesystem::path& folder, const LoadOptions& options);
-  /// Read a model together with all ranks of the job that the launcher's variables describe. Each
-  /// rank reads and holds a part of the weights. logits() and generate() are then collective: all
-  /// ranks call them with the same arguments and get the same results.
+  /// Read a model together with all ranks of the job that the launcher's environment variables
+  /// describe. Each rank reads and holds a part of the weights. logits() and generate() are then
+  /// collective: all ranks call them with the same arguments and get the same results.
   ///
   /// `plan_file`: a JSON object that maps name patterns to column, row, vocabulary or replicated.
   /// Empty: the plan in config.json, if any. Throws the same errors as load() and
@@ -64,14 +64,15 @@ class ANYACCEL_API Model {
                                            c10::ScalarType dtype = c10::kFloat,
                                            const std::filesystem::path& plan_file = {});
   /// Read a model together with all ranks of a job, with quantized weights if `options.bits` is set
-  /// or the checkpoint is quantized. A rank's integers equal those of a model on a single rank if
-  /// the rank's part of the inputs begins and ends at group boundaries. The feed-forward layers are
+  /// or the checkpoint is quantized. A rank's integers equal those of a single-rank model if the
+  /// rank's part of the inputs begins and ends at group boundaries. The feed-forward layers are
   /// split at such boundaries.
   ///
-  /// The attention output projection is split at head boundaries. If such a boundary is inside a
-  /// group, the rank uses groups of 64 or 32 inputs if these fit. Otherwise, or if
-  /// `options.group_size` is set, its part has `options.dtype`. Groups of a quantized checkpoint
-  /// are divided instead. Each rank has its own file in the cache.
+  /// The attention output projection is split at head boundaries. If a head boundary falls inside a
+  /// group, the rank uses groups of 64 or 32 inputs if one of these sizes fits. If neither fits, or
+  /// if `options.group_size` is set, the rank's part is not quantized and has `options.dtype`. A
+  /// quantized checkpoint is not quantized again; its groups are split into smaller ones. Each rank
+  /// has its own file in the cache.
   [[nodiscard]] static Model load_parallel(const std::filesystem::path& folder,
                                            const LoadOptions& options,
                                            const std::filesystem::path& plan_file = {});
@@ -92,13 +93,13 @@ class ANYACCEL_API Model {
   int rank() const noexcept;
   /// Number of ranks that hold the model. 1 if one process holds it.
   int ranks() const noexcept;
-  /// Wait until all ranks have called barrier(). Call it before a rank exits, so that other ranks
-  /// do not lose a rank that they still need.
+  /// Wait until all ranks have called barrier(). Call it before a rank exits, because other ranks
+  /// may still need that rank.
   void barrier() const;
 
   /// Return the logits [time, vocab] of a sequence as float32 on the host. Throws
-  /// `invalid_argument` for an empty sequence, ids outside of the vocabulary, or more tokens than
-  /// the context allows.
+  /// `invalid_argument` for an empty sequence, ids outside the vocabulary, or more tokens than the
+  /// context allows.
   [[nodiscard]] at::Tensor logits(const std::vector<std::int64_t>& ids) const;
   /// Write config.json and model.safetensors with float32 weights to a folder. Existing files are
   /// replaced only when the new ones are complete. Throws `unsupported` for families other than

@@ -1,5 +1,5 @@
-// Tensor parallelism for a program's own torch::nn::Module. `generate --tensor-parallel` does the
-// same for checkpoints.
+// Tensor parallelism for user-defined torch::nn::Module classes. `generate --tensor-parallel` does
+// the same for checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -29,24 +29,24 @@ enum class ModuleStyle { replicated, column, gathered, row, vocabulary };
 /// Return the name of a style. Never null.
 ANYACCEL_API const char* to_string(ModuleStyle style) noexcept;
 
-/// Style of the layers whose names match a pattern.
+/// A style for the layers whose names match a pattern.
 struct ModuleRule {
-  std::string pattern;  ///< pattern of layer names ("layers.*.fc1"), in which `*` matches any text
+  std::string pattern;  ///< pattern for layer names ("layers.*.fc1"), in which `*` matches any text
   ModuleStyle style = ModuleStyle::replicated;
-  /// For column layers: number of equal parts, such as query, key and value, that are concatenated
-  /// in the weight. Each of them is split separately.
+  /// For column layers: number of equal parts that are concatenated in the weight, for example 3
+  /// for query, key and value. Each part is split separately.
   int fused = 1;
-  /// Size of units that must not be split, such as the width of a head. Use the same value for the
-  /// column and the row layer.
+  /// Size of units that must not be split, such as the head dimension. Use the same value for the
+  /// column layer and the row layer.
   std::int64_t unit = 1;
 };
 
-/// Options of tensor_parallel().
+/// Options for tensor_parallel().
 struct ModuleParallelOptions {
-  /// Styles of layers, with precedence over derived styles. If several rules match a layer, the
+  /// Styles for layers, with precedence over derived styles. If several rules match a layer, the
   /// last one applies.
   std::vector<ModuleRule> rules;
-  /// Width of an attention head. 0: attention is not split by heads, and its layers are gathered.
+  /// Attention head dimension. 0: attention is not split by heads, and its layers are gathered.
   std::int64_t head_dim = 0;
 };
 
@@ -60,29 +60,29 @@ struct ModuleShard {
 };
 
 /// Split the Linear and Embedding layers of a module in place. The parameters remain the same
-/// objects but become smaller, and the module's own forward runs the necessary collectives. All
-/// other layers are replicated. Returns how each layer was split.
+/// objects but become smaller, and the module's forward() runs the necessary collectives. All other
+/// layers are replicated. Returns how each layer was split.
 ///
-/// All ranks call it with equal modules, after the weights are initialized and before an optimizer
-/// is created. Afterwards, all ranks run the same forward and backward passes in the same order,
-/// with the same inputs. The gradients of replicated parameters are then the same on all ranks, and
-/// those of split parameters are slices of the whole gradients.
+/// All ranks call it with identical modules, after the weights are initialized and before an
+/// optimizer is created. Afterwards, all ranks run the same forward and backward passes in the same
+/// order, with the same inputs. The gradients of replicated parameters are then the same on all
+/// ranks, and those of split parameters are slices of the whole gradients.
 ///
 /// Styles without rules are derived from names and sizes. A Linear whose name is typical of the
 /// last layer of a block (o_proj, out_proj, wo, attention.dense; down_proj, fc2, w2, linear2, lin2,
 /// dense_4h_to_h, c_proj) becomes a row layer if every other Linear layer of the same parent has
 /// one, two or three times as many outputs as the row layer has inputs (two or three: fused parts).
 /// Those layers become column layers. Every other Linear is gathered. Every Embedding is split by
-/// vocabulary unless it has `max_norm`, or a `padding_idx` outside of the first rank's tokens. The
+/// vocabulary unless it has `max_norm`, or a `padding_idx` outside the first rank's tokens. The
 /// styles gathered and vocabulary are correct for any use of a layer. Layers smaller than the
 /// number of ranks are replicated.
 ///
-/// Implementation: the tensor of a split weight carries a dispatch key (DeferredInit). t, matmul,
-/// mm, addmm, linear and embedding of such a tensor run the collectives, with gradients. Every
-/// forward that uses the weight through these functions works, including those of torch::nn's
-/// layers in any container. Other functions see only this rank's part. `Module::to()` and `clone()`
-/// keep the key. After a column layer there are fewer features, so a forward that passes the number
-/// of heads or features to view() must use `-1` instead.
+/// Implementation: the tensor of a split weight carries a dispatch key (DeferredInit). For such a
+/// tensor, t, matmul, mm, addmm, linear and embedding run the collectives and support gradients.
+/// Every forward() that uses the weight through these functions works, including those of
+/// torch::nn's layers in any container. Other functions see only this rank's part. `Module::to()`
+/// and `clone()` keep the key. A column layer returns fewer features on each rank, so a forward()
+/// that passes the number of heads or features to view() must pass `-1` instead.
 ///
 /// Throws `invalid_argument` for a rule that matches no layer, or that requests an unsupported
 /// split of a layer. The module is then unchanged.
@@ -94,8 +94,8 @@ ANYACCEL_API std::vector<ModuleShard> tensor_parallel(torch::nn::Module& module,
                                                       std::shared_ptr<comm::ProcessGroup> group,
                                                       const ModuleParallelOptions& options = {});
 
-/// Return the result that tensor_parallel() would have on a rank. Does not change the module, and
-/// does not need a process group.
+/// Return the result that tensor_parallel() would return on a rank. Does not change the module or
+/// need a process group.
 ANYACCEL_API std::vector<ModuleShard> module_plan(const torch::nn::Module& module, int rank,
                                                   int ranks,
                                                   const ModuleParallelOptions& options = {});

@@ -9,7 +9,7 @@
 
 namespace anyaccel::llm {
 
-/// Write a float32 tensor on any device to a file in the format of numpy.lib.format, version 1.0.
+/// Write a float32 tensor from any device to a file in the format of numpy.lib.format, version 1.0.
 /// Throws `io`.
 ANYACCEL_API void write_npy(const std::filesystem::path& path, const at::Tensor& tensor);
 

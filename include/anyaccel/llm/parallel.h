@@ -20,15 +20,15 @@ struct PlannedTensor {
   /// Shape of each rank's part. An entry is empty if that rank does not add the bias, because
   /// another rank adds it.
   std::vector<std::vector<std::int64_t>> parts;
-  /// Bits of each rank's integers, 8 or 4. 0: not quantized.
+  /// Bits per quantized weight on each rank, 8 or 4. 0: not quantized.
   std::vector<int> bits;
   /// Inputs per scale on each rank. 0: not quantized.
   std::vector<std::int64_t> groups;
 };
 
-/// Return the plan of Model::load_parallel() for a number of ranks, without reading weights. Throws
-/// the same errors as load_parallel() for the same arguments. The quantized copy of an embedding
-/// that is also the output layer is not included.
+/// Return the plan that Model::load_parallel() would use for this number of ranks, without reading
+/// weights. Throws the same errors as load_parallel() for the same arguments. The quantized copy of
+/// an embedding that is also the output layer is not included.
 ANYACCEL_API std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder,
                                                       int ranks,
                                                       const std::filesystem::path& plan_file = {},

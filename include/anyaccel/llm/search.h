@@ -14,7 +14,7 @@ namespace anyaccel::llm {
 /// Consecutive lines of a file.
 struct Passage {
   std::filesystem::path file;
-  std::int64_t line = 0;  ///< line on which the passage begins, from 1
+  std::int64_t line = 0;  ///< 1-based line number where the passage begins
   std::string text;
 };
 
@@ -32,9 +32,9 @@ struct SearchHit {
 };
 
 /// Return the `top` rows of `vectors`, [rows, dimension], with the greatest cosine similarity to
-/// `query`, [dimension], in descending order; among equals, the lower index is first. A zero vector
-/// has similarity 0, and rows with NaN come last. Throws `invalid_argument` if the shapes do not
-/// match or `top` is below 1.
+/// `query`, [dimension], in descending order; ties are sorted by index. A zero vector has
+/// similarity 0, and rows with NaN come last. Throws `invalid_argument` if the shapes do not match
+/// or `top` is below 1.
 ANYACCEL_API std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& query,
                                             std::int64_t top);
 

@@ -8,10 +8,10 @@
 
 namespace anyaccel::llm {
 
-/// Makes the first SIGINT or SIGTERM set a flag instead of terminating the process. The same signal
-/// at least one second later terminates the process. Repetitions within that second are ignored,
-/// because a launcher forwards signals that its process group has already received. At most one
-/// object may exist at a time. The destructor restores the previous handlers.
+/// Makes the first SIGINT or SIGTERM set a flag instead of terminating the process. If the same
+/// signal arrives again at least one second later, it terminates the process. Repetitions within
+/// that second are ignored, because a launcher forwards signals that its process group has already
+/// received. At most one object may exist at a time. The destructor restores the previous handlers.
 ///
 ///     StopSignal signal;
 ///     trainer.run({}, signal.flag());
@@ -23,9 +23,9 @@ class ANYACCEL_API StopSignal {
     interrupt,  ///< SIGINT only; SIGTERM keeps its handler
   };
   /// Grace period after the first signal. If it expires before this object is destroyed or reset by
-  /// again(), the signal ends the process, even if the process is blocked.
+  /// again(), the process is terminated, even if it is blocked.
   using Patience = std::chrono::milliseconds;
-  /// No limit: only a second signal ends the process.
+  /// No limit: only a second signal terminates the process.
   static constexpr Patience kNoLimit{0};
   /// Grace period for commands without state to save. They must exit within a second.
   static constexpr Patience kShort{900};

@@ -12,10 +12,10 @@
 
 namespace anyaccel::llm {
 
-/// A tokenizer.json of a Hugging Face folder, with the same ids and text as Hugging Face's
-/// `tokenizers` library: byte-level and SentencePiece-style BPE, WordPiece, WordLevel and Unigram,
-/// and the processing steps that the file specifies. The file's truncation and padding settings are
-/// ignored, as in transformers. Thread-safe after construction.
+/// The tokenizer defined by the tokenizer.json of a Hugging Face folder. It produces the same ids
+/// and text as Hugging Face's `tokenizers` library: byte-level and SentencePiece-style BPE,
+/// WordPiece, WordLevel and Unigram, and the processing steps that the file specifies. The file's
+/// truncation and padding settings are ignored, as in transformers. Thread-safe after construction.
 ///
 ///     const auto tokenizer = Tokenizer::load(folder);
 ///     const std::vector<std::int64_t> ids = tokenizer.encode("Hello, world!");
@@ -30,8 +30,8 @@ class ANYACCEL_API Tokenizer {
   static Tokenizer bytes();
 
   /// Return the ids of a text. Invalid UTF-8 is replaced by U+FFFD, as in Python. Special tokens
-  /// that occur in the text become their ids. The special tokens of the file's post-processor are
-  /// added unless `add_special_tokens` is false.
+  /// that occur in the text are mapped to their ids. The special tokens of the file's
+  /// post-processor are added unless `add_special_tokens` is false.
   ///
   /// Throws `invalid_argument` for a text of more than 1 GiB, for a text that the tokenizer's steps
   /// expand to more than 64 KiB plus 32 bytes per input byte, and for unknown words if the
@@ -43,9 +43,9 @@ class ANYACCEL_API Tokenizer {
   /// special tokens alone exceed the limit.
   std::vector<std::int64_t> encode_up_to(std::string_view text, std::int64_t max_tokens) const;
   /// Return the bytes that an id appends to a text, for streaming output. They can end in the
-  /// middle of a UTF-8 character. Special tokens append nothing, and neither do ids without a
-  /// token, which exist because a model's embedding may have more rows than its tokenizer has
-  /// tokens. Throws `invalid_argument` for a negative id, or one of more than 32 bits.
+  /// middle of a UTF-8 character. Special tokens append nothing. Ids without a token also append
+  /// nothing; they exist because a model's embedding may have more rows than its tokenizer has
+  /// tokens. Throws `invalid_argument` for a negative id, or one that does not fit in 32 bits.
   std::string token_bytes(std::int64_t id) const;
   /// Return the text of all ids, skipping ids without a token. Throws the same errors as
   /// token_bytes().
@@ -55,7 +55,8 @@ class ANYACCEL_API Tokenizer {
 
   /// Text of a tokenizer.json that describes bytes().
   static std::string bytes_json();
-  /// Text of the matching tokenizer_config.json, for sequences of `context` tokens.
+  /// Text of the matching tokenizer_config.json, with a maximum sequence length of `context`
+  /// tokens.
   static std::string bytes_config_json(std::int64_t context);
 
  private:

@@ -1,4 +1,4 @@
-// Training of a language model on the current accelerator.
+// Language-model training on the current accelerator.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -31,12 +31,13 @@ struct TrainOptions {
   /// Folder for the model and its checkpoints.
   std::filesystem::path out = "anyaccel-model";
   std::optional<std::int64_t> steps;  ///< number of steps
-  /// Time limit. With `steps`, training ends at whichever comes first. Default without both: 1.
+  /// Time limit in minutes. With `steps`, training ends at whichever comes first. Default without
+  /// both: 1.
   std::optional<double> minutes;
-  /// Minimum number of steps if neither `steps` nor `minutes` is set. A slower run continues beyond
-  /// the default time until it reaches this step, but stops after 3 minutes.
+  /// Minimum number of steps if neither `steps` nor `minutes` is set. A run that has not reached
+  /// this step continues beyond the default time, but stops after 3 minutes.
   std::int64_t min_steps = 1000;
-  /// Seed of all random numbers of the run.
+  /// Seed for all random numbers in the run.
   std::uint64_t seed = 0;
   c10::ScalarType dtype = c10::kFloat;  ///< float32, or the dtype for autocast
   bool graph = false;                   ///< capture one whole step in a graph and replay it
@@ -53,7 +54,7 @@ struct TrainOptions {
   double bucket_cap_mb = 25;    ///< maximum MiB of gradients per all-reduce
   /// Maximum learning rate.
   double lr = 1e-3;
-  double warmup = 0.03;  ///< fraction of the run during which the learning rate rises
+  double warmup = 0.03;  ///< fraction of the run during which the learning rate warms up
   /// Decay of AdamW's second moment. It is high because batches are small.
   double beta2 = 0.99;
   /// Decoupled weight decay.
@@ -65,7 +66,7 @@ struct TrainOptions {
   std::int64_t held_out_tokens = 65536;
 };
 
-/// Information about a run before its first step.
+/// Information about a run, known before its first step.
 struct TrainInfo {
   /// Name of the accelerator.
   std::string accelerator;
@@ -75,9 +76,9 @@ struct TrainInfo {
   std::int64_t parameters = 0;
   /// Description of the training data.
   std::string data;
-  /// Number of files, and bytes for training and for evaluation.
+  /// Number of files, and number of bytes for training and evaluation.
   std::int64_t files = 0, train_bytes = 0, held_out_bytes = 0;
-  /// Tokens for training and for evaluation.
+  /// Number of tokens for training and evaluation.
   std::int64_t train_tokens = 0, held_out_tokens = 0;
   std::int64_t first_step = 0;  ///< steps completed by earlier runs, if resumed
   /// Rank of this process, and number of ranks.
@@ -87,7 +88,7 @@ struct TrainInfo {
 
 /// Statistics of one finished step.
 struct TrainStep {
-  std::int64_t step = 0;  ///< number of the step, from 1
+  std::int64_t step = 0;  ///< 1-based step number
   double loss = 0;        ///< mean loss of the batch, in nats per token
   /// Learning rate of the step.
   double lr = 0;
@@ -107,11 +108,11 @@ struct TrainResult {
   std::string accelerator;
   std::int64_t steps = 0;
   std::vector<double> losses;  ///< losses of this run's steps
-  /// Mean loss of the last steps (a tenth of the run, at most 20). 0 if there were none.
+  /// Mean loss of the last tenth of the steps, at most 20 steps. 0 if no step ran.
   double final_loss = 0;
   double tokens_per_second = 0;
   double seconds = 0;
-  /// Whether a stop request ended the run early.
+  /// True if a stop request ended the run early.
   bool interrupted = false;
   /// False if the weights of the ranks differed in any bit when a checkpoint was written. Then
   /// either the hosts round differently, or AnyAccel has a defect.
@@ -125,10 +126,10 @@ struct TrainResult {
 /// any thread.
 ///
 /// In a job of several ranks (WORLD_SIZE above 1), every rank creates a Trainer and calls run().
-/// The ranks train one model, each on its part of every batch; apart from rounding, the result is
-/// that of one rank with the whole batch. All ranks read the data. Only rank 0 reads and writes
-/// `out`, and its clock decides when the run ends. Reported values cover all ranks and are the same
-/// on each. A stop request on one rank stops all ranks.
+/// The ranks train one model, each on its part of every batch. Apart from rounding, the result
+/// equals that of a single rank that trains on whole batches. All ranks read the data. Only rank 0
+/// reads and writes `out`, and its clock decides when the run ends. Reported values cover all ranks
+/// and are the same on each. A stop request on one rank stops all ranks.
 ///
 ///     TrainOptions options;
 ///     options.data = {"corpus.txt"};
@@ -137,7 +138,7 @@ struct TrainResult {
 class ANYACCEL_API Trainer {
  public:
   /// Read the data, and create the model or, with `resume`, read it from `out`. Throws
-  /// `invalid_argument` for options out of range, `not_found` or `io` for the data, `unsupported`
+  /// `invalid_argument` for out-of-range options, `not_found` or `io` for the data, `unsupported`
   /// for a dtype that the accelerator lacks, `io` if `out` cannot be written, and the same errors
   /// as Model::load(). With several ranks, also throws `unsupported` for `graph`, and the same
   /// errors as comm::init_process_group().

@@ -28,8 +28,8 @@ class [[nodiscard]] AsyncIORequest {
   ANYACCEL_API void wait();
   /// Return whether the request is done, successfully or not.
   [[nodiscard]] ANYACCEL_API bool done() const;
-  /// Drop the blocks that were not submitted to the system yet. Blocks in flight complete, and keep
-  /// their memory until then.
+  /// Drop the blocks that have not been submitted to the system yet. Blocks in flight complete, and
+  /// keep their memory until then.
   ANYACCEL_API void cancel();
 
  private:
@@ -51,9 +51,9 @@ class [[nodiscard]] AsyncIORequest {
 /// is undefined. Data is not flushed to the disk; call fsync() if you need durability.
 ///
 /// Tensors: a tensor that is not contiguous or not in host memory is transferred through a host
-/// copy. A write copies it when the function is called, in the order of the current stream, and
-/// waits for the copy. A read copies the result on the current stream of the waiting thread. Do not
-/// change a host tensor while it is written.
+/// copy. A write creates this copy when the function is called, in the order of the current stream,
+/// and waits until it is complete. A read copies the result to the tensor on the current stream of
+/// the waiting thread. Do not change a host tensor while it is written.
 ///
 /// Memory: tensors are released when their transfer is done, even if wait() is never called.
 /// Tensors that are read through a copy or checked by `validate` are kept until a thread waits.
@@ -68,7 +68,7 @@ class ANYACCEL_API AsyncIOHandle {
  public:
   /// Create a handle and its threads.
   ///
-  /// - block_size: bytes per request to the system, up to 1 GiB.
+  /// - block_size: bytes per system request, up to 1 GiB.
   /// - queue_depth: blocks in flight per thread, up to 4096.
   /// - single_submit: submit each block with its own system call.
   /// - overlap_events: start a block as soon as any block is done, instead of waiting for all

@@ -1,5 +1,5 @@
-// Helpers for the C++ interfaces of ops: the builder loads the op once, and torch's dispatcher
-// calls it.
+// Helpers for the C++ interfaces of ops. The op's builder loads the op once, and calls go through
+// torch's dispatcher.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -16,7 +16,7 @@
 
 namespace anyaccel::ops {
 
-/// Return the op `anyaccel::<name>`, and load it with its builder first if necessary. Throws the
+/// Return the op `anyaccel::<name>`, loading it with its builder first if necessary. Throws the
 /// same errors as OpBuilder::load().
 template <typename Signature>
 c10::TypedOperatorHandle<Signature> load_op(const std::string& builder, const char* name) {

@@ -18,9 +18,9 @@ class Store;
 
 namespace anyaccel::ops {
 
-/// Ranks that communicate through oneCCL, with the op `CCLCommBuilder`, which is built if oneCCL is
-/// installed. comm.h offers it as the backend "ccl". Several objects may exist, even for
-/// overlapping groups.
+/// A group of ranks that communicates through oneCCL. It uses the op `CCLCommBuilder`, which is
+/// built if oneCCL is installed. comm.h offers it as the backend "ccl". Several objects may exist,
+/// even for overlapping groups.
 ///
 /// Every rank calls the same functions in the same order, with the same sizes and dtypes. A
 /// function returns when its result is complete. Tensors may be on any device and have any strides;
@@ -53,14 +53,13 @@ class ANYACCEL_API CCLComm {
   void reduce_(const at::Tensor& tensor, std::int64_t destination, ReduceOp reduce = ReduceOp::sum);
   /// Copy the tensor of rank `source` into the tensors of all ranks.
   void broadcast_(const at::Tensor& tensor, std::int64_t source);
-  /// Return the tensors of all ranks, concatenated along the first dimension in the order of the
-  /// ranks.
+  /// Return the tensors of all ranks, concatenated along the first dimension in rank order.
   at::Tensor all_gather(const at::Tensor& tensor);
   /// Reduce a tensor and return this rank's part along the first dimension. The size of that
   /// dimension must be a multiple of the number of ranks.
   at::Tensor reduce_scatter(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
   /// Exchange rows of the first dimension: `input_splits[i]` rows go to rank i and
-  /// `output_splits[i]` rows come from it. Empty splits: the same number for each rank.
+  /// `output_splits[i]` rows come from it. Empty splits divide the rows evenly among the ranks.
   at::Tensor all_to_all(const at::Tensor& tensor,
                         const std::vector<std::int64_t>& output_splits = {},
                         const std::vector<std::int64_t>& input_splits = {});

@@ -1,5 +1,5 @@
-// Adagrad for parameters in host memory, in one pass over memory with the widest available vector
-// instructions and torch's threads. Link `anyaccel::ops`.
+// Adagrad for parameters in host memory. A step makes one pass over memory, with the widest
+// available vector instructions and torch's threads. Link `anyaccel::ops`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::ops {
 
-/// Options with the defaults of DeepSpeedCPUAdagrad.
+/// Options, with the same defaults as DeepSpeedCPUAdagrad.
 struct CPUAdagradOptions {
   double lr = 1e-2;  ///< any finite number
   /// Added to the denominator.
@@ -29,8 +29,8 @@ struct CPUAdagradOptions {
 /// Accuracy: arithmetic is in float32. Compared with exact arithmetic on the same input, the error
 /// of a parameter is at most 2^-23 |p| + 2^-20 lr |g| / divisor plus the rounding to its dtype,
 /// where g includes the decay. The relative error of the state is at most 2^-21, plus its rounding.
-/// The square of a gradient of magnitude below 1e-19 underflows to 0. Results have the same bits
-/// for any number of threads, alignment and instruction set.
+/// The square of a gradient of magnitude below 1e-19 underflows to 0. Results are bit-identical for
+/// any number of threads, alignment and instruction set.
 ///
 /// Throws `invalid_argument` for invalid options or tensors; the tensors are then unchanged. Not
 /// thread-safe.

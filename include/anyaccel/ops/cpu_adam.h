@@ -1,6 +1,6 @@
-// Adam and AdamW for parameters in host memory, in one pass over memory with the widest available
-// vector instructions and torch's threads. This is many times as fast as a loop of tensor ops. Link
-// `anyaccel::ops`. docs/reference/ops.md describes the Python interface.
+// Adam and AdamW for parameters in host memory. A step makes one pass over memory, with the widest
+// available vector instructions and torch's threads. This is many times faster than a loop of
+// tensor ops. Link `anyaccel::ops`. docs/reference/ops.md describes the Python interface.
 //
 //     ops::CPUAdam adam({.lr = 1e-3, .weight_decay = 0.01});
 //     adam.step(params, grads, exp_avg, exp_avg_sq);
@@ -14,7 +14,7 @@
 
 namespace anyaccel::ops {
 
-/// Options with the defaults of DeepSpeedCPUAdam.
+/// Options, with the same defaults as DeepSpeedCPUAdam.
 struct CPUAdamOptions {
   double lr = 1e-3;  ///< any finite number
   /// Decay of the first moment, in [0, 1).
@@ -24,7 +24,7 @@ struct CPUAdamOptions {
   /// Added to the denominator.
   double eps = 1e-8;
   double weight_decay = 0;  ///< 0 or more
-  /// Correct the moments for their initialization with zeros.
+  /// Correct the bias caused by initializing the moments to zero.
   bool bias_correction = true;
   /// Decoupled weight decay (AdamW); false: L2 decay, added to the gradient.
   bool adamw_mode = true;
@@ -45,9 +45,9 @@ struct CPUAdamOptions {
 ///     2^-22 |p| + 2^-20 lr / (1 - beta1^step) (beta1 |m| + (1 - beta1) |g|) / divisor
 ///
 /// plus the rounding to its dtype, where g includes L2 decay. The errors of the states are at most
-/// 2^-22 and 2^-21 of the sum of the magnitudes of their two terms. Results have the same bits for
+/// 2^-22 and 2^-21 of the sum of the magnitudes of their two terms. Results are bit-identical for
 /// any number of threads, alignment and instruction set. Infinities and NaN propagate. The square
-/// of a gradient overflows from 1.8e19 on, as in torch.
+/// of a gradient overflows at magnitudes of 1.8e19 and above, as in torch.
 ///
 /// Throws `invalid_argument` for invalid options or tensors; the tensors are then unchanged. Not
 /// thread-safe.

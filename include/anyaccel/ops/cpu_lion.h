@@ -1,5 +1,5 @@
-// Lion for parameters in host memory, in one pass over memory with the widest available vector
-// instructions and torch's threads. Link `anyaccel::ops`.
+// Lion for parameters in host memory. A step makes one pass over memory, with the widest available
+// vector instructions and torch's threads. Link `anyaccel::ops`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::ops {
 
-/// Options with the defaults of DeepSpeedCPULion.
+/// Options, with the same defaults as DeepSpeedCPULion.
 struct CPULionOptions {
   double lr = 1e-3;  ///< any finite number
   /// Weight of the momentum in the update direction, in [0, 1).
@@ -31,7 +31,7 @@ struct CPULionOptions {
 /// Accuracy: arithmetic is in float32. Compared with exact arithmetic on the same input, with the
 /// float32 sign of the direction, the error of a parameter is at most 2^-22 (|p| + lr) plus the
 /// rounding to its dtype. The error of the state is at most 2^-22 of the sum of the magnitudes of
-/// its two terms. sign(0) is 0, and the sign of NaN is NaN. Results have the same bits for any
+/// its two terms. sign(0) is 0, and the sign of NaN is NaN. Results are bit-identical for any
 /// number of threads, alignment and instruction set.
 ///
 /// Throws `invalid_argument` for invalid options or tensors; the tensors are then unchanged. Not

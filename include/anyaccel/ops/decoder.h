@@ -10,15 +10,15 @@
 
 namespace anyaccel::ops {
 
-/// Maximum number of rows (new tokens of all sequences) for which the result of each row has the
-/// same bits as in a separate pass.
+/// Maximum number of rows (new tokens of all sequences) in a pass for which each row's result is
+/// bit-identical to that of a separate pass.
 constexpr std::int64_t max_decode_rows = 16;
-/// Maximum number of rows of a pass. Passes with experts are limited to max_decode_rows.
+/// Maximum number of rows per pass. Passes with experts are limited to max_decode_rows.
 constexpr std::int64_t max_decode_prompt_rows = 512;
-/// Maximum width of a head.
+/// Maximum head dimension.
 constexpr std::int64_t max_decode_head_dim = 512;
 
-/// Properties of all layers, for one rank's part of the model.
+/// Properties that all layers share, for one rank's part of the model.
 struct DecoderConfig {
   static constexpr std::int32_t current_version = 1;
 
@@ -26,8 +26,8 @@ struct DecoderConfig {
   enum class Norm : std::int32_t { rms, rms_plus_one, layer };
   /// Activation function of the feed-forward layers.
   enum class Activation : std::int32_t { silu, gelu, gelu_tanh, relu, relu2 };
-  /// Part of the layers that a call computes. Ranks that split a layer and all-reduce outside of
-  /// the op compute half a layer per call.
+  /// Part of the layers that a call computes. If ranks split a layer and all-reduce outside the op,
+  /// each call computes half a layer.
   enum class Part : std::int32_t { whole, attention, feed_forward };
 
   /// Version of these structs. Keep the default.
@@ -37,7 +37,7 @@ struct DecoderConfig {
   std::int32_t num_heads = 1;
   /// Number of key and value heads.
   std::int32_t num_kv_heads = 1;
-  /// Width of a head.
+  /// Head dimension.
   std::int32_t head_dim = 1;
   /// Query heads per key head. 0: num_heads / num_kv_heads, which must be an integer.
   std::int32_t heads_per_kv_head = 0;
@@ -53,15 +53,15 @@ struct DecoderConfig {
   std::uint8_t gated = 0;              ///< gated feed-forward layers (SwiGLU, GeGLU)
   std::uint8_t norms_after = 0;        ///< norms after attention and after the feed-forward part
   std::uint8_t final_norm = 0;         ///< apply a norm before the head
-  std::uint8_t normalize_experts = 0;  ///< scale the weights of the chosen experts to a sum of 1
-  /// All-reduce the results of attention in the group that the op's argument `sum_group` names.
+  std::uint8_t normalize_experts = 0;  ///< normalize the weights of the chosen experts to sum to 1
+  /// All-reduce the attention output over the group named by the op's argument `sum_group`.
   std::uint8_t sum_attention = 0;
-  /// All-reduce the results of the feed-forward part in the group of `sum_group`.
+  /// All-reduce the output of the feed-forward part over the same group.
   std::uint8_t sum_feed_forward = 0;
   std::uint8_t reserved_bytes[2] = {};
   /// Epsilon of the norms.
   double norm_eps = 1e-5;
-  double attention_softcap = 0;  ///< soft cap of the scores; 0: none
+  double attention_softcap = 0;  ///< soft cap on the scores; 0: none
 };
 
 /// Properties of one layer.

@@ -1,6 +1,6 @@
-// Quantization of groups of numbers to floats of 8, 12, 6 or 4 bits with one scale per group. The
-// functions have the names of DeepSpeed's FPQuantizerBuilder. Link `anyaccel::ops`.
-// docs/reference/ops.md describes the Python interface.
+// Group-wise quantization to floating-point formats of 8, 12, 6 or 4 bits, with one scale per
+// group. The functions have the same names as in DeepSpeed's FPQuantizerBuilder. Link
+// `anyaccel::ops`. docs/reference/ops.md describes the Python interface.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,12 +9,13 @@
 
 #include "anyaccel/export.h"
 
-/// A group is `group_size` consecutive elements. Its row consists of the codes (sign, exponent,
-/// mantissa, from the highest bit to the lowest), packed from the lowest bit of the first byte
-/// upwards, and the scale as float32. The codes of a group must fill whole bytes.
+/// A group is `group_size` consecutive elements. It is stored as a row: the codes, followed by the
+/// scale as float32. A code consists of sign, exponent and mantissa, from the highest bit to the
+/// lowest. Codes are packed upwards from the lowest bit of the first byte. The codes of a group
+/// must fill whole bytes.
 ///
-/// The total and mantissa bits determine a format. All formats have zeros and subnormal numbers,
-/// but no infinities and no NaN:
+/// The total number of bits and the number of mantissa bits determine a format. All formats have
+/// zeros and subnormal numbers, but no infinities and no NaN:
 ///
 /// - 8 and 3: e4m3, largest number 480
 /// - 8 and 2: e5m2, largest number 114688
@@ -52,10 +53,10 @@ ANYACCEL_API void dequantize(const at::Tensor& val, const at::Tensor& val_q,
                              std::int64_t group_size, std::int64_t q_mantisa_bits,
                              std::int64_t q_exponent_bits);
 
-/// Dequantize selected slices of `val_q` into `val`. Slice i of the first dimension of `val` is the
-/// slice of the quantized tensor that `indexes[i]` (int32 or int64) selects. For host tensors, an
-/// index out of range throws `invalid_argument`. On CUDA, the host does not read the indices, and
-/// an index out of range fills its slice with NaN.
+/// Dequantize selected slices of `val_q` into `val`. Slice i of `val`, along the first dimension,
+/// receives the slice of the quantized tensor that `indexes[i]` (int32 or int64) selects. For host
+/// tensors, an out-of-range index throws `invalid_argument`. On CUDA, the host does not read the
+/// indices, and an out-of-range index fills its slice with NaN.
 ANYACCEL_API void selective_dequantize(const at::Tensor& val, const at::Tensor& val_q,
                                        const at::Tensor& indexes, std::int64_t group_size,
                                        std::int64_t q_mantisa_bits, std::int64_t q_exponent_bits);

@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// Statistics of the process-wide pool of memory that is locked with mlock(). For the accelerator's
-/// own allocator, see `Accelerator::host_memory_stats()`.
+/// Statistics for the process-wide pool of memory that is locked with mlock(). For the
+/// accelerator's allocator of pinned memory, see `Accelerator::host_memory_stats()`.
 struct PinMemoryStats {
   std::int64_t used_bytes = 0;  ///< bytes of blocks that tensors use
   /// Peak of `used_bytes`.
@@ -34,13 +34,13 @@ class ANYACCEL_API PinHandle {
   /// Create a 1-d, uninitialized tensor with `elements` elements and the dtype of `example`. If the
   /// accelerator pins memory, the tensor comes from its allocator. Otherwise, the tensor is
   /// page-aligned, locked in memory (mlock) and placed on the NUMA node of the calling thread.
-  /// Throws `out_of_memory` with the limit, RLIMIT_MEMLOCK or ANYACCEL_PIN_MEMORY_LIMIT, and
-  /// `invalid_argument` for a negative number.
+  /// Throws `out_of_memory`, naming the limit if one was reached (RLIMIT_MEMLOCK or
+  /// ANYACCEL_PIN_MEMORY_LIMIT), and `invalid_argument` for a negative number.
   at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
-  /// Mark a tensor of new_cpu_locked_tensor() as no longer needed. If its memory is locked with
+  /// Mark a tensor from new_cpu_locked_tensor() as no longer needed. If its memory is locked with
   /// mlock(), is_pinned() is false afterwards. Tensors that still use the memory keep it. The
   /// memory is reused when the last of these tensors is destroyed, even without this call. Returns
-  /// false for other tensors, for views that do not begin where the tensor does, and for tensors
+  /// false for any other tensor, for views that do not begin where the tensor does, and for tensors
   /// that were already freed.
   bool free_cpu_locked_tensor(const at::Tensor& locked);
   /// Mark the tensor with this data_ptr() as no longer needed. Only for memory that is locked with
@@ -50,7 +50,7 @@ class ANYACCEL_API PinHandle {
   /// accelerator or locked with mlock().
   bool is_pinned(const at::Tensor& buffer) const;
 
-  /// Statistics of the pool.
+  /// Pool statistics.
   PinMemoryStats stats() const;
   /// Unlock free blocks and return them to the system.
   void trim();

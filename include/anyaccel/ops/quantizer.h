@@ -1,6 +1,6 @@
-// Quantization of groups of numbers to int8 or int4, with a scale (symmetric) or a scale and an
-// offset (asymmetric) per group. The functions have the names of DeepSpeed's QuantizerBuilder. Link
-// `anyaccel::ops`. docs/reference/ops.md describes the Python interface.
+// Group-wise quantization to int8 or int4, with a scale (symmetric) or a scale and an offset
+// (asymmetric) per group. The functions have the same names as in DeepSpeed's QuantizerBuilder.
+// Link `anyaccel::ops`. docs/reference/ops.md describes the Python interface.
 //
 //     using namespace anyaccel::ops;
 //     const auto quantized = quantizer::quantize(weight, /*groups=*/64, /*num_bits=*/8);
@@ -58,8 +58,8 @@ ANYACCEL_API Quantized swizzle_quant(const at::Tensor& input, std::int64_t group
                                      std::int64_t devices_per_node);
 
 /// Dequantize the results of `devices_per_node` devices, which are concatenated in the last
-/// dimension, sum them in float32 and quantize the sum. `in_groups`: groups of all inputs together.
-/// `out_groups`: groups of the sum.
+/// dimension, sum them in float32 and quantize the sum. `in_groups`: total number of groups in all
+/// inputs. `out_groups`: number of groups in the sum.
 ANYACCEL_API Quantized quantized_reduction(const Quantized& inputs, std::int64_t in_groups,
                                            std::int64_t out_groups, std::int64_t num_bits,
                                            QuantizationType type, std::int64_t devices_per_node);

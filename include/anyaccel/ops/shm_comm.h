@@ -18,7 +18,7 @@ class ProcessGroup;
 
 namespace anyaccel::ops {
 
-/// Ranks of a process group that communicate through shared memory. If they do not share memory
+/// A group of ranks that communicates through shared memory. If the ranks do not share memory
 /// (several hosts), they use the process group, and reason() explains why. Several objects may
 /// exist, even for overlapping groups.
 ///
@@ -29,7 +29,7 @@ namespace anyaccel::ops {
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support floating-point
 /// dtypes of 16 to 64 bits, integers and bool. Complex numbers can be summed and averaged. Integers
-/// cannot be averaged. Other dtypes throw `unsupported`. float16 and bfloat16 are summed in
+/// cannot be averaged. Other dtypes throw `unsupported`. float16 and bfloat16 are accumulated in
 /// float32.
 ///
 /// Errors: if a rank dies, all others throw `unavailable` within a second. If a rank does not
@@ -63,8 +63,7 @@ class ANYACCEL_API ShareMemComm {
   /// must not overlap.
   void all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype,
                   ReduceOp reduce = ReduceOp::sum);
-  /// Return the tensors of all ranks, concatenated along the first dimension in the order of the
-  /// ranks.
+  /// Return the tensors of all ranks, concatenated along the first dimension in rank order.
   at::Tensor all_gather(const at::Tensor& tensor);
   /// Reduce a tensor and return this rank's part along the first dimension. Throws
   /// `invalid_argument` if the size of that dimension is not a multiple of the number of ranks.

@@ -1,7 +1,7 @@
-// Block-sparse attention in host memory and on CUDA (untested on hardware), with the layouts and
-// names of DeepSpeed's deepspeed.ops.sparse_attention. Time and memory grow with the number of
-// blocks in the layout. Link `anyaccel::ops`. docs/reference/ops-attention.md describes the Python
-// interface.
+// Block-sparse attention for tensors in host memory and on CUDA (untested on hardware), with the
+// layouts and names of DeepSpeed's deepspeed.ops.sparse_attention. Time and memory grow with the
+// number of blocks in the layout. Link `anyaccel::ops`. docs/reference/ops-attention.md describes
+// the Python interface.
 //
 //     ops::SparseSelfAttention attention(std::make_shared<ops::BigBirdSparsityConfig>(heads));
 //     const at::Tensor out = attention.forward(q, k, v);  // [batch, heads, length, head dim]
@@ -23,17 +23,17 @@ namespace anyaccel::ops {
 /// Layout: the blocks of keys to which each block of queries attends. Immutable, so threads may
 /// share it. Constructors and make_layout() throw `invalid_argument` for invalid values.
 ///
-/// Options of several classes:
+/// Options shared by several classes:
 ///
-/// - block: size of a block, a multiple of 16 from 16 to 128.
+/// - block: block size, a multiple of 16 from 16 to 128.
 /// - different_layout_per_head: let heads have different layouts, if the class has random or
 ///   variable patterns.
 /// - attention: "bidirectional" or "unidirectional". With "unidirectional", windows, sliding
 ///   windows and single global blocks end at the query's block, in which the query attends to all
 ///   keys. As in DeepSpeed, ranges of several global blocks and the random blocks of
-///   VariableSparsityConfig may be after that block; exclude them with an attention mask.
-/// - seed: selects the random blocks. The same seed gives the same layout in C++ and Python and on
-///   all machines.
+///   VariableSparsityConfig may lie beyond that block; exclude them with an attention mask.
+/// - seed: seed for selecting the random blocks. The same seed gives the same layout in C++ and
+///   Python and on all machines.
 class ANYACCEL_API SparsityConfig {
  public:
   virtual ~SparsityConfig() = default;
@@ -42,7 +42,7 @@ class ANYACCEL_API SparsityConfig {
   at::Tensor make_layout(std::int64_t seq_len) const;
   /// Number of heads.
   std::int64_t num_heads() const noexcept { return num_heads_; }
-  /// Size of a block.
+  /// Block size.
   std::int64_t block() const noexcept { return block_; }
 
  protected:
@@ -65,7 +65,7 @@ class ANYACCEL_API SparsityConfig {
   Request request_;
 };
 
-/// Options of DenseSparsityConfig; SparsityConfig describes them.
+/// Options for DenseSparsityConfig; SparsityConfig describes them.
 struct DenseSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
@@ -77,12 +77,12 @@ class ANYACCEL_API DenseSparsityConfig : public SparsityConfig {
   explicit DenseSparsityConfig(std::int64_t num_heads, const DenseSparsityOptions& options = {});
 };
 
-/// Options of FixedSparsityConfig; SparsityConfig describes those without a comment.
+/// Options for FixedSparsityConfig; SparsityConfig describes those without a comment.
 struct FixedSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
   std::int64_t num_local_blocks = 4;  ///< blocks per window
-  /// Blocks that represent a window. Must divide num_local_blocks.
+  /// Number of blocks that represent a window. Must divide num_local_blocks.
   std::int64_t num_global_blocks = 1;
   std::string attention = "bidirectional";
   /// Representative blocks attend to all blocks. Requires "bidirectional".
@@ -98,14 +98,13 @@ class ANYACCEL_API FixedSparsityConfig : public SparsityConfig {
   explicit FixedSparsityConfig(std::int64_t num_heads, const FixedSparsityOptions& options = {});
 };
 
-/// Options of VariableSparsityConfig; SparsityConfig describes those without a comment.
+/// Options for VariableSparsityConfig; SparsityConfig describes those without a comment.
 struct VariableSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
   std::int64_t num_random_blocks = 0;  ///< random blocks per row
-  std::vector<std::int64_t> local_window_blocks = {
-      /// Sizes of the windows. The last one repeats to the end.
-      4};
+  /// Window sizes. The last size repeats until the end of the sequence.
+  std::vector<std::int64_t> local_window_blocks = {4};
   /// Global blocks, or the first block of each range if there are end indices.
   std::vector<std::int64_t> global_block_indices = {0};
   /// Exclusive ends of the ranges of global blocks.
@@ -122,7 +121,7 @@ class ANYACCEL_API VariableSparsityConfig : public SparsityConfig {
                                   const VariableSparsityOptions& options = {});
 };
 
-/// Options of BigBirdSparsityConfig; SparsityConfig describes those without a comment.
+/// Options for BigBirdSparsityConfig; SparsityConfig describes those without a comment.
 struct BigBirdSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
@@ -143,7 +142,7 @@ class ANYACCEL_API BigBirdSparsityConfig : public SparsityConfig {
                                  const BigBirdSparsityOptions& options = {});
 };
 
-/// Options of BSLongformerSparsityConfig, as in VariableSparsityOptions.
+/// Options for BSLongformerSparsityConfig, as in VariableSparsityOptions.
 struct BSLongformerSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
@@ -153,8 +152,8 @@ struct BSLongformerSparsityOptions {
   std::string attention = "bidirectional";
 };
 
-/// A layout with a sliding window and the given global blocks, which attend to all blocks and to
-/// which all queries attend. The block-sparse form of Longformer (Beltagy et al.,
+/// A layout with a sliding window and the given global blocks. Global blocks attend to all blocks,
+/// and all queries attend to them. This is the block-sparse form of Longformer (Beltagy et al.,
 /// arXiv:2004.05150).
 class ANYACCEL_API BSLongformerSparsityConfig : public SparsityConfig {
  public:
@@ -162,7 +161,7 @@ class ANYACCEL_API BSLongformerSparsityConfig : public SparsityConfig {
                                       const BSLongformerSparsityOptions& options = {});
 };
 
-/// Options of LocalSlidingWindowSparsityConfig; SparsityConfig describes them.
+/// Options for LocalSlidingWindowSparsityConfig; SparsityConfig describes them.
 struct LocalSlidingWindowSparsityOptions {
   std::int64_t block = 16;
   std::int64_t num_sliding_window_blocks = 3;
@@ -176,14 +175,14 @@ class ANYACCEL_API LocalSlidingWindowSparsityConfig : public SparsityConfig {
                                             const LocalSlidingWindowSparsityOptions& options = {});
 };
 
-/// Masks and relative position bias. Undefined tensors are omitted.
+/// Masks and relative position bias. Undefined tensors are ignored.
 struct SparseAttentionMasks {
   /// Relative position bias, added to the scaled scores. Broadcasts to [batch, heads, length,
   /// length]. May require a gradient.
   at::Tensor rpe;
   at::Tensor key_padding_mask;  ///< broadcasts to [batch, length]
   at::Tensor attn_mask;         ///< broadcasts to [length, length]
-  /// "add": add key_padding_mask to the scores. "mul": mask the keys for which it is 0.
+  /// "add": add key_padding_mask to the scores. "mul": mask the keys whose entry is 0.
   std::string key_padding_mask_mode = "add";
   /// How attn_mask is applied: "add" or "mul", as for key_padding_mask_mode.
   std::string attn_mask_mode = "mul";
@@ -203,8 +202,9 @@ struct SparseAttentionMasks {
 /// are converted first, except a bool attn_mask in "mul" mode. Head dimensions that need padding
 /// are padded first. The conversion and the padding each take an additional pass over the data.
 ///
-/// Results do not depend on the number of threads. Gradients are the same in every run with the
-/// same number of threads, and with any number up to 4. Second derivatives are not supported.
+/// Results do not depend on the number of threads. Gradients are bit-identical between runs with
+/// the same number of threads, and between all runs with at most 4 threads. Second derivatives are
+/// not supported.
 ///
 /// Throws `invalid_argument` for invalid arguments, and `build_failed` or `unavailable` if the op
 /// cannot be loaded. Thread-safe; uses torch's threads.
@@ -239,8 +239,8 @@ class ANYACCEL_API SparseSelfAttention {
   at::Tensor master_layout_;
 };
 
-/// Append `value` along `dim` up to a multiple of `block`. Returns the padded tensor and the number
-/// of appended entries.
+/// Pad a tensor with `value` at the end of `dim`, up to a multiple of `block`. Returns the padded
+/// tensor and the number of appended entries.
 ANYACCEL_API std::pair<at::Tensor, std::int64_t> pad_to_block_size(const at::Tensor& tensor,
                                                                    std::int64_t block,
                                                                    std::int64_t dim,

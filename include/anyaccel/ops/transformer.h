@@ -1,5 +1,5 @@
-// BERT-style transformer layers in host memory and on CUDA (untested on hardware), with the names
-// and options of DeepSpeed's DeepSpeedTransformerLayer. Link `anyaccel::ops`.
+// BERT-style transformer layers for tensors in host memory and on CUDA (untested on hardware), with
+// the names and options of DeepSpeed's DeepSpeedTransformerLayer. Link `anyaccel::ops`.
 // docs/reference/ops-attention.md describes the Python interface.
 //
 //     ops::TransformerLayer layer({.hidden_size = 768, .heads = 12});
@@ -18,9 +18,9 @@
 
 namespace anyaccel::ops {
 
-/// Options of a layer.
+/// Options for a layer.
 struct TransformerConfig {
-  /// Width of the input and the result.
+  /// Width of the input and the output.
   std::int64_t hidden_size = 0;
   /// Width of the feed-forward part. 0: 4 * hidden_size.
   std::int64_t intermediate_size = 0;
@@ -29,20 +29,20 @@ struct TransformerConfig {
   double attn_dropout_ratio = 0;
   /// Dropout ratio of the terms that are added to a residual, 0 <= ratio < 1.
   double hidden_dropout_ratio = 0;
-  /// Number of layers of the model. With adjust_init_range, the initial weights of the two
+  /// Number of layers in the model. With adjust_init_range, the initial weights of the two
   /// projections that feed a residual sum are divided by sqrt(2 * num_hidden_layers).
   std::int64_t num_hidden_layers = 0;
   /// Standard deviation of the initial weights.
   double initializer_range = 0.02;
   /// Epsilon of the norms.
   double layer_norm_eps = 1e-12;
-  /// Seed for dropout. Negative: torch's default generator provides one for each call.
+  /// Seed for dropout. Negative: torch's default generator provides a seed for each call.
   std::int64_t seed = -1;
   /// Normalize before attention and before the feed-forward part. False: after each residual, as in
   /// BERT.
   bool pre_layer_norm = true;
-  /// Save memory: recompute the inputs of the norms from their results. No weight of a norm may be
-  /// 0.
+  /// Save memory: recompute the inputs of the norms from their outputs. All norm weights must be
+  /// nonzero.
   bool normalize_invertible = false;
   /// Save memory: recompute the activation in the backward pass. Results are bit-identical.
   bool gelu_checkpoint = false;
@@ -50,7 +50,7 @@ struct TransformerConfig {
   bool adjust_init_range = true;
   /// No effect: masks and attention weights are never stored.
   bool attn_dropout_checkpoint = false;
-  /// Allow results that differ from run to run. On the CPU, results never differ.
+  /// Allow nondeterministic results. Results on the CPU are always deterministic.
   bool stochastic_mode = false;
   /// "tanh" as in DeepSpeed, or "none" as in BERT.
   std::string gelu_approximate = "tanh";
@@ -88,7 +88,7 @@ class ANYACCEL_API TransformerLayer {
   /// derivatives are supported, for the input and all parameters.
   at::Tensor forward(const at::Tensor& hidden_states, const at::Tensor& attention_mask = {});
 
-  /// Names and tensors of the parameters, in the order of the class description.
+  /// Names and tensors of the parameters, in the order listed in the class description.
   const Parameters& named_parameters() const noexcept { return parameters_; }
   /// Return a parameter. Throws `invalid_argument` for an unknown name.
   at::Tensor& parameter(const std::string& name);
@@ -115,9 +115,9 @@ class ANYACCEL_API TransformerLayer {
   bool training_ = true;
 };
 
-/// DeepSpeed's name of TransformerConfig.
+/// DeepSpeed's name for TransformerConfig.
 using DeepSpeedTransformerConfig = TransformerConfig;
-/// DeepSpeed's name of TransformerLayer.
+/// DeepSpeed's name for TransformerLayer.
 using DeepSpeedTransformerLayer = TransformerLayer;
 
 }  // namespace anyaccel::ops

@@ -2,10 +2,10 @@
 // `TorchBackend` (sdk/torch_backend.h) implements all of them for any device type that torch knows.
 // A backend for such a device derives from it and overrides only what differs.
 //
-// `Accelerator` checks arguments before it calls a backend: it checks that indices are in range,
-// and fills in default values. Functions may be called from any thread. To reject a call, throw
-// `anyaccel::Error` with `ErrorCode::unsupported`. Functions marked "Optional" have the given
-// default implementation.
+// Before it calls a backend, `Accelerator` checks that indices are in range and fills in default
+// values. Functions may be called from any thread. To reject a call, throw `anyaccel::Error` with
+// `ErrorCode::unsupported`. Functions marked "Optional" have the default implementation stated
+// there.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -40,12 +40,12 @@ class ANYACCEL_API EventImpl {
   /// Block the host until the work before the event is complete. Optional: a no-op, for synchronous
   /// devices.
   virtual void synchronize() const;
-  /// Return the milliseconds from this event to `end`, an event of the same class. Called only if
-  /// both events have timing, were recorded and are complete.
+  /// Return the time from this event to `end`, an event of the same class, in milliseconds. Called
+  /// only if both events have timing, were recorded and are complete.
   virtual double elapsed_time(const EventImpl& end) const = 0;
 
  private:
-  // Set by `Event` and `Accelerator::Event()`, and shared by all copies of an event.
+  // Set by `Event` and `Accelerator::Event()`. All copies of an event share these flags.
   friend class ::anyaccel::Event;
   friend class ::anyaccel::Accelerator;
   bool timing_ = false;
@@ -56,7 +56,7 @@ class ANYACCEL_API EventImpl {
 class ANYACCEL_API GraphImpl {
  public:
   virtual ~GraphImpl() = default;
-  /// Start capturing this thread's work, with memory of `pool` if given.
+  /// Start capturing this thread's work, allocating from `pool` if given.
   virtual void capture_begin(std::optional<GraphPool> pool) = 0;
   /// End the capture. Throws if an op could not be captured.
   virtual void capture_end() = 0;
@@ -83,7 +83,7 @@ class ANYACCEL_API DeviceInterface {
   virtual void synchronize(DeviceIndex index) = 0;
   /// Return whether the device's runtime is initialized in this process. Optional: true.
   virtual bool is_initialized() const noexcept;
-  /// Return a device's properties. Optional: only vendor and triton, from the traits.
+  /// Return a device's properties. Optional: returns only vendor and triton, from the traits.
   virtual DeviceProperties properties(DeviceIndex index) const;
   /// Return how well a device supports a dtype. Optional: integers and IEEE types of up to 32 bits
   /// are storable, and computable if torch has arithmetic for them (not bool, uint16, uint32,
@@ -130,7 +130,7 @@ class ANYACCEL_API MemoryInterface {
   /// Return unused cached memory of all devices to the driver. Optional: a no-op, for allocators
   /// without a cache.
   virtual void empty_cache();
-  /// Return the allocator of pinned host memory. is_pinned() recognizes the allocator's blocks by
+  /// Return the allocator for pinned host memory. is_pinned() recognizes the allocator's blocks by
   /// raw_deleter(), and asks torch about all other memory. Optional: null, which means no pinning.
   virtual c10::Allocator* host_allocator() const;
   /// Page-lock the caller's memory and register it with the device. Returns whether it was
@@ -154,7 +154,7 @@ class ANYACCEL_API GraphInterface {
 class ANYACCEL_API OpsInterface {
  public:
   virtual ~OpsInterface() = default;
-  /// Create the builder with that class name for this backend. If it returns null, `Accelerator`
+  /// Create the op builder with this class name for this backend. If it returns null, `Accelerator`
   /// creates a builder whose load() throws `unsupported`. Optional: the builder registered with
   /// `register_op_builder()` for this backend.
   virtual std::shared_ptr<OpBuilder> create_op_builder(const std::string& class_name);

@@ -11,7 +11,7 @@
 namespace anyaccel::sdk {
 
 /// Create an op builder from the text of a description, like make_op_builder(). `folder`: the
-/// folder of the sources. Throws `corrupt` for an invalid text.
+/// folder of the sources. Throws `corrupt` for an invalid description.
 ANYACCEL_API std::shared_ptr<OpBuilder> make_described_builder(
     const std::string& text, const std::string& folder, const OpBuilderOptions& options = {});
 /// Return the absolute path of the library that load() opened. Empty before load(), and for

@@ -1,5 +1,5 @@
-// Text of an Error. Shared by AnyAccel's base library and the libraries of ops, which do not link
-// it.
+// Formatting of error messages. Shared by AnyAccel's base library and the op libraries, which do
+// not link the base library.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace anyaccel::sdk {
 
-/// Return `[where] what; got X, want Y; do Z`, without the parts that are empty.
+/// Return `[where] what; got X, want Y; do Z`, omitting empty parts.
 inline std::string error_message(std::string_view where, const ErrorText& text) {
   std::string out = "[";
   out.append(where).append("] ").append(text.what);

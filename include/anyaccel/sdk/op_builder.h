@@ -1,5 +1,5 @@
-// Op builders for authors of ops and backends: registration, and creation from a description. They
-// have DeepSpeed's names.
+// Op builders for authors of ops and backends: registration, and creation from a description. Op
+// builders have the same names as in DeepSpeed.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ using anyaccel::OpBuilder;
 using anyaccel::OpBuilderFactory;
 
 /// Placeholder for an op that a backend lacks, like DeepSpeed's NotImplementedBuilder. load()
-/// throws `unsupported`, naming the op, the backend and, for an unknown op, the most similar name.
+/// throws `unsupported`, naming the op, the backend and, for an unknown op, the closest match.
 class ANYACCEL_API NotImplementedBuilder final : public OpBuilder {
  public:
   NotImplementedBuilder(std::string class_name, std::string backend);
@@ -29,17 +29,18 @@ class ANYACCEL_API NotImplementedBuilder final : public OpBuilder {
   std::string backend_;
 };
 
-/// Options of a builder that is created from a description.
+/// Options for a builder that is created from a description.
 struct OpBuilderOptions {
-  /// Program or path of the compiler. Empty: the compiler that the description names, otherwise
-  /// CXX, otherwise the system's compiler.
+  /// Name or path of the compiler. Empty: the compiler that the description names, otherwise CXX,
+  /// otherwise the system's compiler.
   std::string compiler = {};
 };
 
 /// Create a builder for the op that the text file `description` (`<op>.op`, see
-/// docs/reference/op-builders.md) describes. The sources are next to that file. load() builds them
-/// once and keeps the library in the user's cache; it is safe to call from several threads and
-/// processes at the same time. Throws `not_found` or `corrupt` for the file.
+/// docs/reference/op-builders.md) describes. The sources are in the same folder as that file.
+/// load() builds them once and keeps the library in the user's cache; it is safe to call from
+/// several threads and processes at the same time. Throws `not_found` if the file does not exist
+/// and `corrupt` if it is invalid.
 ANYACCEL_API std::shared_ptr<OpBuilder> make_op_builder(const std::string& description,
                                                         const OpBuilderOptions& options = {});
 
@@ -48,8 +49,8 @@ ANYACCEL_API std::shared_ptr<OpBuilder> make_op_builder(const std::string& descr
 ANYACCEL_API void register_op_builder(const std::string& backend, const std::string& class_name,
                                       OpBuilderFactory factory);
 /// Return the factory registered for this backend and class name. If there is none, return the
-/// factory of AnyAccel's op of that class name if the op supports the backend, otherwise an empty
-/// function. Thread-safe.
+/// factory for AnyAccel's op with that class name if the op supports the backend, otherwise an
+/// empty function. Thread-safe.
 ANYACCEL_API OpBuilderFactory find_op_builder(const std::string& backend,
                                               const std::string& class_name);
 /// Return the sorted class names for which find_op_builder() has a factory. Thread-safe.

@@ -1,4 +1,4 @@
-// Interface for authors of plugins: write a registering function, and pass it to
+// Interface for authors of plugins: write a registration function, and pass it to
 // ANYACCEL_PLUGIN(function) in one source file. docs/how-to/new-backend.md is a tutorial, and
 // examples/out_of_tree_backend is a complete project.
 #pragma once
@@ -23,7 +23,7 @@ namespace anyaccel::sdk {
 
 class Backend;
 
-/// Registration interface of a plugin. Valid only while the registering function runs. Not
+/// Registration interface of a plugin. Valid only while the registration function runs. Not
 /// thread-safe.
 class ANYACCEL_API Plugin {
  public:
@@ -38,8 +38,8 @@ class ANYACCEL_API Plugin {
   ///
   /// `create` is called once, when the backend is chosen. It may change global state of the
   /// process, for example rename PrivateUse1 or register kernels. `probe` counts devices without
-  /// starting one; if it is empty, the text file's probe is used. Both run on separate threads and
-  /// must return within ANYACCEL_PLUGIN_TIMEOUT. `probe` first runs in a forked child, which is
+  /// initializing them; if it is empty, the text file's probe is used. Both run on separate threads
+  /// and must return within ANYACCEL_PLUGIN_TIMEOUT. `probe` first runs in a forked child, which is
   /// killed afterwards.
   void add_backend(std::function<std::shared_ptr<Backend>()> create,
                    std::function<Probe()> probe = {});
@@ -57,10 +57,10 @@ class ANYACCEL_API Plugin {
   std::vector<std::pair<std::string, OpBuilderFactory>> op_builders_;
 };
 
-/// Call a registering function and convert exceptions to a message. Used by ANYACCEL_PLUGIN.
+/// Call a registration function and convert exceptions to a message. Used by ANYACCEL_PLUGIN.
 inline int register_plugin_safely(void (*function)(Plugin&), anyaccel_plugin_host* host,
                                   char* message, std::size_t message_size) noexcept {
-  const char* reason = "its registering function threw something that is not a std::exception";
+  const char* reason = "it threw something that is not a std::exception";
   try {
     function(*reinterpret_cast<Plugin*>(host));
     return 0;
@@ -74,7 +74,7 @@ inline int register_plugin_safely(void (*function)(Plugin&), anyaccel_plugin_hos
 
 }  // namespace anyaccel::sdk
 
-/// Make this library a plugin with the registering function `function`, of type
+/// Make this library a plugin with the registration function `function`, of type
 /// void(anyaccel::sdk::Plugin&). Use it once per library. CMake's anyaccel_add_plugin() defines the
 /// plugin's name, and generates the plugin's text file from anyaccel_plugin_identity.
 #define ANYACCEL_PLUGIN(function)                                                                 \

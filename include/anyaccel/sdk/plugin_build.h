@@ -21,7 +21,7 @@
 #define ANYACCEL_ARCHITECTURE "unknown"
 #endif
 
-// Settings that change the ABI of the standard library. If they are equal, libraries built by
+// Settings that change the ABI of the standard library. If these settings match, libraries built by
 // different versions of one compiler are compatible.
 #if defined(_LIBCPP_VERSION)
 #define ANYACCEL_STANDARD_LIBRARY "libc++ abi=" ANYACCEL_TEXT_OF(_LIBCPP_ABI_VERSION)
@@ -43,7 +43,7 @@
 #define ANYACCEL_HAS_FEATURE(x) 0
 #endif
 
-/// The sanitizer of this build, both as one of ANYACCEL_SANITIZER_* and as text.
+/// The sanitizer of this build, as a constant (ANYACCEL_SANITIZER_*) and as text.
 #if defined(__SANITIZE_ADDRESS__) || ANYACCEL_HAS_FEATURE(address_sanitizer)
 #define ANYACCEL_SANITIZER_KIND ANYACCEL_SANITIZER_ADDRESS
 #define ANYACCEL_SANITIZER_NAME "address"

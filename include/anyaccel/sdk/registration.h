@@ -14,14 +14,14 @@ namespace sdk {
 class Backend;
 }
 
-/// A backend in the registry.
+/// A registry entry for a backend.
 struct BackendEntry {
   /// Name, capabilities and other data.
   sdk::Traits traits;
   /// Creates the backend. Called once, when the backend is chosen.
   std::function<std::shared_ptr<sdk::Backend>()> create;
-  /// Counts devices. If it throws, the backend has no device, and the exception's message is the
-  /// reason. Default: `traits.probe`.
+  /// Counts devices. If it throws, the backend is treated as having no devices, and the exception's
+  /// message is the reason. Default: `traits.probe`.
   std::function<sdk::Probe()> probe;
 };
 
@@ -30,12 +30,12 @@ struct BackendEntry {
 /// change. Thread-safe.
 ANYACCEL_API void register_backend(BackendEntry entry);
 
-/// Return the entry of a registered backend, so that another backend can be based on it. Throws
+/// Return the entry of a registered backend, for example to base another backend on it. Throws
 /// `invalid_argument`, with the known names, for an unknown name. Thread-safe.
 ANYACCEL_API BackendEntry registered_backend(const std::string& name);
 
-/// Register `find`, which is called once, before the next query of the registry, so that a search
-/// for more backends runs only on demand. Exceptions thrown by `find` are logged as warnings.
+/// Register a function that finds more backends. `find` is called once, at the next query of the
+/// registry, so the search runs only on demand. Exceptions thrown by `find` are logged as warnings.
 /// Callers of the registry must not hold a lock that `find` takes, such as Python's GIL.
 /// Thread-safe.
 ANYACCEL_API void add_backend_finder(std::function<void()> find);

@@ -1,5 +1,6 @@
 // The generic backend: implements all interfaces through c10 for any device type that is registered
-// with torch. Vendor backends derive from it and override what c10 cannot do generically.
+// with torch. Vendor backends derive from it and override the functions that c10 cannot implement
+// generically.
 #pragma once
 
 #include "anyaccel/export.h"
@@ -8,8 +9,8 @@
 namespace anyaccel::sdk {
 
 /// Generic backend over c10. Requires a device guard for the device type. Uses allocator
-/// statistics, the host allocator, generators and graphs if torch has them for the type. Functions
-/// without such support throw `unsupported`.
+/// statistics, the host allocator, generators and graphs if torch provides them for the type. If
+/// torch does not, the functions that depend on them throw `unsupported`.
 class ANYACCEL_API TorchBackend : public Backend {
  public:
   /// Create a backend for the traits' device type. Throws `unavailable` if this process's LibTorch
@@ -44,9 +45,9 @@ class ANYACCEL_API TorchBackend : public Backend {
   c10::Device torch_device(DeviceIndex index) const;
 };
 
-/// Count the devices of a type as the registry does: with the traits' probe, otherwise with torch's
-/// device guard. Returns 0 with the reason if this process's LibTorch has no device guard for the
-/// type.
+/// Count the devices of a type in the same way as the registry: with the traits' probe if there is
+/// one, otherwise with torch's device guard. Returns 0 with the reason if this process's LibTorch
+/// has no device guard for the type.
 ANYACCEL_API Probe probe_torch_device(const Traits& traits) noexcept;
 
 }  // namespace anyaccel::sdk

@@ -9,7 +9,7 @@ namespace anyaccel::sdk {
 /// Result of probing for devices.
 struct Probe {
   int device_count = 0;  ///< devices that this process may use
-  std::string reason;    ///< source of the count, or why it is 0, in one sentence
+  std::string reason;    ///< how the devices were counted, or why there are none, in one sentence
 };
 
 /// An environment variable that is set when the backend is chosen, unless the user has set it.
@@ -37,9 +37,9 @@ struct Traits {
   /// Names that set_compile_backend() accepts. Empty: only the default.
   std::vector<std::string> compile_backends;
 
-  /// is_synchronized_device(): calls return only when their work is complete.
+  /// is_synchronized_device(): calls return only after their work is complete.
   bool synchronized = false;
-  bool use_host_timers = false;  ///< use_host_timers(): use the host's clock, not events
+  bool use_host_timers = false;  ///< use_host_timers(): use the host clock instead of events
   /// resolves_data_dependency(): streams need no explicit waits.
   bool resolves_data_dependency = false;
   /// handles_memory_backpressure(): allocations wait for memory.
@@ -47,11 +47,11 @@ struct Traits {
   bool indexed_names = true;  ///< device_name(1) is "name:1"; false: "name"
   /// supports_nvtx_domain(): range_push() uses domains and categories.
   bool supports_nvtx_domain = false;
-  bool fp64 = true;     ///< is_fp64_supported(): the device computes in float64
+  bool fp64 = true;     ///< is_fp64_supported(): the device supports float64
   bool triton = false;  ///< is_triton_supported(), if all devices have the same value
 
   /// Priority in detection: backends with higher values are probed first. A backend whose software
-  /// stack imitates that of another backend needs a higher value than that backend.
+  /// stack imitates another backend's stack needs a higher value than that backend.
   int priority = 0;
 
   /// Environment variables that select devices. The first one is the default.
@@ -63,8 +63,8 @@ struct Traits {
   /// Python package that contains the backend's op builders.
   std::string op_builder_dir;
 
-  /// Counts devices in milliseconds, without torch. It creates no context, and the process can
-  /// still fork afterwards. Null if only torch can count the devices.
+  /// Counts devices within milliseconds and without torch. It creates no context, and the process
+  /// can still fork afterwards. Null if only torch can count the devices.
   Probe (*probe)() noexcept = nullptr;
 };
 

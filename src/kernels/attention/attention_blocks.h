@@ -2,12 +2,12 @@
 // compiled for the host, where the tests run it. It uses plain pointers and is independent of torch
 // and CUDA.
 //
-// `each(function)` is one phase of a thread block: it calls function(lane) for all attention_lanes
-// threads and then synchronizes them. A thread block owns a tile of `own` queries (or keys). It
-// loops over the keys that these queries attend to (or the queries that attend to these keys),
-// `other` rows at a time. The full score matrix is never stored: shared memory holds the scores of
-// one pair of tiles at a time. Each sum is computed by a single thread block, so results are
-// bitwise reproducible.
+// `each(function)` runs one phase of a thread block: it calls function(lane) for all
+// attention_lanes threads and then synchronizes them. A thread block handles a tile of `own`
+// queries (or keys). It loops over the keys that its queries attend to (or the queries that attend
+// to its keys), `other` rows at a time. The full score matrix is never stored: shared memory holds
+// the scores of one pair of tiles at a time. Each sum is computed by a single thread block, so
+// results are bitwise reproducible.
 #pragma once
 
 #include "kernels/attention/attention_tiles.h"
@@ -157,7 +157,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// Computes the gradients of a tile of queries.
+  /// Computes the gradients for a tile of queries.
   ANYACCEL_ON_BOTH void backward_queries(std::int64_t task) {
     at_head(task / plan.tiles);
     first = task % plan.tiles * plan.own;
@@ -196,7 +196,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// Computes the gradients of a tile of keys and values.
+  /// Computes the gradients for a tile of keys and values.
   ANYACCEL_ON_BOTH void backward_keys(std::int64_t task) {
     at_head(task / plan.tiles);
     first = task % plan.tiles * plan.own;
@@ -243,8 +243,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// Computes one tile of the gradient of the position embeddings, summed over the batch entries
-  /// and heads that share the embeddings.
+  /// Computes one tile of the position embedding gradient, summed over the batch entries and heads
+  /// that share the embeddings.
   ANYACCEL_ON_BOTH void backward_positions(std::int64_t task) {
     const std::int64_t slice = task / (plan.tiles * plan.tiles),
                        tile = task % (plan.tiles * plan.tiles);

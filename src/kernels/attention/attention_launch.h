@@ -1,5 +1,5 @@
-// Arguments of the CUDA attention kernels, and the division of the work among thread blocks. Uses
-// plain pointers; independent of torch and CUDA.
+// Arguments of the CUDA attention kernels, and the partitioning of the work into thread blocks.
+// Uses plain pointers; independent of torch and CUDA.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace anyaccel::ops {
 constexpr int attention_lanes = 128;
 constexpr int attention_rows = 64;  // maximum number of rows per tile
 constexpr int prepared_rows = 16;   // queries per thread block in the prepare step
-/// Maximum shared memory per thread block. All devices from sm_80 on have this much.
+/// Maximum shared memory per thread block. All devices since sm_80 support this much.
 constexpr std::size_t attention_most_bytes = 96 * 1024;
 
 /// A tensor [batch, heads, rows, dim] with strides in elements; `dim` is contiguous.
@@ -22,9 +22,9 @@ struct HeadArray {
   std::int64_t batch, head, row;
 };
 
-/// Element type of a term that is added to the scores [batch, heads, queries, keys]: `real` is the
-/// compute type, `element` is the type of the tensors, and `seen` is a byte mask in which 0 masks a
-/// key.
+/// Element type of an attention bias, which is added to the scores and expanded to [batch, heads,
+/// queries, keys]: `real` is the compute type, `element` is the type of the tensors, and `seen` is
+/// a byte mask in which 0 masks a key.
 enum class BiasKind { none, real, element, seen };
 struct AttentionBias {
   const void* at;
@@ -39,7 +39,7 @@ struct AttentionLaunch {
   HeadArray<void*> dq, dk, dv;
   AttentionBias bias[3];
   /// [batch][heads][rows][2]: the maximum score and 1 / sum of exp(score - maximum). Both are 0 for
-  /// a query that attends to no key. Null if not needed.
+  /// a query that attends to no keys. Null if not needed.
   Real* stats;
   Real* delta;  ///< [batch][heads][rows], computed by the first step of the backward pass
   /// Gradient of the position embeddings, [drpe_batches][drpe_heads][rows][rows], or null.
@@ -52,10 +52,10 @@ struct AttentionLaunch {
   std::int64_t layout_head, blocks;
   std::int64_t batch, heads, length;
   int dim, block;  ///< block: multiple of 16, used only with a layout
-  bool vectors;    ///< input rows are 16-byte aligned, and their sizes are multiples of 16 bytes
+  bool vectors;    ///< whether input rows are 16-byte aligned and multiples of 16 bytes long
   Real scale;
-  /// Dropout of the attention weights. The row is (batch * heads + head) * length + query, and the
-  /// column is the key.
+  /// Dropout for the attention weights. The row number is (batch * heads + head) * length + query,
+  /// and the column is the key index.
   Dropout dropout;
 };
 

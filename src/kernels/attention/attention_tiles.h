@@ -19,7 +19,7 @@ struct AttentionTiles {
   const AttentionPlan& plan;
   const Each& each;
   const AttentionMemory<T, Real>& m;
-  std::int64_t index, batch, head;  ///< of the current task; index = batch * heads + head
+  std::int64_t index, batch, head;  ///< of the current task; `index` is batch * heads + head
   std::int64_t first;               ///< first row of the own tile
 
   static constexpr int lanes = attention_lanes;
@@ -42,7 +42,7 @@ struct AttentionTiles {
   }
 
   // Row numbers in the own tile and in the other tile. The own tile has consecutive rows. With a
-  // layout, the rows of the other tile are those of the blocks in the layout. -1 marks a missing
+  // layout, the other tile takes its rows from the blocks listed in `there`. -1 marks a missing
   // row.
 
   ANYACCEL_ON_BOTH std::int64_t own_row(int i) const {
@@ -57,9 +57,9 @@ struct AttentionTiles {
     return {i >> columns_log, i & ((1 << columns_log) - 1)};
   }
 
-  /// Returns the number of row i of the other tile, which starts at `begin`. In dense attention,
-  /// `begin` is a row number; with a layout, it is a position in the concatenated rows of the
-  /// blocks in `there`.
+  /// Returns the row number of row i in the other tile, which starts at `begin`. In dense
+  /// attention, `begin` is a row number; with a layout, it is a position in the concatenated rows
+  /// of the blocks in `there`.
   ANYACCEL_ON_BOTH std::int64_t other_row(std::int64_t begin, int i) const {
     std::int64_t row = begin + i;
     if (c.layout) {
@@ -161,7 +161,7 @@ struct AttentionTiles {
     if (c.dropout.threshold && row >= 0) m.keys[lane] = draws::row_key(c.dropout, place);
   }
 
-  /// Returns the dropout factor for the attention weight of a query and a key.
+  /// Returns the dropout factor for the attention weight of a query-key pair.
   ANYACCEL_ON_BOTH Real kept(int query, std::int64_t key) const {
     if (!c.dropout.threshold) return 1;
     const std::uint64_t of_row = m.keys[query];
@@ -202,7 +202,7 @@ struct AttentionTiles {
                                                    m.row, m.products, m.score_row, false});
   }
 
-  /// Attention weight of a query and a key, and the gradient of their score.
+  /// Attention weight of a query-key pair, and the gradient of its score.
   struct Change {
     Real weight, change;
   };

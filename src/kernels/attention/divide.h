@@ -1,4 +1,4 @@
-// Divides the backward pass of block-sparse attention among threads. Independent of torch.
+// Splits the backward pass of block-sparse attention into parallel tasks. Independent of torch.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace anyaccel::ops {
 
-/// Slices are processed in parallel. A slice is a head, or the heads that share a part of the
-/// gradient of the position embeddings (rpe). If there are few slices, each is cut into groups x
-/// groups squares of blocks, which are processed in `groups` steps. In step s, row group r is
+/// Slices are processed in parallel. A slice is a head, or a set of heads that share a part of the
+/// position embedding gradient (drpe). If there are few slices, each is cut into a `groups` x
+/// `groups` grid of block squares, which are processed in `groups` steps. In step s, row group r is
 /// paired with column group r + s, so no two squares of a step add to the same rows of dq, dk or
 /// dv. This needs no extra memory, and results do not depend on scheduling.
 struct Division {
@@ -18,7 +18,7 @@ struct Division {
 
   Division(std::int64_t slice_count, std::int64_t block_rows, std::int64_t threads)
       : slices(std::max<std::int64_t>(1, slice_count)), groups(1), rows(block_rows) {
-    // Runs with up to 4 threads use the same division, so their results are bitwise equal.
+    // Runs with up to 4 threads use the same division, so their results are bitwise identical.
     const std::int64_t wanted = std::max<std::int64_t>(8, 2 * threads);
     groups = std::clamp<std::int64_t>((wanted + slices - 1) / slices, 1,
                                       std::max<std::int64_t>(1, rows));

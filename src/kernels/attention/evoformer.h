@@ -1,5 +1,5 @@
-// Attention of one head with the two biases of an Evoformer block, on plain arrays. The queries x
-// keys matrix is never stored. Independent of torch.
+// Attention of one head with the two biases of an Evoformer block, on plain arrays. The full score
+// matrix is never stored. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace anyaccel::ops {
 
 /// One head of one batch entry. Rows have `dim` contiguous elements; the stride between rows is
-/// `<name>_row` elements. T (float or double) is the compute type. With float, the arrays have the
-/// type given as `element`; with double, they are double.
+/// `<name>_row` elements. T (float or double) is the compute type. If T is float, `element` gives
+/// the element type of the arrays; if T is double, they hold doubles.
 template <typename T>
 struct EvoformerHead {
   const void* q;
@@ -25,8 +25,8 @@ struct EvoformerHead {
   std::int64_t bias2_row;
   void* out;  ///< output of the forward pass, input of the backward pass
   std::int64_t out_row;
-  /// [queries]: log-sum-exp of the scores. -inf for a query that attends to no key, whose output is
-  /// zero.
+  /// [queries]: log-sum-exp of the scores. It is -inf for a query that attends to no keys; the
+  /// output for such a query is zero.
   T* lse;
 };
 
@@ -42,7 +42,7 @@ struct EvoformerGrads {
   T* dbias2;  ///< [queries][keys], contiguous, accumulated; may be null
 };
 
-/// Queries per step of the forward pass. Ranges of queries begin at multiples of this number.
+/// Queries per step of the forward pass. Query ranges begin at multiples of this number.
 constexpr std::int64_t evoformer_tile = 32;
 
 /// Scratch memory per call, in elements. It must be aligned to 64 bytes.

@@ -1,9 +1,9 @@
 // Evoformer attention for CUDA thread blocks. The code is also compiled for the host, where the
 // tests run it. It uses plain pointers and is independent of torch and CUDA.
 //
-// `each(function)` is one phase of a thread block: it calls function(lane) for all evoformer_lanes
-// threads and then synchronizes them. Only the scores between one tile of queries and one tile of
-// keys are in shared memory at any time.
+// `each(function)` runs one phase of a thread block: it calls function(lane) for all
+// evoformer_lanes threads and then synchronizes them. Shared memory holds the scores of only one
+// query tile and one key tile at a time.
 #pragma once
 
 #include <cmath>
@@ -16,8 +16,8 @@ namespace anyaccel::ops {
 constexpr int evoformer_lanes = 256;
 constexpr int evoformer_block = 16;  // queries or keys per tile
 
-/// A tensor [batch, entries, rows, heads, dim] with strides in elements. Biases lack some of the
-/// dimensions.
+/// A tensor [batch, entries, rows, heads, dim] with strides in elements. Biases have only some of
+/// these dimensions.
 template <typename Pointer>
 struct EvoformerArray {
   Pointer at;
@@ -28,7 +28,7 @@ template <typename Real>
 struct EvoformerLaunch {
   EvoformerArray<const void*> q, k, v, grad, bias1, bias2;
   EvoformerArray<void*> out, dq, dk, dv;
-  EvoformerArray<Real*> lse;  ///< its row stride is 1
+  EvoformerArray<Real*> lse;  ///< with a row stride of 1
   Real* dbias1;               ///< [batch][entries][keys], accumulated; may be null
   Real* dbias2;               ///< [batch][heads][queries][keys], accumulated; may be null
   /// [3][batch][entries][heads][queries]: shift, inverse and delta, computed by the first step of
@@ -142,7 +142,7 @@ struct EvoformerBlock {
     return product(query_row, key_row) + bias;
   }
 
-  /// Replaces a row of scores by exp(score - maximum). `shift` and `inverse` hold the running
+  /// Replaces a row of scores with exp(score - maximum). `shift` and `inverse` hold the running
   /// maximum and sum.
   ANYACCEL_ON_BOTH void soften(int row) const {
     Real* const at = scores + row * tile;
@@ -159,8 +159,8 @@ struct EvoformerBlock {
     inverse[row] = sum;
   }
 
-  /// Computes the exponentials of the scores of the queries in `a` for each tile of keys, and calls
-  /// then() after each tile.
+  /// Computes the unnormalized softmax for the queries in `a`, one tile of keys at a time. Calls
+  /// then() after each tile, when `scores` holds the exponentials.
   template <typename Then>
   ANYACCEL_ON_BOTH void softmax(bool with_values, const Then& then) const {
     each([&](int lane) {
@@ -216,8 +216,8 @@ struct EvoformerBlock {
 
   /// Computes delta, the negated dot product of the output and its gradient, for each query. Also
   /// computes `shift` and `inverse`, such that weight = exp(score + shift) * inverse. They are
-  /// computed from `lse`, or from recomputed scores if the magnitude of `lse` is so large that it
-  /// does not represent the sum accurately.
+  /// computed from `lse`, or from recomputed scores if the magnitude of `lse` is too large to
+  /// represent the sum accurately.
   ANYACCEL_ON_BOTH void prepare() const {
     each([&](int lane) {
       load(lane, c.q, first, c.queries, c.scale, a);
@@ -270,7 +270,7 @@ struct EvoformerBlock {
     load(lane, c.v, key, c.keys, 1, d);
   }
 
-  /// Writes the attention weights to `scores` and the gradients of the scores to `changes`.
+  /// Writes the attention weights to `scores` and the score gradients to `changes`.
   ANYACCEL_ON_BOTH void change(int lane, std::int64_t query, std::int64_t key) const {
     for (int i = lane; i < tile * tile; i += evoformer_lanes) {
       const int row = i / tile, column = i % tile;
@@ -283,7 +283,7 @@ struct EvoformerBlock {
     }
   }
 
-  /// Computes the gradients of a tile of queries and of the biases.
+  /// Computes the gradients for a tile of queries, and the gradients of the biases.
   ANYACCEL_ON_BOTH void backward_queries() const {
     each([&](int lane) {
       load_queries(lane, first);
@@ -320,7 +320,7 @@ struct EvoformerBlock {
     }
   }
 
-  /// Computes the gradients of a tile of keys and values.
+  /// Computes the gradients for a tile of keys and values.
   ANYACCEL_ON_BOTH void backward_keys() const {
     each([&](int lane) {
       load_keys(lane, first);

@@ -2,11 +2,11 @@
 //
 // Scores are stored as [query][key] with keys along the vector, because both biases and the
 // gradient of bias2 have this layout. query_tile_isa.h, which uses [key][query], is as fast in the
-// forward pass (benchmarks/small_products.bench.py), but it adds in a different order and requires
+// forward pass (benchmarks/small_products.bench.py), but it sums in a different order and requires
 // a head dimension that is a multiple of the vector width. Keys (and in the backward pass also
 // values) are packed into panels, [dim][32 keys], which matrix products read sequentially. A tile
-// of queries processes the keys in chunks and carries the softmax's maximum and sum from chunk to
-// chunk.
+// of queries processes the keys in chunks and carries the running maximum and sum of the softmax
+// from chunk to chunk.
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H)
 #undef ANYACCEL_ATTENTION_EVOFORMER_ISA_H
@@ -80,7 +80,7 @@ void pack_bias(const Head& head, std::int64_t keys, Real* to) {
   for (std::int64_t i = head.keys; i < keys; ++i) to[i] = -infinity;
 }
 
-/// Sets to[row][key] to the products of the rows and the panels of `keys` keys.
+/// Sets to[row][key] to the dot products of `rows` and the `keys` packed keys in `panels`.
 void times_panels(const Real* rows, std::int64_t count, const Packed& sizes, const Real* panels,
                   std::int64_t keys, Real* to) {
   for (std::int64_t key = 0; key < keys; key += panel)
@@ -105,8 +105,8 @@ inline __attribute__((always_inline)) void each_score(const Head& head, std::int
     function(i, i < there ? load_some(bias + i, there - i) : Vec::of(0));
 }
 
-/// Adds the biases to a row of scores, and replaces the scores by exp(score - maximum). Updates the
-/// maximum and the sum, and returns the rescale factor for the sums of earlier chunks.
+/// Adds the biases to a row of scores, and replaces the scores with exp(score - maximum). Updates
+/// the maximum and the sum, and returns the rescale factor for the sums of earlier chunks.
 template <typename S>
 inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, std::int64_t keys,
                         const Real* bias1, Real* scores, Real* maximum, Real* sum) {
@@ -225,7 +225,7 @@ struct BackwardScratch {
   }
 };
 
-/// Computes `shift` and `inverse` of a tile, such that weight = exp(score + shift) * inverse. They
+/// Computes `shift` and `inverse` for a tile, such that weight = exp(score + shift) * inverse. They
 /// are computed from `lse`, or from recomputed scores if the magnitude of `lse` exceeds exact_lse.
 template <typename S>
 void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const Packed& sizes,
@@ -257,8 +257,8 @@ void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const
   }
 }
 
-/// Replaces the scores by attention weights, and the dot products of output gradients and values by
-/// the gradients of the scores.
+/// Replaces the scores with attention weights. Replaces the dot products of output gradients and
+/// values with the score gradients.
 template <typename S>
 inline void change_row(const Head& head, const Grads& grads, std::int64_t query, std::int64_t q,
                        std::int64_t key, std::int64_t keys, const BackwardScratch& s) {
@@ -353,7 +353,7 @@ template <typename S>
 void forward(const Head& head, std::int64_t begin, std::int64_t end, Real* scratch) {
   const Packed sizes(head.keys, head.dim);
   const ForwardScratch s(scratch, sizes);
-  // The buffer of the values temporarily holds the unpacked keys.
+  // The value buffer temporarily holds the unpacked keys.
   pack_rows(static_cast<const S*>(head.k), head.k_row, head.keys, head.dim, sizes.width, 1,
             s.values);
   pack_panels(s.values, head.keys, sizes, s.keys);

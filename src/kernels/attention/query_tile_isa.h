@@ -1,9 +1,9 @@
-// Softmax and gradients for a tile of queries in the attention of one head, in float and in double.
+// Softmax and gradients for a tile of queries of one attention head, in float and in double.
 //
 // Scores are stored transposed, [key][query]. Queries lie along the vector, so the softmax needs no
 // horizontal sums, and keys and values are read in place. A tile processes the keys in chunks whose
-// scores stay in the L2 cache, and carries the softmax's maximum and sum from chunk to chunk. A
-// tile has `rows` queries, padded in memory to `width`, a multiple of 16.
+// scores stay in the L2 cache, and carries the running maximum and sum of the softmax from chunk to
+// chunk. A tile has `rows` queries, padded in memory to `width`, a multiple of 16.
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H)
 #undef ANYACCEL_ATTENTION_QUERY_TILE_ISA_H
@@ -27,7 +27,7 @@ constexpr std::int64_t near_keys = 64;          // number of keys whose values s
 struct Scratch {
   Real *packed, *packed2, *sums, *rows, *maximum, *sum, *rescale, *scores, *scores2, *scores3;
 
-  /// Returns the number of elements for `arrays` arrays of scores.
+  /// Returns the size of the scratch memory in elements, with space for `arrays` score chunks.
   static constexpr std::int64_t elements(std::int64_t dim, std::int64_t arrays) {
     return tile_queries * (4 * dim + 3) + arrays * chunk_elements;
   }
@@ -54,7 +54,8 @@ inline void start_softmax(const Real* q, std::int64_t q_row, std::int64_t rows, 
   }
 }
 
-/// Sets to[key][query] to the products of rows (keys or values) and packed queries or gradients.
+/// Sets to[key][query] to the dot products of rows (keys or values) and packed queries or
+/// gradients.
 inline void times_rows(const Real* rows, std::int64_t row, std::int64_t count, std::int64_t dim,
                        const Real* packed, std::int64_t width, Real* to) {
   multiply<false, false>(
@@ -111,10 +112,10 @@ void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_colu
     }
 }
 
-/// Replaces the scores by exp(score - maximum), and updates the maximum and the sum of each query.
-/// Sets `rescale` to the rescale factor for the sums of earlier chunks. `parts` is the number of
-/// partial sums. Callers pass different numbers only because a change would alter their results in
-/// the last bits; the speed is the same.
+/// Replaces the scores with exp(score - maximum), and updates the maximum and the sum of each
+/// query. Sets `rescale` to the rescale factor for the sums of earlier chunks. `parts` is the
+/// number of partial sums. Callers pass different numbers only because a change would alter their
+/// results in the last bits; the speed is the same.
 template <int parts>
 inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t q = 0; q < width; q += Vec::width) {
@@ -157,8 +158,8 @@ inline void rescale_sums(std::int64_t rows, std::int64_t dim, const Scratch& s) 
     for (std::int64_t i = 0; i < dim; ++i) s.sums[q * dim + i] *= s.rescale[q];
 }
 
-/// Divides the weighted sums by the softmax's sum. Writes each query's maximum and 1 / sum to
-/// `stats`, unless it is null.
+/// Divides the weighted sums by the softmax denominators. Writes each query's maximum and 1 / sum
+/// to `stats`, unless it is null.
 inline void finish_softmax(std::int64_t rows, std::int64_t dim, const Scratch& s, Real* out,
                            std::int64_t out_row, Real* stats) {
   for (std::int64_t q = 0; q < rows; ++q) {
@@ -179,9 +180,9 @@ struct Rows {
   std::int64_t row;
 };
 
-/// Packs the queries and the gradients of their outputs, copies the scaled queries to `rows`, and
-/// clears the sums. For each query, sets `maximum` to the negated maximum and `rescale` to 1 / sum,
-/// both from `stats`, and `sum` to the negated dot product of the output and its gradient.
+/// Packs the queries and their output gradients, copies the scaled queries to `rows`, and clears
+/// the sums. For each query, sets `maximum` to the negated maximum and `rescale` to 1 / sum, both
+/// from `stats`, and `sum` to the negated dot product of the output and its gradient.
 inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, const Real* stats,
                             std::int64_t rows, std::int64_t width, std::int64_t dim, Real scale,
                             const Scratch& s) {
@@ -205,8 +206,8 @@ inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, co
   }
 }
 
-/// Replaces the scores by attention weights, and the dot products of output gradients and values in
-/// scores2 by the gradients of the scores.
+/// Replaces the scores with attention weights. Replaces the dot products of output gradients and
+/// values in scores2 with the score gradients.
 inline void differentiate_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t k = 0; k < keys; ++k)
     for (std::int64_t q = 0; q < width; q += Vec::width) {

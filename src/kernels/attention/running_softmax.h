@@ -1,4 +1,5 @@
-// Helpers for a softmax that carries its maximum and sum from tile to tile, for host and device.
+// Helpers for an online softmax, which carries its running maximum and sum from tile to tile. For
+// host and device.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Block-sparse attention on plain arrays. Independent of torch: the op's register.cpp validates and
+// Block-sparse attention on plain arrays. Independent of torch: src/ops/sparse_attn validates and
 // converts the tensors and runs the threads.
 #pragma once
 
@@ -24,18 +24,18 @@ struct AttentionHead {
   const T* rpe;
   std::int64_t rpe_row, rpe_column;
   const T* attn_mask;        ///< mask shared by all heads; may be null
-  const std::uint8_t* seen;  ///< byte mask that replaces attn_mask, 0 masks a key; may be null
+  const std::uint8_t* seen;  ///< byte mask in which 0 masks a key; replaces attn_mask; may be null
   std::int64_t mask_row, mask_column;
-  /// If set, zeros in attn_mask mask keys and other values are ignored. Otherwise attn_mask is
+  /// If set, zeros in attn_mask mask out keys, and other values are ignored. Otherwise attn_mask is
   /// added to the scores.
   bool mask_multiplies;
   const T* key_padding;  ///< one value per key, added to the scores; may be null
   T* out;                ///< row stride: `dim`
   /// [row][2]: the maximum score and 1 / sum of exp(score - maximum). Both are 0 for a row that
-  /// attends to no key.
+  /// attends to no keys.
   T* stats;
-  /// Index in `columns` of the first key block of each block row, followed by the end of the last
-  /// row.
+  /// For each block row, the index of its first key block in `columns`; followed by the end of the
+  /// last row.
   const std::int64_t* first;
   const std::int32_t* columns;  ///< key blocks in the layout, ascending in each row
 };

@@ -51,8 +51,8 @@ void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int
                           head.block, scores);
 }
 
-/// Multiplies the rows of some key blocks by a packed tile; the result is [key][query]. Does not
-/// prefetch the next block's rows, because that is slower.
+/// Multiplies the rows of the given key blocks by a packed tile; the result is [key][query]. Does
+/// not prefetch the next block's rows, because that is slower.
 void times_blocks(const Head& head, const Real* rows, std::int64_t row, const std::int32_t* columns,
                   std::int64_t count, const Real* packed, std::int64_t tile, Real* to) {
   for (std::int64_t i = 0; i < count; ++i)

@@ -31,7 +31,7 @@ class Grid {
   std::int64_t blocks_;
 };
 
-/// SplitMix64, which generates the same numbers on all machines and in all languages.
+/// SplitMix64 random number generator. It is easy to reproduce on any machine and in any language.
 class Random {
  public:
   explicit Random(std::int64_t seed) : state_(static_cast<std::uint64_t>(seed)) {}
@@ -78,8 +78,8 @@ void sliding_window(const LayoutOptions& o, bool past_only, Grid grid) {
     grid.fill(row, row + 1, row - half, past_only ? row + 1 : row + half + 1);
 }
 
-/// Sets columns [begin, end) in all rows, or with `from_begin` only in the rows from `begin` on.
-/// With `horizontal`, also sets rows [begin, end).
+/// Sets columns [begin, end) in all rows, or with `from_begin` only in row `begin` and the rows
+/// after it. With `horizontal`, also sets rows [begin, end).
 void global_blocks(std::int64_t begin, std::int64_t end, bool from_begin, bool horizontal,
                    Grid grid) {
   if (horizontal) grid.fill(begin, end, 0, grid.blocks());

@@ -1,4 +1,4 @@
-// Layouts of block-sparse attention: which key blocks each query block attends to. Pure functions,
+// Layouts for block-sparse attention: which key blocks each query block attends to. Pure functions,
 // independent of torch.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// Options of all kinds of layouts. Each kind reads only the options that apply to it. The names
-/// are the same as in DeepSpeed.
+/// Options for all layout kinds. Each kind reads only the options that apply to it. The names are
+/// the same as in DeepSpeed.
 struct LayoutOptions {
   std::string kind;  ///< dense, fixed, variable, bigbird, bslongformer, local
   /// If seq_len is 0, only the other options are validated.

@@ -1,5 +1,5 @@
-// Large pages for large results. Newly allocated memory is not mapped yet, and faulting it in page
-// by page takes several times as long as writing the results.
+// Huge pages for large result buffers. Newly allocated memory is not mapped yet, and faulting it in
+// page by page takes several times as long as writing the results.
 #pragma once
 
 #include <cstdint>

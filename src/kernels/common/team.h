@@ -12,7 +12,7 @@
 
 namespace anyaccel::ops {
 
-/// State of a pass that all threads share. Each thread also has its own Team.
+/// State that all threads of a pass share. In addition, each thread has its own Team.
 struct TeamShared {
   /// Maximum number of stretches (ranges of adjacent tasks). If there are more threads, some of
   /// them start with the same stretch.
@@ -24,7 +24,7 @@ struct TeamShared {
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<unsigned> generation{0};
   std::exception_ptr failure;  ///< exception thrown in alone()
-  /// Results of alone(), used alternately, because a thread may still read one while the next is
+  /// Double-buffered results of alone(), because a thread may still read one while the next is
   /// written.
   bool failed[2] = {};
 };
@@ -68,7 +68,7 @@ class Team {
     }
   }
 
-  /// Runs function() on one thread, the caller of run_team(). Returns false on all threads if this
+  /// Runs function() on the thread that called run_team(). Returns false on all threads if this
   /// call or an earlier call threw.
   template <typename Function>
   bool alone(const Function& function) {

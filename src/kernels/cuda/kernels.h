@@ -1,5 +1,5 @@
-// Launch helpers for the CUDA kernels. Sources with kernels do not include torch, so nvcc compiles
-// each one in seconds.
+// Launch helpers for the CUDA kernels. Source files with kernels do not include torch, so nvcc
+// compiles each one in seconds.
 #pragma once
 
 #include <cuda_bf16.h>

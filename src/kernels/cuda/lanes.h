@@ -1,11 +1,11 @@
-// Building blocks of CUDA kernels: per-thread values that live across phases, and reductions over a
-// warp or a block. They are also compiled for the host, where the tests run them. The host version
-// is plain C++ and independent of torch.
+// Building blocks for CUDA kernels: per-thread values that live across phases, and reductions over
+// a warp or a block. They are also compiled for the host, where the tests run them. The host
+// version is plain C++ and independent of torch.
 //
-// The work of a block is a function with a parameter `each`. each(function) is a phase: it calls
-// function(lane) for all threads of the block, followed by a barrier. On the device, `each` is
-// BlockThreads (kernels.h); in a test, it is a loop over the lanes in any order. Outside of phases,
-// all threads of a block execute the same code.
+// The code of a block is written as a function with a parameter `each`. each(function) runs one
+// phase: it calls function(lane) for all threads of the block, followed by a barrier. On the
+// device, `each` is BlockThreads (kernels.h); in a test, it is a loop over the lanes in any order.
+// Outside of phases, all threads of a block execute the same code.
 #pragma once
 
 #include "kernels/common/host_device.h"
@@ -55,8 +55,8 @@ struct Greatest {
 
 /// Reduces the values of each warp with a commutative binary function; all threads get the result.
 /// Both the device and the host combine lanes 16 apart first, then 8, 4, 2 and 1, so the results
-/// are bitwise equal. All threads of the block must call it, and `lanes` must be a multiple of the
-/// warp size.
+/// are bitwise identical. All threads of the block must call it, and `lanes` must be a multiple of
+/// the warp size.
 template <typename T, int lanes, typename Join>
 ANYACCEL_ON_BOTH void join_warps(PerLane<T, lanes>& value, const Join& join) {
   static_assert(lanes % warp_lanes == 0);
@@ -90,7 +90,7 @@ ANYACCEL_ON_BOTH void join_warps(PerLane<Several<T, count>, lanes>& value, const
 }
 
 /// Reduces the values of a block: first each warp, then the warps in order. `shared` must have room
-/// for lanes / warp_lanes values, and may be reused immediately.
+/// for lanes / warp_lanes values; the caller may reuse it as soon as the function returns.
 template <typename T, int lanes, typename Each, typename Join>
 ANYACCEL_ON_BOTH void join_block(const Each& each, PerLane<T, lanes>& value, T* shared,
                                  const Join& join) {

@@ -1,5 +1,5 @@
-// Matrix products of tiles in a block's shared memory. The code is also compiled for the host,
-// where the tests run it.
+// Matrix products of tiles in shared memory. The code is also compiled for the host, where the
+// tests run it.
 //
 // On a device, tensor cores multiply 16-bit tiles through nvcuda::wmma, which all architectures
 // since sm_80 support for both 16-bit types. Each warp computes 16 x 16 results at a time. For

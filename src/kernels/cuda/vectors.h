@@ -9,7 +9,7 @@
 
 namespace anyaccel::ops {
 
-/// 16 bytes of elements.
+/// A 16-byte vector of elements.
 template <typename T>
 struct alignas(16) Sixteen {
   static constexpr int count = 16 / static_cast<int>(sizeof(T));

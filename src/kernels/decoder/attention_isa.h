@@ -1,5 +1,5 @@
-// Attention of one query over a KV cache. For a single query, the panels of panel_attention.h take
-// 3 times as long (benchmarks/small_products.bench.py).
+// Attention of one query over a KV cache. For a single query, the panel-based products of
+// panel_attention.h take 3 times as long (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H)
 #undef ANYACCEL_DECODER_ATTENTION_ISA_H
@@ -58,9 +58,9 @@ inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim
                vectors == 1 ? n : Vec::width);
 }
 
-/// Scales and soft-caps the scores, replaces them by e^(score - maximum), and returns their sum. No
-/// mask is added to the scores, so unlike the softmax of masked attention, this one can multiply by
-/// log2(e) before subtracting.
+/// Scales and soft-caps the scores, replaces them with e^(score - maximum), and returns the sum of
+/// the results. Scores here have no added mask, so it is safe to multiply by log2(e) before
+/// subtracting the maximum; the softmax of masked attention must subtract first.
 inline float shares_of(float scale_by, float softcap, float* scores, std::int64_t count) {
   Vec most = Vec::of(-infinity);
   const Vec scale = Vec::of(scale_by * log2_e);

@@ -8,7 +8,7 @@
 
 namespace anyaccel::ops {
 
-/// An expert that a row uses, and the weight of the expert's result.
+/// An expert that is selected for a row, and the weight of its result.
 struct Chosen {
   std::int32_t expert, row;
   float share;

@@ -9,7 +9,7 @@
 namespace anyaccel::ops {
 namespace {
 
-// Bytes of weights per task. Reading this many bytes takes far longer than scheduling a task.
+// Weight bytes per task. Reading this many bytes takes far longer than scheduling a task.
 constexpr std::int64_t task_bytes = 64 * 1024;
 
 std::int64_t bytes_of(const Matrix& m) {

@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// A projection. The outputs of consecutive projections are concatenated, so the matrices of a
-/// checkpoint need not be merged.
+/// A projection. The outputs of consecutive projections are concatenated, so a checkpoint's
+/// matrices need not be merged.
 struct Linear {
   Matrix matrix;
   Values bias;
@@ -48,8 +48,8 @@ struct DecoderLayer {
   float scale;
 };
 
-/// Rows of one sequence: `rows` rows from `begin` on, at the positions after its `past` cached
-/// ones. Rows do not attend to other sequences.
+/// Rows of one sequence: `rows` rows, starting at row `begin`. Their positions follow the `past`
+/// positions in the sequence's KV cache. Rows do not attend to other sequences.
 struct Segment {
   std::int64_t past, begin, rows, capacity;
 };
@@ -91,15 +91,15 @@ struct Decoder {
 /// have a single layer.
 enum class Half { whole, attention, feed_forward };
 
-/// Maximum rows of a pass.
+/// Maximum number of rows per pass.
 constexpr std::int64_t max_rows = 16;
 constexpr std::int64_t max_head_dim = 512;
 
-/// Scratch memory of a pass with `threads` threads, in bytes.
+/// Scratch memory in bytes for a pass with `threads` threads.
 std::int64_t decoder_scratch(const Decoder& decoder, std::int64_t threads);
 /// Passes x[rows][hidden], the rows of all segments, through all layers, and stores the keys and
-/// values of each segment in its KV cache at the positions past, past + 1, ... Writes
-/// logits[rows][outputs of head] unless `head` has no outputs.
+/// values of each segment in its KV cache, starting at position `past`. Writes logits[rows][outputs
+/// of head] unless `head` has no outputs.
 ///
 /// If `half` is not `whole`, the result is not added to x, but written to `change` [rows][hidden]
 /// without the norm that follows. Exceptions from decoder.sum are rethrown. `scratch` must be

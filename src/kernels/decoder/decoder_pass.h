@@ -13,10 +13,11 @@ namespace anyaccel::ops {
 
 constexpr std::int64_t max_task_outputs = 256;
 
-/// Number of outputs per task of a product. Each output is computed from `times` matrices.
+/// Number of outputs per task when a matrix product is split into tasks. Each output is computed
+/// from `times` matrices.
 std::int64_t task_outputs(const Matrix& m, std::int64_t threads, std::int64_t times = 1);
 
-/// Layout of a pass's memory: offsets of the shared arrays and of each thread's arrays.
+/// Memory layout of a pass: offsets of the shared arrays and of each thread's arrays.
 struct DecoderPlan {
   std::int64_t rows, qkv, mixed, inner, change, routed, shared;
   std::int64_t normed, prepared, scores, products, gathered, chosen, groups, own;
@@ -36,7 +37,7 @@ class DecoderPass {
     const Linear* first;
     std::size_t count;
   };
-  /// The pairs of one expert with the rows that use it: chosen_[begin, end).
+  /// The (row, expert) pairs of one expert: chosen_[begin, end).
   struct Group {
     std::int64_t expert, begin, end;
   };
@@ -70,8 +71,8 @@ class DecoderPass {
   void project(Parts parts, float* to, bool add, const float* from = nullptr);
   void products(const Linear& part, std::int64_t begin, std::int64_t end, float* to,
                 std::int64_t to_row, bool add);
-  /// Destination of the result of a half layer, and whether the result is added to it or overwrites
-  /// it.
+  /// target() is the destination of a half layer's result. adds() returns whether the result is
+  /// added to it or overwrites it.
   float* target() const { return half_ != Half::whole ? out_ : adds() ? x_ : change_; }
   bool adds() const { return half_ == Half::whole && !d_.norms_after && !sums_; }
   /// Computes x += part(from), summed over all ranks. If d_.norms_after is set, the sum is

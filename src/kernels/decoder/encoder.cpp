@@ -13,11 +13,11 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t query_block = 48;  // queries of a head per task; eight row tiles
+constexpr std::int64_t query_block = 48;  // queries per task, all of one head; eight row tiles
 // Maximum number of rows over which the prefetch of the next panel is spread.
 constexpr std::int64_t row_block = 48;
 
-/// Layout of a pass's memory: offsets of the shared arrays and of each thread's arrays.
+/// Memory layout of a pass: offsets of the shared arrays and of each thread's arrays.
 struct Plan {
   std::int64_t rows = 0, longest = 0, dim;
   std::int64_t qkv, mixed, sum, inner, shared = 0;
@@ -105,9 +105,9 @@ class Pass {
     return qkv_ + (head * plan_.rows + row) * plan_.dim;
   }
 
-  /// Calls finish(row, column, count, values) with the products of each row of `from` and each
-  /// panel of outputs, including the bias. `next` is the matrix that is read after this one, or
-  /// null.
+  /// Calls finish(row, column, count, values) for each row of `from` and each panel of outputs.
+  /// `values` holds the row's products with the panel, including the bias. `next` is the matrix
+  /// that is read after this one, or null.
   template <typename Finish>
   void project(const PackedMatrix& m, const float* from, const PackedMatrix* next,
                const Finish& finish) {
@@ -146,8 +146,8 @@ class Pass {
       __builtin_prefetch(at + line, 0, 2);
   }
 
-  /// Sets the matrix that is read next. While a thread waits, it prefetches its first panel of that
-  /// matrix.
+  /// Sets the matrix that is read next. While a thread waits, it prefetches the first panel that it
+  /// will read from that matrix.
   void prefetch(const PackedMatrix& m) {
     const std::int64_t panels = pieces(m.outputs, panel_outputs), size = m.inputs * panel_outputs;
     team_.prefetch(m.panels + panels * team_.thread() / team_.threads() * size, size * 4);
@@ -165,8 +165,8 @@ class Pass {
     });
   }
 
-  /// Processes the queries [first, first + query_block) of one head, for the text that consists of
-  /// `length` rows from `begin` on.
+  /// Processes the queries [first, first + query_block) of one head. Their text has `length` rows,
+  /// starting at row `begin`.
   void attend(std::int64_t head, std::int64_t begin, std::int64_t length, std::int64_t first) {
     const std::int64_t count = std::min(query_block, length - first), dim = plan_.dim;
     const std::int64_t scores_row = rounded(length, panel_outputs),

@@ -1,5 +1,5 @@
-// The forward pass of texts through the layers of an encoder such as BERT, on plain float32 arrays.
-// The layers are post-norm, and each token attends to all tokens of its text. Independent of torch.
+// Forward pass of an encoder such as BERT over one or more texts, on plain float32 arrays. The
+// layers are post-norm, and each token attends to all tokens of its text. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ std::int64_t packed_size(std::int64_t outputs, std::int64_t inputs) noexcept;
 void pack_panels(Isa isa, const float* weight, std::int64_t outputs, std::int64_t inputs,
                  std::int64_t begin, std::int64_t end, void* scratch, float* packed) noexcept;
 
-/// Scratch memory of a pass with `threads` threads, in bytes.
+/// Scratch memory in bytes for a pass with `threads` threads.
 std::int64_t encoder_scratch(const Encoder& encoder, std::int64_t threads);
 /// Passes x[rows][hidden], the rows of all texts, through all layers. `scratch` must be aligned to
 /// 64 bytes. Results do not depend on `threads`, and a text's result does not depend on other

@@ -8,7 +8,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Returns the outputs [first, first + count) of a floating-point matrix.
+/// Returns a view of the outputs [first, first + count) of a floating-point matrix.
 Matrix outputs_of(const Matrix& m, std::int64_t first, std::int64_t count) {
   Matrix out = m;
   out.outputs = count;
@@ -66,7 +66,7 @@ const void* DecoderPass::rows_of(const Group& group, const Matrix& matrix) {
   return gathered_;
 }
 
-/// Computes the activations between an expert's two products, inner_[pair].
+/// Computes inner_[pair], the activations between the up and down projections of the experts.
 void DecoderPass::expert_inner(const Experts& experts) {
   const std::int64_t inner = experts.down.inputs, two = 2 * inner;
   const std::int64_t step = task_outputs(outputs_of(experts.gate_up, 0, inner), team_.threads());
@@ -95,7 +95,7 @@ void DecoderPass::expert_inner(const Experts& experts) {
 }
 
 /// Computes the weighted sums of the experts' results, and writes or adds them to target(). Each
-/// task computes some outputs of all experts, so the order of a row's sum is fixed and tasks are
+/// task computes a few outputs for all experts, so the order of a row's sum is fixed and tasks are
 /// independent.
 void DecoderPass::expert_outer(const Experts& experts) {
   const std::int64_t hidden = d_.hidden,

@@ -34,13 +34,13 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
   return {words, scales, reinterpret_cast<const std::int32_t*>(scales + rounded(blocks, 16))};
 }
 
-/// Products of the weights' scale and the row's scale, for each output of a tile and each step. If
-/// a step is a whole word_block, each step has a different pair of scales; their products are
-/// computed for many steps at once, so that the loop over steps only loads them. Shorter steps
-/// compute the product of their scales themselves.
+/// Products of weight scales and row scales, for each output of a tile and each step. If a step is
+/// a whole word_block, each step has a different pair of scales; their products are computed for
+/// many steps at once, so the loop over steps only loads them. Shorter steps multiply their two
+/// scales themselves.
 template <int outputs, int block>
 struct StepScales {
-  static constexpr std::int64_t most = 64;  ///< steps per fill()
+  static constexpr std::int64_t most = 64;  ///< maximum steps per fill()
   static constexpr bool at_once = block == word_block;
   const float *at, *row;  ///< at: scales of the step's group; row: scales of the row
   std::int64_t groups, steps, left;
@@ -54,7 +54,7 @@ struct StepScales {
         steps(m.group / block),
         left(steps) {}
 
-  /// Computes the products of scales for `count` steps from `first` on.
+  /// Computes the scale products for `count` steps, starting at step `first`.
   void fill(std::int64_t first, std::int64_t count) {
     if (!at_once) return;
     const std::int64_t group = first ? first / steps : 0, into = first ? first % steps : 0;
@@ -75,8 +75,9 @@ struct StepScales {
       }
     }
   }
-  /// Returns the scale of step k after fill(); the step begins at input i. If `two` is set, the
-  /// second half of the step belongs to the next group.
+  /// Returns the product of the scales for step k, which begins at input i. If `at_once` is set,
+  /// fill() must have computed it. If `two` is set, the second half of the step belongs to the next
+  /// group.
   inline __attribute__((always_inline)) Vec of(int output, std::int64_t k, std::int64_t i,
                                                bool two = false) const {
     if (at_once) return Vec::of(both[at_once ? output : 0][k]);
@@ -90,7 +91,8 @@ struct StepScales {
   }
 };
 
-/// Processes steps of `block` inputs, which share one scale of the weights and one of the row.
+/// Processes `block` inputs per step. The inputs of a step share one weight scale and one row
+/// scale.
 template <int outputs, int block>
 inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64_t output,
                                                      const Row& x, float* to) {
@@ -168,8 +170,7 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-/// Used if the group size is not a multiple of 64 (blocks then have 32 inputs) or not a multiple of
-/// a step.
+/// Used if the group size is not a multiple of 64 (blocks then have 32 inputs) or of the step size.
 template <int block>
 inline void int4_small(const Matrix& m, std::int64_t output, const Row& x, float* to) {
   constexpr int words = block / 4;
@@ -209,7 +210,7 @@ inline __attribute__((always_inline)) void integer_products(const Matrix& m, con
 }
 
 // Tiles are inlined into the loop over tiles, because with short rows, calls and repeated setup
-// cost a few percent of the time.
+// cost a few percent of the run time.
 
 template <int block>
 inline void int8_products(const Matrix& m, const void* prepared, std::int64_t rows,
@@ -234,7 +235,7 @@ inline void int4_products(const Matrix& m, const void* prepared, std::int64_t ro
       });
 }
 
-/// If `planes` is set, the words are stored in the order in which the steps of int4 read them.
+/// If `planes` is set, the words are stored in the order in which int4 steps read them.
 inline void prepare_words(bool planes, const float* from, std::int64_t inputs, void* prepared,
                           Format format) {
   const Row row = row_of(prepared, format, inputs, 0);

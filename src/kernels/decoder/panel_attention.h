@@ -14,8 +14,8 @@ struct WideRows {
   std::int64_t count, row;
 };
 
-/// Attention products of one thread, which uses its own buffers: `panel` has panel_bytes() and
-/// `widened` has panel_scratch_bytes() bytes for the largest number of inputs.
+/// Attention products that one thread computes in its own buffers. For the largest number of
+/// inputs, `panel` has room for panel_bytes() bytes and `widened` for panel_scratch_bytes() bytes.
 struct PanelAttention {
   Isa isa;
   Wide wide;

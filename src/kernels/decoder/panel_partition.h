@@ -14,7 +14,7 @@ struct PanelShare {
 };
 
 /// Each thread gets the same number of whole panels. All threads work on each of the remaining
-/// panels: every thread makes the panel and multiplies some of the rows.
+/// panels: every thread builds the panel and multiplies some of the rows by it.
 struct PanelShares {
   std::int64_t threads, rows;
 

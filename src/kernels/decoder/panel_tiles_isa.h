@@ -1,4 +1,4 @@
-// Loops over tiles of rows whose sizes are known at compile time.
+// Loops over row tiles whose sizes are compile-time constants.
 #if defined(ANYACCEL_DECODER_PANEL_TILES_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PANEL_TILES_ISA_H)
 #undef ANYACCEL_DECODER_PANEL_TILES_ISA_H

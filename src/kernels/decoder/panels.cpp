@@ -75,7 +75,7 @@ bool panels_pay(Isa isa, Element model) noexcept {
 
 std::int64_t wide_row_bytes(Wide wide, std::int64_t inputs) noexcept {
   const std::int64_t bytes = rounded(inputs * (wide == Wide::bf16 ? 2 : 4), 64);
-  // Rows with a stride of a multiple of the page size would compete for the same cache sets.
+  // Rows whose stride is a multiple of the page size would compete for the same cache sets.
   return bytes % 4096 ? bytes : bytes + 64;
 }
 

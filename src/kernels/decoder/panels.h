@@ -7,7 +7,7 @@
 
 namespace anyaccel::ops {
 
-/// Type of the operands in products of many rows. Sums are float32 for both types.
+/// Operand type of products with many rows. Both types accumulate in float32.
 enum class Wide { f32, bf16 };
 
 /// Outputs per panel. Products write all of them; outputs past the end are zero.
@@ -18,8 +18,8 @@ constexpr std::int64_t panel_tile_rows = 6;
 /// Returns bf16 for bfloat16 models if the processor has AVX-512 BF16, and f32 otherwise.
 Wide wide_for(Isa isa, Element model) noexcept;
 /// Returns true if panels are the fastest known implementation for a model of this type. They are
-/// slower without vectors of eight floats, and for 16-bit models on processors with AMX, which
-/// LibTorch's kernels use.
+/// slower on processors without 8-wide float vectors, and for 16-bit models on processors with AMX,
+/// which LibTorch's kernels use.
 bool panels_pay(Isa isa, Element model) noexcept;
 
 /// Stride in bytes between rows of `inputs` elements of type `wide`, a multiple of 64.
@@ -35,9 +35,9 @@ std::int64_t panel_scratch_bytes(std::int64_t inputs) noexcept;
 /// Makes a panel of the outputs [begin, begin + panel_outputs). `panel` is aligned to 64 bytes.
 void make_panel(Isa isa, Wide wide, const Matrix& matrix, std::int64_t begin, void* scratch,
                 void* panel) noexcept;
-/// Makes a panel of a transposed matrix. Its outputs are the columns [begin, begin + panel_outputs)
-/// of values[inputs][columns]. For bf16 and an odd number of inputs, the missing input of the last
-/// pair is zero.
+/// Makes a panel from a transposed matrix. Its outputs are the columns [begin, begin +
+/// panel_outputs) of values[inputs][columns]. For bf16 and an odd number of inputs, the missing
+/// input of the last pair is zero.
 void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs,
                        std::int64_t columns, std::int64_t begin, void* panel) noexcept;
 /// Sets to[r * to_row + output] to the dot product of row r of x, which has the operand type, and

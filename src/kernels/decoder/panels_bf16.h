@@ -1,4 +1,4 @@
-// Products of pairs of bfloat16 elements with AVX-512 BF16.
+// Matrix products on pairs of bfloat16 elements, using AVX-512 BF16.
 #pragma once
 
 #if defined(__x86_64__)

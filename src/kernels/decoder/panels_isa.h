@@ -1,4 +1,4 @@
-// Panels of float32, and packing for panels of both types.
+// Float32 panels, and packing for both types of panels.
 //
 // A panel consists of strips [inputs][strip]. While a tile of rows is multiplied by a strip, the
 // sums of the strip's outputs stay in registers.

@@ -12,10 +12,10 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t max_scores = 256 * 1024;  // per block of queries; 1 MiB of float32
+constexpr std::int64_t max_scores = 256 * 1024;  // scores per block of queries; 1 MiB of float32
 constexpr std::int64_t max_block = 64;  // queries per block, over all heads that share a key head
 
-/// Layout of a pass's memory: offsets of the shared arrays and of each thread's arrays.
+/// Memory layout of a pass: offsets of the shared arrays and of each thread's arrays.
 struct Plan {
   Wide wide;
   std::int64_t rows = 0, seen = 0, block;  ///< block: number of queries of one head per task
@@ -96,8 +96,8 @@ class Pass {
  private:
   PanelShares shares() const { return {team_.threads(), plan_.rows}; }
 
-  /// Multiplies the rows [rows.begin, rows.end) by the outputs from `output` on, and writes the
-  /// products to to[row - rows.begin][panel_outputs].
+  /// Multiplies the rows [rows.begin, rows.end) by the panel of outputs that starts at `output`,
+  /// and writes the products to to[row - rows.begin][panel_outputs].
   void multiply(const Matrix& matrix, std::int64_t output, const char* x, std::int64_t x_row,
                 const PanelShare& rows, float* to) {
     make_panel(isa_, plan_.wide, matrix, output, widened_, panel_);
@@ -178,8 +178,8 @@ class Pass {
       rotate_row(isa_, head, layer.cos + row * d_.half, layer.sin + row * d_.half, d_.half);
   }
 
-  /// Rotates a row's queries and keys to the row's position, and stores keys and values in the KV
-  /// cache.
+  /// Applies the rotary embedding for a row's position to its queries and keys, and stores keys and
+  /// values in the KV cache.
   void position_row(const DecoderLayer& layer, const Segment& segment, const Cache& cache,
                     std::int64_t row) {
     for (std::int64_t head = 0; head < d_.heads; ++head)
@@ -332,8 +332,8 @@ class Pass {
             });
   }
 
-  /// Computes the logits of the last row of each segment, max_rows rows at a time, with the matrix
-  /// products that the pass over a few rows uses.
+  /// Computes the logits of the last row of each segment, max_rows rows at a time, with the same
+  /// matrix products as run_decoder().
   void last_logits() {
     const Matrix& m = d_.head.matrix;
     const auto segments = static_cast<std::int64_t>(d_.segments.size());

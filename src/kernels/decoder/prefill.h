@@ -1,14 +1,14 @@
-// A decoder model's pass over many new positions, such as a prompt. It multiplies with panels and
-// computes attention in blocks of queries. Works on plain arrays; independent of torch. Results do
-// not depend on the number of threads. A row's result may differ in the last bits from that of the
-// pass over a few rows.
+// Prefill: a decoder model's forward pass over many new positions, such as a prompt. It uses panel
+// products and computes attention in blocks of queries. Works on plain arrays; independent of
+// torch. Results do not depend on the number of threads. A row's result may differ in the last bits
+// from the result of run_decoder().
 #pragma once
 
 #include "kernels/decoder/decoder.h"
 
 namespace anyaccel::ops {
 
-/// Maximum rows per pass. Longer prompts are split into several passes.
+/// Maximum number of rows per pass. Longer prompts are split into several passes.
 constexpr std::int64_t max_prefill_rows = 512;
 
 /// Like decoder_scratch() and run_decoder(), but for up to max_prefill_rows rows.

@@ -28,8 +28,8 @@ void want_products_of_bytes(bool wanted) noexcept { bytes_wanted = wanted; }
 
 std::int64_t prepared_bytes(Format format, std::int64_t inputs) noexcept {
   const std::int64_t blocks = (inputs + 127) / 128;
-  // Rows of floats are padded to a multiple of two vectors of sixteen. Rows of 16-bit integers are
-  // followed by their scales, and by at most 64 bytes of sums per 64 integers.
+  // Float rows are padded to a multiple of 32 elements (two 16-wide vectors). Rows of 16-bit
+  // integers are followed by their scales, and by at most 64 bytes of sums per 64 integers.
   if (format != Format::int8 && format != Format::int4) return (inputs + 31) / 32 * 128;
   return blocks * 256 + (blocks + 15) / 16 * 64 + blocks * 128;
 }

@@ -1,8 +1,8 @@
 // Products of a few rows with a matrix.
 //
 // Weights are read from memory once, in order, and multiplied by all rows while they are in the
-// cache. The order in which a product is summed does not depend on other rows: the partial sums in
-// the lanes of vectors are added up in a fixed order. For a single row in this layout, the tiles of
+// cache. The summation order of a product does not depend on other rows: the partial sums in vector
+// lanes are added up in a fixed order. For a single row in this layout, the tiled products of
 // simd/products_isa.h take 2.5 times as long (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H)

@@ -32,7 +32,7 @@ struct CachedHead {
   const void* values;
   Element type;
   std::int64_t dim, begin, end;  ///< visible positions
-  float scale, softcap;          ///< a softcap of 0 disables it
+  float scale, softcap;          ///< softcap: 0 disables soft-capping
 };
 
 /// Sets to[columns] to the normalized from[columns]. Both may be the same array.
@@ -47,14 +47,16 @@ void add_bias_row(Isa isa, const Values& bias, std::int64_t begin, std::int64_t 
                   float* row) noexcept;
 /// Computes a = gate(a) for a[columns]. Multiplies the result by `b` unless `b` is null.
 void gate_row(Isa isa, Gate gate, float* a, const float* b, std::int64_t columns) noexcept;
-/// Converts from[columns] to the type of `to`, and stores it in `to` from element `begin` on.
+/// Converts from[columns] to the type of `to` and stores the result in `to`, starting at element
+/// `begin`.
 void store_row(Isa isa, const float* from, std::int64_t columns, const Values& to,
                std::int64_t begin) noexcept;
-/// Replaces scores[count] by e^(s - maximum) and returns the sum of the results. s is scale *
+/// Replaces scores[count] with e^(s - maximum) and returns the sum of the results. s is scale *
 /// score, soft-capped unless `softcap` is 0. `count` is at least 1.
 float attention_shares_row(Isa isa, float scale, float softcap, float* scores,
                            std::int64_t count) noexcept;
-/// Computes out[dim], the attention of query[dim]. `scores` has room for end - begin + 64 floats.
+/// Computes out[dim], the attention output for query[dim]. `scores` has room for end - begin + 64
+/// floats.
 void attend_row(Isa isa, const CachedHead& head, const float* query, float* scores,
                 float* out) noexcept;
 

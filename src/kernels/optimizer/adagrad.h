@@ -1,4 +1,5 @@
-// Adagrad on host memory: one step on plain arrays, for each instruction set. Independent of torch.
+// One Adagrad step on plain arrays in host memory, compiled for each instruction set. Independent
+// of torch.
 #pragma once
 
 #include <cstdint>

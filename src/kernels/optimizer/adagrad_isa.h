@@ -1,4 +1,4 @@
-// A step of Adagrad.
+// One Adagrad step.
 #if defined(ANYACCEL_OPTIMIZER_ADAGRAD_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_OPTIMIZER_ADAGRAD_ISA_H)
 #undef ANYACCEL_OPTIMIZER_ADAGRAD_ISA_H

@@ -1,4 +1,4 @@
-// A step of Adam and its inverse.
+// One Adam step and its inverse.
 #if defined(ANYACCEL_OPTIMIZER_ADAM_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_OPTIMIZER_ADAM_ISA_H)
 #undef ANYACCEL_OPTIMIZER_ADAM_ISA_H

@@ -6,8 +6,8 @@
 
 namespace anyaccel::ops {
 
-/// Size of the scratch memory of a step on `size` elements, in doubles. It holds the norms of each
-/// block and the rate.
+/// Scratch memory for a step on `size` elements, in doubles. It holds the norms of each block and
+/// the rate.
 inline std::int64_t cuda_lamb_scratch(std::int64_t size) {
   return 2 * ((size + lamb_block - 1) / lamb_block) + 1;
 }

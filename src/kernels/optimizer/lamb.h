@@ -1,4 +1,4 @@
-// LAMB on host memory: the two halves of a step on plain arrays, for each instruction set.
+// The two halves of a LAMB step on plain arrays in host memory, compiled for each instruction set.
 // Independent of torch.
 #pragma once
 
@@ -32,9 +32,9 @@ struct LambArrays {
   Element state;
 };
 
-/// Number of elements whose squares are summed separately. Larger sums add up these partial sums,
-/// so they do not depend on the number of threads or the instruction set, and are the same on a
-/// GPU.
+/// Block size in elements. The squares of each block are summed separately. Larger sums add up
+/// these partial sums, so results do not depend on the number of threads or the instruction set,
+/// and are the same on a GPU.
 constexpr std::int64_t lamb_block = 4096;
 /// Number of partial sums. Element i is added to lane i % lamb_lanes, in order. Finally, the upper
 /// half of the lanes is added to the lower half, repeatedly, until one lane is left (see

@@ -1,4 +1,4 @@
-// A step of LAMB for CUDA thread blocks, bitwise equal to lamb.h on the CPU. The code is also
+// One LAMB step for CUDA thread blocks, bitwise equal to lamb.h on the CPU. The code is also
 // compiled for the host, where the tests run it. It uses plain pointers and is independent of torch
 // and CUDA.
 #pragma once
@@ -37,8 +37,8 @@ ANYACCEL_ON_BOTH LambRate lamb_rate(const LambNorms& norms, const LambBounds& bo
   return {coefficient, static_cast<float>(bounds.step_size * static_cast<double>(coefficient))};
 }
 
-/// Runs the phases of a block on the host. `each(function)` is one phase: it calls function(thread)
-/// for all threads [0, lamb_lanes) before it returns.
+/// Runs the phases of a block on the host. `each(function)` runs one phase: it calls
+/// function(thread) for all threads [0, lamb_lanes) before it returns.
 struct HostThreads {
   template <typename Function>
   void operator()(const Function& function) const {
@@ -79,8 +79,8 @@ ANYACCEL_ON_BOTH float lamb_direction(const LambConstants& c, float p, float m, 
   return fmaf(c.decay, p, m / divisor);
 }
 
-/// lamb_moments() for block `block` of a tensor with `size` elements. The sums are in the first
-/// lane.
+/// Like lamb_moments(), for block `block` of a tensor with `size` elements. The sums are in the
+/// first lane.
 template <typename P, typename G, typename S, typename Each>
 ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArrays& arrays,
                                          std::int64_t size, std::int64_t block, LambNorms* lanes,
@@ -108,8 +108,8 @@ ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArray
   sum_lanes(lanes, each);
 }
 
-/// lamb_apply() for the same elements. `copy` has elements of type C, or is null. It replaces the
-/// copy in `arrays`, whose type is known only at run time.
+/// Like lamb_apply(), for the same elements. `copy` has elements of type C, or is null. It replaces
+/// the copy in `arrays`, whose type is known only at run time.
 template <typename P, typename S, typename C, typename Each>
 ANYACCEL_ON_BOTH void lamb_apply_block(const LambConstants& c, float rate, const LambArrays& arrays,
                                        C* copy, std::int64_t size, std::int64_t block,

@@ -1,4 +1,4 @@
-// The two halves of a step of LAMB.
+// The two halves of a LAMB step.
 #if defined(ANYACCEL_OPTIMIZER_LAMB_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_OPTIMIZER_LAMB_ISA_H)
 #undef ANYACCEL_OPTIMIZER_LAMB_ISA_H

@@ -1,4 +1,5 @@
-// Lion on host memory: one step on plain arrays, for each instruction set. Independent of torch.
+// One Lion step on plain arrays in host memory, compiled for each instruction set. Independent of
+// torch.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A step of Lion.
+// One Lion step.
 #if defined(ANYACCEL_OPTIMIZER_LION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_OPTIMIZER_LION_ISA_H)
 #undef ANYACCEL_OPTIMIZER_LION_ISA_H

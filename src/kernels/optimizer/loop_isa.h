@@ -1,4 +1,4 @@
-// The loop over the elements of a tensor that all optimizers share.
+// The loop over a tensor's elements, shared by all optimizers.
 #if defined(ANYACCEL_OPTIMIZER_LOOP_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_OPTIMIZER_LOOP_ISA_H)
 #undef ANYACCEL_OPTIMIZER_LOOP_ISA_H

@@ -1,5 +1,5 @@
-// Arrays of optimizers with a single state, in addition to parameters and gradients (Adagrad and
-// Lion). Independent of torch.
+// Arrays for optimizers that keep a single state per parameter (Adagrad and Lion). Independent of
+// torch.
 #pragma once
 
 #include <cstdint>

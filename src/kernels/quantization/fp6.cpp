@@ -7,8 +7,8 @@ namespace anyaccel::ops {
 namespace {
 
 constexpr int least = 0x2c00, most = 0x4f00;  // 1/16 and 28 as fp16
-// min_normal is 1/4 as fp16. rebias subtracts 12 from an exponent that is followed by two bits of
-// mantissa.
+// min_normal is 1/4 as fp16. rebias subtracts 12 from an exponent that is followed by two mantissa
+// bits.
 constexpr int min_normal = 0x3400, rebias = 48;
 
 /// Returns the 6-bit code of an fp16 value, or -1 if it is out of range.

@@ -1,11 +1,11 @@
 // 6-bit floating-point weights, stored in two byte arrays, for products with fp16 values. A weight
-// has a sign, three bits of exponent and two bits of mantissa; its magnitude is 0 or from 1/16 to
-// 28. Works on plain arrays; independent of torch.
+// has a sign bit, three exponent bits and two mantissa bits; its magnitude is 0 or from 1/16 to 28.
+// Works on plain arrays; independent of torch.
 //
 // Each output has consecutive blocks of 64 inputs. In the 4-bit array, a block has 32 bytes. Byte i
 // has the lowest four bits (two of the exponent, two of the mantissa) of input i in its lower half,
 // and those of input i + 32 in its upper half. In the 2-bit array, a block has 16 bytes. Byte i has
-// the sign and the first exponent bit of the inputs i, i + 16, i + 32 and i + 48, from the lowest
+// the sign and the highest exponent bit of the inputs i, i + 16, i + 32 and i + 48, from the lowest
 // bits upward.
 #pragma once
 
@@ -35,7 +35,8 @@ std::int64_t to_six_bits(const Fp16* from, std::int64_t count, std::uint8_t* two
 /// copies the exponent bits without correcting their bias.
 constexpr float six_unit = 4096;
 
-/// Converts the outputs [begin, end) to to[end - begin][inputs]. Multiply the results by six_unit.
+/// Converts the outputs [begin, end) and writes them to to[end - begin][inputs]. Multiply the
+/// results by six_unit.
 void from_six_bits(Isa isa, const SixBits& weight, std::int64_t begin, std::int64_t end,
                    Fp16* to) noexcept;
 

@@ -1,4 +1,4 @@
-// Conversion of 6-bit weights to fp16, in loops that the compiler vectorizes.
+// Converts 6-bit weights to fp16, with loops that the compiler can vectorize.
 #if defined(ANYACCEL_QUANTIZATION_FP6_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_FP6_ISA_H)
 #undef ANYACCEL_QUANTIZATION_FP6_ISA_H
@@ -21,7 +21,7 @@ void widen_six(const SixBits& w, std::int64_t begin, std::int64_t end, Fp16* to)
       for (std::int64_t i = 0; i < quarter; ++i) {
         const unsigned low = four[part % 2 * quarter + i] >> (part / 2 * 4) & 15U,
                        high = two[i] >> (part * 2) & 3U;
-        // The sign becomes the first bit of an fp16 value, followed by two zero bits.
+        // The sign becomes the highest bit of an fp16 value, followed by two zero bits.
         here[part * quarter + i] =
             static_cast<std::uint16_t>((low | (high & 1U) << 4 | (high & 2U) << 6) << 8);
       }

@@ -1,5 +1,5 @@
-// Quantization of groups to int8 or int4 and back, on plain arrays, for each instruction set.
-// Independent of torch.
+// Group-wise quantization to int8 or int4, and dequantization, on plain arrays, compiled for each
+// instruction set. Independent of torch.
 //
 // A byte holds two int4 codes, the first one in its upper four bits, so groups must have an even
 // number of elements. A group's parameters are its step size and, if the quantization is
@@ -51,9 +51,9 @@ struct DequantizeJob {
 void dequantize_part(Isa isa, const DequantizeJob& job, std::int64_t begin,
                      std::int64_t end) noexcept;
 
-/// Adds up `tensors` consecutive quantized tensors of `size` elements with groups of `in_group`
-/// elements, and quantizes the sums in groups of `group` elements. The sums are computed in float,
-/// in the order of the tensors.
+/// The input consists of `tensors` consecutive quantized tensors, each with `size` elements in
+/// groups of `in_group` elements. Sums them elementwise in float, in the order of the tensors, and
+/// quantizes the sums in groups of `group` elements.
 struct ReduceJob {
   const std::int8_t* from;
   const float* from_params;
@@ -64,12 +64,12 @@ struct ReduceJob {
   std::int8_t* to;
   float* params;
 };
-/// Size of the scratch memory of reduce_groups(), in floats.
+/// Scratch memory that reduce_groups() needs, in floats.
 constexpr std::int64_t reduce_scratch = 16384;
 void reduce_groups(Isa isa, const ReduceJob& job, std::int64_t begin, std::int64_t end,
                    float* scratch) noexcept;
 
-/// Unsigned codes, dequantized to fp16(fp16(code / scale) + least). int4 codes are packed as
+/// Dequantizes unsigned codes to fp16(fp16(code / scale) + least). int4 codes are packed as
 /// described above. Each group has a scale and a minimum (`least`).
 struct DequantizeHalfJob {
   const std::uint8_t* from;

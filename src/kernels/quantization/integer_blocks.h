@@ -27,8 +27,8 @@ ANYACCEL_ON_BOTH float value_at(const std::int8_t* from, int bits, bool asymmetr
   return value_of(code_at(from, bits, i), step, asymmetric ? params[2 * g + 1] : 0.0F);
 }
 
-/// Quantizes one group, whose `count` elements are value(0), value(1), ... `each(function)` is one
-/// phase: it calls function(thread) for all threads [0, quantizer_lanes) and then synchronizes
+/// Quantizes one group, whose `count` elements are value(0), value(1), ... `each(function)` runs
+/// one phase: it calls function(thread) for all threads [0, quantizer_lanes) and then synchronizes
 /// them. `lanes` has room for one range per thread.
 template <typename Value, typename Each>
 ANYACCEL_ON_BOTH void quantize_block(const Value& value, std::int64_t count, int bits,

@@ -100,8 +100,8 @@ inline void store_bytes(std::int8_t* to, Ints lanes) {
 }
 #endif
 
-// Functions for two codes per byte. The first code is in the upper or in the lower four bits. A
-// pair of lanes is processed as one 64-bit lane, whose lower half is the first code.
+// Functions for bytes that hold two codes. The first code is in the upper or in the lower four
+// bits. A pair of lanes is processed as one 64-bit lane, whose lower half is the first code.
 typedef std::uint64_t Pairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 typedef std::int64_t SignedPairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 typedef std::int8_t PairBytes __attribute__((vector_size(ANYACCEL_WIDTH / 2)));
@@ -215,7 +215,7 @@ inline __attribute__((always_inline)) void each_vector(const T* from, std::int64
   function(Vec::load(rest), i, count - i);
 }
 
-/// Returns the range of an array, as described at GroupRange.
+/// Returns the range of an array, as defined by GroupRange.
 template <typename T, bool magnitudes>
 GroupRange range_of(const T* from, std::int64_t count) {
   const GroupRange none = empty_range(magnitudes);

@@ -1,5 +1,5 @@
-// Quantization of groups to minifloats and back, on plain arrays, for each instruction set.
-// Independent of torch.
+// Group-wise quantization to minifloats, and dequantization, on plain arrays, compiled for each
+// instruction set. Independent of torch.
 #pragma once
 
 #include "kernels/quantization/minifloat_format.h"
@@ -17,7 +17,7 @@ struct ToFloatsJob {
   std::int64_t group;
   std::uint8_t* to;
   bool stochastic;
-  std::uint64_t seed;  ///< seed of stochastic rounding; equal seeds produce equal codes
+  std::uint64_t seed;  ///< seed for stochastic rounding; the same seed produces the same codes
 };
 /// Quantizes the groups [begin, end).
 void to_floats(Isa isa, const ToFloatsJob& job, std::int64_t begin, std::int64_t end) noexcept;
@@ -30,7 +30,8 @@ struct FromFloatsJob {
   Element element;
   bool past_caches = false;  ///< use non-temporal stores; the results do not fit in the caches
 };
-/// Dequantizes `count` rows from row `source` on, and stores them as the groups from `group` on.
+/// Dequantizes `count` rows, starting at row `source`, and stores them as consecutive groups,
+/// starting at group `group`.
 void from_floats(Isa isa, const FromFloatsJob& job, std::int64_t source, std::int64_t group,
                  std::int64_t count) noexcept;
 

@@ -34,7 +34,7 @@ ANYACCEL_ON_BOTH void encode_unit(const ToFloatsJob& job, const T* from, std::in
   }
 }
 
-/// Quantizes one group. `each(function)` is one phase: it calls function(thread) for all threads
+/// Quantizes one group. `each(function)` runs one phase: it calls function(thread) for all threads
 /// [0, fp_quantizer_lanes) and then synchronizes them. `lanes` has room for one number per thread.
 template <typename T, typename Each>
 ANYACCEL_ON_BOTH void to_floats_block(const ToFloatsJob& job, float format_greatest,

@@ -1,5 +1,6 @@
-// Conversion of 64 elements at a time with AVX-512. Codes are 16-bit words, which needs half as
-// many vectors as 32-bit lanes. Results are bitwise equal to those of minifloat_isa.h.
+// Conversion of 64 elements at a time with AVX-512. Codes are processed as 16-bit words, so half as
+// many vectors are needed as with 32-bit lanes. Results are bitwise equal to those of
+// minifloat_isa.h.
 #pragma once
 
 #if defined(__x86_64__)
@@ -51,11 +52,11 @@ inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
 /// bits from which all other magnitudes are rounded.
 struct Scaled {
   __m512i upper, small,
-      sign;  ///< the first bit of each word is the sign; the other bits are arbitrary
+      sign;  ///< the highest bit of each word is the sign; the other bits are arbitrary
 };
-/// Prepares the bits of a float for truncation to the upper word. With seven bits of mantissa, the
-/// code needs all bits that this word keeps, so the value is rounded here. Formats with fewer bits
-/// are rounded later.
+/// Prepares the bits of a float for truncation to the upper word. In formats with seven mantissa
+/// bits, the code needs all bits that this word keeps, so the value is rounded here. In formats
+/// with fewer mantissa bits, it is rounded later.
 template <int format>
 inline __attribute__((always_inline)) __m512i before_words(__m512 y) {
   const __m512i bits = _mm512_castps_si512(y);
@@ -114,9 +115,9 @@ inline void store_threes(std::uint8_t* to, __m512i lanes, __m512i order) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
   store16(to + 32, _mm512_extracti32x4_epi32(bytes, 2));
 }
-/// Returns the order of the words of four quarters with six words each. With `halves_apart`, the
-/// first halves of all quarters are followed by the second halves. Otherwise, the quarters follow
-/// each other.
+/// Returns the permutation for store_threes() that joins four quarters with six words each. With
+/// `halves_apart`, the first halves of all quarters are followed by the second halves. Otherwise,
+/// the quarters follow each other.
 inline __m512i order_of_threes(bool halves_apart) {
   std::int16_t order[32] = {};
   for (int i = 0; i < 24; ++i)
@@ -231,7 +232,7 @@ constexpr bool decodes_words = exponent_of(float_formats[format]) < 5;
 template <int format, typename T>
 class WordDecoder {
   static constexpr FloatFormat f = float_formats[format];
-  /// Whether the results for all codes of a row fit in two vectors.
+  /// Whether a lookup table with the decoded values of all codes fits in two vectors.
   static constexpr bool has_table = f.bits <= 6 && sizeof(T) == 2;
 
  public:

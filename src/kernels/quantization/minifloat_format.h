@@ -1,6 +1,6 @@
 // Floating-point formats of 4 to 12 bits, for host and CUDA kernels: sign, exponent and mantissa
-// from the highest bit downward, without infinities and NaN. As in IEEE formats, an exponent field
-// of 0 encodes zero and the denormal numbers.
+// from the highest bit downward. There are no infinities or NaNs. As in IEEE formats, an exponent
+// field of 0 encodes zero and the denormal numbers.
 #pragma once
 
 #include "kernels/quantization/range.h"
@@ -16,7 +16,7 @@ constexpr int exponent_of(FloatFormat f) { return f.bits - f.mantissa - 1; }
 constexpr int bias_of(FloatFormat f) { return (1 << (exponent_of(f) - 1)) - 1; }
 /// Mask of all bits except the sign. This is also the code of the largest number.
 constexpr std::int32_t size_mask_of(FloatFormat f) { return (1 << (f.bits - 1)) - 1; }
-/// Number of bits of a float's mantissa that are dropped.
+/// Number of mantissa bits that are dropped from a float.
 constexpr int lost_bits_of(FloatFormat f) { return 23 - f.mantissa; }
 /// Value that is subtracted from the remaining bits of a float to change the exponent's bias.
 constexpr std::int32_t rebias_of(FloatFormat f) { return (127 - bias_of(f)) << f.mantissa; }
@@ -46,7 +46,7 @@ constexpr std::int64_t row_bytes(FloatFormat f, std::int64_t group) {
 
 /// Maps the group's largest magnitude to the format's largest number. x * factor is encoded, and
 /// the decoded number times `step` approximates x. If the group contains NaN or infinity, `step` is
-/// such that the whole group is decoded as NaN.
+/// set so that the whole group is decoded as NaN.
 struct FloatScale {
   float factor, step;
   bool flat;  ///< all codes are 0
@@ -58,8 +58,8 @@ ANYACCEL_ON_BOTH FloatScale float_scale(std::int32_t greatest, float format_grea
   return {factor, most / format_greatest, !is_number};
 }
 
-// Random numbers for stochastic rounding. There is one key per group and seed, and two rounds of a
-// mixing function per element.
+// Random numbers for stochastic rounding. Each group has a key, derived from the seed. For each
+// element, two rounds of a mixing function are applied.
 
 ANYACCEL_ON_BOTH std::uint64_t mixed_key(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;

@@ -27,7 +27,7 @@ inline Words places() {
 }
 
 /// Returns the codes of denormal magnitudes: whole steps, plus one if the remainder reaches a
-/// random limit.
+/// random threshold.
 template <int format>
 inline __attribute__((always_inline)) Ints small_codes_of(Ints size, Words random) {
   constexpr FloatFormat f = float_formats[format];

@@ -103,8 +103,8 @@ inline Ints get_codes(const std::uint8_t* from) {
   return bits == 8 ? load_bytes(from) : load_nibbles<false>(from);
 }
 
-/// pack_piece() calls make(i), which returns the codes of the vector from element i on, for all
-/// vectors of a piece, and stores them. unpack_piece() calls take(i, codes).
+/// For each vector of a piece, pack_piece() calls make(i), which returns the codes of the vector
+/// that starts at element i, and stores these codes. unpack_piece() calls take(i, codes) instead.
 template <int bits, typename Make>
 inline __attribute__((always_inline)) void pack_piece(std::uint8_t* to, const Make& make) {
   for (int i = 0; i < piece; i += Vec::width) put_codes<bits>(to + i * bits / 8, make(i));
@@ -117,7 +117,7 @@ inline __attribute__((always_inline)) void unpack_piece(const std::uint8_t* from
 
 #else
 
-/// Returns a mask of the lowest `full` bits of each field of `field` bits.
+/// Returns a mask that selects the lowest `full` bits of each `field`-bit field.
 constexpr std::uint64_t low_bits(int field, int full) {
   std::uint64_t out = 0;
   for (int at = 0; at < 64; at += field) out |= ((std::uint64_t{1} << full) - 1) << at;

@@ -20,7 +20,7 @@ struct GroupScale {
 /// magnitude, or if asymmetric the range from the minimum to the maximum. The scale is 1 if all
 /// values are equal (symmetric: if all are 0). The formula halves the values first, which yields
 /// the same bits and cannot overflow. If the group contains NaN or infinity, the step or the offset
-/// is such that the whole group is dequantized as NaN.
+/// is set so that the whole group is dequantized as NaN.
 ANYACCEL_ON_BOTH GroupScale group_scale(GroupRange range, int bits, bool asymmetric, bool empty) {
   if (empty) return {1.0F, 0.0F, 1.0F, true};
   const float levels = bits == 8 ? 128.0F : 8.0F;

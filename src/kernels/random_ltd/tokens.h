@@ -8,8 +8,8 @@
 namespace anyaccel::ops {
 
 /// Selected tokens of each batch entry. `part` holds the `count` selected tokens, and `whole` holds
-/// all `tokens` tokens. Token t of entry b begins at byte b * batch + t * token (with the strides
-/// of the array) and has `bytes` contiguous bytes.
+/// all `tokens` tokens. Token t of entry b begins at byte b * batch + t * token, where `batch` and
+/// `token` are the strides of the respective array, and has `bytes` contiguous bytes.
 struct TokenCopy {
   char* whole;
   std::int64_t whole_batch, whole_token;

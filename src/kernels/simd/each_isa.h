@@ -12,9 +12,9 @@
 //   #endif
 //   ...
 //   #endif
-// The guard alternates with the toggle, so such a file must be included in every pass from the
-// first one on. Put code for only some sets inside the file, under #if. A file for exactly one set
-// has #pragma once instead.
+// The guard alternates with the toggle, so such a file must be included in every pass, starting
+// with the first. Put code for only some sets inside the file, under #if. A file for exactly one
+// set has #pragma once instead.
 //
 // IWYU pragma: private
 #include "kernels/simd/isa.h"

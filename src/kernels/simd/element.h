@@ -1,4 +1,4 @@
-// Element types of kernels. Independent of torch.
+// Element types that the kernels support. Independent of torch.
 #pragma once
 
 #include <cstdint>

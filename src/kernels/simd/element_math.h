@@ -1,4 +1,4 @@
-// Arithmetic of one element, for the CUDA kernels and for their tests on the host. The formulas and
+// Per-element arithmetic for the CUDA kernels and for their tests on the host. The formulas and
 // roundings are those of the CPU kernels (adam_isa.h, lion_isa.h). By default, nvcc rounds
 // divisions and square roots correctly.
 #pragma once

@@ -36,9 +36,9 @@ inline bool has_isa(Isa isa) noexcept {
   return false;
 }
 
-/// Returns the best instruction set of this machine. ANYACCEL_OPS_ISA=<name> selects a different
-/// one, for tests and comparisons; it is ignored if the machine does not support it. Later calls
-/// return the result of the first call.
+/// Returns the best instruction set that this machine supports. ANYACCEL_OPS_ISA=<name> selects a
+/// different one, for tests and comparisons; it is ignored if the machine does not support it.
+/// Later calls return the result of the first call.
 inline Isa best_isa() noexcept {
   static const Isa best = [] {
     const char* wish = std::getenv("ANYACCEL_OPS_ISA");

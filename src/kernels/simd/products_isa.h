@@ -1,4 +1,4 @@
-// Small matrix products of `Real`.
+// Small matrix products with elements of type `Real`.
 #if defined(ANYACCEL_SIMD_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_SIMD_PRODUCTS_ISA_H)
 #undef ANYACCEL_SIMD_PRODUCTS_ISA_H

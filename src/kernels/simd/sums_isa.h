@@ -1,5 +1,5 @@
-// Sums and maxima of a vector's elements. The order of operations is always the same: the halves
-// are combined until one element is left.
+// Sums and maxima of a vector's elements. The order of operations is fixed: the two halves of the
+// vector are combined, repeatedly, until one element is left.
 #if defined(ANYACCEL_SIMD_SUMS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_SIMD_SUMS_ISA_H)
 #undef ANYACCEL_SIMD_SUMS_ISA_H
@@ -23,7 +23,7 @@ inline Lanes lanes_of(Vec a) {
 
 #if ANYACCEL_WIDTH == 16
 #define ANYACCEL_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-/// Returns eight sums of two elements of `a`, followed by eight sums of two elements of `b`.
+/// Returns eight sums of pairs in `a`, followed by eight sums of pairs in `b`.
 inline Lanes halve(Lanes a, Lanes b) {
   return ANYACCEL_PICK(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
          ANYACCEL_PICK(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);

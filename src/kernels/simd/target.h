@@ -3,13 +3,13 @@
 // A file `*_isa.h` first includes the headers that it uses and then puts its code between
 // ANYACCEL_ISA_BEGIN and ANYACCEL_ISA_END. These open and close the namespace
 // anyaccel::ops::ANYACCEL_ISA and select the compiler target of the instruction set. each_isa.h
-// defines ANYACCEL_ISA. If a tool such as an editor or a linter parses a file alone, the file is
-// compiled for `scalar`; -DANYACCEL_ISA=avx512 selects a different set.
+// defines ANYACCEL_ISA. If a tool such as an editor or a linter parses a file on its own, the file
+// is compiled for `scalar`; -DANYACCEL_ISA=avx512 selects a different set.
 //
-// All headers of the standard library and of intrinsics must be included outside of BEGIN and END.
-// Code under a target must not instantiate inline functions of the standard library either: the
-// linker could use this instance for the whole program, although it contains instructions that the
-// processor may lack.
+// All standard library and intrinsics headers must be included outside of BEGIN and END. Code under
+// a target must not instantiate inline functions of the standard library either: the linker could
+// use this instance for the whole program, although it contains instructions that the processor may
+// lack.
 #pragma once
 
 #include <cstddef>

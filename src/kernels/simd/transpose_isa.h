@@ -1,4 +1,4 @@
-// Transposition of rows. Squares of vectors are transposed in registers.
+// Transposition of rows. Square blocks of elements are transposed in vector registers.
 #if defined(ANYACCEL_SIMD_TRANSPOSE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_SIMD_TRANSPOSE_ISA_H)
 #undef ANYACCEL_SIMD_TRANSPOSE_ISA_H
@@ -35,8 +35,8 @@ inline __attribute__((always_inline)) void transpose(Row (&rows)[ANYACCEL_WIDTH]
 }
 #endif
 
-/// Sets to[column * to_row + row] = from[row * from_row + column] * factor for `all_rows` rows.
-/// Rows from `rows` on are zeros. `all_rows` must be a multiple of 16.
+/// Sets to[column * to_row + row] = from[row * from_row + column] * factor for `all_rows` rows. The
+/// rows [rows, all_rows) are zero-filled. `all_rows` must be a multiple of 16.
 inline void transpose_rows(const Real* from, std::int64_t from_row, std::int64_t rows,
                            std::int64_t all_rows, std::int64_t columns, Real factor, Real* to,
                            std::int64_t to_row) {

@@ -1,4 +1,4 @@
-// Attention of one head on plain arrays. The length x length matrix is never stored. Independent of
+// Attention of one head on plain arrays. The full score matrix is never stored. Independent of
 // torch.
 #pragma once
 
@@ -21,10 +21,10 @@ struct FullAttention {
   T* out;  ///< output of the forward pass, input of the backward pass
   std::int64_t out_row;
   /// [row][2]: the maximum score and 1 / sum of exp(score - maximum). Both are 0 for a row that
-  /// attends to no key. May be null in the forward pass.
+  /// attends to no keys. May be null in the forward pass.
   T* stats;
   Dropout dropout;
-  std::int64_t first_row;  ///< row number of the first query for dropout
+  std::int64_t first_row;  ///< dropout row number of the first query
 };
 
 template <typename T>

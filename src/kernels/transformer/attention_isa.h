@@ -24,7 +24,7 @@ static_assert(attention_tile == tile_queries);
 /// A tile of `rows` queries, padded in memory to `width`.
 struct Tile {
   std::int64_t query, rows, width;
-  std::uint32_t low[attention_tile], high[attention_tile];  // halves of the rows' dropout keys
+  std::uint32_t low[attention_tile], high[attention_tile];  // halves of the dropout keys
 
   Tile(const Head& head, std::int64_t first) : query(first) {
     rows = head.length - first < attention_tile ? head.length - first : attention_tile;

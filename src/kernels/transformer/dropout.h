@@ -1,6 +1,7 @@
-// Random numbers for dropout, on host and device. There is a 64-bit key per row, and two rounds of
-// a 32-bit mixing function per element. A random number depends only on the key, the row and the
-// column, so host and device drop the same elements.
+// Random numbers for dropout, on host and device. Each row has a 64-bit key, derived from the
+// dropout key. For each element, two rounds of a 32-bit mixing function are applied. A random
+// number depends only on the dropout key, the row and the column, so host and device drop the same
+// elements.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// The passes of a transformer layer except its large matrix products, on plain arrays. Independent
-// of torch; src/ops/transformer provides the products, the memory and the threads. All functions
-// process the rows [begin, end), and may run concurrently on different rows. `S` is the type in
-// memory: float, Bf16 or Fp16 (with arithmetic in float), or double.
+// Row passes of a transformer layer: norms, activations, biases and dropout. Works on plain arrays;
+// independent of torch. src/ops/transformer provides the products, the memory and the threads. All
+// functions process the rows [begin, end), and may run concurrently on different rows. `S` is the
+// type in memory: float, Bf16 or Fp16 (with arithmetic in float), or double.
 #pragma once
 
 #include <cstdint>

@@ -371,9 +371,9 @@ ANYACCEL_ON_BOTH void column_sums_block(const S* from, std::int64_t columns, boo
                   });
 }
 
-/// Number of blocks that add up parts. Each block processes as many columns as a warp has lanes.
-/// Each warp of the block adds some of the parts, and then the sums of the warps are added in
-/// order.
+/// Number of blocks that add up the parts. Each block processes as many columns as a warp has
+/// lanes. Each warp of the block adds some of the parts, and then the sums of the warps are added
+/// in order.
 ANYACCEL_ON_BOTH std::int64_t sum_blocks(std::int64_t columns, int groups) {
   return (columns * groups + warp_lanes - 1) / warp_lanes;
 }

@@ -1,5 +1,5 @@
-// Products of a few rows with a weight matrix, on plain arrays. For such products, general matrix
-// libraries do not reach the memory bandwidth. Independent of torch.
+// Products of a few rows with a weight matrix, on plain arrays. For such products, general-purpose
+// matrix libraries do not saturate the memory bandwidth. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ std::int64_t skinny_gemm_packed(const SkinnyGemm& product) noexcept;
 void pack_skinny_gemm(Isa isa, const SkinnyGemm& product, const float* from, std::int64_t begin,
                       std::int64_t end, float* packed) noexcept;
 /// Computes to[rows][outputs] = from * weight^T, plus `bias` unless it is null, for
-/// skinny_gemm_outputs outputs from `output` on.
+/// skinny_gemm_outputs outputs, starting at `output`.
 void skinny_gemm_forward(Isa isa, const SkinnyGemm& product, const float* packed, const float* bias,
                          std::int64_t output, float* to) noexcept;
 /// Computes to[rows][inputs] = from[rows][outputs] * weight for the inputs [begin, end). With

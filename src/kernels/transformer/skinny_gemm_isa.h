@@ -18,7 +18,7 @@ ANYACCEL_ISA_BEGIN
 namespace {
 
 constexpr std::int64_t block = 16;  // side length of a transposed block
-// Number of rows of the weight whose strip stays in the L1 cache.
+// Number of weight rows whose strip stays in the L1 cache.
 constexpr std::int64_t near_outputs = 64;
 
 inline std::int64_t padded_rows(const SkinnyGemm& p) {
@@ -63,8 +63,8 @@ void backward(const SkinnyGemm& p, const float* from, bool add, std::int64_t beg
         p.outputs - output < near_outputs ? p.outputs - output : near_outputs;
     for (std::int64_t input = begin; input < end; input += strip) {
       const float* const weight = p.weight + output * p.inputs + input;
-      // The hardware prefetcher does not follow the lines of a strip, because their stride is a row
-      // of the weight.
+      // The hardware prefetcher does not follow the lines of a strip, because they are a whole
+      // weight row apart.
       const float* const next =
           input + strip < end ? weight + strip : weight + count * p.inputs - (input - begin);
       if (input + strip < end || output + count < p.outputs)

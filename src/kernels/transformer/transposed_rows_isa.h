@@ -1,5 +1,5 @@
 // Products of a few rows with a weight matrix [inputs][outputs], computed as weighted sums of the
-// weight's rows. The tiles of simd/products_isa.h take 1.2 times as long
+// weight's rows. The tiled products of simd/products_isa.h take 1.2 times as long
 // (benchmarks/small_products.bench.py), and support only float32 and whole vectors.
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H)
@@ -15,7 +15,8 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Adds up to eight rows of the weight. The sums stay in registers.
+/// Adds at most eight rows of the weight, each multiplied by an element of `x`, to `sums`. If
+/// `first` is set, overwrites `sums` instead.
 template <typename S, bool first>
 inline void add_eight(const S* weight, std::int64_t outputs, const float* x, std::int64_t count,
                       float* sums) {

@@ -4,8 +4,8 @@
 //
 // The keys of a tile are copied to shared memory with padded rows, so that threads, each of which
 // computes one score, read them without bank conflicts. Values are read in place; adjacent threads
-// read adjacent elements of a position. The softmax's maximum and sum are carried from tile to
-// tile. Chunk boundaries depend only on the row's position, so a row's results are bitwise
+// read adjacent elements of a position. The running maximum and sum of the softmax are carried from
+// tile to tile. Chunk boundaries depend only on the row's position, so a row's results are bitwise
 // independent of other rows.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace anyaccel::ops {
 
 constexpr int attend_lanes = 128;
 constexpr int max_queries = 8;  // queries per block, from heads that share a key head
-constexpr int value_step = 8;   // elements of a head's values per thread
+constexpr int value_step = 8;   // value elements per thread
 constexpr int max_chunks = 64;
 constexpr std::int64_t min_chunk = 256;
 
@@ -44,8 +44,8 @@ ANYACCEL_ON_BOTH std::int64_t chunks_of(const Seen& seen) {
   return (seen.end + chunk - 1) / chunk - seen.begin / chunk;
 }
 
-/// Numbers of blocks in a launch: chunks of the row with the most chunks, groups of queries over
-/// all key heads, and rows.
+/// Grid dimensions of a launch: the largest number of chunks of any row, the groups of queries for
+/// all key heads, and the rows.
 struct AttendGrid {
   std::int64_t chunks, groups, rows;
 };
@@ -232,7 +232,7 @@ class AttendBlock {
     }
   }
 
-  /// Replaces the scores by e^(score - running maximum). Each warp processes one query.
+  /// Replaces the scores with e^(score - running maximum). Each warp processes one query.
   ANYACCEL_ON_BOTH void soften() const {
     constexpr int warps = attend_lanes / warp_lanes;
     for (int begin = 0; begin < count; begin += warps) {
@@ -318,14 +318,14 @@ class AttendBlock {
   AttendShared shared;
   std::int64_t kv_head, head;
   int padded, vectors, parts;
-  int count;  ///< number of queries of this block
+  int count;  ///< number of queries in this block
   float *query, *scores, *maximum, *sum, *again;
   char* keys;
   const T *all_keys, *all_values;
   bool aligned, whole_values;
 };
 
-/// Combines the partial results of all chunks of one head of a row.
+/// Combines the partial results of all chunks for one head of a row.
 template <typename Each>
 ANYACCEL_ON_BOTH void combine_block(const AttendCache& c, std::int64_t row, std::int64_t head,
                                     std::int64_t chunks, const Each& each) {

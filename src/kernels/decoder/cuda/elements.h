@@ -1,5 +1,5 @@
 // Conversion of elements whose type is known only at run time. `Types` provides the 16-bit types:
-// those of CUDA, or those of a test.
+// the CUDA types, or substitutes in tests.
 #pragma once
 
 #include "kernels/common/host_device.h"

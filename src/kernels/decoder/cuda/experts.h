@@ -1,7 +1,7 @@
 // Mixture-of-experts layers for CUDA thread blocks. The code is also compiled for the host, where
 // the tests run it.
 //
-// Each pair of a row and an expert gets separate blocks, because the selection of experts is known
+// Each (row, expert) pair gets its own thread blocks, because the selection of experts is known
 // only on the device, and launches do not synchronize with the host. If several rows use the same
 // expert, its weights are in the L2 cache after the first read.
 #pragma once
@@ -26,7 +26,7 @@ ANYACCEL_ON_BOTH void choose_row(const ChooseExperts& c, std::int64_t row) {
 
 constexpr int expert_outputs = block_outputs(1);
 
-/// Computes the outputs of one tile for a pair of a row and an expert.
+/// Computes the outputs of one tile for a (row, expert) pair.
 template <typename Weights, bool aligned, typename Each>
 ANYACCEL_ON_BOTH void expert_block(const ExpertProducts& c, std::int64_t pair, std::int64_t tile,
                                    const Each& each, float* shared) {
@@ -46,7 +46,7 @@ inline bool expert_aligned(const ExpertProducts& c, int align, std::int64_t row_
          row_bytes % align == 0;
 }
 
-/// Computes `lanes` columns of a row: the weighted sum of the results of its experts.
+/// Computes `lanes` columns of a row: the weighted sum of the row's expert results.
 template <typename Each>
 ANYACCEL_ON_BOTH void mix_block(const MixExperts& c, std::int64_t row, std::int64_t piece,
                                 int lanes, const Each& each) {

@@ -75,7 +75,7 @@ class QuantizeGroup {
     return value_at<Types>(from, group * c.group + i);
   }
 
-  /// Combines the values in the order of the lanes, as the CPU implementation does.
+  /// Combines the values in lane order, as the CPU implementation does.
   template <typename Join>
   ANYACCEL_ON_BOTH float in_order(const PerLane<float, quantize_lanes>& values,
                                   const Join& join) const {

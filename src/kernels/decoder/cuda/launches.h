@@ -1,4 +1,4 @@
-// Launch functions of the CUDA kernels in a decoder's pass over a few rows. Pointers are device
+// Functions that launch the CUDA kernels for a decoder's pass over a few rows. Pointers are device
 // pointers, and `stream` is a cudaStream_t. Each function returns as soon as its work is queued on
 // the stream, with null on success and the CUDA error message on failure. The functions neither
 // allocate nor synchronize, so they can be captured into a graph. Independent of torch.
@@ -13,8 +13,8 @@
 
 namespace anyaccel::ops {
 
-/// Maximum number of rows per launch. The descriptions of this many rows fit in a kernel's
-/// arguments.
+/// Maximum number of rows per launch. The per-row arguments for this many rows fit within CUDA's
+/// size limit for kernel arguments.
 constexpr std::int64_t cuda_rows = 16;
 
 /// KV cache of a row's segment in the current layer, [kv_heads][capacity][head_dim], and the row's
@@ -25,13 +25,13 @@ struct RowPlace {
 };
 
 /// Computes x[rows][columns] += change, or x += norm(change) if `norms_change` is set. Then
-/// computes to = norm(x). This merges the end of a layer and the start of the next one into one
+/// computes to = norm(x). This fuses the end of one layer with the start of the next into a single
 /// pass over memory.
 struct NormRows {
   float* x;
   const float* change;  ///< null if x does not change
   bool norms_change;
-  Norm after;  ///< norm of the change
+  Norm after;  ///< norm that is applied to the change
   float* to;   ///< [rows][columns]; null if only x is updated
   bool normed;
   Norm norm;  ///< norm of x; unless `normed` is set, `to` is a copy of x
@@ -77,10 +77,10 @@ struct AttendCache {
   /// `group` is the number of query heads that share a key head. `first_head` is the number of
   /// query heads that share the first key head but belong to other ranks.
   std::int64_t group, first_head;
-  float scale, softcap;  ///< a softcap of 0 disables it
+  float scale, softcap;  ///< softcap: 0 disables soft-capping
   std::int64_t window;   ///< sliding-window size in positions; 0: no window
-  /// [rows][positions], added to the scores of all heads. May be null. The result of a row whose
-  /// positions are all masked is zero.
+  /// [rows][positions], added to the scores of all heads. May be null. If all positions of a row
+  /// are masked, its result is zero.
   const float* mask;
   std::int64_t mask_row;
   float* to;       ///< [rows][heads * dim]
@@ -156,7 +156,7 @@ struct QuantizeMatrix {
 };
 const char* cuda_quantize_matrix(const QuantizeMatrix& launch, void* stream);
 
-/// Dequantizes `count` outputs from `begin` on to to[count][inputs].
+/// Dequantizes the outputs [begin, begin + count) and writes them to to[count][inputs].
 struct WidenMatrix {
   Matrix matrix;
   std::int64_t begin, count;

@@ -30,7 +30,7 @@ struct Plan {
       max_routed = std::max(max_routed, rows * experts.router.matrix.outputs);
       max_first = std::max(max_first, pairs * 2 * experts.down.inputs);
       max_inner = std::max(max_inner, pairs * experts.down.inputs);
-      // The buffer holds the sums of the rows, followed by the results of the pairs.
+      // The buffer holds the row sums, followed by the results of the (row, expert) pairs.
       max_change = std::max(max_change, rows * d.hidden + pairs * d.hidden);
     }
     normed = place(rows * d.hidden * 4);
@@ -52,7 +52,7 @@ struct Plan {
   }
 };
 
-/// A pass over at most cuda_rows rows from `begin` on.
+/// A pass over at most cuda_rows rows, starting at row `begin`.
 class Pass {
  public:
   Pass(const Decoder& d, const Plan& plan, std::int64_t begin, std::int64_t rows, float* x,
@@ -122,8 +122,8 @@ class Pass {
     launched(cuda_norm_rows(launch, stream_));
   }
 
-  /// Computes to[rows][outputs of all parts], with one launch for each run of parts with the same
-  /// format and group size.
+  /// Computes to[rows][outputs of all parts]. Consecutive parts with the same format and group size
+  /// share one launch.
   void project(const Linear* parts, std::size_t count, const float* x, std::int64_t rows, float* to,
                bool biases) {
     std::int64_t columns = 0, column = 0;
@@ -260,7 +260,8 @@ class Pass {
   Half half_;
   void* stream_;
   const char* problem_ = nullptr;
-  /// Norm of the change in change_ that has not been added to x_ yet.
+  /// Norm for the pending change in change_, which has not been added to x_ yet. Null if no change
+  /// is pending.
   const Norm* pending_ = nullptr;
   float *normed_, *qkv_, *mixed_, *first_, *inner_, *change_, *pairs_, *routed_, *partial_;
   Chosen* chosen_;

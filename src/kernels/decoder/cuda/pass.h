@@ -14,8 +14,8 @@ std::int64_t cuda_decoder_scratch(const Decoder& decoder);
 /// at a time passes through all layers, so a row's results do not depend on other rows. Pointers
 /// are device pointers, and `scratch` is aligned to 256 bytes. Returns as soon as the work is
 /// queued on the stream, with null on success and the CUDA error message on failure. Neither
-/// allocates nor synchronizes, so it can be captured into a graph; a replay uses the positions of
-/// the capture.
+/// allocates nor synchronizes, so it can be captured into a graph; a replay uses the positions
+/// recorded at capture.
 const char* run_cuda_decoder(const Decoder& decoder, float* x, float* logits, void* scratch,
                              Half half, float* change, void* stream);
 

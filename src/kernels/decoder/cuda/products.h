@@ -1,11 +1,11 @@
-// Products of a few rows with a matrix, for CUDA thread blocks. Each block computes some outputs of
-// all rows. The code is also compiled for the host, where the tests run it.
+// Products of a few rows with a matrix, for CUDA thread blocks. Each block computes a few outputs
+// for all rows. The code is also compiled for the host, where the tests run it.
 //
 // Each thread of a block reads different inputs for the same outputs, so even a matrix with few
 // outputs has loads in flight from many threads. Thread t adds up the chunks t, t + product_lanes,
 // ... in order; then the sums of all threads are combined. A result therefore does not depend on
-// the number of rows or on the other outputs of its block. Products are computed in float32, and
-// those of integer weights are scaled per group.
+// the number of rows or on the other outputs of its block. Products accumulate in float32. With
+// integer weights, the sums are scaled per group.
 #pragma once
 
 #include <cmath>
@@ -37,7 +37,7 @@ struct ProductTile {
   int rows;
 };
 
-/// Computes one thread's part of all sums, stored as [rows][outputs].
+/// Computes one thread's contribution to all sums, stored as [rows][outputs].
 template <typename Weights, int rows, int outputs, bool aligned>
 ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane,
                                    Several<float, rows * outputs>& sums) {

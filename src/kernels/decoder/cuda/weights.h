@@ -117,8 +117,8 @@ struct Int8Weights {
   static ANYACCEL_ON_BOTH std::int64_t row_bytes(std::int64_t inputs) { return inputs; }
 };
 
-/// Two adjacent 16-bit words. Each nibble position (plane) of the words holds two adjacent inputs
-/// of a block.
+/// int4 weights. A load reads two adjacent 16-bit words. Each nibble position (plane) of these
+/// words holds two adjacent inputs of a block.
 struct Int4Weights {
   static constexpr bool has_scales = true;
   static constexpr int align = 4;
