@@ -88,8 +88,8 @@ Block* DeviceMemory::new_segment(std::size_t size, SimStream& stream, PoolId poo
                                            : round_up(size, kSegmentUnit);
   auto held = static_cast<std::size_t>(stats_.reserved_bytes[0].current);
   // If a whole segment does not fit, try one of the requested size.
-  if (held + bytes > limit_) bytes = round_up(size, kUnit);
-  if (held + bytes > limit_) return nullptr;
+  if (held + bytes > limit()) bytes = round_up(size, kUnit);
+  if (held + bytes > limit()) return nullptr;
   char* address = memory_map.device_base(device_.index);
   for (const auto& [start, segment] : segments_) {
     if (static_cast<std::size_t>(start - address) >= bytes) break;
@@ -185,9 +185,10 @@ void DeviceMemory::out_of_memory(std::size_t bytes, const char* why) {
   ++stats_.num_ooms;
   const auto held = static_cast<std::size_t>(stats_.reserved_bytes[0].current);
   const auto used = static_cast<std::size_t>(stats_.allocated_bytes[0].current);
+  const auto most = limit();
   TORCH_CHECK_WITH(OutOfMemoryError, false, "[sim] out of memory on device ", device_.index, ": ",
-                   why, "; tried to allocate ", in_mib(bytes), "; of ", in_mib(limit_), ", ",
-                   in_mib(limit_ - held), " are free, ", in_mib(used), " are used by tensors and ",
+                   why, "; tried to allocate ", in_mib(bytes), "; of ", in_mib(most), ", ",
+                   in_mib(most - std::min(most, held)), " are free, ", in_mib(used), " are used by tensors and ",
                    in_mib(held - used), " are cached; use less memory, or raise SIM_MEMORY");
 }
 
