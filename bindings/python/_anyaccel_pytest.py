@@ -4,6 +4,9 @@ pytest imports this module in every run, through an entry point. It therefore im
 nor anyaccel unless a run uses them. docs/how-to/test-cuda-code-without-a-gpu.md is the guide.
 """
 
+import os
+import sys
+
 import pytest
 
 _OPTIONS = (
@@ -16,6 +19,9 @@ _OPTIONS = (
     ("--accelerator-baseline", "FILE", "known problems, which do not fail tests"),
     ("--accelerator-sarif", "FILE", "write the problems to this file in SARIF format"),
 )
+# Options of the simulator that are environment variables.
+_VARIABLES = (("accelerator_devices", "SIM_DEVICES"), ("accelerator_memory", "SIM_MEMORY"), ("accelerator_faults", "SIM_FAULTS"),
+              ("accelerator_seed", "SIM_SEED"))
 
 
 def pytest_addoption(parser):
@@ -35,15 +41,45 @@ def pytest_load_initial_conftests(early_config, args):
     name = options.accelerator or early_config.getini("accelerator")
     if not name or options.help or options.version:
         return
-    from anyaccel.pytest_plugin import start
-    start.start_device(early_config, name, options)
+    simulated = name == "sim"
+    stands_in_for = options.accelerator_stands_in_for or early_config.getini("accelerator_stands_in_for")
+    _check(name, simulated, stands_in_for, options)
+    # Child processes inherit the device through environment variables.
+    for key, variable in _VARIABLES:
+        if value := getattr(options, key):
+            os.environ[variable] = value
+    if simulated and stands_in_for:
+        os.environ["SIM_STANDS_IN_FOR"] = stands_in_for
+    if options.accelerator_check:
+        os.environ["SIM_CHECK"] = "report"
+    os.environ["DS_ACCELERATOR"] = simulated and stands_in_for or name
+    import anyaccel  # loads the simulator before torch if it stands in for another device type
+    try:
+        if simulated and os.environ["DS_ACCELERATOR"] not in anyaccel.registered_backends():
+            os.environ["DS_ACCELERATOR"] = name  # no backend has the name of this device type
+        anyaccel.get_accelerator()
+    except anyaccel.Error as error:
+        raise pytest.UsageError(f"anyaccel: {error}") from error
+    early_config._anyaccel_simulated = simulated
+
+
+def _check(name, simulated, stands_in_for, options):
+    """Raise pytest.UsageError for options that cannot be combined."""
+    if not simulated:
+        given = [f"--{key.replace('_', '-')}" for key in ("accelerator_stands_in_for", *dict(_VARIABLES), "accelerator_check")
+                 if getattr(options, key)]  # yapf: disable
+        if given:
+            raise pytest.UsageError(f"anyaccel: {given[0]} requires --accelerator sim; got --accelerator {name}")
+    elif stands_in_for and "torch" in sys.modules:
+        raise pytest.UsageError(f"anyaccel: the simulator cannot stand in for {stands_in_for!r}, because torch is already imported; do not "
+                                "import torch in a plugin")
 
 
 def pytest_configure(config):
     config.addinivalue_line(
         "markers", "accelerator(memory, dtypes, latency, faults, seed, devices): state of the simulated device in this test, "
         'for example accelerator(memory="2GiB", faults="oom@3"); `devices`: number of devices that the test needs')
-    if getattr(config, "_anyaccel_device", None) is None:
+    if not hasattr(config, "_anyaccel_simulated"):
         return
     from anyaccel.pytest_plugin.plugin import Plugin
     config.pluginmanager.register(Plugin(config), "anyaccel-device")

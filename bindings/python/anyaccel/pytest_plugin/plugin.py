@@ -7,6 +7,7 @@ import os
 import pytest
 
 import anyaccel
+from anyaccel import sim
 
 from . import baseline, problems, sarif
 from .report import failure
@@ -19,7 +20,9 @@ class Plugin:
 
     def __init__(self, config):
         self.config = config
-        self.device = config._anyaccel_device
+        self.simulated = config._anyaccel_simulated
+        self.checked = self.simulated and os.environ.get("SIM_CHECK", "off") not in ("", "0", "off")
+        self.options = sim.options_from_environment() if self.simulated else None
         self.root = str(config.rootpath)
         options = config.option
         self.baseline_path = options.accelerator_baseline
@@ -48,10 +51,9 @@ class Plugin:
 
     def reset(self, chosen):
         """Give the devices the state that the marker asks for."""
-        from anyaccel import sim
         texts = {name: chosen[name] for name in _STATE if name in chosen}
         try:
-            options = sim.parse_options(self.device.options, texts)
+            options = sim.parse_options(self.options, **texts)
             gc.collect()  # frees tensors of earlier tests that are in reference cycles
             sim.reset(options)
         except anyaccel.Error as error:
@@ -63,7 +65,7 @@ class Plugin:
         accelerator = anyaccel.get_accelerator()
         if chosen.get("devices", 0) > accelerator.device_count():
             pytest.skip(f"needs {chosen['devices']} devices; {accelerator.device_type()} has {accelerator.device_count()}")
-        if self.device.simulated:
+        if self.simulated:
             self.reset(chosen)
         elif any(name in chosen for name in ("faults", "latency", "memory", "dtypes")):
             pytest.skip("needs the simulated accelerator (--accelerator sim)")
@@ -72,8 +74,10 @@ class Plugin:
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item):
         result = yield
-        # An error of asynchronous work belongs to the test that launched the work.
-        anyaccel.get_accelerator().synchronize()
+        # An error of asynchronous work belongs to the test that launched the work. A test whose
+        # marker loses the device expects that error.
+        if "lost" not in self.options_of(item).get("faults", ""):
+            anyaccel.get_accelerator().synchronize()
         return result
 
     # Problems
@@ -81,9 +85,8 @@ class Plugin:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item, call):
         report = yield
-        if not (self.device.simulated and self.device.checked):
+        if not self.checked:
             return report
-        from anyaccel import sim
         done = sum(self.reported.values())
         found = [problems.as_dict(each, item.nodeid, report.when, self.root) for each in sim.problems()[done:]]
         self.reported[report.when] += len(found)
@@ -115,8 +118,8 @@ class Plugin:
     def pytest_report_header(self):
         accelerator = anyaccel.get_accelerator()
         text = f"accelerator: {accelerator.device_name()}, {accelerator.device_count()} devices"
-        if self.device.simulated:
-            text += f", simulated, checker {'on' if self.device.checked else 'off'}"
+        if self.simulated:
+            text += f", simulated, checker {'on' if self.checked else 'off'}"
         return text
 
     def pytest_terminal_summary(self, terminalreporter):

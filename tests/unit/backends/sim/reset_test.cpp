@@ -6,6 +6,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/sum.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ using anyaccel::sim::install;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-at::TensorOptions on(int index = 0, c10::ScalarType dtype = c10::kFloat) {
+at::TensorOptions options_on(int index = 0, c10::ScalarType dtype = c10::kFloat) {
   return at::TensorOptions().dtype(dtype).device(runtime().device(index));
 }
 
@@ -30,26 +31,26 @@ at::TensorOptions on(int index = 0, c10::ScalarType dtype = c10::kFloat) {
 TEST(SimReset, RecoversFromErrors) {
   install({.faults = "lost@2/0,kernel@2/1"});
   for (int index = 0; index < 2; ++index) {
-    const auto tensor = at::ones({4}, on(index));
+    const auto tensor = at::ones({4}, options_on(index));
     try {
       tensor.add(1);
     } catch (const c10::Error&) {  // the device is lost
     }
   }
-  EXPECT_THROW(at::ones({4}, on()), c10::Error);
+  EXPECT_THROW(at::ones({4}, options_on()), c10::Error);
   anyaccel::sim::reset({});
   for (int index = 0; index < 2; ++index)
-    EXPECT_EQ(at::ones({4}, on(index)).add(1).sum().item<float>(), 8) << index;
+    EXPECT_EQ(at::ones({4}, options_on(index)).add(1).sum().item<float>(), 8) << index;
 }
 
 // Fails if the faults of a reset are not injected, or their count continues.
 TEST(SimReset, CountsFaultsFromOne) {
   install({});
-  at::ones({4}, on());
+  at::ones({4}, options_on());
   for (int round = 0; round < 2; ++round) {
     anyaccel::sim::reset({.faults = "alloc@2"});
-    const auto first = at::empty({4}, on());
-    EXPECT_THROW(at::empty({4}, on()), c10::OutOfMemoryError) << round;
+    const auto first = at::empty({4}, options_on());
+    EXPECT_THROW(at::empty({4}, options_on()), c10::OutOfMemoryError) << round;
   }
 }
 
@@ -57,22 +58,22 @@ TEST(SimReset, CountsFaultsFromOne) {
 // continue.
 TEST(SimReset, LimitsMemory) {
   install({.memory = 64 << 20});
-  at::empty({48 << 20}, on(0, c10::kByte));
+  at::empty({48 << 20}, options_on(0, c10::kByte));
   anyaccel::sim::reset({.memory = 32 << 20});
   EXPECT_EQ(allocator().getMemoryInfo(0),
             std::make_pair(std::size_t{32} << 20, std::size_t{32} << 20));
   EXPECT_EQ(allocator().getDeviceStats(0).allocated_bytes[0].peak, 0);
-  EXPECT_NO_THROW(at::empty({24 << 20}, on(0, c10::kByte)));
-  EXPECT_THROW(at::empty({48 << 20}, on(0, c10::kByte)), c10::OutOfMemoryError);
+  EXPECT_NO_THROW(at::empty({24 << 20}, options_on(0, c10::kByte)));
+  EXPECT_THROW(at::empty({48 << 20}, options_on(0, c10::kByte)), c10::OutOfMemoryError);
   anyaccel::sim::reset({.memory = 64 << 20});
-  EXPECT_NO_THROW(at::empty({48 << 20}, on(0, c10::kByte)));
+  EXPECT_NO_THROW(at::empty({48 << 20}, options_on(0, c10::kByte)));
 }
 
 // Fails if a tensor from before the reset loses its memory, or free memory becomes negative because
 // the tensor exceeds the new limit.
 TEST(SimReset, KeepsTensors) {
   install({.memory = 64 << 20});
-  const auto tensor = at::ones({8 << 20}, on());
+  const auto tensor = at::ones({8 << 20}, options_on());
   anyaccel::sim::reset({.memory = 16 << 20});
   EXPECT_EQ(allocator().getMemoryInfo(0).first, 0U);
   EXPECT_EQ(tensor[123].item<float>(), 1);
@@ -82,15 +83,15 @@ TEST(SimReset, KeepsTensors) {
 TEST(SimReset, RestrictsDtypes) {
   install({});
   anyaccel::sim::reset({.dtypes = {"float32"}});
-  EXPECT_THROW(at::empty({4}, on(0, c10::kDouble)), c10::Error);
+  EXPECT_THROW(at::empty({4}, options_on(0, c10::kDouble)), c10::Error);
   anyaccel::sim::reset({});
-  EXPECT_NO_THROW(at::empty({4}, on(0, c10::kDouble)));
+  EXPECT_NO_THROW(at::empty({4}, options_on(0, c10::kDouble)));
 }
 
 // Fails if random numbers, the current device or the current streams depend on earlier tests.
 TEST(SimReset, RestoresSeedDeviceAndStreams) {
   install({});
-  const auto draw = [] { return at::rand({8}, on()).cpu(); };
+  const auto draw = [] { return at::rand({8}, options_on()).cpu(); };
   const auto expected = draw();
   set_current_device(1);
   exchange_stream(*runtime().devices[0]->streams[3]);
@@ -108,7 +109,7 @@ TEST(SimReset, ForgetsProblems) {
   install({.check = "report"});
   for (int round = 0; round < 2; ++round) {
     try {
-      at::mm(at::ones({4, 4}, on(0)), at::ones({4, 4}, on(1)));
+      at::mm(at::ones({4, 4}, options_on(0)), at::ones({4, 4}, options_on(1)));
     } catch (const c10::Error&) {
     }
     EXPECT_THAT(anyaccel::sim::problems(), SizeIs(1)) << round;
