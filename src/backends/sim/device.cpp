@@ -84,6 +84,8 @@ void Device::reset(double latency, const std::vector<Fault>& list, std::uint64_t
   const std::lock_guard lock(mutex_);
   latency_us = latency;
   faults.reset(list, index, seed);
+  allocations.reset();
+  launches.reset();
   failure_.clear();
   failed_ = lost_ = false;
 }

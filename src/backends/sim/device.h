@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/sim/counts.h"
 #include "backends/sim/faults.h"
 #include "backends/sim/stream.h"
 
@@ -48,6 +49,7 @@ struct Device {
   std::vector<std::unique_ptr<SimStream>> streams;
   std::atomic<int> urgent_streams{0};
   std::unique_ptr<DeviceMemory> memory;
+  OperationCounter allocations, launches;  ///< what SIM_FAULTS counts, even without faults
 
  private:
   std::atomic<unsigned> next_normal_{0}, next_urgent_{0};

@@ -153,6 +153,7 @@ Block* DeviceMemory::allocate(std::size_t bytes, SimStream& stream) {
   auto* capture = stream.capture();
   const PoolId pool = capture == nullptr ? 0 : capture->pool();
   std::unique_lock lock(mutex_);
+  device_.allocations.add();
   if (device_.faults.any() && device_.faults.allocation())
     out_of_memory(bytes, "SIM_FAULTS made this allocation fail");
   if (!waiting_.empty()) collect_waiting();
@@ -188,8 +189,9 @@ void DeviceMemory::out_of_memory(std::size_t bytes, const char* why) {
   const auto most = limit();
   TORCH_CHECK_WITH(OutOfMemoryError, false, "[sim] out of memory on device ", device_.index, ": ",
                    why, "; tried to allocate ", in_mib(bytes), "; of ", in_mib(most), ", ",
-                   in_mib(most - std::min(most, held)), " are free, ", in_mib(used), " are used by tensors and ",
-                   in_mib(held - used), " are cached; use less memory, or raise SIM_MEMORY");
+                   in_mib(most - std::min(most, held)), " are free, ", in_mib(used),
+                   " are used by tensors and ", in_mib(held - used),
+                   " are cached; use less memory, or raise SIM_MEMORY");
 }
 
 void DeviceMemory::free(Block* block) noexcept {

@@ -14,13 +14,14 @@ namespace anyaccel::backends::sim {
 namespace {
 
 [[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::invalid_argument, "SIM_FAULTS",
-              {.what = "invalid fault",
-               .got = quoted_text(text),
-               .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc (or oom), kernel, lost or slow and WHEN "
-                       "@N, @N+ or %P, such as "
-                       "alloc@3, kernel=mm@2, lost@100/1 or slow=20ms%0.1",
-               .hint = "docs/reference/environment.md has the grammar"});
+  throw Error(
+      ErrorCode::invalid_argument, "SIM_FAULTS",
+      {.what = "invalid fault",
+       .got = quoted_text(text),
+       .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc (or oom), kernel, lost or slow and WHEN "
+               "@N, @N+ or %P, such as "
+               "alloc@3, kernel=mm@2, lost@100/1 or slow=20ms%0.1",
+       .hint = "docs/reference/environment.md has the grammar"});
 }
 
 template <typename Number>

@@ -11,6 +11,7 @@
 #include "anyaccel/error.h"
 #include "backends/sim/allocator.h"
 #include "backends/sim/check/checker.h"
+#include "backends/sim/counts.h"
 #include "backends/sim/graph.h"
 #include "backends/sim/kernels.h"
 #include "backends/sim/memory_map.h"
@@ -190,7 +191,10 @@ void install(const Options& given) {
   register_all();
   checking::start_checks();
   // Workers must end before the state of torch's kernels is destroyed.
-  std::atexit([] { stop_streams(); });
+  std::atexit([] {
+    stop_streams();
+    write_counts();
+  });
   now.failed = false;
   now.options = options;
   now.installed.store(true, std::memory_order_release);
