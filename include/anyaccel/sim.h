@@ -34,6 +34,12 @@ struct Options {
 /// accepted values.
 ANYACCEL_API Options options_from_environment();
 
+/// Set the option that corresponds to a SIM_* variable, from text in the variable's syntax. Throws
+/// `invalid_argument` for an unknown variable or an invalid value, except for SIM_FAULTS, whose
+/// value install() and reset() check.
+ANYACCEL_API void set_option(Options& options, const std::string& variable,
+                             const std::string& value);
+
 /// Register the simulated device with torch, as PrivateUse1 with the name "sim" or as the device
 /// type that it replaces. Call it before anything uses that device type, because torch keeps the
 /// first implementation that it finds.
@@ -44,6 +50,19 @@ ANYACCEL_API Options options_from_environment();
 /// cannot provide the memory. Thread-safe.
 ANYACCEL_API void install(const Options& options);
 
+/// Give every device the state that a new device with these options has: wait for all streams,
+/// discard stored errors and recover lost devices, empty the allocator's cache, reset memory
+/// statistics, seeds, the current device and the current streams, and forget the problems found so
+/// far. Tests in one process can therefore use a fresh device each.
+///
+/// `options` may differ from those of install() in `memory` (which may only be smaller), `dtypes`,
+/// `latency_us`, `seed` and `faults`. Existing tensors stay valid and keep their memory.
+///
+/// No other thread may use the devices during the call. Throws `invalid_state` if the simulator is
+/// not installed or a graph is being captured, and `invalid_argument` for invalid options or
+/// options that cannot change.
+ANYACCEL_API void reset(const Options& options);
+
 /// Incorrect use of a device that the checker found. docs/reference/checking.md explains each kind.
 struct Problem {
   /// One of "host_access", "wrong_device", "not_synchronized", "unordered_streams", "freed_in_use",
@@ -53,6 +72,9 @@ struct Problem {
   std::string stream;   ///< the stream, for example "stream 3 of sim:0"; empty if none is involved
   std::string shape;    ///< dtype and shape, for example "float32 [8, 64]"
   std::string message;  ///< the complete message, as printed
+  std::string what = {};                ///< one sentence: what the program did
+  std::string remedy = {};              ///< how to fix it
+  std::vector<std::string> stack = {};  ///< the launching thread's stack, innermost call first
 };
 
 /// Return the problems found so far, without duplicates. Empty without the checker. Thread-safe.

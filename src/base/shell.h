@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel {
 
 /// Joins words into a command line that a POSIX shell splits into the same words.
-std::string shell_quoted(const std::vector<std::string>& words);
+ANYACCEL_API std::string shell_quoted(const std::vector<std::string>& words);
 
 }  // namespace anyaccel

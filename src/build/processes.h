@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "anyaccel/export.h"
 #include "base/shell.h"
 
 namespace anyaccel::build {
@@ -30,7 +31,7 @@ Outcome run_program(const std::vector<std::string>& command,
 
 /// Output of a program, up to 16 MiB. It is kept in memory: on a full disk, a file would lose the
 /// message that the disk is full. Not thread-safe.
-class ProgramOutput {
+class ANYACCEL_API ProgramOutput {
  public:
   /// Throws `unavailable` if the memory cannot be allocated.
   ProgramOutput();
@@ -49,7 +50,7 @@ class ProgramOutput {
 /// Programs are started with posix_spawn(), not fork(), so starting one is fast even in a large
 /// process and does not depend on locks that other threads hold. Not thread-safe; use it only from
 /// the thread that created it.
-class ProcessGroup {
+class ANYACCEL_API ProcessGroup {
  public:
   ProcessGroup();
   /// Kills all programs that are still running.

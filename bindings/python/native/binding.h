@@ -78,6 +78,7 @@ void bind_backends(py::module_& module);
 void bind_records(py::module_& module);
 void bind_streams(py::module_& module);
 void bind_ops(py::module_& module);
+void bind_sim(py::module_& module);
 
 }  // namespace anyaccel::python
 

@@ -163,4 +163,5 @@ PYBIND11_MODULE(_native, module) {
   python::bind_backends(module);
   python::bind_registry(module);
   python::bind_ops(module);
+  python::bind_sim(module);
 }

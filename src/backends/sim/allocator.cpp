@@ -1,6 +1,7 @@
 // Implements torch's allocator interface for device memory.
 #include "backends/sim/allocator.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/sim/memory_map.h"
@@ -92,7 +93,8 @@ void SimAllocator::resetPeakStats(c10::DeviceIndex device) {
 
 std::pair<std::size_t, std::size_t> SimAllocator::getMemoryInfo(c10::DeviceIndex device) {
   auto& memory = *device_at(device).memory;
-  return {memory.limit() - memory.reserved(), memory.limit()};
+  const auto limit = memory.limit();
+  return {limit - std::min(limit, memory.reserved()), limit};
 }
 
 }  // namespace anyaccel::backends::sim

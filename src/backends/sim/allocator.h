@@ -5,6 +5,7 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -63,7 +64,9 @@ class DeviceMemory {
   c10::CachingDeviceAllocator::DeviceStats stats();
   void reset_peak_stats();
   void reset_accumulated_stats();
-  std::size_t limit() const noexcept { return limit_; }
+  std::size_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
+  /// Does not free memory that exceeds a lower limit.
+  void set_limit(std::size_t limit) noexcept { limit_ = limit; }
   /// Bytes reserved from the device.
   std::size_t reserved();
 
@@ -92,7 +95,7 @@ class DeviceMemory {
              std::int64_t requested);
 
   Device& device_;
-  const std::size_t limit_;
+  std::atomic<std::size_t> limit_;
   std::mutex mutex_;
   std::map<std::pair<PoolId, bool>, FreeBlocks> free_;
   std::set<PoolId> released_pools_;

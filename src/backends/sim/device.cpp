@@ -80,6 +80,16 @@ void Device::check_not_lost() {
   raise_error(kDeviceLost, failure_);
 }
 
+void Device::reset(double latency, const std::vector<Fault>& list, std::uint64_t seed) {
+  const std::lock_guard lock(mutex_);
+  latency_us = latency;
+  faults.reset(list, index, seed);
+  allocations.reset();
+  launches.reset();
+  failure_.clear();
+  failed_ = lost_ = false;
+}
+
 void Device::keep_locks_free_in_forks() {
   hold_at_fork(memory->lock_for_fork(), ForkOrder::memory);
   hold_at_fork(mutex_, ForkOrder::inner);

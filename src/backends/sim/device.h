@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/sim/counts.h"
 #include "backends/sim/faults.h"
 #include "backends/sim/stream.h"
 
@@ -35,16 +36,20 @@ struct Device {
   void lose(const char* op);
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   void check_not_lost();
+  /// Removes the stored error, makes a lost device usable again, and replaces the faults. The
+  /// streams must be idle, and no other thread may use the device meanwhile.
+  void reset(double latency, const std::vector<Fault>& list, std::uint64_t seed);
   /// Makes fork() leave the locks of the device, its streams and its memory unlocked in the child.
   /// Only for a device that is never destroyed.
   void keep_locks_free_in_forks();
 
   const int index;
-  const double latency_us;
+  double latency_us;
   FaultCounter faults;
   std::vector<std::unique_ptr<SimStream>> streams;
   std::atomic<int> urgent_streams{0};
   std::unique_ptr<DeviceMemory> memory;
+  OperationCounter allocations, launches;  ///< what SIM_FAULTS counts, even without faults
 
  private:
   std::atomic<unsigned> next_normal_{0}, next_urgent_{0};

@@ -88,8 +88,8 @@ Block* DeviceMemory::new_segment(std::size_t size, SimStream& stream, PoolId poo
                                            : round_up(size, kSegmentUnit);
   auto held = static_cast<std::size_t>(stats_.reserved_bytes[0].current);
   // If a whole segment does not fit, try one of the requested size.
-  if (held + bytes > limit_) bytes = round_up(size, kUnit);
-  if (held + bytes > limit_) return nullptr;
+  if (held + bytes > limit()) bytes = round_up(size, kUnit);
+  if (held + bytes > limit()) return nullptr;
   char* address = memory_map.device_base(device_.index);
   for (const auto& [start, segment] : segments_) {
     if (static_cast<std::size_t>(start - address) >= bytes) break;
@@ -153,6 +153,7 @@ Block* DeviceMemory::allocate(std::size_t bytes, SimStream& stream) {
   auto* capture = stream.capture();
   const PoolId pool = capture == nullptr ? 0 : capture->pool();
   std::unique_lock lock(mutex_);
+  device_.allocations.add();
   if (device_.faults.any() && device_.faults.allocation())
     out_of_memory(bytes, "SIM_FAULTS made this allocation fail");
   if (!waiting_.empty()) collect_waiting();
@@ -185,10 +186,12 @@ void DeviceMemory::out_of_memory(std::size_t bytes, const char* why) {
   ++stats_.num_ooms;
   const auto held = static_cast<std::size_t>(stats_.reserved_bytes[0].current);
   const auto used = static_cast<std::size_t>(stats_.allocated_bytes[0].current);
+  const auto most = limit();
   TORCH_CHECK_WITH(OutOfMemoryError, false, "[sim] out of memory on device ", device_.index, ": ",
-                   why, "; tried to allocate ", in_mib(bytes), "; of ", in_mib(limit_), ", ",
-                   in_mib(limit_ - held), " are free, ", in_mib(used), " are used by tensors and ",
-                   in_mib(held - used), " are cached; use less memory, or raise SIM_MEMORY");
+                   why, "; tried to allocate ", in_mib(bytes), "; of ", in_mib(most), ", ",
+                   in_mib(most - std::min(most, held)), " are free, ", in_mib(used),
+                   " are used by tensors and ", in_mib(held - used),
+                   " are cached; use less memory, or raise SIM_MEMORY");
 }
 
 void DeviceMemory::free(Block* block) noexcept {

@@ -14,13 +14,14 @@ namespace anyaccel::backends::sim {
 namespace {
 
 [[noreturn]] void fail(const std::string& text) {
-  throw Error(ErrorCode::invalid_argument, "SIM_FAULTS",
-              {.what = "invalid fault",
-               .got = quoted_text(text),
-               .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc, kernel, lost or slow and WHEN "
-                       "@N, @N+ or %P, such as "
-                       "alloc@3, kernel=mm@2, lost@100/1 or slow=20ms%0.1",
-               .hint = "docs/reference/environment.md has the grammar"});
+  throw Error(
+      ErrorCode::invalid_argument, "SIM_FAULTS",
+      {.what = "invalid fault",
+       .got = quoted_text(text),
+       .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc (or oom), kernel, lost or slow and WHEN "
+               "@N, @N+ or %P, such as "
+               "alloc@3, kernel=mm@2, lost@100/1 or slow=20ms%0.1",
+       .hint = "docs/reference/environment.md has the grammar"});
 }
 
 template <typename Number>
@@ -36,7 +37,7 @@ void read_kind(const std::string& text, const std::string& whole, Fault& fault) 
   const auto equals = text.find('=');
   const auto kind = text.substr(0, equals);
   const auto value = equals == std::string::npos ? "" : text.substr(equals + 1);
-  if (kind == "alloc")
+  if (kind == "alloc" || kind == "oom")
     fault.kind = FaultKind::alloc;
   else if (kind == "kernel")
     fault.kind = FaultKind::kernel;
@@ -87,8 +88,13 @@ std::vector<Fault> parse_faults(const std::string& text) {
   return faults;
 }
 
-FaultCounter::FaultCounter(const std::vector<Fault>& faults, int device, std::uint64_t seed)
-    : seed_(mix(seed, static_cast<std::uint64_t>(device))) {
+FaultCounter::FaultCounter(const std::vector<Fault>& faults, int device, std::uint64_t seed) {
+  reset(faults, device, seed);
+}
+
+void FaultCounter::reset(const std::vector<Fault>& faults, int device, std::uint64_t seed) {
+  seed_ = mix(seed, static_cast<std::uint64_t>(device));
+  watched_.clear();
   for (const auto& fault : faults)
     if (fault.device < 0 || fault.device == device)
       watched_.push_back(std::make_unique<Watched>(fault));

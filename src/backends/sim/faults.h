@@ -1,7 +1,7 @@
 // Faults that are injected on request. SIM_FAULTS is a comma-separated list of
 // `KIND[=VALUE]WHEN[/DEVICE]`. WHEN is @N (only the N-th call), @N+ (the N-th call and all later
 // ones) or %P (with probability P, reproducible for a given seed). Examples:
-// - alloc@3: the third allocation fails
+// - alloc@3 or oom@3: the third allocation fails
 // - kernel@10: the tenth launched kernel fails
 // - kernel=mm@2: the second launch of aten::mm fails
 // - lost@100: the device is lost at its hundredth launch
@@ -47,6 +47,8 @@ struct LaunchFault {
 class FaultCounter {
  public:
   FaultCounter(const std::vector<Fault>& faults, int device, std::uint64_t seed);
+  /// Replaces the faults, and counts from 0 again. No other thread may use the device meanwhile.
+  void reset(const std::vector<Fault>& faults, int device, std::uint64_t seed);
   bool any() const noexcept { return !watched_.empty(); }
   /// True if this allocation fails.
   bool allocation();
@@ -61,7 +63,7 @@ class FaultCounter {
   bool happens(Watched& watched);
 
   std::vector<std::unique_ptr<Watched>> watched_;
-  std::uint64_t seed_;
+  std::uint64_t seed_ = 0;
 };
 
 }  // namespace anyaccel::backends::sim

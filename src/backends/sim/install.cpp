@@ -11,6 +11,7 @@
 #include "anyaccel/error.h"
 #include "backends/sim/allocator.h"
 #include "backends/sim/check/checker.h"
+#include "backends/sim/counts.h"
 #include "backends/sim/graph.h"
 #include "backends/sim/kernels.h"
 #include "backends/sim/memory_map.h"
@@ -27,6 +28,7 @@ struct State {
   std::mutex mutex;
   std::atomic<bool> installed{false};
   bool failed = false;
+  Options options;  ///< of the successful install()
 };
 
 State& state() {
@@ -145,7 +147,10 @@ std::vector<Problem> as_public(const std::vector<backends::sim::checking::Proble
                    .op = each.now.op,
                    .stream = each.now.stream,
                    .shape = each.now.shape,
-                   .message = text(each)});
+                   .message = text(each),
+                   .what = each.what,
+                   .remedy = remedy(each.kind),
+                   .stack = each.now.stack});
   return all;
 }
 
@@ -173,7 +178,7 @@ void install(const Options& given) {
   auto& now = state();
   const std::lock_guard lock(now.mutex);
   if (now.installed) {
-    if (runtime().options == options) return;
+    if (now.options == options) return;
     throw Error(ErrorCode::invalid_state, "sim",
                 {.what = "the simulator is already running in this process with other options",
                  .hint = "set them before the first use of the device"});
@@ -186,9 +191,22 @@ void install(const Options& given) {
   register_all();
   checking::start_checks();
   // Workers must end before the state of torch's kernels is destroyed.
-  std::atexit([] { stop_streams(); });
+  std::atexit([] {
+    stop_streams();
+    write_counts();
+  });
   now.failed = false;
+  now.options = options;
   now.installed.store(true, std::memory_order_release);
+}
+
+void reset(const Options& options) {
+  auto& now = backends::sim::state();
+  const std::lock_guard lock(now.mutex);
+  if (!now.installed)
+    throw Error(ErrorCode::invalid_state, "sim reset",
+                {.what = "the simulator is not running", .hint = "call sim::install() first"});
+  backends::sim::reset(options, now.options.memory);
 }
 
 }  // namespace anyaccel::sim

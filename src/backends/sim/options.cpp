@@ -17,11 +17,22 @@ namespace {
 constexpr int kMaxDevices = 16;
 constexpr std::int64_t kLeastMemory = 1 << 20;
 constexpr std::int64_t kMaxMemory = 1LL << 42;
+constexpr std::uint64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void fail(const char* where, const std::string& what, const std::string& got,
                        const std::string& want) {
   throw Error(ErrorCode::invalid_argument, where,
               {.what = what, .got = quoted_text(got), .want = want});
+}
+
+template <typename Integer>
+Integer read_integer(const char* where, const std::string& text, Integer low, Integer high) {
+  Integer number{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || number < low || number > high)
+    fail(where, "invalid number", text, std::to_string(low) + " to " + std::to_string(high));
+  return number;
 }
 
 struct Amount {
@@ -160,18 +171,34 @@ std::string device_type_name(const Options& options) {
 
 namespace anyaccel::sim {
 
+void set_option(Options& options, const std::string& variable, const std::string& value) {
+  using namespace backends::sim;
+  if (variable == "SIM_DEVICES")
+    options.devices = read_integer<int>("SIM_DEVICES", value, 1, kMaxDevices);
+  else if (variable == "SIM_MEMORY")
+    options.memory = read_bytes("SIM_MEMORY", value);
+  else if (variable == "SIM_DTYPES")
+    options.dtypes = split(value);
+  else if (variable == "SIM_LATENCY")
+    options.latency_us = read_microseconds("SIM_LATENCY", value);
+  else if (variable == "SIM_STANDS_IN_FOR")
+    options.stands_in_for = value;
+  else if (variable == "SIM_SEED")
+    options.seed = read_integer<std::uint64_t>("SIM_SEED", value, 0, kMaxSeed);
+  else if (variable == "SIM_FAULTS")
+    options.faults = value;
+  else
+    fail("sim options", "unknown option", variable,
+         "SIM_DEVICES, SIM_MEMORY, SIM_DTYPES, SIM_LATENCY, SIM_STANDS_IN_FOR, SIM_SEED or "
+         "SIM_FAULTS");
+}
+
 Options options_from_environment() {
   using namespace backends::sim;
   Options options;
-  options.devices = static_cast<int>(env_int("SIM_DEVICES", 1, 16).value_or(options.devices));
-  if (const auto text = env("SIM_MEMORY")) options.memory = read_bytes("SIM_MEMORY", *text);
-  if (const auto text = env("SIM_DTYPES")) options.dtypes = split(*text);
-  if (const auto text = env("SIM_LATENCY"))
-    options.latency_us = read_microseconds("SIM_LATENCY", *text);
-  options.stands_in_for = env("SIM_STANDS_IN_FOR").value_or("");
-  options.seed = static_cast<std::uint64_t>(
-      env_int("SIM_SEED", 0, std::numeric_limits<long>::max()).value_or(0));
-  options.faults = env("SIM_FAULTS").value_or("");
+  for (const char* variable : {"SIM_DEVICES", "SIM_MEMORY", "SIM_DTYPES", "SIM_LATENCY",
+                               "SIM_STANDS_IN_FOR", "SIM_SEED", "SIM_FAULTS"})
+    if (const auto value = env(variable)) set_option(options, variable, *value);
   take_checks_from_environment(options);
   check(options);
   return options;

@@ -6,6 +6,7 @@
 #include <c10/core/ScalarType.h>
 #include <c10/core/Stream.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -27,8 +28,13 @@ struct Runtime {
   }
 };
 
-/// Initialized before the first device exists. Never changed or destroyed afterwards.
+/// Initialized before the first device exists. Never destroyed. Afterwards, only reset() changes
+/// it.
 Runtime& runtime() noexcept;
+
+/// See sim::reset() in anyaccel/sim.h. `installed_memory`: bytes per device that install()
+/// reserved.
+void reset(const Options& options, std::int64_t installed_memory);
 
 /// This thread's current device, initially 0.
 int current_device() noexcept;

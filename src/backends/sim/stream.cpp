@@ -228,8 +228,9 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
     watching->on_launch(stream, told);
   }
   // Captured work runs at a replay, which counts as one launch.
-  if (device.faults.any() && task->kernel() && stream.capture() == nullptr) {
-    task->fault = device.faults.launch(info.op);
+  if (task->kernel() && stream.capture() == nullptr) {
+    device.launches.add();
+    if (device.faults.any()) task->fault = device.faults.launch(info.op);
     if (task->fault.lost) device.lose(info.op);
   }
   stream.submit(std::move(task));

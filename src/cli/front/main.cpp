@@ -21,9 +21,10 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 /// These commands parse --log-level themselves, because the arguments after their own options
-/// belong to another program: all arguments of `launch`, and those after `sim run`.
+/// belong to another program: all arguments of `launch`, and those after `sim run` and `sim
+/// campaign`.
 constexpr std::string_view kWholeLine = "launch";
-constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run"};
+constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run", "campaign"};
 
 constexpr auto kCommands = std::to_array<Command>({
 #define ANYACCEL_MODULE_COMMAND(name, text, summary, module) {text, summary, nullptr, module},
@@ -115,7 +116,9 @@ int run_command(const char* program, std::vector<const char*> words) {
       std::vector<const char*> rest;
       for (std::size_t i = 1; i < words.size(); ++i) {
         const std::string_view word = words[i];
-        if (name == kWholeLine || (name == kWholeLineAfter[0] && word == kWholeLineAfter[1]) ||
+        if (name == kWholeLine ||
+            (name == kWholeLineAfter[0] &&
+             (word == kWholeLineAfter[1] || word == kWholeLineAfter[2])) ||
             word == "--") {
           rest.insert(rest.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
           break;

@@ -17,45 +17,12 @@
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
 #include "cli/front/parser.h"
+#include "cli/front/sim_options.h"
 
 namespace anyaccel::cli {
 namespace {
 
 constexpr const char* kSimRun = "sim run";
-struct SimOption {
-  const char* name;
-  const char* variable;
-  const char* type;
-  const char* help;
-};
-constexpr SimOption kSimOptions[] = {
-    {"--devices", "SIM_DEVICES", "N", "Number of devices"},
-    {"--memory", "SIM_MEMORY", "BYTES", "Memory per device, for example 512MiB"},
-    {"--stands-in-for", "SIM_STANDS_IN_FOR", "NAME", "Backend or device type to replace"},
-    {"--faults", "SIM_FAULTS", "LIST", "Faults to inject and when, for example alloc@3"},
-    {"--check", "SIM_CHECK", "report|abort",
-     "Detect device misuse, and report it or abort the program"},
-    {"--json", "SIM_CHECK_JSON", "FILE", "Write the reports as JSON; implies --check report"},
-    {"--suppressions", "SIM_CHECK_SUPPRESSIONS", "FILE",
-     "Ignore the known problems listed in this file; implies --check report"},
-    {"--error-exitcode", "SIM_CHECK_EXIT_CODE", "N",
-     "Exit code if the program succeeds but problems were reported; implies --check report"},
-    {"--log-level", "ANYACCEL_LOG_LEVEL", "LEVEL",
-     "AnyAccel's log level on standard error: error, warning, info or debug"},
-};
-
-/// Sets the environment variable of an option. The simulated program reads the variable.
-void set_option(const SimOption& option, const std::string& value) {
-  const std::string_view name = option.name;
-  if (name == "--check" && value != "report" && value != "abort")
-    throw CLI::ValidationError(option.name, "expected report or abort, got " + quoted_text(value));
-  if (name == "--log-level") try {
-      set_log_level(parse_log_level(value));
-    } catch (const Error& error) {
-      throw CLI::ValidationError(option.name, error.what());
-    }
-  ::setenv(option.variable, value.c_str(), /*overwrite=*/1);
-}
 
 std::unique_ptr<CLI::App> sim_parser() {
   auto app = make_parser("sim run",
@@ -69,11 +36,7 @@ std::unique_ptr<CLI::App> sim_parser() {
   app->add_option("PROGRAM", "Program and its arguments, after `--`")
       ->type_name("")
       ->expected(0, -1);
-  for (const auto& option : kSimOptions)
-    app->add_option_function<std::string>(
-           option.name, [&option](const std::string& value) { set_option(option, value); },
-           std::string(option.help) + " (" + option.variable + ")")
-        ->type_name(option.type);
+  add_sim_options(*app);
   return app;
 }
 
@@ -117,8 +80,11 @@ void need_file(const std::string& file) {
 
 int run_sim(std::span<const char* const> arguments) {
   const std::string_view word = arguments.empty() ? "" : arguments[0];
+  if (word == "campaign") return run_campaign(arguments.subspan(1));
   if (word != "run" && word != "-h" && word != "--help")
-    throw UsageError("sim: expected `anyaccel sim run [OPTION]... -- PROGRAM [ARGUMENT]...`");
+    throw UsageError(
+        "sim: expected `anyaccel sim run [OPTION]... -- PROGRAM [ARGUMENT]...` or `anyaccel sim "
+        "campaign [OPTION]... -- PROGRAM [ARGUMENT]...`");
   const auto words = arguments.subspan(word == "run" ? 1 : 0);
   const auto app = sim_parser();
   auto end = end_of_options(*app, words);

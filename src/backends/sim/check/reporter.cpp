@@ -135,6 +135,15 @@ std::vector<Problem> Reporter::notes() const {
   return notes_;
 }
 
+void Reporter::clear() {
+  const std::lock_guard lock(mutex_);
+  problems_.clear();
+  notes_.clear();
+  suppressed_.clear();
+  last_note_ = 0;
+  left_out_ = 0;
+}
+
 void Reporter::finish() {
   const std::lock_guard lock(mutex_);
   if (::getpid() != process_) return;

@@ -34,6 +34,8 @@ class Reporter {
   /// The problems so far, without suppressed ones.
   std::vector<Problem> problems() const;
   std::vector<Problem> notes() const;
+  /// Forgets all problems and notes, so that a repeated problem is reported again.
+  void clear();
   /// At program exit: prints the summary to standard error, and writes the file with all counts.
   void finish();
 

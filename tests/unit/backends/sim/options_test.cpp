@@ -46,8 +46,24 @@ TEST(SimOptions, InvalidValuesAreErrors) {
   }
 }
 
+// Fails if a variable's text is read differently than in the environment, or an unknown variable is
+// ignored.
+TEST(SimOptions, CanBeSetAsText) {
+  anyaccel::sim::Options options;
+  anyaccel::sim::set_option(options, "SIM_MEMORY", "2MiB");
+  anyaccel::sim::set_option(options, "SIM_LATENCY", "3us");
+  EXPECT_EQ(options.memory, 2 << 20);
+  EXPECT_EQ(options.latency_us, 3);
+  EXPECT_ERROR(anyaccel::sim::set_option(options, "SIM_MEMORRY", "2MiB"), invalid_argument,
+               "SIM_MEMORRY");
+  EXPECT_ERROR(anyaccel::sim::set_option(options, "SIM_SEED", "-1"), invalid_argument, "SIM_SEED");
+  EXPECT_ERROR(anyaccel::sim::set_option(options, "SIM_DEVICES", "17"), invalid_argument,
+               "1 to 16");
+}
+
 // Fails if a fault occurs on the wrong call, device or op, or with the wrong probability.
 TEST(SimFaults, OccurAsSpecified) {
+  EXPECT_EQ(parse_faults("oom@3").front().kind, FaultKind::alloc);
   FaultCounter first(parse_faults("alloc@3,kernel=mm@2,slow=5us@1+,lost@9/1"), 0, 0);
   EXPECT_FALSE(first.allocation());
   EXPECT_FALSE(first.allocation());

@@ -1,0 +1,40 @@
+"""The problems of a test run in SARIF 2.1.0, which code hosting services show next to the source."""
+
+import json
+
+from anyaccel import __version__
+
+from . import baseline
+
+_TITLES = {
+    "host_access": "Host access to device memory",
+    "wrong_device": "Use of a tensor on the wrong device",
+    "not_synchronized": "Host access to pinned memory before a copy has ended",
+    "unordered_streams": "Unordered use on two streams",
+    "freed_in_use": "Memory freed while work may still use it",
+    "memory_limit": "More memory than the device has",
+    "other_accelerator": "Use of another accelerator's device",
+}
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def _result(problem, known):
+    result = {
+        "ruleId": problem["kind"],
+        "level": "note" if known else "error",
+        "message": {"text": f"{problem['what']}. Fix: {problem['remedy']}. Found by the test {problem['test']}."},
+        "partialFingerprints": {"anyaccel/v1": "|".join(baseline.key(problem))},
+        "baselineState": "unchanged" if known else "new",
+    }  # yapf: disable
+    if problem["file"]:
+        uri = problem["file"].replace("\\", "/")
+        result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": problem["line"]}}}]
+    return result
+
+
+def write(path, problems):
+    """Write `problems`, pairs (problem, whether it is known), to a file."""
+    rules = [{"id": kind, "shortDescription": {"text": title}} for kind, title in _TITLES.items()]
+    driver = {"name": "AnyAccel checker", "version": __version__, "rules": rules}
+    run = {"tool": {"driver": driver}, "results": [_result(*each) for each in problems]}
+    baseline.replace(path, json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n")

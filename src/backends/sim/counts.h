@@ -1,0 +1,33 @@
+// Counts the operations at which faults can be injected, for `anyaccel sim campaign`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace anyaccel::backends::sim {
+
+/// Thread-safe, except reset().
+class OperationCounter {
+ public:
+  void add() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+  /// Counts from 0 again.
+  void reset() noexcept {
+    most_ = most();
+    count_ = 0;
+  }
+  /// The largest count between two resets.
+  std::uint64_t most() const noexcept {
+    const auto count = count_.load(std::memory_order_relaxed);
+    return count > most_ ? count : most_;
+  }
+
+ private:
+  std::atomic<std::uint64_t> count_{0};
+  std::uint64_t most_ = 0;
+};
+
+/// If SIM_COUNTS names a file (`%p` becomes the process id), writes the counts of the device with
+/// the most operations to it: {"allocations": N, "launches": N}. Called at program exit.
+void write_counts() noexcept;
+
+}  // namespace anyaccel::backends::sim
