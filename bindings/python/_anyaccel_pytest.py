@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+_SIMULATED = "sim"  # name of the simulated accelerator
 _OPTIONS = (
     ("--accelerator", "NAME", "run the tests on this accelerator: sim (simulated), or any name that DS_ACCELERATOR accepts"),
     ("--accelerator-stands-in-for", "NAME", "device type that the simulated accelerator replaces, for example cuda"),
@@ -41,7 +42,7 @@ def pytest_load_initial_conftests(early_config, args):
     name = options.accelerator or early_config.getini("accelerator")
     if not name or options.help or options.version:
         return
-    simulated = name == "sim"
+    simulated = name == _SIMULATED
     stands_in_for = options.accelerator_stands_in_for or early_config.getini("accelerator_stands_in_for")
     _check(name, simulated, stands_in_for, options)
     # Child processes inherit the device through environment variables.

@@ -190,7 +190,7 @@ void check_kinds(const std::vector<std::string>& kinds) {
 /// The command that repeats a run.
 std::string repeat_command(const InjectedFault& fault, const std::vector<std::string>& options,
                            const std::vector<std::string>& program) {
-  std::vector<std::string> words{"anyaccel", "sim", "run", "--faults", fault.faults};
+  std::vector<std::string> words{"anyaccel", ANYACCEL_SIM_NAME, "run", "--faults", fault.faults};
   words.insert(words.end(), options.begin(), options.end());
   words.emplace_back("--");
   words.insert(words.end(), program.begin(), program.end());
@@ -227,7 +227,7 @@ int run_campaign(std::span<const char* const> words) {
     throw UsageError("sim campaign: no program was given; write -- PROGRAM [ARGUMENT]...");
   const std::vector<std::string> program(words.begin() + static_cast<std::ptrdiff_t>(end),
                                          words.end());
-  std::vector<std::string> command{own_folder() + "/anyaccel", "sim", "run", "--"};
+  std::vector<std::string> command{own_folder() + "/anyaccel", ANYACCEL_SIM_NAME, "run", "--"};
   command.insert(command.end(), program.begin(), program.end());
 
   const auto begin = Clock::now();
