@@ -53,6 +53,10 @@ struct Run {
   bool survived() const { return status == 0; }
 };
 
+std::string counted(std::uint64_t count, const char* noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 std::string describe(int status) {
   if (status == 0) return "survived";
   if (status == -1) return "timed out";
@@ -241,9 +245,9 @@ int run_campaign(std::span<const char* const> words) {
                  .got = describe(first.status) + ", last line: " + first.last_line,
                  .hint = "run it with `anyaccel sim run` and fix it first"});
   const auto counts = folder.read();
-  std::printf("without faults: %llu allocations and %llu kernels per device, %.1f s\n",
-              static_cast<unsigned long long>(counts.allocations),
-              static_cast<unsigned long long>(counts.launches), first.seconds);
+  std::printf("without faults: %s and %s per device, %.1f s\n",
+              counted(counts.allocations, "allocation").c_str(),
+              counted(counts.launches, "kernel").c_str(), first.seconds);
   if (counts.allocations == 0 && counts.launches == 0)
     throw Error(ErrorCode::invalid_state, kCampaign,
                 {.what = "the program does not use the simulated accelerator",

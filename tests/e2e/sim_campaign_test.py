@@ -1,0 +1,105 @@
+"""Tests of `anyaccel sim campaign`."""
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import tempfile
+import unittest
+
+from shell import libtorch_accelerator
+
+PROGRAM = os.environ["ANYACCEL_PROGRAM"]
+PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
+
+# Handles the failure of the first allocation, but not that of the second.
+HALF_SAFE = """
+import torch
+try:
+    torch.empty(4, device="sim")
+except torch.OutOfMemoryError:
+    pass
+torch.empty(4, device="sim")
+"""
+# Crashes, hangs or succeeds, depending on the injected fault.
+BY_FAULT = """
+import os, signal, time, torch
+fault = os.environ["SIM_FAULTS"]
+if fault.startswith("kernel"):
+    os.kill(os.getpid(), signal.SIGSEGV)
+if fault.startswith("lost"):
+    time.sleep(600)
+torch.ones(4, device="sim").cpu()
+"""
+
+
+def environment(**more):
+    return {**{key: value for key, value in os.environ.items() if not key.startswith(("SIM_", "DS_"))}, **more}
+
+
+def campaign(*arguments):
+    return subprocess.run([PROGRAM, "sim", "campaign", *map(str, arguments)], capture_output=True, text=True, env=environment(), timeout=500)
+
+
+@unittest.skipIf(subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode, "torch is not installed")
+@unittest.skipIf(libtorch_accelerator(), "needs a CPU build of torch")
+class SimCampaign(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def program(self, text):
+        file = self.folder / "a program.py"
+        file.write_text(text)
+        return ["--", PYTHON, file]
+
+    # Fails if a fault is not injected, a handled one counts as a failure, or the command that
+    # repeats a failure does not fail.
+    def test_finds_the_fault_that_is_not_handled(self):
+        report = self.folder / "report.json"
+        done = campaign("--kinds", "alloc", "--report", report, *self.program(HALF_SAFE))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout, r"without faults: 2 allocations")
+        self.assertRegex(done.stdout, r"(?m)^alloc@1 +survived")
+        self.assertRegex(done.stdout, r"(?m)^alloc@2 +exit code 1 .*OutOfMemoryError")
+        self.assertIn("1 of 2 faults survived", done.stdout)
+        runs = json.loads(report.read_text())["runs"]
+        self.assertEqual([(run["faults"], run["survived"]) for run in runs], [("alloc@1", True), ("alloc@2", False)])
+        for run in runs:
+            words = shlex.split(run["repeat"])
+            self.assertEqual(words[0], "anyaccel")
+            status = subprocess.run([PROGRAM, *words[1:]], capture_output=True, env=environment(), timeout=100).returncode
+            self.assertEqual(status, 0 if run["survived"] else 1)
+
+    # Fails if crashes and hangs are confused with errors, or a hanging program outlives its run.
+    def test_crashes_and_hangs(self):
+        done = campaign("--kinds", "kernel,lost,slow", "--runs", 3, "--run-limit", 20, *self.program(BY_FAULT))
+        self.assertRegex(done.stdout, r"(?m)^kernel@1 +killed by SIGSEGV")
+        self.assertRegex(done.stdout, r"(?m)^lost@1 +timed out")
+        self.assertRegex(done.stdout, r"(?m)^slow=50ms@1 +survived")
+        left = subprocess.run(["pgrep", "-f", re.escape(str(self.folder))], capture_output=True, text=True).stdout
+        self.assertEqual(left, "")
+
+    # Fails if a program that fails anyway, or does not use the device, looks like a result.
+    def test_programs_that_cannot_be_tested(self):
+        done = campaign(*self.program("raise SystemExit('broken')"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the program fails without faults; got exit code 1, last line: broken", done.stderr)
+        done = campaign(*self.program("import torch; torch.ones(4)"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("does not use the simulated accelerator", done.stderr)
+
+    # Fails if an invalid command line is accepted.
+    def test_invalid_command_lines(self):
+        for arguments, words in (((), "no program"), (("--kinds", "alloc,oops", "--", "true"), "oops"),
+                                 (("--time-limit", "-1", "--", "true"), "--time-limit"), (("--faults", "alloc@1", "--", "true"), "--faults")):
+            done = campaign(*arguments)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
