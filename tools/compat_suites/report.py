@@ -1,11 +1,17 @@
 """Results of a suite, and the table of them."""
 import collections
+import contextlib
 import datetime
+import os
 import re
 import sys
 import xml.etree.ElementTree
 
 STATES = ("passed", "failed", "skipped", "excluded")
+
+
+class CannotRun(Exception):
+    """The suite cannot run, for example because the tests are missing."""
 
 
 class Result:
@@ -30,6 +36,16 @@ def read_exclusions(path):
     return excluded
 
 
+@contextlib.contextmanager
+def log_file(folder, name):
+    """Yield a file for the output of a test file: FOLDER/NAME.log, or nowhere if `folder` is None."""
+    path = os.devnull if folder is None else folder / (name.replace("/", "-") + ".log")
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        yield file
+
+
 def read_junit(path, file):
     """Return the Results in pytest's JUnit file."""
     results = []
@@ -49,7 +65,8 @@ def table(title, commit, results, excluded):
     for result in results:
         counts[result.name.split("::")[0]][result.state] += 1
     total = sum(counts.values(), collections.Counter())
-    lines = [f"{title}, commit {commit}, {datetime.date.today().isoformat()}:", "",
+    selected = sum(total.values()) - total["excluded"]
+    lines = [f"{title}, commit {commit}, {datetime.date.today().isoformat()}: {selected} tests selected, {total['excluded']} excluded.", "",
              "| file | " + " | ".join(STATES) + " |", "| --- |" + " ---: |" * len(STATES)]
     lines += [f"| {file} | " + " | ".join(str(counts[file][state]) for state in STATES) + " |" for file in sorted(counts)]
     lines.append("| all | " + " | ".join(str(total[state]) for state in STATES) + " |")
