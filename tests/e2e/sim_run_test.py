@@ -64,6 +64,13 @@ class SimRun(unittest.TestCase):
         self.assertEqual(result.stdout, "sim:0 4.0 3\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
+    # Fails if the simulator is not loaded because a library has looked for torch before it is imported.
+    def test_python_that_looks_for_torch_first(self):
+        code = "import importlib.util; assert importlib.util.find_spec('torch').origin; import torch; print(torch.ones(2, device='sim').device)"
+        result = run("--", PYTHON, "-c", code)
+        self.assertEqual(result.stdout, "sim:0\n", result.stderr)
+
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if the simulator cannot stand in for a vendor's device type in Python, for example
     # because it starts too late.
     def test_python_stands_in(self):

@@ -97,8 +97,8 @@ bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
   return self.key_set() == from.key_set() || (plain(self) && plain(from));
 }
 
-/// The op that torch.compile calls for UntypedStorage.resize_(). In place of CUDA, that method calls
-/// this kernel, because torch's own code for CUDA requires a CUDA build.
+/// The op that torch.compile calls for UntypedStorage.resize_(). In place of CUDA, that method
+/// calls this kernel, because torch's own code for CUDA requires a CUDA build.
 void resize_storage_of(const at::Tensor& self, c10::SymInt bytes) {
   const auto wanted = bytes.guard_int(__FILE__, __LINE__);
   TORCH_CHECK(wanted >= 0, "[sim] the size of a storage is negative (got ", wanted, ")");
