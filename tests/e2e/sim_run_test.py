@@ -125,6 +125,22 @@ dist.destroy_process_group()"""
             self.assertEqual(result.stdout, "6.0 staged\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
+    # Fails if a stream's worker waits for the GIL, which the program holds while it waits for the stream. DTensor
+    # passes Python objects for numbers, and calls ops with the GIL held.
+    def test_waiting_with_the_gil(self):
+        code = """import faulthandler; faulthandler.dump_traceback_later(100, exit=True)
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import distribute_tensor, Replicate
+dist.init_process_group("staged", store=dist.HashStore(), rank=0, world_size=1)
+x = distribute_tensor(torch.ones(4, device="sim"), init_device_mesh("sim", (1,)), [Replicate()])
+for _ in range(3):
+    y = torch.add(x * 2.0 + 1.0, 1.5, alpha=2).sum().item()
+print(y)"""
+        result = run("--", PYTHON, "-c", code, SIM_LATENCY="2ms")
+        self.assertEqual(result.stdout, "24.0\n", result.stderr)
+
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if no message is printed when sitecustomize has already imported torch. Also fails if
     # the user's sitecustomize does not run.
     def test_torch_imported_earlier(self):
