@@ -64,7 +64,8 @@ class SimRun(unittest.TestCase):
         self.assertEqual(result.stdout, "sim:0 4.0 3\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
-    # Fails if the simulator is not loaded because a library has looked for torch before it is imported.
+    # Fails if the simulator is not loaded because a library has looked for torch before it is
+    # imported.
     def test_python_that_looks_for_torch_first(self):
         code = "import importlib.util; assert importlib.util.find_spec('torch').origin; import torch; print(torch.ones(2, device='sim').device)"
         result = run("--", PYTHON, "-c", code)
@@ -125,8 +126,8 @@ dist.destroy_process_group()"""
             self.assertEqual(result.stdout, "6.0 staged\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
-    # Fails if a stream's worker waits for the GIL, which the program holds while it waits for the stream. DTensor
-    # passes Python objects for numbers, and calls ops with the GIL held.
+    # Fails if a stream's worker waits for the GIL, which the program holds while it waits for the
+    # stream. DTensor passes Python objects for numbers, and calls ops with the GIL held.
     def test_waiting_with_the_gil(self):
         code = """import faulthandler; faulthandler.dump_traceback_later(100, exit=True)
 import torch, torch.distributed as dist

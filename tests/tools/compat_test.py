@@ -20,7 +20,8 @@ JUNIT = """<testsuites><testsuite>
 </testsuite></testsuites>
 """
 
-# In place of `anyaccel sim run`: writes what it was asked to do, and the files that pytest would write.
+# In place of `anyaccel sim run`: writes what it was asked to do, and the files that pytest would
+# write.
 FAKE_PROGRAM = f"""
 import json, os, pathlib, sys
 asked = json.loads(pathlib.Path(os.environ["COMPAT_EXCLUSIONS"]).read_text())
@@ -92,7 +93,8 @@ class Compat(unittest.TestCase):
                            ("tests/test_d.py::test_y[1]", "test_d.py::test_y"), ("tests/test_d.py::One::test_y", None)):
             self.assertEqual(pytest_exclusions.exclusion_of(node, excluded), name, node)
 
-    # Fails if a suite does not run its selection on the requested devices, or does not count what it leaves out.
+    # Fails if a suite does not run its selection on the requested devices, or does not count what
+    # it leaves out.
     def test_a_suite_in_place_of_cuda(self):
         tests = self.folder / "library/tests"
         tests.mkdir(parents=True)

@@ -31,10 +31,12 @@ class Suite:
 
     def run(self, options, excluded):
         """Return the report.Results of the test files."""
-        files = [file for file in self.files if not options.only or options.only in (file, pathlib.Path(file).name)]
+        only = options.only
+        files = [file for file in self.files if not only or only in (file, pathlib.Path(file).name)]
         missing = [file for file in self.needed or files if not (options.source / file).is_file()]
         if missing:
-            raise report.CannotRun(f"{options.source} lacks {', '.join(missing)}; pass the folder `tests` of {self.TITLE} as --source")
+            raise report.CannotRun(f"{options.source} lacks {', '.join(missing)}; "
+                                   f"pass the folder `tests` of {self.TITLE} as --source")
         with tempfile.TemporaryDirectory(prefix="compat-") as folder:
             folder = pathlib.Path(folder)
             for name in ("tests", *self.folders):
@@ -48,31 +50,37 @@ class Suite:
 
     def _make_checkpoints(self, folder, python):
         if self.models:
-            done = subprocess.run([python, GUEST / "checkpoints.py", folder / "home/hub", *self.models], capture_output=True, text=True)
+            done = subprocess.run([python, GUEST / "checkpoints.py", folder / "home/hub", *self.models], capture_output=True,
+                                  text=True)
             if done.returncode != 0:
-                raise report.CannotRun(f"the checkpoints could not be made: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+                message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+                raise report.CannotRun(f"the checkpoints could not be made: {message}")
 
     def _run_file(self, folder, file, options, excluded):
         junit, left_out, asked = folder / "junit.xml", folder / "excluded.json", folder / "exclusions.json"
         for path in (junit, left_out):
             path.unlink(missing_ok=True)
-        asked.write_text(json.dumps({"excluded": [key for key in excluded if key.startswith(f"{file}::")], "report": str(left_out)}))
-        folder_of_python = os.path.dirname(options.python)  # has `accelerate` and `torchrun`, which tests start
-        environment = {**os.environ, "HF_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_NUM_THREADS": "1",
-                       "PATH": f"{folder_of_python}:{os.environ.get('PATH', '')}", "COMPAT_EXCLUSIONS": str(asked),
+        asked.write_text(json.dumps({"excluded": [key for key in excluded if key.startswith(f"{file}::")],
+                                     "report": str(left_out)}))
+        folder_of_python = os.path.dirname(options.python)  # has the programs that tests start, for example torchrun
+        environment = {**os.environ, "HF_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
+                       "OMP_NUM_THREADS": "1", "PATH": f"{folder_of_python}:{os.environ.get('PATH', '')}",
+                       "COMPAT_EXCLUSIONS": str(asked),
                        "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": f"{options.build / 'python'}:{GUEST}"}
-        command = [options.build / "bin/anyaccel", "sim", "run", "--devices", str(options.devices or self.devices), "--stands-in-for", "cuda",
-                   *(["--check", "report"] if options.check else []), "--", options.python, "-m", "pytest", "-q", "--tb=short", "-rs",
-                   "-p", "no:cacheprovider", "-p", "pytest_exclusions", f"--junit-xml={junit}", *([f"tests/{file}::{name}" for name in self.files[file]] or [f"tests/{file}"])]
+        command = [options.build / "bin/anyaccel", "sim", "run", "--devices", str(options.devices or self.devices),
+                   "--stands-in-for", "cuda", *(["--check", "report"] if options.check else []), "--",
+                   options.python, "-m", "pytest", "-q", "--tb=short", "-rs", "-p", "no:cacheprovider", "-p", "pytest_exclusions",
+                   f"--junit-xml={junit}",
+                   *([f"tests/{file}::{name}" for name in self.files[file]] or [f"tests/{file}"])]
         limit = options.timeout or self.timeout
         with report.log_file(options.log, file) as log:
             try:
-                subprocess.run(command, cwd=folder / "copy", env=environment, stdout=log, stderr=log, timeout=limit, check=False)
+                subprocess.run(command, cwd=folder / "copy", env=environment, stdout=log, stderr=log, timeout=limit,
+                               check=False)
             except subprocess.TimeoutExpired:
                 return [report.Result(f"{file}::*::*", "failed", f"no result within {limit} s")]
-        found = [report.Result(node, "excluded", name) for node, name in (json.loads(left_out.read_text()) if left_out.exists() else [])]
-        for result in found:
-            result.name = result.name.removeprefix("tests/")
+        nodes = json.loads(left_out.read_text()) if left_out.exists() else []
+        found = [report.Result(node.removeprefix("tests/"), "excluded", name) for node, name in nodes]
         if not junit.exists():
             return [report.Result(f"{file}::*::*", "failed", "pytest ended without a report")]
         return report.read_junit(junit, file) + found

@@ -66,7 +66,8 @@ def table(title, commit, results, excluded):
         counts[result.name.split("::")[0]][result.state] += 1
     total = sum(counts.values(), collections.Counter())
     selected = sum(total.values()) - total["excluded"]
-    lines = [f"{title}, commit {commit}, {datetime.date.today().isoformat()}: {selected} tests selected, {total['excluded']} excluded.", "",
+    lines = [f"{title}, commit {commit}, {datetime.date.today().isoformat()}: "
+             f"{selected} tests selected, {total['excluded']} excluded.", "",
              "| file | " + " | ".join(STATES) + " |", "| --- |" + " ---: |" * len(STATES)]
     lines += [f"| {file} | " + " | ".join(str(counts[file][state]) for state in STATES) + " |" for file in sorted(counts)]
     lines.append("| all | " + " | ".join(str(total[state]) for state in STATES) + " |")

@@ -7,7 +7,8 @@ import hashlib
 import pathlib
 import sys
 
-# (class of the configuration, its arguments, class of the model or None if the tests load only the configuration)
+# (class of the configuration, its arguments, class of the model). The class of the model is None if
+# the tests load only the configuration.
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 1000}
 GPT2 = ("GPT2Config", {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 1000, "n_positions": 128}, "GPT2LMHeadModel")
 LLAMA = ("LlamaConfig", {**SMALL, "num_key_value_heads": 2}, "LlamaForCausalLM")
@@ -15,7 +16,8 @@ OPT = ("OPTConfig", {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_h
                      "word_embed_proj_dim": 32, "max_position_embeddings": 128}, "OPTForCausalLM")
 BERT = ("BertConfig", SMALL, "BertForSequenceClassification")
 BLOOM = ("BloomConfig", {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 1000}, "BloomModel")
-T5 = ("T5Config", {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 1000}, "T5ForConditionalGeneration")
+T5 = ("T5Config", {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 1000},
+      "T5ForConditionalGeneration")
 T0PP = ("T5Config", {"d_model": 4096, "d_kv": 64, "d_ff": 10240, "num_layers": 24, "num_heads": 64}, None)
 MISTRAL = ("MistralConfig", {**SMALL, "num_key_value_heads": 2}, "MistralForCausalLM")
 QWEN2 = ("Qwen2Config", {**SMALL, "num_key_value_heads": 2}, "Qwen2ForCausalLM")
@@ -23,7 +25,8 @@ MODELS = {
     "bert-base-cased": BERT, "bert-base-uncased": BERT, "peft-internal-testing/tiny-random-BertModel": BERT,
     "bigscience/T0pp": T0PP, "google/flan-t5-base": T5, "peft-internal-testing/tiny-random-t5": T5,
     "bigscience/bloom-560m": BLOOM,
-    "facebook/opt-125m": OPT, "facebook/opt-350m": OPT, "peft-internal-testing/opt-125m": OPT, "peft-internal-testing/tiny-random-OPTForCausalLM": OPT,
+    "facebook/opt-125m": OPT, "facebook/opt-350m": OPT, "peft-internal-testing/opt-125m": OPT,
+    "peft-internal-testing/tiny-random-OPTForCausalLM": OPT,
     "gpt2": GPT2, "openai-community/gpt2": GPT2, "sshleifer/tiny-gpt2": GPT2, "hf-internal-testing/tiny-random-gpt2": GPT2,
     "peft-internal-testing/tiny-random-gpt2": GPT2,
     "hf-internal-testing/tiny-random-LlamaForCausalLM": LLAMA, "trl-internal-testing/tiny-random-LlamaForCausalLM": LLAMA,

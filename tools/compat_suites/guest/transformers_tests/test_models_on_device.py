@@ -27,7 +27,8 @@ class Tester:
 
     def get_config(self):
         return self.config_class(vocab_size=WORDS, hidden_size=self.hidden_size, num_hidden_layers=self.num_hidden_layers,
-                                 num_attention_heads=self.num_attention_heads, max_position_embeddings=512, pad_token_id=0, bos_token_id=1,
+                                 num_attention_heads=self.num_attention_heads, max_position_embeddings=512, pad_token_id=0,
+                                 bos_token_id=1,
                                  eos_token_id=2, **self.arguments)
 
     def prepare_config_and_inputs_for_common(self):
