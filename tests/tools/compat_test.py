@@ -105,7 +105,7 @@ class Compat(unittest.TestCase):
         program.chmod(0o755)
         suite = hugging_face.Suite("A library", files={"test_a.py": ("TestOne",)})
         options = argparse.Namespace(source=tests, build=self.folder / "build", python=sys.executable, only=None, timeout=None, devices=1, check=True,
-                                     log=self.folder / "log")
+                                     log=self.folder / "log", resume=self.folder / "results.json")
         results = suite.run(options, {"test_a.py::TestOne::test_left_out": "a reason", "test_b.py::*": "another file"})
         self.assertEqual(sorted(each.state for each in results), ["excluded", "failed", "passed", "skipped"])
         seen = json.loads((self.folder / "log/test_a.py.log").read_text())
@@ -113,6 +113,10 @@ class Compat(unittest.TestCase):
         self.assertEqual(seen["offline"], "1")
         for words in (["--devices", "1", "--stands-in-for", "cuda", "--check", "report", "--"], ["tests/test_a.py::TestOne"]):
             self.assertIn(" ".join(words), " ".join(seen["arguments"]))
+        # A second run takes the results from the file, and does not start the program.
+        program.unlink()
+        again = suite.run(options, {})
+        self.assertEqual([vars(each) for each in again], [vars(each) for each in results])
         (tests / "test_a.py").unlink()
         with self.assertRaisesRegex(report.CannotRun, "lacks test_a.py"):
             suite.run(options, {})

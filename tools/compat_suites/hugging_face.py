@@ -43,7 +43,14 @@ class Suite:
                 shutil.copytree(options.source.parent / name if name != "tests" else options.source, folder / "copy" / name)
             self.prepare(folder / "copy/tests")
             self._make_checkpoints(folder, options.python)
-            return [result for file in files for result in self._run_file(folder, file, options, excluded)]
+            results = []
+            for file in files:
+                found = report.saved(options.resume, file)
+                if found is None:
+                    found = self._run_file(folder, file, options, excluded)
+                    report.save(options.resume, file, found)
+                results += found
+            return results
 
     def prepare(self, tests):
         """Adapt the copy of the tests in the folder `tests`."""

@@ -2,6 +2,7 @@
 import collections
 import contextlib
 import datetime
+import json
 import os
 import re
 import sys
@@ -44,6 +45,23 @@ def log_file(folder, name):
         folder.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
         yield file
+
+
+def saved(path, file):
+    """Return the Results of a test file that an earlier run saved in `path`, or None."""
+    if path is None or not path.exists():
+        return None
+    found = json.loads(path.read_text()).get(file)
+    return None if found is None else [Result(*each) for each in found]
+
+
+def save(path, file, results):
+    """Add the Results of a test file to the JSON file `path`, {file: [[name, state, reason], ...]}."""
+    if path is None:
+        return
+    everything = json.loads(path.read_text()) if path.exists() else {}
+    everything[file] = [[each.name, each.state, each.reason] for each in results]
+    path.write_text(json.dumps(everything, indent=1))
 
 
 def read_junit(path, file):
