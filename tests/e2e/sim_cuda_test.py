@@ -28,6 +28,19 @@ except RuntimeError as error:
     assert "-1" in str(error), error
 """
 
+SOFTMAX = """
+for function in (torch.softmax, torch.log_softmax):
+    for dtype in (torch.float16, torch.bfloat16):
+        host = torch.randn(3, 5, generator=torch.Generator().manual_seed(1)).to(dtype).requires_grad_()
+        device = host.detach().cuda().requires_grad_()
+        weights = torch.arange(15.0).view(3, 5)
+        results = [function(x, -1, dtype=torch.float32) for x in (host, device)]
+        (results[0] * weights).sum().backward()
+        (results[1] * weights.cuda()).sum().backward()
+        assert results[1].dtype is torch.float32 and torch.equal(results[1].cpu(), results[0]), results
+        assert device.grad.dtype is dtype and torch.equal(device.grad.cpu(), host.grad), (device.grad, host.grad)
+"""
+
 GRAPHS = """
 x = torch.zeros(4, device="cuda")
 y = x * 2 + 1
@@ -155,6 +168,10 @@ class SimCuda(unittest.TestCase):
     def test_storages(self):
         """Fails if a storage cannot be freed and reallocated in place, or if torch.version.cuda is missing."""
         self.check(STORAGES)
+
+    def test_softmax_of_half_precision(self):
+        """Fails if softmax(x, dtype=float32), which torch leaves to CUDA's kernel, differs from the CPU's result."""
+        self.check(SOFTMAX)
 
     def test_graphs(self):
         """Fails if torch.cuda.CUDAGraph or make_graphed_callables() does not capture and replay work."""
