@@ -28,6 +28,17 @@ except RuntimeError as error:
     assert "-1" in str(error), error
 """
 
+HOST_SCALARS = """
+scalar, x = torch.tensor(2.0), torch.tensor([1.0, 4.0])
+for function in (torch.mul, torch.add, torch.sub, torch.div, torch.pow, torch.atan2, torch.maximum, torch.lt):
+    for left, right in ((scalar, x), (x, scalar), (scalar, torch.tensor(3.0))):
+        expected = function(left, right)
+        result = function(left if left is scalar else left.cuda(), right if right is scalar else right.cuda())
+        assert result.is_cuda and result.dtype is expected.dtype and torch.equal(result.cpu(), expected), (function, result)
+half = torch.ones(2, dtype=torch.float16, device="cuda")
+assert (scalar * half).dtype is torch.float16 and (2.0 - half).dtype is torch.float16
+"""
+
 SOFTMAX = """
 for function in (torch.softmax, torch.log_softmax):
     for dtype in (torch.float16, torch.bfloat16):
@@ -168,6 +179,10 @@ class SimCuda(unittest.TestCase):
     def test_storages(self):
         """Fails if a storage cannot be freed and reallocated in place, or if torch.version.cuda is missing."""
         self.check(STORAGES)
+
+    def test_host_scalars(self):
+        """Fails if an op rejects a tensor without dimensions on the host, as either argument."""
+        self.check(HOST_SCALARS)
 
     def test_softmax_of_half_precision(self):
         """Fails if softmax(x, dtype=float32), which torch leaves to CUDA's kernel, differs from the CPU's result."""
