@@ -68,6 +68,8 @@ class Compat(unittest.TestCase):
         self.assertIn("| test_a.py | 1 | 1 | 1 | 1 |", text)
         self.assertIn(r"| test_a.py::TestOne::test_fails | AssertionError: 1 \| 2 |", text)
         self.assertIn("| tests something else | 1 |", text)
+        many = [report.Result(f"test_b.py::One::test_{i}", "failed", "the same") for i in range(4)]
+        self.assertIn("| 4 tests of test_b.py | the same |", report.table("Tests of others", "abc", many, {}))
         page = self.folder / "page.md"
         page.write_text("before\n<!-- compat: openreg -->\nold\n<!-- end of compat -->\nafter\n")
         report.write(page, "openreg", text)

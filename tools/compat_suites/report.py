@@ -89,15 +89,25 @@ def table(title, commit, results, excluded):
              "| file | " + " | ".join(STATES) + " |", "| --- |" + " ---: |" * len(STATES)]
     lines += [f"| {file} | " + " | ".join(str(counts[file][state]) for state in STATES) + " |" for file in sorted(counts)]
     lines.append("| all | " + " | ".join(str(total[state]) for state in STATES) + " |")
-    failed = [result for result in results if result.state == "failed"]
+    failed = collections.defaultdict(list)
+    for result in results:
+        if result.state == "failed":
+            failed[result.reason].append(result.name)
     if failed:
-        lines += ["", "| failed test | message |", "| --- | --- |"]
-        lines += [f"| {result.name} | {escaped(result.reason)} |" for result in failed]
+        lines += ["", "| failed tests | message |", "| --- | --- |"]
+        lines += [f"| {listed(names)} | {escaped(reason)} |" for reason, names in failed.items()]
     reasons = collections.Counter(excluded[result.reason] for result in results if result.state == "excluded")
     if reasons:
         lines += ["", "| reason for the exclusion | tests |", "| --- | ---: |"]
         lines += [f"| {reason} | {count} |" for reason, count in reasons.most_common()]
     return "\n".join(lines)
+
+
+def listed(names):
+    """Return up to three names, or the number of the names and their files."""
+    if len(names) <= 3:
+        return escaped(", ".join(names))
+    return f"{len(names)} tests of {', '.join(sorted({name.split('::')[0] for name in names}))}"
 
 
 def escaped(text):

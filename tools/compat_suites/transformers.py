@@ -11,5 +11,5 @@ class Transformers(Suite):
         shutil.copytree(GUEST / "transformers_tests", tests, dirs_exist_ok=True)
 
 
-SUITE = Transformers("Hugging Face Transformers", files=("test_models_on_device.py",))
+SUITE = Transformers("Hugging Face Transformers", files=("test_fsdp_on_device.py", "test_models_on_device.py"))
 SUITE.needed = ("test_fsdp_mixin.py", "test_modeling_common.py", "test_training_mixin.py")

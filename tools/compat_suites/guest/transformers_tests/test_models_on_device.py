@@ -7,7 +7,6 @@ import torch
 import transformers
 from transformers.testing_utils import torch_device
 
-from .test_fsdp_mixin import FSDPTesterMixin
 from .test_modeling_common import ModelTesterMixin
 from .test_training_mixin import TrainingTesterMixin
 
@@ -43,9 +42,12 @@ class Common(ModelTesterMixin):
         self.skipTest("the source distribution lacks the tests of generate()")
 
 
-class LlamaTest(FSDPTesterMixin, TrainingTesterMixin, Common, unittest.TestCase):
+LLAMA = Tester(transformers.LlamaConfig, transformers.LlamaForCausalLM, intermediate_size=37, num_key_value_heads=2)
+
+
+class LlamaTest(TrainingTesterMixin, Common, unittest.TestCase):
     all_model_classes = (transformers.LlamaModel, transformers.LlamaForCausalLM, transformers.LlamaForSequenceClassification)
-    model_tester = Tester(transformers.LlamaConfig, transformers.LlamaForCausalLM, intermediate_size=37, num_key_value_heads=2)
+    model_tester = LLAMA
 
 
 class GPT2Test(TrainingTesterMixin, Common, unittest.TestCase):
