@@ -1,10 +1,56 @@
 """torch.cuda under `anyaccel sim run --stands-in-for cuda`: the functions and classes that a torch
 without CUDA lacks.
 """
+import tempfile
 import unittest
 
 from sim_run_test import PYTHON, has_torch, run
 from shell import libtorch_accelerator
+
+STORAGES = """
+assert torch.version.cuda
+x = torch.arange(4.0, device="cuda")
+storage = x.untyped_storage()
+before = torch.cuda.memory_allocated()
+assert storage.resize_(0) is storage and storage.size() == 0 and torch.cuda.memory_allocated() < before
+storage.resize_(16)
+x.copy_(torch.arange(4.0))
+storage.resize_(32)
+assert storage.size() == 32 and x.tolist() == [0, 1, 2, 3]
+torch.ops.inductor.resize_storage_bytes_(x, 8)
+assert storage.size() == 8
+host = torch.arange(4.0).untyped_storage()
+assert host.resize_(8).size() == 8
+try:
+    storage.resize_(-1)
+    raise SystemExit("a negative size was accepted")
+except RuntimeError as error:
+    assert "-1" in str(error), error
+"""
+
+HOST_SCALARS = """
+scalar, x = torch.tensor(2.0), torch.tensor([1.0, 4.0])
+for function in (torch.mul, torch.add, torch.sub, torch.div, torch.pow, torch.atan2, torch.maximum, torch.lt):
+    for left, right in ((scalar, x), (x, scalar), (scalar, torch.tensor(3.0))):
+        expected = function(left, right)
+        result = function(left if left is scalar else left.cuda(), right if right is scalar else right.cuda())
+        assert result.is_cuda and result.dtype is expected.dtype and torch.equal(result.cpu(), expected), (function, result)
+half = torch.ones(2, dtype=torch.float16, device="cuda")
+assert (scalar * half).dtype is torch.float16 and (2.0 - half).dtype is torch.float16
+"""
+
+SOFTMAX = """
+for function in (torch.softmax, torch.log_softmax):
+    for dtype in (torch.float16, torch.bfloat16):
+        host = torch.randn(3, 5, generator=torch.Generator().manual_seed(1)).to(dtype).requires_grad_()
+        device = host.detach().cuda().requires_grad_()
+        weights = torch.arange(15.0).view(3, 5)
+        results = [function(x, -1, dtype=torch.float32) for x in (host, device)]
+        (results[0] * weights).sum().backward()
+        (results[1] * weights.cuda()).sum().backward()
+        assert results[1].dtype is torch.float32 and torch.equal(results[1].cpu(), results[0]), results
+        assert device.grad.dtype is dtype and torch.equal(device.grad.cpu(), host.grad), (device.grad, host.grad)
+"""
 
 GRAPHS = """
 x = torch.zeros(4, device="cuda")
@@ -79,6 +125,48 @@ row = [each for each in profile.key_averages() if each.key == "aten::linear"][0]
 assert row.device_time_total > 0, row
 """
 
+COLLECTIVES = """
+import datetime, os
+import torch
+import torch.distributed as dist
+rank = int(os.environ["RANK"])
+device = torch.device("cuda", rank)
+torch.cuda.set_device(device)
+store = next(dist.rendezvous("env://"))[0]
+for name, host in (("nccl", False), ("cuda:nccl,cpu:gloo", True), (None, True)):
+    dist.init_process_group(name, store=dist.PrefixStore(str(name), store), rank=rank, world_size=2)
+    x = torch.full((3,), rank + 1.0, device=device)
+    dist.all_reduce(x)
+    assert x.tolist() == [3, 3, 3], x
+    dist.barrier(device_ids=[rank])
+    ranks = [None, None]
+    dist.all_gather_object(ranks, rank)
+    assert ranks == [0, 1], ranks
+    if host:
+        x = torch.ones(2)
+        dist.all_reduce(x)
+        assert x.tolist() == [2, 2], x
+    else:
+        assert dist.get_backend() == "nccl"
+        try:
+            dist.all_reduce(torch.ones(2))
+            raise SystemExit("nccl reduced a tensor of the host")
+        except RuntimeError as error:
+            assert "cpu" in str(error), error
+    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+    part = dist.new_group([0, 1], pg_options=options, timeout=datetime.timedelta(seconds=60))
+    assert isinstance(part._get_backend(device), dist.ProcessGroupNCCL)
+    assert not isinstance(dist.new_group([0, 1], backend="gloo")._get_backend(torch.device("cpu")), dist.ProcessGroupNCCL)
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=50), part)
+    dist.broadcast(x.to(device), 0, group=part)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2, device=device), device_ids=[rank])
+    model(torch.full((1, 2), rank + 1.0, device=device)).sum().backward()
+    assert model.module.weight.grad.unique().tolist() == [1.5], model.module.weight.grad
+    dist.barrier()
+    dist.distributed_c10d._abort_process_group() if name is None else dist.destroy_process_group()
+assert dist.is_nccl_available() and torch.cuda.nccl.version() >= (2, 10)
+"""
+
 
 @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
 @unittest.skipIf(libtorch_accelerator(), "the simulator cannot replace a device type of a LibTorch that is built for an accelerator")
@@ -87,6 +175,18 @@ class SimCuda(unittest.TestCase):
     def check(self, code):
         result = run("--stands-in-for", "cuda", "--", PYTHON, "-c", "import torch\n" + code, OMP_NUM_THREADS="1")
         self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_storages(self):
+        """Fails if a storage cannot be freed and reallocated in place, or if torch.version.cuda is missing."""
+        self.check(STORAGES)
+
+    def test_host_scalars(self):
+        """Fails if an op rejects a tensor without dimensions on the host, as either argument."""
+        self.check(HOST_SCALARS)
+
+    def test_softmax_of_half_precision(self):
+        """Fails if softmax(x, dtype=float32), which torch leaves to CUDA's kernel, differs from the CPU's result."""
+        self.check(SOFTMAX)
 
     def test_graphs(self):
         """Fails if torch.cuda.CUDAGraph or make_graphed_callables() does not capture and replay work."""
@@ -103,6 +203,15 @@ class SimCuda(unittest.TestCase):
     def test_compile_and_profiler(self):
         """Fails if torch.compile() with its default backend, or the profiler's device time, does not work."""
         self.check(COMPILE)
+
+    def test_collectives(self):
+        """Fails if torch.distributed rejects "nccl", if a collective is wrong, or if the backend serves host tensors."""
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as program:
+            program.write(COLLECTIVES)
+            program.flush()
+            result = run("--devices", "2", "--stands-in-for", "cuda", "--", PYTHON, "-m", "torch.distributed.run", "--standalone",
+                         "--nproc-per-node", "2", program.name, OMP_NUM_THREADS="1")
+        self.assertEqual(result.returncode, 0, result.stderr)
 
 
 if __name__ == "__main__":

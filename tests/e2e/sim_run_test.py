@@ -64,6 +64,14 @@ class SimRun(unittest.TestCase):
         self.assertEqual(result.stdout, "sim:0 4.0 3\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
+    # Fails if the simulator is not loaded because a library has looked for torch before it is
+    # imported.
+    def test_python_that_looks_for_torch_first(self):
+        code = "import importlib.util; assert importlib.util.find_spec('torch').origin; import torch; print(torch.ones(2, device='sim').device)"
+        result = run("--", PYTHON, "-c", code)
+        self.assertEqual(result.stdout, "sim:0\n", result.stderr)
+
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if the simulator cannot stand in for a vendor's device type in Python, for example
     # because it starts too late.
     def test_python_stands_in(self):
@@ -116,6 +124,22 @@ dist.destroy_process_group()"""
         for name, backend in (("npu", "hccl"), ("mlu" if libtorch_accelerator() else "cuda", "")):
             result = run("--stands-in-for", name, "--", PYTHON, "-c", code, name, backend)
             self.assertEqual(result.stdout, "6.0 staged\n", result.stderr)
+
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
+    # Fails if a stream's worker waits for the GIL, which the program holds while it waits for the
+    # stream. DTensor passes Python objects for numbers, and calls ops with the GIL held.
+    def test_waiting_with_the_gil(self):
+        code = """import faulthandler; faulthandler.dump_traceback_later(100, exit=True)
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import distribute_tensor, Replicate
+dist.init_process_group("staged", store=dist.HashStore(), rank=0, world_size=1)
+x = distribute_tensor(torch.ones(4, device="sim"), init_device_mesh("sim", (1,)), [Replicate()])
+for _ in range(3):
+    y = torch.add(x * 2.0 + 1.0, 1.5, alpha=2).sum().item()
+print(y)"""
+        result = run("--", PYTHON, "-c", code, SIM_LATENCY="2ms")
+        self.assertEqual(result.stdout, "24.0\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if no message is printed when sitecustomize has already imported torch. Also fails if

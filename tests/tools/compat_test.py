@@ -1,4 +1,6 @@
 """Tests of tools/compat: the adapted tests of another project, and the table of their results."""
+import argparse
+import json
 import pathlib
 import subprocess
 import sys
@@ -8,13 +10,25 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from compat_suites import openreg, report  # noqa: E402
+from compat_suites import SUITES, hugging_face, openreg, report  # noqa: E402
+from compat_suites.guest import pytest_exclusions  # noqa: E402
 
 JUNIT = """<testsuites><testsuite>
 <testcase classname="test_a.TestOne" name="test_passes"/>
 <testcase classname="test_a.TestOne" name="test_fails"><failure message="AssertionError: 1 | 2&#10;more">...</failure></testcase>
 <testcase classname="test_a.TestTwo" name="test_is_skipped"><skipped message="reason"/></testcase>
 </testsuite></testsuites>
+"""
+
+# In place of `anyaccel sim run`: writes what it was asked to do, and the files that pytest would
+# write.
+FAKE_PROGRAM = f"""
+import json, os, pathlib, sys
+asked = json.loads(pathlib.Path(os.environ["COMPAT_EXCLUSIONS"]).read_text())
+junit = [each for each in sys.argv if each.startswith("--junit-xml=")][0].split("=", 1)[1]
+pathlib.Path(junit).write_text({JUNIT!r})
+pathlib.Path(asked["report"]).write_text(json.dumps([["tests/" + name, name] for name in asked["excluded"]]))
+print(json.dumps({{"arguments": sys.argv, "excluded": asked["excluded"], "offline": os.environ["HF_HUB_OFFLINE"]}}))
 """
 
 
@@ -50,9 +64,12 @@ class Compat(unittest.TestCase):
         excluded = {"test_a.py::TestOne::test_left_out": "tests something else"}
         results = [*self.results(), report.Result("test_a.py::TestOne::test_left_out", "excluded", "test_a.py::TestOne::test_left_out")]
         text = report.table("Tests of others", "abc", results, excluded)
+        self.assertIn("3 tests selected, 1 excluded.", text)
         self.assertIn("| test_a.py | 1 | 1 | 1 | 1 |", text)
         self.assertIn(r"| test_a.py::TestOne::test_fails | AssertionError: 1 \| 2 |", text)
         self.assertIn("| tests something else | 1 |", text)
+        many = [report.Result(f"test_b.py::One::test_{i}", "failed", "the same") for i in range(4)]
+        self.assertIn("| 4 tests of test_b.py | the same |", report.table("Tests of others", "abc", many, {}))
         page = self.folder / "page.md"
         page.write_text("before\n<!-- compat: openreg -->\nold\n<!-- end of compat -->\nafter\n")
         report.write(page, "openreg", text)
@@ -66,7 +83,45 @@ class Compat(unittest.TestCase):
         path.write_text("test_a.py::*\n")
         with self.assertRaises(SystemExit):
             report.read_exclusions(path)
+        for suite in SUITES:
+            report.read_exclusions(ROOT / f"tools/compat_suites/{suite}.tsv")
         self.assertTrue(report.read_exclusions(ROOT / "tools/compat_suites/openreg.tsv"))
+
+    # Fails if an exclusion also leaves out other tests, or keeps a parameter of an excluded test.
+    def test_exclusions_of_tests_classes_and_files(self):
+        excluded = {"a/test_b.py::One::test_x", "a/test_b.py::Two::*", "test_c.py::*", "test_d.py::test_y"}
+        for node, name in (("tests/a/test_b.py::One::test_x[0-a::b]", "a/test_b.py::One::test_x"), ("tests/a/test_b.py::One::test_xy", None),
+                           ("tests/a/test_b.py::Two::test_z", "a/test_b.py::Two::*"), ("tests/test_c.py::Any::test_z", "test_c.py::*"),
+                           ("tests/test_d.py::test_y[1]", "test_d.py::test_y"), ("tests/test_d.py::One::test_y", None)):
+            self.assertEqual(pytest_exclusions.exclusion_of(node, excluded), name, node)
+
+    # Fails if a suite does not run its selection on the requested devices, or does not count what
+    # it leaves out.
+    def test_a_suite_in_place_of_cuda(self):
+        tests = self.folder / "library/tests"
+        tests.mkdir(parents=True)
+        (tests / "test_a.py").touch()
+        program = self.folder / "build/bin/anyaccel"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!{sys.executable}\n" + FAKE_PROGRAM)
+        program.chmod(0o755)
+        suite = hugging_face.Suite("A library", files={"test_a.py": ("TestOne",)})
+        options = argparse.Namespace(source=tests, build=self.folder / "build", python=sys.executable, only=None, timeout=None, devices=1, check=True,
+                                     log=self.folder / "log", resume=self.folder / "results.json")
+        results = suite.run(options, {"test_a.py::TestOne::test_left_out": "a reason", "test_b.py::*": "another file"})
+        self.assertEqual(sorted(each.state for each in results), ["excluded", "failed", "passed", "skipped"])
+        seen = json.loads((self.folder / "log/test_a.py.log").read_text())
+        self.assertEqual(seen["excluded"], ["test_a.py::TestOne::test_left_out"])
+        self.assertEqual(seen["offline"], "1")
+        for words in (["--devices", "1", "--stands-in-for", "cuda", "--check", "report", "--"], ["tests/test_a.py::TestOne"]):
+            self.assertIn(" ".join(words), " ".join(seen["arguments"]))
+        # A second run takes the results from the file, and does not start the program.
+        program.unlink()
+        again = suite.run(options, {})
+        self.assertEqual([vars(each) for each in again], [vars(each) for each in results])
+        (tests / "test_a.py").unlink()
+        with self.assertRaisesRegex(report.CannotRun, "lacks test_a.py"):
+            suite.run(options, {})
 
     # Fails if a folder without tests counts as success.
     def test_a_folder_without_tests(self):

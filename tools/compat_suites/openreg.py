@@ -12,6 +12,8 @@ import tempfile
 from . import report
 
 TITLE = "PyTorch's OpenReg tests"
+# Seconds per test file.
+TIMEOUT = 600
 
 NAMES = ((r"\btorch_openreg\b", "anyaccel"), (r"OpenReg", "Sim"), (r"openreg", "sim"), (r"OPENREG", "SIM"), (r"\boccl\b", "staged"),
          (r"\bOCCL\b", "STAGED"))
@@ -31,20 +33,22 @@ def adapted(text):
     return text
 
 
-def run(source, excluded, python, build, only, timeout):
-    """Return the report.Results of all test files in `source`."""
+def run(options, excluded):
+    """Return the report.Results of all test files in the source folder."""
+    if not any(options.source.glob("test_*.py")):
+        raise report.CannotRun(f"no test_*.py in {options.source}; pass the folder with {TITLE} as --source")
     results = []
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
         folder = pathlib.Path(folder)
-        for path in sorted(source.glob("test_*.py")):
-            if only and path.name != only:
+        for path in sorted(options.source.glob("test_*.py")):
+            if options.only and path.name != options.only:
                 continue
             (folder / path.name).write_text(adapted(path.read_text()))
-            results += run_file(folder, path.name, excluded, python, build, timeout)
+            results += run_file(folder, path.name, options, excluded)
     return results
 
 
-def run_file(folder, name, excluded, python, build, timeout):
+def run_file(folder, name, options, excluded):
     if f"{name}::*" in excluded:
         return [report.Result(f"{name}::*::*", "excluded", f"{name}::*")]
     junit = folder / f"{name}.xml"
@@ -52,13 +56,17 @@ def run_file(folder, name, excluded, python, build, timeout):
     for key in excluded:
         if key.startswith(f"{name}::"):
             deselect += ["--deselect", key.removesuffix("::*")]
-    environment = {**os.environ, "PYTHONPATH": str(build / "python"), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(options.build / "python"), "OMP_NUM_THREADS": "1"}
     # Child processes of the tests also get the simulator.
-    command = [str(build / "bin/anyaccel"), "sim", "run", "--", python, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", f"--junit-xml={junit}", *deselect, name]
-    try:
-        subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        return [report.Result(f"{name}::*::*", "failed", f"no result within {timeout} s")]
+    command = [options.build / "bin/anyaccel", "sim", "run", *(["--devices", str(options.devices)] if options.devices else []),
+               *(["--check", "report"] if options.check else []), "--", options.python, "-m", "pytest", "-q", "--tb=line",
+               "-p", "no:cacheprovider", f"--junit-xml={junit}", *deselect, name]
+    limit = options.timeout or TIMEOUT
+    with report.log_file(options.log, name) as log:
+        try:
+            subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, timeout=limit, check=False)
+        except subprocess.TimeoutExpired:
+            return [report.Result(f"{name}::*::*", "failed", f"no result within {limit} s")]
     if not junit.exists():
         return [report.Result(f"{name}::*::*", "failed", "pytest ended without a report")]
     left_out = [report.Result(key, "excluded", key) for key in excluded if key.startswith(f"{name}::")]

@@ -1,11 +1,18 @@
 """Results of a suite, and the table of them."""
 import collections
+import contextlib
 import datetime
+import json
+import os
 import re
 import sys
 import xml.etree.ElementTree
 
 STATES = ("passed", "failed", "skipped", "excluded")
+
+
+class CannotRun(Exception):
+    """The suite cannot run, for example because the tests are missing."""
 
 
 class Result:
@@ -30,6 +37,33 @@ def read_exclusions(path):
     return excluded
 
 
+@contextlib.contextmanager
+def log_file(folder, name):
+    """Yield a file for the output of a test file: FOLDER/NAME.log, or nowhere if `folder` is None."""
+    path = os.devnull if folder is None else folder / (name.replace("/", "-") + ".log")
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        yield file
+
+
+def saved(path, file):
+    """Return the Results of a test file that an earlier run saved in `path`, or None."""
+    if path is None or not path.exists():
+        return None
+    found = json.loads(path.read_text()).get(file)
+    return None if found is None else [Result(*each) for each in found]
+
+
+def save(path, file, results):
+    """Add the Results of a test file to the JSON file `path`, {file: [[name, state, reason], ...]}."""
+    if path is None:
+        return
+    everything = json.loads(path.read_text()) if path.exists() else {}
+    everything[file] = [[each.name, each.state, each.reason] for each in results]
+    path.write_text(json.dumps(everything, indent=1))
+
+
 def read_junit(path, file):
     """Return the Results in pytest's JUnit file."""
     results = []
@@ -49,19 +83,31 @@ def table(title, commit, results, excluded):
     for result in results:
         counts[result.name.split("::")[0]][result.state] += 1
     total = sum(counts.values(), collections.Counter())
-    lines = [f"{title}, commit {commit}, {datetime.date.today().isoformat()}:", "",
+    selected = sum(total.values()) - total["excluded"]
+    lines = [f"{title}, commit {commit}, {datetime.date.today().isoformat()}: "
+             f"{selected} tests selected, {total['excluded']} excluded.", "",
              "| file | " + " | ".join(STATES) + " |", "| --- |" + " ---: |" * len(STATES)]
     lines += [f"| {file} | " + " | ".join(str(counts[file][state]) for state in STATES) + " |" for file in sorted(counts)]
     lines.append("| all | " + " | ".join(str(total[state]) for state in STATES) + " |")
-    failed = [result for result in results if result.state == "failed"]
+    failed = collections.defaultdict(list)
+    for result in results:
+        if result.state == "failed":
+            failed[result.reason].append(result.name)
     if failed:
-        lines += ["", "| failed test | message |", "| --- | --- |"]
-        lines += [f"| {result.name} | {escaped(result.reason)} |" for result in failed]
+        lines += ["", "| failed tests | message |", "| --- | --- |"]
+        lines += [f"| {listed(names)} | {escaped(reason)} |" for reason, names in failed.items()]
     reasons = collections.Counter(excluded[result.reason] for result in results if result.state == "excluded")
     if reasons:
         lines += ["", "| reason for the exclusion | tests |", "| --- | ---: |"]
         lines += [f"| {reason} | {count} |" for reason, count in reasons.most_common()]
     return "\n".join(lines)
+
+
+def listed(names):
+    """Return up to three names, or the number of the names and their files."""
+    if len(names) <= 3:
+        return escaped(", ".join(names))
+    return f"{len(names)} tests of {', '.join(sorted({name.split('::')[0] for name in names}))}"
 
 
 def escaped(text):

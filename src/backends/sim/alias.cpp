@@ -30,6 +30,11 @@ at::Tensor alias(const at::Tensor& tensor) {
   return alias(tensor, tensor.sizes(), tensor.strides());
 }
 
+at::Tensor without_object(const at::Tensor& tensor) {
+  return at::Tensor(
+      tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false));
+}
+
 Operand operand(const at::Tensor& tensor, bool written) {
   const auto& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
   return {.address = storage.data(),

@@ -31,7 +31,7 @@ std::int64_t bits(double value) {
 /// Copies a host scalar, because the program may change it before the kernel runs.
 at::Tensor kept(const at::Tensor& scalar) {
   // A wrapped number is created only for this call.
-  if (scalar.unsafeGetTensorImpl()->is_wrapped_number()) return scalar;
+  if (scalar.unsafeGetTensorImpl()->is_wrapped_number()) return without_object(scalar);
   at::Tensor copy(at::detail::empty_cpu({}, scalar.scalar_type()));
   std::memcpy(copy.mutable_data_ptr(), scalar.const_data_ptr(), scalar.itemsize());
   return copy;
@@ -125,7 +125,8 @@ torch::jit::Stack Call::converted(std::vector<at::Tensor>& written, Convert conv
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const auto& value = arguments_[i];
     const auto one = [&](const at::Tensor& tensor) {
-      if (!on_device(tensor)) return tensor.defined() && tensor.dim() == 0 ? kept(tensor) : tensor;
+      if (!tensor.defined()) return tensor;
+      if (!on_device(tensor)) return tensor.dim() == 0 ? kept(tensor) : without_object(tensor);
       auto result = convert(tensor);
       if (info_.written[i]) written.push_back(result);
       return result;
@@ -163,6 +164,14 @@ torch::jit::Stack Call::meta_arguments(std::vector<at::Tensor>& metas) const {
   });
   for (auto& value : stack)
     if (value.isDevice()) value = c10::Device(c10::kMeta);
+  // torch's Python meta kernels require the first argument to be on the result's device, also if it
+  // is a host scalar. They receive wrapped numbers as Python numbers.
+  if (!stack.empty() && stack[0].isTensor()) {
+    const auto first = stack[0].toTensor();
+    if (first.defined() && first.is_cpu() && first.dim() == 0 &&
+        !first.unsafeGetTensorImpl()->is_wrapped_number())
+      stack[0] = at::Tensor(at::detail::empty_strided_meta({}, {}, first.scalar_type()));
+  }
   return stack;
 }
 

@@ -70,7 +70,7 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_block
   }
   TORCH_CHECK(stream.capture() == nullptr,
               "[sim] a copy from pageable host memory cannot be captured; pin it");
-  launch_copy(stream, to, from, alias(to), from);
+  launch_copy(stream, to, from, alias(to), without_object(from));
   if (non_blocking)
     stream.wait(stream.last());
   else
@@ -89,7 +89,8 @@ void copy_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blockin
   TORCH_CHECK(
       stream.capture() == nullptr,
       "[sim] a blocking copy to the host cannot be captured; use non_blocking and pinned memory");
-  launch_copy(stream, to, from, is_pinned(to.storage().data()) ? through_device_view(to) : to,
+  launch_copy(stream, to, from,
+              is_pinned(to.storage().data()) ? through_device_view(to) : without_object(to),
               alias(from));
   drain(stream, kCopy);
 }

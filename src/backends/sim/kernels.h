@@ -20,6 +20,10 @@ torch::Library& device_library();
 /// A host tensor over the bytes of a device tensor. Only for kernels: accessing it outside the
 /// stream's order is a data race. Does not keep the memory alive.
 at::Tensor alias(const at::Tensor& tensor);
+/// Return a host tensor with the same data for a stream's worker. The worker must not release a
+/// tensor that has a Python object: it would wait for the GIL, which a thread that waits for the
+/// worker may hold.
+at::Tensor without_object(const at::Tensor& tensor);
 /// Like alias(tensor), with the given sizes and strides.
 at::Tensor alias(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides);
 

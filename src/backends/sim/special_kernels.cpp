@@ -61,6 +61,34 @@ std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p,
   return {at::mul(input, mask).mul_(p == 1 ? 0.0 : 1 / (1 - p)), mask};
 }
 
+/// In place of CUDA, torch lets the softmax kernel convert half precision to float. The CPU's
+/// kernel requires a float input. Arguments: self, dim, half_to_float, out.
+void softmax_out(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                 torch::jit::Stack* stack) {
+  auto& self = torch::jit::peek(*stack, 0, 4);
+  auto& converts = torch::jit::peek(*stack, 2, 4);
+  if (converts.toBool()) {
+    self = self.toTensor().to(at::kFloat);
+    converts = false;
+  }
+  fallback(op, keys, stack);
+}
+
+/// The backward of softmax_out(), whose result has the type of the input. Arguments: grad_output,
+/// output, dim, input_dtype, grad_input.
+void softmax_backward_out(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                          torch::jit::Stack* stack) {
+  const auto type = torch::jit::peek(*stack, 0, 5).toTensor().scalar_type();
+  auto& wanted = torch::jit::peek(*stack, 3, 5);
+  if (wanted.toScalarType() == type) return fallback(op, keys, stack);
+  wanted = type;
+  const auto result = torch::jit::peek(*stack, 4, 5).toTensor();
+  torch::jit::peek(*stack, 4, 5) = at::empty_like(result, result.options().dtype(type));
+  fallback(op, keys, stack);
+  result.copy_(torch::jit::pop(*stack).toTensor());
+  torch::jit::push(*stack, result);
+}
+
 /// True if the fallback must be registered for the op by name. Composite kernels take precedence
 /// over a fallback and give results that differ from the CPU kernel's, and programs query whether
 /// an op has a kernel for the device. Structured ops do not need the registration: they decompose
@@ -91,6 +119,10 @@ void register_special_kernels() {
   // torch would decompose the losses into their out= form, which warns; see op_info.cpp.
   for (const char* name : {"convolution", "convolution_backward", "mse_loss", "smooth_l1_loss"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  for (const char* name : {"_softmax.out", "_log_softmax.out"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&softmax_out>());
+  for (const char* name : {"_softmax_backward_data.out", "_log_softmax_backward_data.out"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&softmax_backward_out>());
   library.impl("_fused_sdp_choice", TORCH_FN(attention_choice));
   library.impl("native_dropout", TORCH_FN(dropout));
   // Also register it above autograd, where torch decomposes it.

@@ -1,0 +1,1 @@
+"""Code that runs in the Python of the tests, with only this folder on its path."""

@@ -1,0 +1,1 @@
+"""The package of the tests, which the source distribution of transformers lacks."""

@@ -1,0 +1,1 @@
+"""In place of files that the source distribution of transformers lacks."""
