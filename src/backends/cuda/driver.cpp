@@ -82,7 +82,8 @@ std::string reason(const Driver& driver, int result) {
 constexpr const char* kNotLoaded = "the CUDA driver is not loaded in this process";
 
 /// Makes the device's primary context, which torch uses, current on this thread, unless the thread
-/// has a context. Never releases it, because torch keeps it for the lifetime of the process.
+/// already has a context. Never releases it, because torch keeps it for the lifetime of the
+/// process.
 int use_context(const Driver& driver, int index) {
   void* context = nullptr;
   if (driver.cuCtxGetCurrent(&context) == kSuccess && context != nullptr) return kSuccess;
@@ -118,7 +119,7 @@ std::optional<bool> driver_runs() noexcept {
   if (cuda == nullptr) return std::nullopt;
   unsigned flags = 0;
   int active = 0;
-  // The first device that does not exist ends the search. Before cuInit(), that is device 0.
+  // The search ends at the first device that does not exist. Before cuInit(), that is device 0.
   for (Device device = 0; cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess;
        ++device)
     if (active != 0) return true;

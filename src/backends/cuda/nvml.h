@@ -26,8 +26,8 @@ struct NvmlProperties {
 /// child.
 class Nvml {
  public:
-  /// The library of this machine: libnvidia-ml.so.1, or the one that ANYACCEL_NVML_LIBRARY names.
-  /// Never throws.
+  /// This machine's NVML: libnvidia-ml.so.1, or the library that ANYACCEL_NVML_LIBRARY names. Never
+  /// throws.
   ANYACCEL_API static const Nvml& instance() noexcept;
   Nvml() noexcept;
 

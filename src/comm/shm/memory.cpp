@@ -66,7 +66,7 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
 }
 
 /// Returns the fcntl() lock that represents `place`. It is used as an open-file-description lock,
-/// which is not released when this process closes a different descriptor of the file.
+/// which is not released when this process closes another descriptor for the file.
 struct flock place_lock(int place) {
   struct flock lock {};
   lock.l_type = F_WRLCK;

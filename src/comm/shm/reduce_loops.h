@@ -74,7 +74,7 @@ T apply(T a, T b) {
     return Op::of(a, b);
 }
 
-/// Divides sums by the number of ranks, which yields averages.
+/// Turns sums into averages by dividing by the number of ranks.
 template <class T>
 ANYACCEL_SHM_ONCE void divide(T* out, std::size_t count, int by) {
   ANYACCEL_SHM_LOOP

@@ -77,7 +77,7 @@ const std::vector<OperatorHandle>& overloads(const std::string& name) {
   return found == index.end() ? none : found->second;
 }
 
-// The overload that takes the same arguments and then one output for each result.
+// Returns the out= overload, which takes the same arguments followed by one output per result.
 std::optional<OperatorHandle> find_out(const OperatorHandle& op) {
   const auto& schema = op.schema();
   const auto& arguments = schema.arguments();
