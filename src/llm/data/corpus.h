@@ -27,8 +27,8 @@ struct Corpus {
 /// there is too little text for `context`.
 Corpus load_corpus(const std::vector<std::filesystem::path>& data, std::int64_t context);
 
-/// Returns the folder of C++ headers of the LibTorch in use: next to the loaded library, otherwise
-/// where the build found them. Throws `not_found` with a hint to pass --data.
+/// Returns the folder with the C++ headers of the LibTorch in use: next to the loaded library,
+/// otherwise where the build found them. Throws `not_found` with a hint to pass --data.
 std::filesystem::path default_data();
 
 /// Selects which of those headers to use. `written` excludes generated headers and copies of other

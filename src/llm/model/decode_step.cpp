@@ -174,8 +174,8 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
 
 namespace {
 
-/// Arguments of the op that describe the sequences of a pass, and the embeddings of their new
-/// tokens, which the op overwrites.
+/// Op arguments that describe the sequences in a pass, and the embeddings of their new tokens,
+/// which the op overwrites.
 struct Rows {
   at::Tensor x;
   std::vector<std::int64_t> past, rows;

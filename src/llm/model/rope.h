@@ -1,4 +1,4 @@
-// Tables of the rotary position embedding.
+// Rotary position embedding tables.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// Determines which matrices of a model, or of a rank's part of it, become integers, and their group
-// sizes.
+// Determines which matrices of a model, or of a rank's part of it, are kept as integers, and with
+// which group sizes.
 #pragma once
 
 #include <map>

@@ -32,7 +32,7 @@ constexpr double kEmbedding = 0.5;
 /// frequency of each token.
 constexpr double kConstant = 2.0;
 
-/// A sparse float matrix, stored by rows.
+/// A sparse float matrix in CSR format.
 struct Sparse {
   std::int64_t columns;
   std::vector<std::size_t> begins;  ///< index at which each row begins, and the end of the last row
