@@ -8,7 +8,7 @@
 
 namespace anyaccel::llm {
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  ///< upper bound for every size in the file
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  ///< upper bound for sizes in the file
 
 /// Converts the contents of config.json. Errors name `source`.
 ModelConfig model_config(const Json& object, const std::string& source);

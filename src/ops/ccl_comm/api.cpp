@@ -30,7 +30,7 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
 constexpr char kCan = '+';
 constexpr char kCannot = '-';
 
-/// Returns the scope in which process ids are unique: the boot of the system and the PID namespace.
+/// Returns the scope in which process ids are unique: the boot id and the PID namespace.
 std::string numbering() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
