@@ -1,4 +1,4 @@
-// Registers c10d's operators for device types for which LibTorch has no kernels.
+// Registers c10d's operators for device types without LibTorch kernels.
 #pragma once
 
 #include <c10/core/DeviceType.h>

@@ -31,7 +31,7 @@ using Clock = std::chrono::system_clock;
 
 constexpr const char* kBuilder = "CCLCommBuilder";
 constexpr const char* kStarts = "starts";
-/// Starting oneCCL takes half a second on an idle machine, and more than ten seconds on a heavily
+/// Starting oneCCL takes half a second on an idle machine, and more than ten seconds on an
 /// overloaded one.
 constexpr double kTrialSeconds = 40;
 constexpr auto kRefusalLasts = std::chrono::hours(1);

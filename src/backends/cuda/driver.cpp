@@ -16,8 +16,9 @@ struct Uuid {
   unsigned char bytes[16];
 };
 
-// Each line is taken from cuda.h of CUDA Toolkit 13.0 ("CUDA Driver API", Device Management and
-// Memory Management), with the version suffixes that its macros add. X(name, parameters)
+// Each entry is taken from cuda.h in CUDA Toolkit 13.0 (documented in "CUDA Driver API", Device
+// Management and Memory Management), with the version suffix that the header's macros add. X(name,
+// parameters)
 #define ANYACCEL_CUDA_SYMBOLS(X)                           \
   X(cuDeviceGet, (Device*, int))                           \
   X(cuDeviceGetName, (char*, int, Device))                 \

@@ -123,7 +123,7 @@ void check_space(int descriptor, const std::string& folder, std::size_t bytes) {
 }  // namespace
 
 /// All shared memory of this process. A forked child releases what it inherited; otherwise its open
-/// and mapped files would keep the places of a dead parent locked.
+/// and mapped files would keep a dead parent's places locked.
 struct LiveMemory {
   std::mutex mutex;
   std::set<Memory*> all;

@@ -10,7 +10,7 @@
 #define ANYACCEL_SHM_LOOP _Pragma("GCC ivdep")
 #endif
 
-// Vectorize each loop once and not at every call site. Vectorization takes most of the compile
+// Vectorize each loop once instead of at every call site. Vectorization takes most of the compile
 // time, and a call is cheap compared with processing hundreds of elements.
 #define ANYACCEL_SHM_ONCE __attribute__((noinline))
 

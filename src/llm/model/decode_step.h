@@ -20,9 +20,9 @@ class Shards;
 struct Segment;
 struct Weights;
 
-/// A model's weights in the order of the op `inference_decode`. Shares the model's tensors, so
-/// in-place changes take effect. Thread-safe, except for the KV caches and the rotation tables that
-/// callers pass.
+/// A model's weights in the order that the op `inference_decode` expects. Shares the model's
+/// tensors, so in-place changes take effect. Thread-safe, except for the KV caches and the rotation
+/// tables that callers pass.
 class DecodeStep {
  public:
   /// Returns null if the op does not support the weights' device or dtype, or the model's family.

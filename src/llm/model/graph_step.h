@@ -69,7 +69,7 @@ class NextToken {
   at::Tensor position_;
   std::int64_t reach_;
   Rotation table_, window_table_;
-  std::map<std::int64_t, Seen> seen_;  ///< by window size; layers with the same window share it
+  std::map<std::int64_t, Seen> seen_;  ///< keyed by window size
 };
 
 /// The graphs for one cache. They read and write the cache's memory. For each reach, the first

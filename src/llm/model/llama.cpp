@@ -184,7 +184,7 @@ at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, co
   return linear(inner, layer.down, layer.down_scales, layer.down_bias);
 }
 
-/// Cosines and sines of the positions of all parts, concatenated.
+/// Cosines and sines for the positions of all parts, concatenated.
 template <typename Rows>
 Rotation rotation_of(const std::vector<BatchSequence>& parts, Rows rows) {
   std::vector<at::Tensor> cosines, sines;

@@ -21,8 +21,7 @@ struct WeightPiece {
   at::Tensor target;
 };
 
-/// The pieces of all weights, grouped by the memory that they share: that of a matrix or of a
-/// single tensor.
+/// The pieces of all weights, grouped by the matrix or tensor whose memory they share.
 class WeightPieces {
  public:
   /// `plan`: this rank's plan, or null. With a plan, `config` is the plan's `local`.

@@ -31,8 +31,8 @@ at::Tensor unpack_words(const at::Tensor& words, int bits) {
   return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, -1).flatten(-2);
 }
 
-/// Restores the order of outputs: AWQ stores eight adjacent outputs of a word in the order 0, 2, 4,
-/// 6, 1, 3, 5, 7.
+/// Restores the order of outputs: AWQ stores the eight adjacent outputs in a word in the order 0,
+/// 2, 4, 6, 1, 3, 5, 7.
 at::Tensor in_order(const at::Tensor& values) {
   const at::Tensor places =
       at::tensor({0, 4, 1, 5, 2, 6, 3, 7}, at::TensorOptions().dtype(c10::kLong));

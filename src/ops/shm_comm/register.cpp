@@ -263,7 +263,7 @@ bool offer_deepspeed_names(const std::string& group) {
   return true;
 }
 
-// The fastest path for C++: a function that takes a group's handle, without the dispatcher and
+// The fastest path for C++: a function that takes a group handle and bypasses the dispatcher and
 // tensors.
 void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, std::int8_t dtype,
                int op) {

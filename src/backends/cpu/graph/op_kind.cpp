@@ -148,7 +148,7 @@ OpKind classify(const OperatorHandle& op) {
              starts_with(name, "aten::empty") || starts_with(name, "aten::new_empty")) {
     kind.action = Action::pass;
   } else if (!returns_only_tensors(schema)) {
-    // torch's own ops without tensor results only query shapes and types. Ops of other libraries
+    // torch's own ops without tensor results only query shapes and types. Ops from other libraries
     // may do anything.
     kind.action =
         starts_with(name, "aten::") || starts_with(name, "prim") || starts_with(name, "profiler::")
