@@ -12,7 +12,7 @@ namespace anyaccel::comm {
 
 namespace {
 
-/// Measures with the device's events, as torch's timer for CUDA does.
+/// Measures time with device events, as torch's CUDA timer does.
 class DeviceTimer final : public c10d::Timer {
  public:
   explicit DeviceTimer(c10::Device device) : device_(device) {}

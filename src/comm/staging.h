@@ -18,7 +18,7 @@ class Channels {
  public:
   /// Returns nullopt if the device has no streams or events. Copies are then synchronous.
   std::optional<Stream> side_stream(Accelerator& accelerator, DeviceIndex index);
-  /// Keeps host tensors alive until `done`. Thread-safe.
+  /// Keeps host tensors alive until the event `done` completes. Thread-safe.
   void keep(const Event& done, std::vector<at::Tensor> tensors);
   /// Waits until the copies have read all kept tensors.
   ~Channels();

@@ -24,7 +24,7 @@ constexpr std::size_t kInlineDevices = 16;
 constinit thread_local DeviceIndex thread_device = -1;  // not chosen yet
 constinit thread_local std::array<c10::StreamId, kInlineDevices> thread_streams{};
 
-/// Current streams of the devices with index kInlineDevices and above.
+/// Current streams of devices whose index is kInlineDevices or higher.
 std::vector<c10::StreamId>& more_streams() {
   static thread_local std::vector<c10::StreamId> streams;
   return streams;

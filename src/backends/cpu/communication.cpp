@@ -90,7 +90,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// Returns "starts", or why oneCCL does not start.
+/// Returns "starts", or the reason why oneCCL does not start.
 std::string try_start(const fs::path& library) {
   const auto problem = run_in_trial(
       [&] {

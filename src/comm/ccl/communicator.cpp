@@ -21,7 +21,7 @@ namespace {
 
 using Address = ::ccl::kvs::address_type;
 
-/// Longest timeout whose deadline a time point of the clock can represent.
+/// Longest timeout whose deadline the clock's time_point can represent.
 constexpr double kMaxSeconds = 1e9;
 constexpr std::chrono::duration<double> kBetweenLooks(0.2);
 constexpr std::chrono::duration<double> kGrace(2);

@@ -141,7 +141,7 @@ using Exchange = std::function<std::vector<std::string>(const std::string& mine)
 inline constexpr std::size_t kMaxPath = 4096;
 inline constexpr std::size_t kMaxText = kMaxPath + 128;
 
-/// A communicator, or the reason for its absence. All ranks get the same result.
+/// A communicator, or the reason why there is none. All ranks get the same result.
 struct Connected {
   std::unique_ptr<Communicator> communicator;
   std::string reason;

@@ -106,7 +106,7 @@ class GraphStep {
     std::int64_t reach;
     Rotation table, window_table;  ///< kept alive, because `rope` may replace its tables
   };
-  /// By reach and RopeTables::scaling().
+  /// Keyed by reach and RopeTables::scaling().
   using Works = std::map<std::pair<std::int64_t, std::int64_t>, Work>;
 
   Work make_work(const ModelConfig& config, RopeTables& rope, std::int64_t reach,

@@ -90,7 +90,7 @@ std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors(const Weights
 /// its head omit the first part of the name.
 std::string stored_name(const Checkpoint& checkpoint, const std::string& name);
 
-/// Lists the trainable tensors once each, in a fixed order.
+/// Lists each trainable tensor once, in a fixed order.
 std::vector<Parameter> parameters(const Weights& weights);
 
 /// Calls function(name, tensor) for each defined tensor once, in the order of parameters().

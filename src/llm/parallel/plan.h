@@ -61,7 +61,7 @@ struct ParallelPlan {
   bool attention = false, feed_forward = false, vocabulary = false;  ///< which blocks are split
   Slice tokens;                     ///< this rank's part of the vocabulary
   std::vector<TensorPlan> tensors;  ///< in the order of `shapes`
-  /// Identifies the inputs of the plan besides configuration and shapes: rank, world size,
+  /// Identifies the plan's inputs other than the configuration and shapes: rank, world size,
   /// granularity and rules.
   std::string key;
 

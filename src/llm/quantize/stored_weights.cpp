@@ -204,7 +204,7 @@ void StoredWeights::read_rows(Plain& out, const std::string& name, const Window&
   }
   const std::int64_t per_word = word_bits / out.bits;
   std::int64_t groups = 0;  // unknown until the scales are read
-  /// Expands a tensor of any stored form to [outputs, groups].
+  /// Expands a tensor in any stored form to [outputs, groups].
   const auto column = [&](const at::Tensor& tensor) {
     const at::Tensor two = tensor.dim() == 2 ? tensor : tensor.reshape({-1, 1});
     if (two.size(1) < 1 || (two.size(0) != window.outputs && two.numel() != 1) ||

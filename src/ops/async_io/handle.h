@@ -29,7 +29,7 @@ struct Operation {
   std::int64_t offset = 0;
 
   /// Waits for the request and, after a read, copies the data to the caller's tensor (on a device,
-  /// in the current stream). Then validates the transfer if requested. Throws the first error.
+  /// on the current stream). Then validates the transfer if requested. Throws the first error.
   void finish();
 };
 

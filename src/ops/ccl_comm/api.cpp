@@ -60,7 +60,7 @@ std::vector<std::uint8_t> own_word(int rank) {
   return {out.begin(), out.end()};
 }
 
-/// Reads a rank's message. Throws `timeout` if the rank has not sent it.
+/// Reads a rank's message. Throws `timeout` if the rank does not send it in time.
 std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
   try {
     return store.get("ccl/" + std::to_string(rank));

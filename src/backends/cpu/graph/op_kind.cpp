@@ -62,7 +62,7 @@ bool has_composite_kernel(const OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
-// All overloads of an op name. The dispatcher has no index by name.
+// Returns all overloads of the op `name`. The dispatcher has no index by name.
 const std::vector<OperatorHandle>& overloads(const std::string& name) {
   static const auto index = [] {
     std::unordered_map<std::string, std::vector<OperatorHandle>> made;
