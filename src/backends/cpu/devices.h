@@ -13,7 +13,7 @@ namespace anyaccel::backends::cpu {
 /// One device of the cpu backend.
 struct CpuDevice {
   int numa_node = -1;  ///< the operating system's index of the first NUMA node; -1 if unknown
-  int cores = 0;                  ///< cores of the device that this process may use
+  int cores = 0;       ///< cores of the device that this process may use
   std::vector<int> memory_nodes;  ///< memory nodes of the device; empty: all host memory
 };
 

@@ -55,8 +55,8 @@ struct BertPadding {
 
 /// A batch of texts for one forward pass. The tensors are on the accelerator.
 struct BertBatch {
-  std::int64_t texts, time;  ///< number of texts; number of tokens in the longest text
-  std::vector<std::int64_t> lengths;  ///< number of tokens in each text
+  std::int64_t texts, time;            ///< number of texts; number of tokens in the longest text
+  std::vector<std::int64_t> lengths;   ///< number of tokens in each text
   at::Tensor ids, positions;           ///< int64 [tokens]; the texts are concatenated
   std::optional<BertPadding> padding;  ///< none if all texts have the same length
 };
