@@ -15,10 +15,10 @@ struct Sized {
   int kind = 0;
 };
 
-/// Groups `items`, which become ready in this order, into buckets of one kind each. The first
-/// bucket of a kind has at most `first` bytes and the others at most `most`; a larger item gets its
-/// own bucket. Buckets are sorted by the order in which they become complete. Every item is in
-/// exactly one bucket.
+/// Groups `items`, which become ready in this order, into buckets that each contain a single kind.
+/// The first bucket of a kind has at most `first` bytes and the others at most `most`; a larger
+/// item gets its own bucket. Buckets are sorted by the time at which they become complete. Every
+/// item is in exactly one bucket.
 std::vector<std::vector<std::size_t>> plan_buckets(std::span<const Sized> items, std::int64_t first,
                                                    std::int64_t most);
 

@@ -127,8 +127,8 @@ class ANYACCEL_LOCAL DataParallel::Impl {
 
   ProcessGroup& group_;
   std::vector<Gradient> gradients_;
-  /// Views of the last elements of each bucket. There is one such element per gradient: 1 if this
-  /// rank has the gradient. After the reduction, a positive mean shows that some rank has it.
+  /// Views of the flags at the end of each bucket. There is one flag per gradient: 1 if this rank
+  /// has the gradient. After the reduction, a positive mean shows that some rank has it.
   std::vector<at::Tensor> flags_;
   std::vector<std::size_t> missing_;  ///< number of gradients that have not reached each bucket yet
 };
@@ -206,7 +206,7 @@ bool DataParallel::Impl::adopt(Gradient& gradient) {
   return true;
 }
 
-/// Autograd calls this in the thread that computed the gradient.
+/// Autograd calls this on the thread that computed the gradient.
 void DataParallel::Impl::arrived(std::size_t i) {
   const std::lock_guard lock(mutex);
   Gradient& gradient = gradients_[i];

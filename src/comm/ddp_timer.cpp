@@ -12,7 +12,7 @@ namespace anyaccel::comm {
 
 namespace {
 
-/// Measures with the device's events, as torch's timer for CUDA does.
+/// Measures time with device events, as torch's CUDA timer does.
 class DeviceTimer final : public c10d::Timer {
  public:
   explicit DeviceTimer(c10::Device device) : device_(device) {}
@@ -30,7 +30,7 @@ class DeviceTimer final : public c10d::Timer {
     if (!from || !to) return std::nullopt;
     to->synchronize();
     const double milliseconds = from->elapsedTime(*to);
-    // A module that skips a step records its events in another order.
+    // A module that skips a step records its events in a different order.
     if (milliseconds < 0) return std::nullopt;
     return static_cast<std::int64_t>(milliseconds * 1e6);
   }

@@ -94,7 +94,7 @@ std::shared_ptr<Work::State> ProcessGroup::Impl::begin(const char* where, const 
 
 namespace {
 
-/// Returns a function that posts an all-reduce on a backend.
+/// Returns a function that posts an all-reduce to a backend.
 auto posted_all_reduce(const at::Tensor& tensor, ReduceOp op) {
   return [&tensor, op](c10d::ProcessGroup& group) {
     Tensors list{tensor};

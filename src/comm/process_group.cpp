@@ -120,7 +120,7 @@ ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
 
 namespace {
 
-/// A task of the group's thread. Several threads may wait for the same task.
+/// A task on the group's thread. Several threads may wait for the same task.
 class InMemory final : public Work::State {
  public:
   bool done() const override {

@@ -67,7 +67,7 @@ class StagedBackend final : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) override;
 
  private:
-  /// Posts an operation on the host backend and returns its work.
+  /// Posts an operation to the host backend and returns its work object.
   using Post = std::function<WorkPtr(c10d::Backend&)>;
 
   /// One operation: its copies, and its steps on the host.
@@ -100,7 +100,7 @@ class StagedBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> host_;
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<Channels> channels_ = std::make_shared<Channels>();
-  std::mutex host_mutex_;  // serializes posting on the host backend
+  std::mutex host_mutex_;  // serializes posting to the host backend
   std::atomic<uint64_t> sequence_{0};
   pid_t process_ = ::getpid();
 

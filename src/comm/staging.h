@@ -1,4 +1,4 @@
-// The copies of one operation, between device tensors and their host tensors.
+// Copies between device tensors and host tensors for one operation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ class Channels {
  public:
   /// Returns nullopt if the device has no streams or events. Copies are then synchronous.
   std::optional<Stream> side_stream(Accelerator& accelerator, DeviceIndex index);
-  /// Keeps host tensors alive until `done`. Thread-safe.
+  /// Keeps host tensors alive until the event `done` completes. Thread-safe.
   void keep(const Event& done, std::vector<at::Tensor> tensors);
   /// Waits until the copies have read all kept tensors.
   ~Channels();
@@ -35,9 +35,9 @@ class Channels {
 
 enum class Use { read, write, read_and_write };
 
-/// Returns a second tensor object with the same memory and version counter. Threads must hold only
-/// such tensors. To release a tensor that has a Python object, a thread would need the GIL, which
-/// it cannot get while the interpreter shuts down; the process would then abort.
+/// Returns a second tensor object with the same memory and version counter. Background threads must
+/// hold only such aliases. To release a tensor that has a Python object, a thread would need the
+/// GIL, which it cannot get while the interpreter shuts down; the process would then abort.
 at::Tensor alias_of(const at::Tensor& tensor);
 
 /// Call order: add() for each tensor, start(), wait_until_read() on another thread, the operation

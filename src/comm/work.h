@@ -1,4 +1,4 @@
-// The work object of a staged operation.
+// Work object for a staged operation.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>

@@ -88,7 +88,7 @@ at::Tensor zeros_of(const at::Tensor& parameter, c10::ScalarType dtype) {
   return at::zeros_like(parameter, parameter.options().dtype(dtype).requires_grad(false));
 }
 
-/// DeepSpeed's value of `chunk_size`. Only the CUDA kernels use it.
+/// DeepSpeed's value for `chunk_size`. Only the CUDA kernels use it.
 constexpr std::int64_t chunk_size = 2048 * 32;
 
 at::Tensor noop_flag(const at::Tensor& parameter) {

@@ -68,8 +68,8 @@ void release(void* data) {
   count_counter.subtract(1);
 }
 
-/// Allocates torch's host memory with a header. The data pointer and the context pointer are equal,
-/// as raw_allocate() requires.
+/// Allocates host memory for torch, with a header in front of the data. The data pointer and the
+/// context pointer are equal, as raw_allocate() requires.
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {

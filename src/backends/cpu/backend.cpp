@@ -18,14 +18,13 @@ namespace anyaccel::backends::cpu {
 
 namespace {
 
-// The current device and streams of each thread. Plain data, because a thread_local with a
-// destructor needs an initialization check at each use, and recording an event reads the current
-// stream.
+// Each thread's current device and streams. Plain data, because a thread_local with a destructor
+// needs an initialization check at each use, and recording an event reads the current stream.
 constexpr std::size_t kInlineDevices = 16;
 constinit thread_local DeviceIndex thread_device = -1;  // not chosen yet
 constinit thread_local std::array<c10::StreamId, kInlineDevices> thread_streams{};
 
-/// Current streams of the devices with index kInlineDevices and above.
+/// Current streams of devices whose index is kInlineDevices or higher.
 std::vector<c10::StreamId>& more_streams() {
   static thread_local std::vector<c10::StreamId> streams;
   return streams;
@@ -56,7 +55,7 @@ class CpuEvent final : public sdk::EventImpl {
   }
 
  private:
-  std::atomic<std::int64_t> time_ns_{0};  // one thread may record an event that another reads
+  std::atomic<std::int64_t> time_ns_{0};  // one thread may record the event while another reads it
 };
 
 }  // namespace

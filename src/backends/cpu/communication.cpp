@@ -31,7 +31,7 @@ using Clock = std::chrono::system_clock;
 
 constexpr const char* kBuilder = "CCLCommBuilder";
 constexpr const char* kStarts = "starts";
-/// Starting oneCCL takes half a second on an idle machine, and more than ten seconds on a heavily
+/// Starting oneCCL takes half a second on an idle machine, and more than ten seconds on an
 /// overloaded one.
 constexpr double kTrialSeconds = 40;
 constexpr auto kRefusalLasts = std::chrono::hours(1);
@@ -90,7 +90,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// Returns "starts", or why oneCCL does not start.
+/// Returns "starts", or the reason why oneCCL does not start.
 std::string try_start(const fs::path& library) {
   const auto problem = run_in_trial(
       [&] {

@@ -1,4 +1,4 @@
-// The devices of the CPU: its NUMA nodes, or as many equal parts as LOCAL_SIZE requests.
+// CPU devices: one per NUMA node, or as many equal parts of the machine as LOCAL_SIZE requests.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ namespace anyaccel::backends::cpu {
 
 /// One device of the cpu backend.
 struct CpuDevice {
-  int numa_node = -1;             ///< operating-system number of the first NUMA node; -1 if unknown
-  int cores = 0;                  ///< cores of the device that this process may use
+  int numa_node = -1;  ///< the operating system's index of the first NUMA node; -1 if unknown
+  int cores = 0;       ///< cores of the device that this process may use
   std::vector<int> memory_nodes;  ///< memory nodes of the device; empty: all host memory
 };
 
-/// Devices of a machine. Without `local_size`, there is one per NUMA node with cores, and at least
-/// one. With `local_size`, there are that many devices. The nodes are divided among them; if there
-/// are fewer nodes than devices, several devices share a node.
+/// Returns a machine's CPU devices. Without `local_size`, there is one per NUMA node with cores,
+/// and at least one. With `local_size`, there are that many devices. The nodes are divided among
+/// them; if there are fewer nodes than devices, several devices share a node.
 std::vector<CpuDevice> cpu_devices(const topology::Machine& machine, std::optional<int> local_size);
 
 /// LOCAL_SIZE, as set by launchers; nullopt if it is unset or 0. An invalid value is logged once

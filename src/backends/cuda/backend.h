@@ -34,7 +34,7 @@ class CudaBackend final : public sdk::TorchBackend {
   Capability capability(DeviceIndex index) const;
 
   int counted_;  // number of devices according to NVML; 0 if NVML does not work
-  mutable std::atomic<bool> runs_{false};  // set once CUDA runs; CUDA never stops
+  mutable std::atomic<bool> runs_{false};  // set once CUDA has started; CUDA never stops
 };
 
 }  // namespace anyaccel::backends::cuda

@@ -16,8 +16,9 @@ struct Uuid {
   unsigned char bytes[16];
 };
 
-// Each line is taken from cuda.h of CUDA Toolkit 13.0 ("CUDA Driver API", Device Management and
-// Memory Management), with the version suffixes that its macros add. X(name, parameters)
+// Each entry is taken from cuda.h in CUDA Toolkit 13.0 (documented in "CUDA Driver API", Device
+// Management and Memory Management), with the version suffix that the header's macros add. X(name,
+// parameters)
 #define ANYACCEL_CUDA_SYMBOLS(X)                           \
   X(cuDeviceGet, (Device*, int))                           \
   X(cuDeviceGetName, (char*, int, Device))                 \
@@ -82,7 +83,8 @@ std::string reason(const Driver& driver, int result) {
 constexpr const char* kNotLoaded = "the CUDA driver is not loaded in this process";
 
 /// Makes the device's primary context, which torch uses, current on this thread, unless the thread
-/// has a context. Never releases it, because torch keeps it for the lifetime of the process.
+/// already has a context. Never releases it, because torch keeps it for the lifetime of the
+/// process.
 int use_context(const Driver& driver, int index) {
   void* context = nullptr;
   if (driver.cuCtxGetCurrent(&context) == kSuccess && context != nullptr) return kSuccess;
@@ -118,7 +120,7 @@ std::optional<bool> driver_runs() noexcept {
   if (cuda == nullptr) return std::nullopt;
   unsigned flags = 0;
   int active = 0;
-  // The first device that does not exist ends the search. Before cuInit(), that is device 0.
+  // The search ends at the first device that does not exist. Before cuInit(), that is device 0.
   for (Device device = 0; cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess;
        ++device)
     if (active != 0) return true;

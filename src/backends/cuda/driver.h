@@ -27,7 +27,7 @@ std::optional<DriverProperties> driver_properties(int index) noexcept;
 /// nullopt if the driver is not loaded.
 std::optional<bool> driver_runs() noexcept;
 
-/// Page-locks host memory for all contexts (cuMemHostRegister), using the context of CUDA's device
+/// Page-locks host memory for all contexts (cuMemHostRegister), using the context of CUDA device
 /// `index`. Returns an empty string on success, otherwise the driver's reason.
 std::string driver_register_host(void* address, std::size_t bytes, int index) noexcept;
 std::string driver_unregister_host(void* address) noexcept;

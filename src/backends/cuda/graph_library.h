@@ -14,8 +14,8 @@ struct GraphLibrary {
   std::string reason;         ///< empty if both functions are available
   bool without_cuda = false;  ///< true if this process's LibTorch was built without CUDA
 
-  /// Opens the library on the first call and keeps it open. Its path is ANYACCEL_CUDA_GRAPH_LIBRARY
-  /// if that is set, otherwise next to libanyaccel. Thread-safe, never throws.
+  /// Opens the library on the first call and keeps it open. The path is ANYACCEL_CUDA_GRAPH_LIBRARY
+  /// if set; otherwise, the library is looked up next to libanyaccel. Thread-safe, never throws.
   static const GraphLibrary& instance() noexcept;
 };
 

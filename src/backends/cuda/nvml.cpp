@@ -99,8 +99,8 @@ void Nvml::start() const {
   const std::lock_guard lock(mutex);
   if (!reason_.empty()) fail("NVML", reason_);
   if (started_in_ == getpid()) return;
-  // After fork(), the child shares the driver's open files with the parent. NVML counts its
-  // initializations, so initializing it again is safe.
+  // After fork(), the child shares the driver's open files with the parent. NVML keeps an
+  // initialization count, so initializing it again is safe.
   if (const int result = nvml_.nvmlInit_v2(); result != kNvmlSuccess)
     fail("nvmlInit_v2", result_name(result));
   started_in_ = getpid();

@@ -26,8 +26,8 @@ struct NvmlProperties {
 /// child.
 class Nvml {
  public:
-  /// The library of this machine: libnvidia-ml.so.1, or the one that ANYACCEL_NVML_LIBRARY names.
-  /// Never throws.
+  /// This machine's NVML: libnvidia-ml.so.1, or the library that ANYACCEL_NVML_LIBRARY names. Never
+  /// throws.
   ANYACCEL_API static const Nvml& instance() noexcept;
   Nvml() noexcept;
 
@@ -45,7 +45,7 @@ class Nvml {
   ANYACCEL_API bool order_is_certain() const;
 
   /// Free and total bytes of a device or MIG instance, including the memory of all processes. A MIG
-  /// instance is queried directly, because inside a container the query of its parent device fails.
+  /// instance is queried directly, because querying its parent device fails inside a container.
   ANYACCEL_API NvmlMemory memory(const std::string& uuid) const;
   ANYACCEL_API NvmlProperties properties(const std::string& uuid) const;
 

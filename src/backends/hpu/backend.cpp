@@ -9,8 +9,8 @@
 namespace anyaccel::backends::hpu {
 
 HpuBackend::HpuBackend() : TorchBackend(hpu::traits()) {
-  // As in DeepSpeed. Otherwise, the graph compiler may choose a different order of additions in
-  // each recipe.
+  // As in DeepSpeed. Otherwise, the graph compiler may choose a different summation order in each
+  // recipe.
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }

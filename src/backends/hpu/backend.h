@@ -1,4 +1,4 @@
-// The hpu backend: Intel Gaudi, which the vendor's bridge adds to torch.
+// The hpu backend: Intel Gaudi through the vendor's PyTorch bridge.
 #pragma once
 
 #include "anyaccel/sdk/torch_backend.h"

@@ -1,4 +1,4 @@
-// Functions that the sources of the generic backend share.
+// Functions shared by the source files of the generic backend.
 #pragma once
 
 #include <ATen/Context.h>
@@ -10,8 +10,8 @@
 
 #include "anyaccel/sdk/backend.h"
 
-// For features that depend on the LibTorch version. Use of a missing feature must fail with an
-// error that names it; never compile it out silently.
+// For features that depend on the LibTorch version. Using a missing feature must fail with an error
+// that names it; never compile it out silently.
 #define ANYACCEL_TORCH_AT_LEAST(major, minor) \
   (TORCH_VERSION_MAJOR > (major) ||           \
    (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
@@ -22,7 +22,7 @@ inline c10::impl::VirtualGuardImpl guard(c10::DeviceType type) {
   return c10::impl::VirtualGuardImpl(type);
 }
 
-/// The device allocator of a type, or null if the type's allocator does not keep statistics. In
+/// Returns the allocator of a device type, or null if that allocator does not keep statistics. In
 /// that case, torch's own getter fails an assertion.
 inline c10::DeviceAllocator* device_allocator(c10::DeviceType type) {
   return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(type));

@@ -21,8 +21,8 @@ Probe probe(const Traits& traits) {
       return {0, counted(hardware.device_count, hardware.reason) + ", but " + why};
     return {0, hardware.reason.empty() ? why : hardware.reason + "; " + why};
   }
-  // Use the hardware's own count, because torch's may initialize the driver, after which fork() is
-  // unsafe.
+  // Use the count from the hardware probe, because counting with torch may initialize the driver,
+  // after which fork() is unsafe.
   if (hardware.device_count > 0)
     return {hardware.device_count, counted(hardware.device_count, hardware.reason)};
   if (const int count = c10::impl::VirtualGuardImpl(*type).deviceCount(); count > 0)

@@ -28,7 +28,7 @@ const sdk::Traits& traits() {
       .communication_backend = "xccl",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
-      .priority = 50,  // below cuda, because many hosts with other accelerators have Intel graphics
+      .priority = 50,  // below cuda: many hosts with other accelerators have integrated Intel GPUs
       .visible_devices_envs = {"ZE_AFFINITY_MASK"},
       .export_envs = {},
       .start_environment = {},

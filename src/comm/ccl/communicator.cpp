@@ -21,7 +21,7 @@ namespace {
 
 using Address = ::ccl::kvs::address_type;
 
-/// Longest timeout whose deadline a time point of the clock can represent.
+/// Longest timeout whose deadline the clock's time_point can represent.
 constexpr double kMaxSeconds = 1e9;
 constexpr std::chrono::duration<double> kBetweenLooks(0.2);
 constexpr std::chrono::duration<double> kGrace(2);
@@ -60,9 +60,9 @@ std::atomic<bool> started{false};
 
 /// Initializes oneCCL. The caller assigns the ranks, which find each other through oneCCL's
 /// key-value store, so oneCCL must not use a launcher or MPI. This also holds under an MPI
-/// launcher: with oneCCL's MPI, ranks were killed when they exited (by MPICH's and Intel's
-/// launchers) or immediately (by Open MPI's). Also turns off oneCCL's warnings. The user's settings
-/// take precedence.
+/// launcher: with oneCCL's MPI, the launchers of MPICH and Intel MPI killed ranks when they exited,
+/// and the launcher of Open MPI killed them immediately. Also turns off oneCCL's warnings. The
+/// user's settings take precedence.
 void start() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -115,8 +115,8 @@ void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
   auto& all = state();
   {
     const std::lock_guard lock(all.mutex);
-    // As in DeepSpeed, a second call with the same address does nothing. A different address is a
-    // new attempt, for example after a timeout.
+    // As in DeepSpeed, a second call with the same address does nothing. A different address starts
+    // a new attempt, for example after a timeout.
     if (const auto found = all.comms.find(name);
         found != all.comms.end() && found->second->address == comm->address)
       return;

@@ -31,9 +31,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   ~Comm();
 
   void start(const ::ccl::shared_ptr_class<::ccl::kvs>& kvs, ::ccl::communicator ccl);
-  /// Runs `post`, which posts an operation, on the thread and waits for the operation. Calls are
-  /// serialized. Throws `timeout`, or `unavailable` if a watched rank has exited; all later calls
-  /// throw `invalid_state`. `post` must own everything that it uses.
+  /// Runs `post`, which posts an operation, on the communicator's thread and waits for the
+  /// operation. Calls are serialized. Throws `timeout`, or `unavailable` if a watched rank has
+  /// exited; all later calls throw `invalid_state`. `post` must own everything that it uses.
   void run(const char* where, std::function<::ccl::event(const ::ccl::communicator&)> post);
   /// Watches processes of other ranks on this machine. If one of them exits, operations fail within
   /// seconds instead of waiting for the timeout.

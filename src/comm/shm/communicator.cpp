@@ -23,7 +23,7 @@ constexpr std::uint32_t kLeft = 2;
 constexpr std::uint32_t kLate = 3;
 constexpr std::uint32_t kDiffers = 4;
 constexpr auto kLook =
-    std::chrono::milliseconds(20);  // interval of the checks for dead peers while a rank sleeps
+    std::chrono::milliseconds(20);  // how often a sleeping rank checks for dead peers
 
 std::atomic<unsigned> forks{0};
 
@@ -110,8 +110,7 @@ void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
   if (failed_) tell();
   call_ = static_cast<std::uint32_t>(call) << 24 | detail;
   bytes_ = bytes;
-  // A 32-bit hash of the call. Two different calls have the same hash with a probability of 1 in
-  // 2^32.
+  // A 32-bit hash of the call. Two different calls collide with probability 2^-32.
   std::uint64_t mixed = bytes * 0x9e3779b97f4a7c15ULL + detail * 0xc2b2ae3d27d4eb4fULL +
                         static_cast<std::uint32_t>(call);
   mixed ^= mixed >> 29;

@@ -135,13 +135,13 @@ class Communicator {
   Idle idle_;
 };
 
-/// An all-gather of texts: returns the texts of all ranks. All ranks must call it the same number
-/// of times. A text has at most kMaxText bytes.
+/// An all-gather of strings: returns the strings of all ranks. All ranks must call it the same
+/// number of times. A string has at most kMaxText bytes.
 using Exchange = std::function<std::vector<std::string>(const std::string& mine)>;
 inline constexpr std::size_t kMaxPath = 4096;
 inline constexpr std::size_t kMaxText = kMaxPath + 128;
 
-/// A communicator, or the reason for its absence. All ranks get the same result.
+/// A communicator, or the reason why there is none. All ranks get the same result.
 struct Connected {
   std::unique_ptr<Communicator> communicator;
   std::string reason;

@@ -36,8 +36,8 @@ std::vector<Candidate> candidates() {
   return {{"", false}, {"/dev/shm", true}};
 }
 
-/// The offer of rank 0: memory, or the reason why it has none, and whether it will try again. All
-/// ranks accept it, regardless of their own environment variables.
+/// Rank 0's offer: memory, or the reason why it has none, and whether it will try again. All ranks
+/// accept it, regardless of their own environment variables.
 struct Offer {
   std::string kind;  // "memory", "none", or "refused" if the user chose an invalid folder
   bool more = false;

@@ -66,7 +66,7 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
 }
 
 /// Returns the fcntl() lock that represents `place`. It is used as an open-file-description lock,
-/// which is not released when this process closes a different descriptor of the file.
+/// which is not released when this process closes another descriptor for the file.
 struct flock place_lock(int place) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -123,7 +123,7 @@ void check_space(int descriptor, const std::string& folder, std::size_t bytes) {
 }  // namespace
 
 /// All shared memory of this process. A forked child releases what it inherited; otherwise its open
-/// and mapped files would keep the places of a dead parent locked.
+/// and mapped files would keep a dead parent's places locked.
 struct LiveMemory {
   std::mutex mutex;
   std::set<Memory*> all;

@@ -32,7 +32,7 @@ const char* to_string(Reduce reduce) noexcept;
 
 constexpr bool is_integer(Kind kind) noexcept { return kind >= Kind::i8 && kind <= Kind::u64; }
 
-/// Returns the number of bytes of one element.
+/// Returns the size of an element in bytes.
 std::size_t size_of(Kind kind) noexcept;
 /// False if the reduction is not defined, that is, for an average of integers or booleans.
 bool can_reduce(Kind kind, Reduce reduce) noexcept;
@@ -42,8 +42,8 @@ struct Kernels {
   const char* name;  ///< "avx512", "avx2" or "baseline"
   /// Computes out[i] = in[0][i] op in[1][i] op ..., in this order, so that all ranks get the same
   /// bits. Accumulates 16-bit floats in float32 and rounds once. Minimum and maximum propagate NaN.
-  /// For booleans, sum and maximum are OR, and product and minimum are AND. `out` may equal one of
-  /// `in`. Requires can_reduce().
+  /// For booleans, sum and maximum are OR, and product and minimum are AND. `out` may be one of the
+  /// inputs. Requires can_reduce().
   void (*reduce)(Kind kind, Reduce reduce, void* out, const void* const* in, int ranks,
                  std::size_t count);
 };

@@ -10,7 +10,7 @@
 #define ANYACCEL_SHM_LOOP _Pragma("GCC ivdep")
 #endif
 
-// Vectorize each loop once and not at every call site. Vectorization takes most of the compile
+// Vectorize each loop once instead of at every call site. Vectorization takes most of the compile
 // time, and a call is cheap compared with processing hundreds of elements.
 #define ANYACCEL_SHM_ONCE __attribute__((noinline))
 
@@ -74,7 +74,7 @@ T apply(T a, T b) {
     return Op::of(a, b);
 }
 
-/// Divides sums by the number of ranks, which yields averages.
+/// Turns sums into averages by dividing by the number of ranks.
 template <class T>
 ANYACCEL_SHM_ONCE void divide(T* out, std::size_t count, int by) {
   ANYACCEL_SHM_LOOP

@@ -28,8 +28,8 @@ struct Options {
   bool overlap_events = false;
   int workers = 1;         ///< number of threads that work on one request
   std::string queue = {};  ///< see choose_queue()
-  /// How long a temporary failure (EAGAIN, no room for a request in the queue) is retried before
-  /// the request fails.
+  /// How long to retry after a temporary failure (EAGAIN, no room for a request in the queue)
+  /// before the request fails.
   std::chrono::milliseconds patience = std::chrono::seconds(10);
   /// Replaces choose_queue(). Called on each worker's thread. For tests.
   std::function<Choice(unsigned depth)> make_queue = {};
@@ -59,7 +59,7 @@ class Request {
   bool write() const noexcept { return job_.write; }
   /// After done(): releases the memory. Thread-safe.
   void release() noexcept;
-  /// Sets the next request in the linked list of release_later().
+  /// Sets the next request in release_later()'s linked list.
   void set_next(std::shared_ptr<Request> next) noexcept { next_ = std::move(next); }
   std::shared_ptr<Request> take_next() noexcept { return std::move(next_); }
 

@@ -23,8 +23,8 @@ class File {
   /// `invalid_argument` if the path is neither a file nor a disk but, for example, a pipe or a
   /// terminal. Never waits for another process.
   static std::unique_ptr<File> open(const std::string& path, bool write);
-  /// Opens the file of a descriptor that the caller continues to own. Uses direct I/O if the
-  /// descriptor does. Throws `invalid_argument` if it is not open for writing or not seekable.
+  /// Reopens the file behind a descriptor, which the caller continues to own. Uses direct I/O if
+  /// the descriptor does. Throws `invalid_argument` if it is not open for writing or not seekable.
   static std::unique_ptr<File> of_descriptor(int descriptor);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -33,7 +33,7 @@ class File {
   int descriptor() const noexcept { return descriptor_; }
   const std::string& path() const noexcept { return path_; }
   bool direct() const noexcept { return direct_.load(std::memory_order_relaxed); }
-  /// Switches to the page cache, even for in-flight transfers that the system has not begun.
+  /// Switches to the page cache, even for in-flight transfers that the system has not started.
   /// Thread-safe. Returns false if the file did not use direct I/O.
   bool stop_direct() noexcept;
   /// Direct transfers begin and end at multiples of this unit (at most 64 KiB). It is at least a

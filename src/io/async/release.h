@@ -12,7 +12,7 @@ class Request;
 void ensure_release_thread();
 
 /// Releases the memory of a completed request soon, unless Engine::wait() does so first. This runs
-/// on a thread for which nothing waits: freeing a tensor may need Python's GIL, and a thread that
+/// on a thread that nothing waits for: freeing a tensor may need Python's GIL, and a thread that
 /// holds the GIL may be waiting for a worker or an engine.
 void release_later(std::shared_ptr<Request> request) noexcept;
 

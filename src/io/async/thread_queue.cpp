@@ -1,4 +1,4 @@
-// A queue that uses blocking reads and writes on threads. It works on every system and with every
+// A queue that uses blocking reads and writes on threads. It works on every system and with any
 // file.
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// io_uring through its system calls. This does not need a library, and errors show why the kernel
-// or a sandbox rejects the calls.
+// io_uring through direct system calls. No library is needed, and errors show why the kernel or a
+// sandbox rejects the calls.
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -98,8 +98,8 @@ void Worker::turn() {
   if (overlap || under_way_ == 0) fill();
   send();
   if (under_way_ == 0) {
-    // The blocks were refused or conflict with writes by other workers, so no completion wakes this
-    // thread.
+    // The blocks were refused or conflict with writes by other workers, so no completion will wake
+    // this thread.
     if (!ready_.empty()) rest();
     return;
   }

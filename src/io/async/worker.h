@@ -1,4 +1,4 @@
-// A thread of the engine, with its queue and blocks.
+// A worker thread of the engine, with its queue and blocks.
 #pragma once
 
 #include <chrono>

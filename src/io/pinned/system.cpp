@@ -16,7 +16,7 @@ namespace anyaccel::ops::pin {
 namespace {
 
 constexpr std::size_t kLargePage = 2 << 20;
-// MPOL_PREFERRED of linux/mempolicy.h: memory on another node is better than none.
+// MPOL_PREFERRED from linux/mempolicy.h: memory on another node is better than none.
 constexpr int kPreferred = 1;
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace anyaccel::llm {
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  ///< maximum of any size in the file
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  ///< upper bound for sizes in the file
 
 /// Converts the contents of config.json. Errors name `source`.
 ModelConfig model_config(const Json& object, const std::string& source);
@@ -31,7 +31,7 @@ struct FamilyDefaults {
   std::int64_t inner_factor = 0;  ///< intermediate_size / hidden_size; 0: required key
   bool partial_rotation = false;  ///< true if partial_rotary_factor may be below 1
   const char* activation = "silu";
-  std::int64_t bos_token_id = -1;  ///< ignored if out of the vocabulary's range
+  std::int64_t bos_token_id = -1;  ///< ignored if outside the vocabulary
   std::int64_t eos_token_id = -1;
 };
 

@@ -55,7 +55,7 @@ void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& con
   }
 }
 
-/// Layers from max_window_layers on use the window, unless the file has layer_types.
+/// Layers with index max_window_layers or higher use the window, unless the file has layer_types.
 void read_qwen_windows(const JsonReader& in, const Json& object, ModelConfig& config) {
   const bool used = in.boolean("use_sliding_window").value_or(false);
   const auto first = in.integer("max_window_layers", 0, kMaxSize).value_or(28);

@@ -66,7 +66,7 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 void write_safetensors(AtomicFile& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata);
 
-/// Returns the format's name of a dtype. Throws `unsupported` if the format has none.
+/// Returns the format's name for a dtype. Throws `unsupported` if the format has none.
 std::string_view safetensors_dtype(c10::ScalarType dtype);
 
 }  // namespace anyaccel::llm

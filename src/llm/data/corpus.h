@@ -22,18 +22,18 @@ struct Corpus {
 };
 
 /// Reads files and, in sorted order, all text files below folders. Skips hidden files and files
-/// that contain zero bytes. Every tenth document is held out. Fewer than 20 documents are first cut
-/// into pieces, so that a single file works too. Throws `not_found`, `io`, or `invalid_argument` if
-/// there is too little text for `context`.
+/// that contain zero bytes. Every tenth document is held out. If there are fewer than 20 documents,
+/// they are first cut into pieces, so that a single file works too. Throws `not_found`, `io`, or
+/// `invalid_argument` if there is too little text for `context`.
 Corpus load_corpus(const std::vector<std::filesystem::path>& data, std::int64_t context);
 
-/// Returns the folder of C++ headers of the LibTorch in use: next to the loaded library, otherwise
-/// where the build found them. Throws `not_found` with a hint to pass --data.
+/// Returns the folder with the C++ headers of the LibTorch in use: next to the loaded library,
+/// otherwise where the build found them. Throws `not_found` with a hint to pass --data.
 std::filesystem::path default_data();
 
 /// Selects which of those headers to use. `written` excludes generated headers and copies of other
-/// headers. In both cases, every tenth header is held out, counted over all headers. Neither choice
-/// therefore trains on headers that the other holds out.
+/// headers. In both cases, every tenth header is held out, counted over all headers. Therefore,
+/// neither choice trains on headers that the other holds out.
 enum class Headers { written, all };
 Corpus load_default_corpus(std::int64_t context, Headers headers = Headers::written);
 

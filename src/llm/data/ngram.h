@@ -35,7 +35,7 @@ class NgramModel {
   double loss(std::span<const std::uint16_t> stream, std::span<const Window> windows) const;
 
  private:
-  /// Number of occurrences of a context and of distinct tokens seen after it.
+  /// Number of times a context occurs, and number of distinct tokens seen after it.
   struct Total {
     std::uint32_t count = 0;
     std::uint32_t kinds = 0;

@@ -53,10 +53,10 @@ struct BertPadding {
   at::Tensor counted;  ///< bool [texts, time]: false for padding
 };
 
-/// Texts that are computed in one pass; the tensors are on the accelerator.
+/// A batch of texts for one forward pass. The tensors are on the accelerator.
 struct BertBatch {
-  std::int64_t texts, time;            ///< number of texts; tokens of the longest text
-  std::vector<std::int64_t> lengths;   ///< number of tokens of each text
+  std::int64_t texts, time;            ///< number of texts; number of tokens in the longest text
+  std::vector<std::int64_t> lengths;   ///< number of tokens in each text
   at::Tensor ids, positions;           ///< int64 [tokens]; the texts are concatenated
   std::optional<BertPadding> padding;  ///< none if all texts have the same length
 };

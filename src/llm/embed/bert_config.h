@@ -1,4 +1,4 @@
-// The configuration of a BERT encoder in config.json.
+// A BERT encoder's configuration, read from config.json.
 #pragma once
 
 #include <cstdint>

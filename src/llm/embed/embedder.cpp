@@ -126,7 +126,8 @@ BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
   return batch;
 }
 
-/// Returns the vectors of texts as a host tensor. The texts must be sorted by descending length.
+/// Computes the vectors of texts and returns them as a host tensor. The texts must be sorted by
+/// descending length.
 at::Tensor Embedder::State::embed(const std::vector<const Ids*>& texts) const {
   const BertBatch batch = make_batch(texts, get_accelerator().torch_device());
   const auto counted = batch.padding ? std::optional(batch.padding->counted) : std::nullopt;

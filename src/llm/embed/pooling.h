@@ -11,8 +11,8 @@
 namespace anyaccel::llm {
 
 /// Pools token vectors [batch, time, hidden] into float32 vectors [batch, dimension]. `counted`:
-/// bool [batch, time], false for padding; absent if there is no padding. Every text must have a
-/// token.
+/// bool [batch, time], false for padding; absent if there is no padding. Every text must have at
+/// least one token.
 at::Tensor pool(const at::Tensor& tokens, const std::optional<at::Tensor>& counted,
                 const std::vector<Pooling>& kinds);
 

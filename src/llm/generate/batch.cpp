@@ -162,7 +162,7 @@ void generate_batch(const Model& model, const Tokenizer* tokenizer,
                  .got = std::to_string(batch_size),
                  .want = "1 or more"});
   }
-  // Report invalid options once, not as the error of each prompt.
+  // Report invalid options once instead of as an error for each prompt.
   Generation(model.config(), tokenizer, {0}, options, {});
   Shards* shards = model.state()->weights.shards.get();
   const std::function<bool()> stopped = [&] {

@@ -163,7 +163,7 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   step->outputs_ = weights.head.size(0);
   const auto rows =
       ops::load_op<std::int64_t(c10::ScalarType)>(op_builder, "inference_decode_rows").call(type);
-  // CPU only: on other devices, torch's products of many rows also read each weight only once.
+  // CPU only: on other devices, torch's products with many rows also read each weight only once.
   step->prompt_rows_ = first.is_cpu() && rows > max_rows && config.num_experts == 0 ? rows : 0;
   step->rotates_ = !config.learned_positions;
   step->window_angles_ =
@@ -174,8 +174,8 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
 
 namespace {
 
-/// Arguments of the op that describe the sequences of a pass, and the embeddings of their new
-/// tokens, which the op overwrites.
+/// Op arguments that describe the sequences in a pass, and the embeddings of their new tokens,
+/// which the op overwrites.
 struct Rows {
   at::Tensor x;
   std::vector<std::int64_t> past, rows;

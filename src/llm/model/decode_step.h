@@ -20,15 +20,15 @@ class Shards;
 struct Segment;
 struct Weights;
 
-/// A model's weights in the order of the op `inference_decode`. Shares the model's tensors, so
-/// in-place changes take effect. Thread-safe, except for the KV caches and the rotation tables that
-/// callers pass.
+/// A model's weights in the order that the op `inference_decode` expects. Shares the model's
+/// tensors, so in-place changes take effect. Thread-safe, except for the KV caches and the rotation
+/// tables that callers pass.
 class DecodeStep {
  public:
   /// Returns null if the op does not support the weights' device or dtype, or the model's family.
   static std::unique_ptr<DecodeStep> make(const Weights& weights, const ModelConfig& config);
 
-  /// Returns the step for these weights, which the first call creates. Returns null if unsupported.
+  /// Returns the step for these weights; the first call creates it. Returns null if unsupported.
   static const DecodeStep* of(const Weights& weights, const ModelConfig& config);
 
   /// Maximum number of new tokens in a pass, over all sequences. Up to this number, a token's

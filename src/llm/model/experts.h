@@ -8,7 +8,7 @@
 
 namespace anyaccel::llm {
 
-/// For each token of [batch, time, hidden], returns the weighted sum of the outputs of its
+/// For each token in [batch, time, hidden], returns the weighted sum of the outputs of its
 /// `experts_per_token` most probable experts. Reads the choice of experts on the host, so it cannot
 /// be captured into a graph.
 at::Tensor run_experts(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x);

@@ -99,8 +99,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> NextToken::append(KvCache& cache,
 bool GraphStep::takes(const Weights& weights, const ModelConfig& config, std::int64_t length) {
   if (weights.step->no_graphs || weights.shards || decode_way() == DecodeWay::plain) return false;
   if (config.rope.type == RopeType::dynamic && length + 1 > config.max_positions) return false;
-  // A capture on a synchronized device keeps all intermediates. Here these include each matrix
-  // converted to floats.
+  // A capture on a synchronized device keeps all intermediates. Here, these would include a
+  // dequantized copy of every matrix.
   if (weights.quantized && get_accelerator().is_synchronized_device() &&
       !has_integer_ops(weights.embedding))
     return false;

@@ -69,11 +69,11 @@ class NextToken {
   at::Tensor position_;
   std::int64_t reach_;
   Rotation table_, window_table_;
-  std::map<std::int64_t, Seen> seen_;  ///< by window size; layers with the same window share it
+  std::map<std::int64_t, Seen> seen_;  ///< keyed by window size
 };
 
-/// The graphs of one cache, which read and write its memory. For each reach, the first token runs
-/// op by op, the second is captured, and later ones are replayed. Not thread-safe.
+/// The graphs for one cache. They read and write the cache's memory. For each reach, the first
+/// token runs op by op, the second is captured, and later ones are replayed. Not thread-safe.
 class GraphStep {
  public:
   /// Computes the logits [1, 1, vocab] of an id [1, 1] that follows a sequence.
@@ -91,9 +91,9 @@ class GraphStep {
   /// increments are coarse, because each value needs its own graph.
   static std::int64_t reach_of(std::int64_t length, std::int64_t capacity);
 
-  /// Runs `pass` for the id after the cache's positions. Stores the new position without advancing
-  /// the cache. Returns nullopt if the accelerator does not support graphs or lacks a kernel, or if
-  /// the capture fails, which also logs a warning. After that, takes() returns false.
+  /// Runs `pass` for the id that follows the cached positions. Stores the new position without
+  /// advancing the cache. Returns nullopt if the accelerator does not support graphs or lacks a
+  /// kernel, or if the capture fails, which also logs a warning. After that, takes() returns false.
   std::optional<at::Tensor> run(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                                 const at::Tensor& id, KvCache& cache, const Pass& pass);
 
@@ -106,7 +106,7 @@ class GraphStep {
     std::int64_t reach;
     Rotation table, window_table;  ///< kept alive, because `rope` may replace its tables
   };
-  /// By reach and RopeTables::scaling().
+  /// Keyed by reach and RopeTables::scaling().
   using Works = std::map<std::pair<std::int64_t, std::int64_t>, Work>;
 
   Work make_work(const ModelConfig& config, RopeTables& rope, std::int64_t reach,

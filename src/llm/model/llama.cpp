@@ -70,7 +70,7 @@ at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, cons
   return at::matmul(shares, repeated(value));
 }
 
-/// Normalizes every head of query and key.
+/// Normalizes each query head and each key head.
 at::Tensor normalize_heads(const LayerWeights& layer, const ModelConfig& config,
                            const at::Tensor& qkv) {
   const std::int64_t heads = config.num_heads;
@@ -184,7 +184,7 @@ at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, co
   return linear(inner, layer.down, layer.down_scales, layer.down_bias);
 }
 
-/// Cosines and sines of the positions of all parts, concatenated.
+/// Cosines and sines for the positions of all parts, concatenated.
 template <typename Rows>
 Rotation rotation_of(const std::vector<BatchSequence>& parts, Rows rows) {
   std::vector<at::Tensor> cosines, sines;
@@ -308,7 +308,8 @@ at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const Mode
 /// Returns whether the op can compute a prompt of `time` tokens.
 bool takes_prompt(const DecodeStep* step, const ModelConfig& config, std::int64_t time) {
   if (!step || step->prompt_rows() == 0) return false;
-  // With these types, the frequencies depend on the sequence length, which differs between pieces.
+  // With these RoPE types, the frequencies depend on the sequence length, which differs between
+  // pieces.
   const bool by_length =
       config.rope.type == RopeType::dynamic || config.rope.type == RopeType::longrope;
   return time <= step->prompt_rows() || !by_length;

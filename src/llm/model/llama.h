@@ -18,8 +18,8 @@ struct Segment {
   std::int64_t time;
 };
 
-/// Dropout masks of one step, two per layer: after attention and after the feed-forward layer, each
-/// [batch, time, hidden].
+/// Dropout masks for one step, two per layer: after attention and after the feed-forward layer,
+/// each [batch, time, hidden].
 using DropoutMasks = std::vector<at::Tensor>;
 
 /// Returns logits [batch, time, vocab] for token ids [batch, time] (int64, on the accelerator).

@@ -1,4 +1,4 @@
-// Attention masks of a pass.
+// Attention masks for a pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace anyaccel::llm {
 
-/// The masks of a pass over `time` new tokens after `past` earlier ones. Layers with the same
+/// The masks for a pass over `time` new tokens after `past` earlier ones. Layers with the same
 /// window share a mask. Not thread-safe.
 class Masks {
  public:

@@ -1,4 +1,4 @@
-// Tables of the rotary position embedding.
+// Rotary position embedding tables.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::llm {
 
-/// Returns the angle per position of each rotated pair of a head, as a float32 host tensor.
+/// Returns the angle per position for each rotated pair in a head, as a float32 host tensor.
 /// `length` matters only for dynamic scaling and longrope, which lower the frequencies for longer
 /// sequences. Computed in float32, as in transformers' modeling_rope_utils.
 at::Tensor rope_frequencies(const ModelConfig& config, std::int64_t length);

@@ -52,7 +52,7 @@ struct Weights {
   Scales head_scales;          ///< for an integer head, which never shares the embedding's tensor
   bool quantized = false;      ///< true if matrices are integers
   std::shared_ptr<Shards> shards;  ///< set if these weights are one rank's part of the model
-  /// The faster code path for passes over few tokens. Created on first use, because loading an op
+  /// A faster code path for passes over a few tokens. Created on first use, because loading an op
   /// may build the op.
   struct Step {
     bool asked = false;
@@ -90,7 +90,7 @@ std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors(const Weights
 /// its head omit the first part of the name.
 std::string stored_name(const Checkpoint& checkpoint, const std::string& name);
 
-/// Lists the trainable tensors once each, in a fixed order.
+/// Lists each trainable tensor once, in a fixed order.
 std::vector<Parameter> parameters(const Weights& weights);
 
 /// Calls function(name, tensor) for each defined tensor once, in the order of parameters().
@@ -103,8 +103,8 @@ void each_matrix(Weights& weights,
                  const std::function<void(const std::string& name, at::Tensor& weight,
                                           Scales& scales)>& function);
 
-/// Throws `corrupt` if a checkpoint lacks a tensor of the configuration or has a different shape
-/// for it. Allocates no memory for tensors.
+/// Throws `corrupt` if the checkpoint lacks a tensor that the configuration requires, or stores it
+/// with a different shape. Allocates no memory for tensors.
 void check_shapes(const ModelConfig& config, const StoredWeights& stored);
 
 /// Copies a checkpoint's tensors and converts their dtype. Integer matrices stay integers where

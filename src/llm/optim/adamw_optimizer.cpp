@@ -79,7 +79,7 @@ void AdamWOptimizer::save(torch::serialize::OutputArchive& archive) const {
 
 void AdamWOptimizer::load(torch::serialize::InputArchive& archive) {
   torch::optim::serialize<optim::ParamState, optim::AdamOptions>(archive, *this);
-  // Copy the loaded state into the existing tensors, which a captured step uses.
+  // Copy the loaded state into the existing tensors, because a captured step uses them.
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     auto& adamw = groups_[i].adamw;
     AdamW::State state{{}, {}, adamw.state().step.clone(), adamw.state().lr};

@@ -1,4 +1,4 @@
-// Shards of weights, as tensors that the dispatcher recognizes by a key.
+// Weight shards, represented by tensors that the dispatcher recognizes by their dispatch key.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +17,8 @@ struct WeightShare {
   std::int64_t whole = 0;  ///< total size of the split dimension
 };
 
-/// Returns a tensor with the data of `weight` for which t, matmul, mm, addmm, linear and embedding
-/// communicate as `share` requires.
+/// Returns a tensor with the data of `weight`. When t, matmul, mm, addmm, linear and embedding use
+/// this tensor, they communicate as `share` requires.
 at::Tensor marked(const at::Tensor& weight, WeightShare share);
 
 }  // namespace anyaccel::llm

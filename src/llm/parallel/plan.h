@@ -22,8 +22,8 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// Returns a rank's part of `total`. Parts differ by at most one; the first ranks have the larger
-/// parts.
+/// Returns a rank's part of `total`. The sizes of the parts differ by at most one; the first ranks
+/// have the larger parts.
 Slice balanced(std::int64_t total, std::int64_t rank, std::int64_t size);
 
 struct HeadShare {
@@ -50,7 +50,7 @@ struct TensorPlan {
   std::vector<std::int64_t> local_shape() const;
 };
 
-/// A style for the tensors whose name matches the pattern; `*` matches any characters. The last
+/// A style for the tensors whose names match the pattern; `*` matches any characters. The last
 /// matching rule applies.
 using StyleRule = std::pair<std::string, ShardStyle>;
 
@@ -61,7 +61,7 @@ struct ParallelPlan {
   bool attention = false, feed_forward = false, vocabulary = false;  ///< which blocks are split
   Slice tokens;                     ///< this rank's part of the vocabulary
   std::vector<TensorPlan> tensors;  ///< in the order of `shapes`
-  /// Identifies the inputs of the plan besides configuration and shapes: rank, world size,
+  /// Identifies the plan's inputs other than the configuration and shapes: rank, world size,
   /// granularity and rules.
   std::string key;
 
@@ -73,7 +73,7 @@ struct ParallelPlan {
 /// expert.
 bool is_second_inner(const std::string& name);
 
-/// Returns the plan of one rank. `shapes`: shapes of the whole model's tensors. `group`: number of
+/// Returns the plan for one rank. `shapes`: shapes of the whole model's tensors. `group`: number of
 /// inputs that share a scale if weights are integers, otherwise 0. Feed-forward layers, except
 /// experts, are then cut between groups, or between blocks of 64 or 32 inputs if there are fewer
 /// groups than ranks. Throws `invalid_argument` naming the weight if it cannot be divided among the

@@ -13,7 +13,7 @@
 
 namespace anyaccel::llm {
 
-/// Collectives of a forward pass. All ranks must make the same calls in the same order. Not
+/// Collectives in a forward pass. All ranks must make the same calls in the same order. Not
 /// thread-safe.
 class Shards {
  public:
@@ -29,8 +29,8 @@ class Shards {
   at::Tensor embed(const at::Tensor& table, const at::Tensor& ids);
   /// Returns the logits of the whole vocabulary, bitwise equal on every rank.
   at::Tensor all_logits(const at::Tensor& part);
-  /// Returns the name of the shared-memory group for ops that all-reduce internally, and which sums
-  /// to compute as a bit mask: 1 after attention, 2 after the feed-forward layer. The name is empty
+  /// Returns the name of the shared-memory group for ops that all-reduce internally, and a bit mask
+  /// of the sums to compute: 1 after attention, 2 after the feed-forward layer. The name is empty
   /// if there is no shared memory or nothing to sum.
   std::pair<std::string, std::int64_t> sums();
   /// Returns whether `value` is true on any rank.
@@ -45,7 +45,8 @@ class Shards {
   Slice tokens_;
 };
 
-/// Returns names and shapes of a configuration's tensors. Allocates no memory for them.
+/// Returns the names and shapes of the tensors in a model with this configuration. Allocates no
+/// memory for them.
 std::vector<TensorShape> tensor_shapes(const ModelConfig& config);
 
 /// Copies the rank's part of a tensor. Does not read other ranks' parts.

@@ -1,5 +1,5 @@
-// Determines which matrices of a model, or of a rank's part of it, become integers, and their group
-// sizes.
+// Determines which matrices of a model, or of a rank's part of it, are kept as integers, and with
+// which group sizes.
 #pragma once
 
 #include <map>
@@ -21,8 +21,7 @@ struct WeightPiece {
   at::Tensor target;
 };
 
-/// The pieces of all weights, grouped by the memory that they share: that of a matrix or of a
-/// single tensor.
+/// The pieces of all weights, grouped by the matrix or tensor whose memory they share.
 class WeightPieces {
  public:
   /// `plan`: this rank's plan, or null. With a plan, `config` is the plan's `local`.

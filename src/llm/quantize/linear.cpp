@@ -39,7 +39,7 @@ at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
       .reshape({weight.size(0), 2 * weight.size(1)});
 }
 
-/// Returns whether products of many rows are so slow in this dtype that converting to float32 is
+/// Returns whether products with many rows are so slow in this dtype that converting to float32 is
 /// faster.
 bool is_slow(c10::ScalarType type) {
   if (type != c10::kBFloat16 && type != c10::kHalf) return false;

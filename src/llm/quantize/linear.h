@@ -38,7 +38,7 @@ struct QuantizedMatrix {
 std::int64_t group_size(std::int64_t inputs, std::int64_t wanted);
 
 /// Quantizes a float matrix on any device symmetrically to 8 or 4 bits. int8: the largest magnitude
-/// of a group becomes 127. int4: the element with the largest magnitude becomes -8 (as in
+/// in a group becomes 127. int4: the element with the largest magnitude becomes -8 (as in
 /// llama.cpp's Q4_0), unless a smaller scale lowers the sum of squared errors. `group` must divide
 /// the inputs and be a multiple of 32.
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group);

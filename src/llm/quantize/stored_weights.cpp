@@ -31,8 +31,8 @@ at::Tensor unpack_words(const at::Tensor& words, int bits) {
   return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, -1).flatten(-2);
 }
 
-/// Restores the order of outputs: AWQ stores eight adjacent outputs of a word in the order 0, 2, 4,
-/// 6, 1, 3, 5, 7.
+/// Restores the order of outputs: AWQ stores the eight adjacent outputs in a word in the order 0,
+/// 2, 4, 6, 1, 3, 5, 7.
 at::Tensor in_order(const at::Tensor& values) {
   const at::Tensor places =
       at::tensor({0, 4, 1, 5, 2, 6, 3, 7}, at::TensorOptions().dtype(c10::kLong));
@@ -204,7 +204,7 @@ void StoredWeights::read_rows(Plain& out, const std::string& name, const Window&
   }
   const std::int64_t per_word = word_bits / out.bits;
   std::int64_t groups = 0;  // unknown until the scales are read
-  /// Expands a tensor of any stored form to [outputs, groups].
+  /// Expands a tensor in any stored form to [outputs, groups].
   const auto column = [&](const at::Tensor& tensor) {
     const at::Tensor two = tensor.dim() == 2 ? tensor : tensor.reshape({-1, 1});
     if (two.size(1) < 1 || (two.size(0) != window.outputs && two.numel() != 1) ||

@@ -23,7 +23,8 @@ StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions
 void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& options,
               const ParallelPlan* plan = nullptr);
 
-/// A file that caches the integers of a folder's model, or of a rank's part of it, between loads.
+/// A file that caches the quantized weights of the model in a folder, or of a rank's part of it,
+/// between loads.
 class QuantizedFile {
  public:
   /// The file is in ANYACCEL_MODEL_CACHE if that is set, otherwise in anyaccel/models below

@@ -24,8 +24,8 @@ class HostRandom {
   /// Returns a float32 host mask for dropout: 0 with probability `rate`, otherwise 1 / (1 - rate).
   at::Tensor dropout_mask(at::IntArrayRef shape, double rate);
 
-  /// State of the generator for checkpoints: a 1-d uint8 host tensor. set_state() throws `corrupt`
-  /// if torch rejects the state.
+  /// Generator state for checkpoints: a 1-d uint8 host tensor. set_state() throws `corrupt` if
+  /// torch rejects the state.
   at::Tensor state() const;
   void set_state(const at::Tensor& state);
 

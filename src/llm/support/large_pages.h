@@ -9,7 +9,7 @@
 namespace anyaccel::llm {
 
 /// Allocates host tensors contiguously and requests large pages for them. Small pages at scattered
-/// addresses reduce the memory bandwidth. Tensors keep their memory alive. Not thread-safe.
+/// addresses reduce memory bandwidth. Tensors keep their memory alive. Not thread-safe.
 class LargePages {
  public:
   /// Returns an uninitialized tensor.

@@ -41,7 +41,7 @@ void end(Deadline& deadline) {
   deadline.made = false;
 }
 
-/// Safe in a signal handler.
+/// Async-signal-safe.
 void set(const Deadline& deadline, const itimerspec& time) {
   if (deadline.made) ::timer_settime(deadline.timer, 0, &time, nullptr);
 }

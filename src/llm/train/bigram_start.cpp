@@ -20,10 +20,10 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// More tokens than this hardly improve the bigram estimates.
+/// More tokens than this barely improve the bigram estimates.
 constexpr std::size_t kMaxTokens = std::size_t{1} << 25;
-/// Number of columns beyond the required rank, and of passes over the matrix, in the randomized
-/// decomposition.
+/// Randomized decomposition: number of columns beyond the required rank, and number of passes over
+/// the matrix.
 constexpr std::int64_t kOversampling = 8;
 constexpr int kPasses = 2;
 /// Root mean square of the embedding.
@@ -32,7 +32,7 @@ constexpr double kEmbedding = 0.5;
 /// frequency of each token.
 constexpr double kConstant = 2.0;
 
-/// A sparse float matrix, stored by rows.
+/// A sparse float matrix in CSR format.
 struct Sparse {
   std::int64_t columns;
   std::vector<std::size_t> begins;  ///< index at which each row begins, and the end of the last row

@@ -12,7 +12,7 @@ namespace anyaccel::llm {
 
 /// Returns the mean negative log probability, in nats, of the tokens predicted in `windows`. The
 /// windows have the same length, which is at most the context plus one. Computes `batch` windows at
-/// a time, in `dtype` under autocast unless it is float32. Uses no random numbers.
+/// a time, under autocast to `dtype` unless `dtype` is float32. Uses no random numbers.
 double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream,
                      std::span<const Window> windows, std::int64_t batch, c10::ScalarType dtype);
 
@@ -22,7 +22,7 @@ std::vector<Window> byte_windows(std::span<const std::uint16_t> tokens,
                                  std::span<const Window> windows,
                                  const std::vector<std::uint32_t>& lengths);
 
-/// Returns the tokens of windows as a host int64 tensor [windows, length].
+/// Returns the windows' tokens as a host int64 tensor [windows, length].
 at::Tensor window_tokens(std::span<const std::uint16_t> stream, std::span<const Window> windows);
 
 }  // namespace anyaccel::llm

@@ -1,4 +1,4 @@
-// Checks of TrainOptions.
+// Validation of TrainOptions.
 #pragma once
 
 #include "anyaccel/llm/trainer.h"

@@ -40,7 +40,7 @@ void check_folder(const std::filesystem::path& folder);
 /// first one is renamed to its final name. If writing fails, throws `io` and replaces no file.
 void save_run(const std::filesystem::path& folder, const RunState& state);
 
-/// Reads the input of run_options() as text, which a rank can send to ranks that cannot access the
+/// Reads the input for run_options() as text, which a rank can send to ranks that cannot access the
 /// folder. Throws `not_found` if there is no saved run.
 std::string read_run_description(const std::filesystem::path& folder);
 

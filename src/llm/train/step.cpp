@@ -64,7 +64,7 @@ void StepRunner::forward_backward() {
   const auto time = tokens_.size(1) - 1;
   at::Tensor logits;
   {
-    // Graphs need autocast without its cache of converted weights. The cache is host state, which a
+    // For graphs, disable autocast's cache of converted weights. The cache is host state, which a
     // replay does not update.
     const bool mixed = options_.dtype != c10::kFloat;
     const Autocast autocast = get_accelerator().autocast(options_.dtype, mixed, !options_.graph);

@@ -31,7 +31,7 @@ class StepRunner {
              const BatchShare& share, comm::ProcessGroup* group, comm::DataParallel* parallel);
 
   /// `tokens`: host int64 [this rank's batch, context + 1]. `masks`: host dropout masks, or empty.
-  /// Returns the loss of this rank's part and the gradient norm of the whole batch.
+  /// Returns the loss on this rank's part and the gradient norm of the whole batch.
   StepOutcome run(const at::Tensor& tokens, const DropoutMasks& masks, double lr);
 
  private:

@@ -34,7 +34,7 @@ void require_memory(const at::Tensor& tensor) {
 }
 
 /// Returns the tensor that is used for I/O. Data to be written is copied immediately; on a device,
-/// the copy follows the work in the current stream.
+/// the copy follows the work on the current stream.
 at::Tensor host_tensor(const at::Tensor& tensor, bool write) {
   const bool direct =
       tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();

@@ -28,8 +28,8 @@ struct Operation {
   std::string path;
   std::int64_t offset = 0;
 
-  /// Waits for the request, copies data that was read to the caller's tensor (on a device, in the
-  /// current stream), and validates it. Throws the first error.
+  /// Waits for the request and, after a read, copies the data to the caller's tensor (on a device,
+  /// on the current stream). Then validates the transfer if requested. Throws the first error.
   void finish();
 };
 

@@ -30,7 +30,7 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
 constexpr char kCan = '+';
 constexpr char kCannot = '-';
 
-/// Returns the scope in which process ids are unique: the boot of the system and the PID namespace.
+/// Returns the scope in which process ids are unique: the boot id and the PID namespace.
 std::string numbering() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -60,7 +60,7 @@ std::vector<std::uint8_t> own_word(int rank) {
   return {out.begin(), out.end()};
 }
 
-/// Reads a rank's message. Throws `timeout` if the rank has not sent it.
+/// Reads a rank's message. Throws `timeout` if the rank does not send it in time.
 std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
   try {
     return store.get("ccl/" + std::to_string(rank));

@@ -1,4 +1,4 @@
-// Registers oneCCL's collectives on host tensors as torch operators.
+// Registers oneCCL collectives for host tensors as torch operators.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -172,7 +172,7 @@ Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::stri
   return result.to(self.device());
 }
 
-/// Returns the number of rows of each rank. An empty list of splits means an equal split.
+/// Returns each rank's number of rows. An empty list of splits means an equal split.
 std::vector<std::int64_t> rows_of(std::int64_t rows, c10::IntArrayRef splits, std::int64_t size) {
   if (!splits.empty()) return splits.vec();
   return std::vector<std::int64_t>(static_cast<std::size_t>(size), rows / size);

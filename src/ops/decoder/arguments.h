@@ -42,8 +42,8 @@ DecoderCall make_decoder(const DecoderArguments& arguments);
 /// Throws c10::ValueError unless the tensor is contiguous and on the device of `first`.
 void check_whole(const char* where, const char* name, const Tensor& tensor, const Tensor& first);
 
-/// Returns the matrix of a weight [outputs, inputs], which must be on the device of `first`.
-/// Integer weights have scales, and may have zeros.
+/// Converts a weight [outputs, inputs], which must be on the device of `first`, to a Matrix.
+/// Integer weights have scales, and may have zero points.
 Matrix make_matrix(const char* where, const char* name, const Tensor& weight,
                    const std::optional<Tensor>& scales, const std::optional<Tensor>& zeros,
                    const Tensor& first);

@@ -16,7 +16,7 @@ std::tuple<Tensor, Tensor> quantized_like(const Tensor& weight, std::int64_t bit
 
 /// Returns an uninitialized floating-point tensor for `count` dequantized rows.
 Tensor dequantized_like(const Tensor& weight, std::int64_t count, at::ScalarType dtype);
-/// Returns the matrix of `weight`. Throws c10::ValueError unless it has the rows [begin, begin +
+/// Converts `weight` to a Matrix. Throws c10::ValueError unless it has the rows [begin, begin +
 /// count).
 Matrix dequantize_arguments(const Tensor& weight, const Tensor& scales, const Arguments& zeros,
                             std::int64_t begin, std::int64_t count);

@@ -1,4 +1,4 @@
-// Argument checks and constants of a LAMB step, for any device.
+// Argument checks and constants for a LAMB step, on any device.
 #pragma once
 
 #include <cmath>

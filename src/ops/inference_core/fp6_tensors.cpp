@@ -17,8 +17,8 @@ using at::Tensor;
 
 constexpr const char* pack_where = "preprocess_weight";
 constexpr const char* where = "cuda_wf6af16_linear";
-/// Number of weights that are widened at a time. For products of a few rows, few_elements fit in
-/// each core's cache; for products of many rows, many_elements fit in the shared cache.
+/// Number of weights that are widened at a time. For products with a few rows, few_elements fit in
+/// each core's cache; for products with many rows, many_elements fit in the shared cache.
 constexpr std::int64_t few_elements = 1 << 16, many_elements = 1 << 19;
 
 std::tuple<Tensor, Tensor> empty_packed(const Tensor& weight) {

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.pin_memory_*: the memory of the pool as tensors.
+// Registers torch.ops.anyaccel.pin_memory_*: pool memory as tensors.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>

@@ -32,7 +32,7 @@ std::int64_t groups_of_task(std::int64_t group) {
   return std::max<std::int64_t>(1, task_elements / std::max<std::int64_t>(1, group));
 }
 
-/// Quantizes large groups one after the other, each with all threads.
+/// Quantizes large groups one after the other, each on all threads.
 void quantize_large_groups(Isa isa, const QuantizeJob& job, std::int64_t groups) {
   const std::int64_t parts = (job.group + task_elements - 1) / task_elements;
   std::vector<GroupRange> ranges(static_cast<std::size_t>(parts));

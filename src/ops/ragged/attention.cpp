@@ -52,7 +52,7 @@ namespace {
 
 struct Paged {
   const Tensor& tensor;
-  /// Copies the atom's rows of one head to contiguous memory.
+  /// Copies the atom's rows for one head to contiguous memory.
   void gather(const AttentionAtom& atom, std::int64_t head, char* to) const {
     const auto size = static_cast<std::int64_t>(tensor.element_size());
     const std::int64_t row = tensor.size(3) * size, block = tensor.size(1);

@@ -73,7 +73,7 @@ inline TokenCopy token_copy(const Tensor& whole, const Tensor& part, const Tenso
           .bytes = whole.size(2) * size};
 }
 
-/// Calls copy(TokenCopy), which must copy tokens of `whole` to `part`. Returns `part`.
+/// Calls copy(TokenCopy), which must copy tokens from `whole` to `part`. Returns `part`.
 template <typename Copy>
 Tensor gather_into(const Tensor& whole, const Tensor& ids, const Tensor& part, bool batch_first,
                    const Copy& copy) {
@@ -83,7 +83,7 @@ Tensor gather_into(const Tensor& whole, const Tensor& ids, const Tensor& part, b
   return part;
 }
 
-/// Calls copy(TokenCopy), which must copy the tokens of `part` to `whole`. `whole` is not changed
+/// Calls copy(TokenCopy), which must copy the tokens from `part` to `whole`. `whole` is not changed
 /// if copy() rejects its arguments.
 template <typename Copy>
 void scatter_into(const char* where, const Tensor& whole, const Tensor& part, const Tensor& ids,

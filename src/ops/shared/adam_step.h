@@ -1,4 +1,4 @@
-// One Adam step on tensors in host memory. cpu_adam and fused_adam share it.
+// One Adam step on tensors in host memory. Shared by cpu_adam and fused_adam.
 #pragma once
 
 #include <vector>

@@ -16,8 +16,8 @@ namespace anyaccel::ops {
 template <auto kFunction>
 struct Boxed;
 
-/// Arguments have the C++ type of a schema's str, int, float, bool or Tensor. The result is one of
-/// these types, a vector of one of them, or void.
+/// Argument types are the C++ types for str, int, float, bool and Tensor in a schema. The result is
+/// one of these types, a vector of one of them, or void.
 template <class Result, class... Arguments, Result (*kFunction)(Arguments...)>
 struct Boxed<kFunction> {
   static void call(torch::jit::Stack& stack) {

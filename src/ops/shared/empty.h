@@ -1,4 +1,4 @@
-// at::empty() for the sources of ops. Torch's own header includes the generators and hooks of every
+// at::empty() for the ops' sources. Torch's own header includes the generators and hooks of every
 // backend, which takes half as long to compile as all of Tensor.h.
 #pragma once
 

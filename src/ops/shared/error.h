@@ -1,5 +1,5 @@
-// Errors of ops that carry an error code. Torch converts them to RuntimeError before our Python
-// module sees them, so the op's Python file queries the code and raises anyaccel.Error.
+// Op errors that carry an error code. Torch converts them to RuntimeError before our Python module
+// sees them, so the op's Python file queries the code and raises anyaccel.Error.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One Lion step on tensors in host memory. cpu_lion and fused_lion share it.
+// One Lion step on tensors in host memory. Shared by cpu_lion and fused_lion.
 #pragma once
 
 #include "kernels/optimizer/lion.h"

@@ -14,7 +14,8 @@
 
 namespace anyaccel::ops {
 
-/// Number of elements of an optimizer step below which waking a thread costs more than it saves.
+/// Minimum number of elements per thread in an optimizer step. With fewer elements, waking a thread
+/// costs more than it saves.
 constexpr std::int64_t optimizer_grain = 16384;
 
 /// Returns the number of CPUs that this thread may run on, or a large number if unknown.

@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// Holds `each` elements for every thread that parallel_tasks() may use. The part of each thread
-/// begins at a cache line boundary.
+/// Holds `each` elements for every thread that parallel_tasks() may use. Each thread's part begins
+/// at a cache line boundary.
 template <typename T>
 class ScratchMemory {
  public:

@@ -40,7 +40,8 @@ inline at::Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
               {.what = "the process group failed", .got = problem});
 }
 
-/// These functions throw `unavailable` if the collective fails. `op` is c10d's name of a reduction.
+/// These functions throw `unavailable` if the collective fails. `op` is c10d's name for the
+/// reduction.
 inline at::Tensor gather_over_c10d(const Group& group, const at::Tensor& tensor) {
   return c10d("all_gather_into_tensor", {tensor, std::int64_t{group.size}, group.name});
 }
@@ -60,7 +61,7 @@ inline bool is_plain(Kind kind, Reduce reduce) {
     case Kind::f32:
     case Kind::f64:
       return reduce == Reduce::sum || reduce == Reduce::avg ||
-             reduce == Reduce::product;  // in min and max, backends may treat NaN differently
+             reduce == Reduce::product;  // for min and max, backends may treat NaN differently
     case Kind::i8:
     case Kind::u8:
     case Kind::i32:

@@ -24,7 +24,8 @@ namespace {
 using at::Tensor;
 using c10::ScalarType;
 
-/// Returns the kind of a tensor's numbers, and how many numbers an element consists of.
+/// Returns the kind of number in a dtype's elements, and how many numbers an element consists of (2
+/// for complex dtypes).
 std::pair<Kind, int> numbers(const char* where, ScalarType type) {
   switch (type) {
     case ScalarType::Float: return {Kind::f32, 1};
@@ -262,7 +263,7 @@ bool offer_deepspeed_names(const std::string& group) {
   return true;
 }
 
-// The fastest path for C++: a function that takes a group's handle, without the dispatcher and
+// The fastest path for C++: a function that takes a group handle and bypasses the dispatcher and
 // tensors.
 void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, std::int8_t dtype,
                int op) {
@@ -309,8 +310,8 @@ void sum_at(void* handle_at, float* values, std::int64_t count, void (*idle)(voi
                                  Reduce::sum);
 }
 
-/// Returns the addresses of the group's handle, of reduce_at and of sum_at. They remain valid as
-/// long as the process runs.
+/// Returns the addresses of the group's handle, of reduce_at and of sum_at. They remain valid for
+/// the lifetime of the process.
 std::vector<std::int64_t> pointer_call(const std::string& name) {
   return {reinterpret_cast<std::int64_t>(find_handle(name)),
           reinterpret_cast<std::int64_t>(&reduce_at), reinterpret_cast<std::int64_t>(&sum_at)};

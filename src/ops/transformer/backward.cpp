@@ -49,8 +49,8 @@ class WeightGrads {
   explicit WeightGrads(const TransformerArguments& g) {
     std::int64_t all = 0;
     for (const Tensor* weight : {&g.attn_qkvw, &g.attn_ow, &g.inter_w, &g.output_w}) {
-      // The gradient of a weight that does not require it is released early. In a shared block, the
-      // other gradients would keep its memory allocated.
+      // If a weight does not require its gradient, the gradient is released early. In a shared
+      // block, the other gradients would keep its memory allocated.
       if (!weight->requires_grad()) return;
       all += padded(*weight);
     }

@@ -11,13 +11,13 @@ namespace {
 /// Rows per chunk of the feed-forward part; 16-bit types use twice as many. The intermediate
 /// results of a chunk stay in the cache.
 constexpr std::int64_t chunk_rows = 512;
-/// Minimum sequence length for torch's op. For shorter sequences, its overhead exceeds the time of
-/// the computation.
+/// Minimum sequence length for torch's op. For shorter sequences, its overhead exceeds the
+/// computation time.
 constexpr std::int64_t torch_length = 64;
 
 /// Returns true if torch's bfloat16 kernel is used, which multiplies with AMX tiles. Our kernels,
 /// which multiply in float32, are used without AMX, with dropout, for short sequences, and if the
-/// backward pass needs the sums of the softmax.
+/// backward pass needs the softmax sums.
 template <typename S>
 bool by_torch(const Layer<S>& layer, bool keep) {
   if constexpr (!std::is_same_v<S, Bf16>) return false;

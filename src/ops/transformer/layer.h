@@ -74,7 +74,7 @@ struct Layer : LayerArguments {
   bool in_place() const { return std::is_same_v<S, Real> && head_dim % 16 == 0; }
   std::int64_t padded_dim() const { return std::max<std::int64_t>(16, (head_dim + 15) / 16 * 16); }
 
-  /// Returns the attention arguments of head `index`, except q, k, v and out.
+  /// Returns the attention arguments for head `index`, except q, k, v and out.
   FullAttention<Real> head(std::int64_t index, Real* stats) const {
     FullAttention<Real> h{};
     h.length = length;
@@ -115,7 +115,8 @@ void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
     narrow(layer.isa, from + i * padded, layer.head_dim, to + i * row);
 }
 
-/// Returns the arguments of a product of a few rows, or nullopt if our kernels are not used for it.
+/// Returns the arguments for a product with a few rows, or nullopt if our kernels are not used for
+/// it.
 template <typename S>
 std::optional<SkinnyGemm> skinny_gemm(const Layer<S>& layer, const Tensor& weight) {
   if constexpr (std::is_same_v<S, float>) {

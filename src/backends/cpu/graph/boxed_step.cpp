@@ -41,7 +41,7 @@ class BoxedStep final : public Step {
   c10::OperatorHandle op_;
   torch::jit::Stack args_;
   std::vector<at::Tensor> outputs_;
-  torch::jit::Stack stack_;  // a member, so that its capacity is reused
+  torch::jit::Stack stack_;  // kept as a member to reuse its capacity
 };
 
 void collect(const c10::IValue& value, std::vector<at::Tensor>& found) {

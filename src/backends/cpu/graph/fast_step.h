@@ -15,7 +15,7 @@ using FastMaker = std::unique_ptr<Step> (*)(c10::ArrayRef<c10::IValue> args,
 
 /// Ops that share a routine: a functional op with its in-place and out= forms.
 struct FastOp {
-  const char* names;  ///< "name.overload" without "aten::", separated by spaces
+  const char* names;  ///< space-separated list of "name.overload", without "aten::"
   FastMaker make;
 };
 

@@ -27,7 +27,7 @@ struct Interval {
   }
 };
 
-// Storages in the order of their first use.
+// Returns the lifetimes of all storages, in order of first use.
 std::vector<Interval> find_intervals(const std::vector<Recorded>& calls) {
   std::vector<Interval> intervals;
   std::unordered_map<c10::StorageImpl*, std::size_t> index;

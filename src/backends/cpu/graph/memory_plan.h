@@ -24,9 +24,9 @@ struct Recorded {
 /// True if the tensor covers all of its storage.
 bool covers_storage(const at::Tensor& tensor);
 
-/// Moves intermediates into one block. Intermediates are storages that are held only by the
-/// recorded calls and that are overwritten by their first use. Their contents are undefined until
-/// the next replay. Returns the number of bytes saved.
+/// Moves intermediates into one block. Intermediates are storages that only the recorded calls hold
+/// and whose first use overwrites them. Their contents are undefined until the next replay. Returns
+/// the number of bytes saved.
 std::size_t share_memory(std::vector<Recorded>& calls);
 
 }  // namespace anyaccel::backends::cpu

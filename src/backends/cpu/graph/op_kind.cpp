@@ -62,7 +62,7 @@ bool has_composite_kernel(const OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
-// All overloads of an op name. The dispatcher has no index by name.
+// Returns all overloads of the op `name`. The dispatcher has no index by name.
 const std::vector<OperatorHandle>& overloads(const std::string& name) {
   static const auto index = [] {
     std::unordered_map<std::string, std::vector<OperatorHandle>> made;
@@ -77,7 +77,7 @@ const std::vector<OperatorHandle>& overloads(const std::string& name) {
   return found == index.end() ? none : found->second;
 }
 
-// The overload that takes the same arguments and then one output for each result.
+// Returns the out= overload, which takes the same arguments followed by one output per result.
 std::optional<OperatorHandle> find_out(const OperatorHandle& op) {
   const auto& schema = op.schema();
   const auto& arguments = schema.arguments();
@@ -148,7 +148,7 @@ OpKind classify(const OperatorHandle& op) {
              starts_with(name, "aten::empty") || starts_with(name, "aten::new_empty")) {
     kind.action = Action::pass;
   } else if (!returns_only_tensors(schema)) {
-    // torch's own ops without tensor results only query shapes and types. Ops of other libraries
+    // torch's own ops without tensor results only query shapes and types. Ops from other libraries
     // may do anything.
     kind.action =
         starts_with(name, "aten::") || starts_with(name, "prim") || starts_with(name, "profiler::")

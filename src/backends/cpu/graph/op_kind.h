@@ -28,7 +28,7 @@ struct OpKind {
   FastMaker fast = nullptr;                ///< its replay routine; null if it has none
 };
 
-/// Thread-safe. The reference stays valid.
+/// Thread-safe. The reference remains valid for the lifetime of the process.
 const OpKind& kind_of(const c10::OperatorHandle& op);
 
 }  // namespace anyaccel::backends::cpu

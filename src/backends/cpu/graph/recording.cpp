@@ -71,7 +71,7 @@ std::shared_ptr<Recording> Recording::begin() {
                  .want = "one capture at a time",
                  .hint = "end that capture first"});
   }
-  // Otherwise, weights that autocast has cast before the capture would be constants in the graph.
+  // Otherwise, weights that autocast cast before the capture would become constants in the graph.
   at::autocast::clear_cache();
   auto recording = std::make_shared<Recording>();
   slot() = recording;

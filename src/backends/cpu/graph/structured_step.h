@@ -38,9 +38,9 @@ const T& handed(const T& value) {
   return value;
 }
 
-// A structured kernel with given outputs. The signature of the member function is a template
-// parameter, because torch 2.11 has an additional parameter (dimension names), which later releases
-// dropped.
+// A structured kernel that writes to given outputs. The signature of the member function is a
+// template parameter, because torch 2.11 has an additional parameter (dimension names), which later
+// releases dropped.
 template <class Kernel, std::size_t kOutputs, class Signature>
 class Prepared;
 
@@ -56,8 +56,8 @@ class Prepared<Kernel, kOutputs,
   void set_output_strided(std::int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
                           at::TensorOptions options, Rest... rest) override {
     const auto& output = outputs[static_cast<std::size_t>(index)];
-    // Torch would resize the output or compute into another tensor, which a fast step does not
-    // support.
+    // Otherwise, torch would resize the output or compute into another tensor, which a fast step
+    // does not support.
     fits = fits && output.sizes() == sizes && (strides.empty() || output.strides() == strides) &&
            output.dtype() == options.dtype();
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Kernel>) {

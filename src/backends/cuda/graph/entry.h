@@ -8,7 +8,7 @@ class GraphImpl;
 
 extern "C" {
 
-/// LibTorch version that the library was built for, for example "2.13.0". Static text.
+/// LibTorch version that the library was built for, for example "2.13.0". A static string.
 using AnyaccelCudaGraphTorchVersion = const char*();
 /// A new graph, owned by the caller (delete through sdk::GraphImpl); may throw anyaccel::Error or
 /// c10::Error.
