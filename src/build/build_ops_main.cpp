@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     auto settings = default_settings(recorded_libtorch());
     settings.compiler = compiler;
     settings.compile_only = !settings.target.cuda_archs.empty();
-    // Sanitizer instrumentation causes false warnings in g++, also in the rest of AnyAccel's build.
+    // With sanitizers, g++ emits false warnings, so warnings are not errors in such builds.
     settings.fatal_warnings = fatal_warnings && sanitizer_flags().empty();
     std::optional<Depfile> dependencies;
     if (!depfile.empty()) dependencies.emplace(depfile, target);

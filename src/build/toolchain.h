@@ -27,7 +27,7 @@ std::string find_nvcc();
 std::string compiler_identity(const std::string& path, const std::filesystem::path& memo_folder);
 
 /// Returns the environment for compilers: the variables of this process that determine which
-/// programs and files are found, without those that change the compiler's behavior.
+/// programs and files are found, excluding those that change the compiler's behavior.
 std::vector<std::string> build_environment();
 /// Returns the variables that determine which headers and libraries are found, as NAME=value. They
 /// are part of the key.

@@ -11,7 +11,8 @@ namespace anyaccel {
 
 /// Returns the factory of AnyAccel's own op whose builder class is `class_name`; empty if the op
 /// does not support the backend. A description that names the backend takes precedence over one for
-/// every backend (`*`), which is used if the more specific op is not compatible. Thread-safe.
+/// every backend (`*`). If the first description is not compatible, the factory falls back to the
+/// second. Thread-safe.
 sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string& class_name);
 /// Returns the builder classes of AnyAccel's own ops that support a backend. Thread-safe.
 std::vector<std::string> own_ops(const std::string& backend);

@@ -236,7 +236,7 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   const Words agent{program, "launch", "--rank_agent", to_string(one.runner)};
   rank.command = {runner_program};
   if (one.runner == Runner::impi) {
-    // Intel MPI takes a set of arguments per host.
+    // Intel MPI takes a separate set of arguments for each host.
     append(rank.command, {"-genv", "I_MPI_PIN", "0"});
     append(rank.command, split_words(options.runner_arguments));
     for (const auto& host : input.hosts) {

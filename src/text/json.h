@@ -13,7 +13,7 @@
 namespace anyaccel::llm {
 
 using Json = nlohmann::ordered_json;
-/// Keys are sorted and found in logarithmic time, for objects with many keys such as vocabularies.
+/// JSON with sorted keys and logarithmic lookup, for objects with many keys, such as vocabularies.
 using SortedJson = nlohmann::json;
 
 /// Limits for JSON text. Input that exceeds them is `corrupt`. The defaults are for a model's

@@ -91,7 +91,7 @@ struct MemoryGroup {
   fs::path usage;
   fs::path stat;
   fs::path hierarchy;         ///< set only for ancestors in v1
-  std::string_view inactive;  ///< key in `stat` of the page cache that is reclaimed first
+  std::string_view inactive;  ///< key in `stat` for the page cache that is reclaimed first
 };
 
 MemoryGroup memory_group(const fs::path& folder, bool v2, bool parent) {
@@ -165,10 +165,10 @@ std::vector<GroupFolders> groups_of(const std::optional<std::string>& cgroup, st
   return groups;
 }
 
-/// The groups that limit this process's memory, for a given content of /proc/self/cgroup. They are
-/// cached, because reading and parsing all mounts takes most of the time of a memory query. Mounts
-/// are assumed not to change. If the process moves to a different group, the content of the file
-/// changes. There is no lock, because a forked child could inherit it locked.
+/// The groups that limit this process's memory, cached for one content of /proc/self/cgroup,
+/// because reading and parsing all mounts takes most of the time of a memory query. Mounts are
+/// assumed not to change. If the process moves to a different group, the content of the file
+/// changes. There is no mutex, because a forked child could inherit it locked.
 struct KnownGroups {
   std::string root;
   std::string cgroup;

@@ -20,8 +20,8 @@ Bitmap to_bitmap(const std::vector<int>& numbers) {
   return bitmap;
 }
 
-/// Returns this machine's topology, which is loaded once and used for both CPUs and memory. Loading
-/// is needed because plans use the operating system's numbers, which hwloc knows only afterwards.
+/// Returns this machine's topology, which is loaded once and used for both CPUs and memory. Plans
+/// use operating-system numbers, which hwloc knows only after it has loaded a topology.
 const Topology& loaded() {
   static const auto& topology = *[] {
     const WithoutPlugins fast;

@@ -14,10 +14,10 @@
 namespace anyaccel::topology {
 
 /// Disables hwloc's plugins during its lifetime. The plugins that distributions install open
-/// OpenCL, OpenGL and X11 whenever a topology is created, which takes 3 to 16 ms; creating it
-/// without them takes 1 ms. hwloc reads this setting only from the environment. Because setenv()
-/// could move the environment while a different thread calls getenv(), the class installs a copy of
-/// the environment instead, which it never frees.
+/// OpenCL, OpenGL and X11 whenever a topology is created. Creating one then takes 3 to 16 ms
+/// instead of 1 ms. hwloc reads this setting only from the environment. Because setenv() could
+/// reallocate the environment while another thread calls getenv(), the class instead installs a
+/// copy of the environment, which it never frees.
 class WithoutPlugins {
  public:
   WithoutPlugins() : lock_(mutex()) {
@@ -35,8 +35,8 @@ class WithoutPlugins {
     environ = ours_ = copy.data();
   }
   ~WithoutPlugins() {
-    // If a different thread has called setenv(), the environment is now that thread's copy. Keep
-    // that copy, and remove our setting from it.
+    // If another thread has called setenv(), the environment is now that thread's copy. Keep that
+    // copy, and remove our setting from it.
     if (ours_ == nullptr) return;
     if (environ == ours_)
       environ = before_;

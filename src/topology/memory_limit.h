@@ -20,8 +20,8 @@ struct MemoryAmount {
   std::int64_t total = unlimited;
   std::int64_t available =
       unlimited;  ///< bytes that are usable without swapping, including reclaimable caches
-  std::string total_from =
-      {};  ///< file with the total, for example "/sys/fs/cgroup/job/memory.max"; "" if unlimited
+  /// File that contains the total, for example "/sys/fs/cgroup/job/memory.max"; "" if unlimited.
+  std::string total_from = {};
   std::string available_from = {};
 
   /// Sets each amount to the minimum of itself and the corresponding amount of `other`.

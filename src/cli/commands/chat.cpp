@@ -34,8 +34,8 @@ llm::ChatTemplate load_template(const std::string& folder) {
                .hint = "use `anyaccel generate`"});
 }
 
-/// Returns the template variables for a line of the --render file. A line that is a JSON list is
-/// the value of `messages`.
+/// Returns the template variables for a line of the --render file. If the line is a JSON list, it
+/// becomes the value of `messages`.
 std::string variables_of(const std::string& line) {
   return line.find_first_not_of(" \t") != line.npos && line[line.find_first_not_of(" \t")] == '['
              ? "{\"messages\": " + line + ", \"add_generation_prompt\": true}"

@@ -1,4 +1,4 @@
-// Options of all commands that generate text.
+// Options shared by all commands that generate text.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// anyaccel search: finds the passages in a folder whose meaning is nearest to a query.
+// anyaccel search: finds the passages in a folder that are closest in meaning to a query.
 #include "anyaccel/llm/search.h"
 
 #include <CLI/CLI.hpp>

@@ -152,8 +152,8 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
     std::printf("interrupted; continue with: anyaccel train --resume --out %s\n", out.c_str());
 }
 
-/// Options that determine the run. --resume uses the values of the saved run. An option that is
-/// also on the command line must have the saved value.
+/// Options that determine a training run. --resume takes their values from the saved run. If such
+/// an option is also on the command line, its value must match the saved one.
 class RunOptions {
  public:
   RunOptions(CLI::App& command, TrainOptions& options) : command_(command), options_(options) {}

@@ -55,8 +55,8 @@ std::string own_folder() {
 int run_in_module(const char* name, int argc, const char* const* argv) {
   const std::string file = find_module(name, argv[1]);
   limit_spinning();
-  // RTLD_LAZY, because binding all symbols of LibTorch at once would take longer than the command.
-  // RTLD_GLOBAL, because vendor libraries that are opened later need LibTorch's symbols.
+  // RTLD_LAZY, because binding all LibTorch symbols at once would take longer than the command
+  // itself. RTLD_GLOBAL, because vendor libraries that are opened later need LibTorch's symbols.
   void* module = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_GLOBAL);
   if (module == nullptr)
     throw Error(ErrorCode::unavailable, argv[1],

@@ -1,5 +1,5 @@
-// JSON of NUMA nodes for `report` and `topology`. The code is in a header because these commands
-// are in different libraries.
+// Converts NUMA nodes to JSON for `report` and `topology`. The code is in a header because these
+// commands are in different libraries.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -66,7 +66,7 @@ bool links_libtorch(const std::string& file) {
           content.find("libc10.so") != std::string::npos);
 }
 
-/// Throws `unavailable` if a file of the AnyAccel installation is missing.
+/// Throws `unavailable` if the AnyAccel installation lacks this file.
 void need_file(const std::string& file) {
   if (::access(file.c_str(), R_OK) == 0) return;
   throw Error(
@@ -102,7 +102,7 @@ int run_sim(std::span<const char* const> arguments) {
     if (::getenv(implies) != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
   const std::string bin = own_folder();
   const std::string prefix = bin.substr(0, bin.rfind('/'));
-  // A build tree always uses `lib`, even if an installation uses another name for this folder.
+  // A build tree always uses `lib`, even if an installation uses a different name for this folder.
   std::string library = prefix + "/" ANYACCEL_LIBDIR "/libanyaccel_sim.so";
   if (::access(library.c_str(), R_OK) != 0) library = prefix + "/lib/libanyaccel_sim.so";
   const auto hook = prefix + "/" ANYACCEL_DATADIR "/anyaccel/python_hook/sitecustomize.py";

@@ -1,4 +1,4 @@
-// Global functions of templates, and how arguments are bound to parameters.
+// Global functions for templates, and the binding of arguments to parameters.
 #include <array>
 #include <ctime>
 

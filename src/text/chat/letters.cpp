@@ -44,7 +44,7 @@ std::string titlecase(std::string_view character) {
   const auto code = static_cast<UChar32>(utf8_front(character).code);
   if (u_totitle(code) == code || u_totitle(code) == u_toupper(code)) {
     std::string all = upper(std::string(character));
-    // If one character becomes several, as sharp s does, only the first stays in upper case.
+    // If one character becomes several (sharp s becomes SS), only the first stays in upper case.
     const std::size_t first = utf8_front(all).length;
     return all.substr(0, first) + lower(all.substr(first));
   }

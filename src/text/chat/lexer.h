@@ -1,5 +1,5 @@
-// Splits a template into tokens. Handles whitespace as with transformers' settings (trim_blocks,
-// lstrip_blocks).
+// Splits a template into tokens. Handles whitespace as Jinja does with the settings that
+// transformers uses (trim_blocks, lstrip_blocks).
 #pragma once
 
 #include <cstdint>

@@ -169,8 +169,8 @@ Statement Parser::loop(int line) {
   out.target = target();
   if (!out.target.attribute.empty()) outside_subset(line, "a loop over a namespace's attribute");
   expect_name("in");
-  // As in Jinja, the loop's iterable is not a full expression. Otherwise, the loop's `if` would be
-  // parsed as part of a conditional expression.
+  // As in Jinja, the loop's iterable must not be a conditional expression. Otherwise, the loop's
+  // `if` would be parsed as part of one.
   out.value = either();
   if (is_op(",")) outside_subset(line, "a loop over values without brackets");
   if (take_name("if")) out.condition = expression();

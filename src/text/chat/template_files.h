@@ -1,4 +1,4 @@
-// The chat template in a Hugging Face folder.
+// The chat template of a Hugging Face model folder.
 #pragma once
 
 #include <filesystem>

@@ -109,7 +109,7 @@ class Value {
   int depth() const;
   /// Returns whether lists, dicts and namespaces may contain this value.
   bool is_data() const;
-  /// Name of the type for messages, such as "str" or "list".
+  /// Type name for messages, such as "str" or "list".
   const char* type() const;
 
  private:

@@ -10,7 +10,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-// Limit for added tokens after normalization. AhoCorasick needs up to 20 bytes per byte of text.
+// Limit for the total size of the added tokens after normalization. AhoCorasick needs up to 20
+// bytes per byte of text.
 constexpr std::size_t kMaxAddedBytes = std::size_t{16} << 20;
 
 char32_t last_character(std::string_view text) {

@@ -36,7 +36,8 @@ class AhoCorasick {
   /// A suffix of a word. Nodes with the same parent are adjacent, ordered by their bytes.
   struct Node {
     Index children = 0;  ///< first child
-    Index fallback = 0;  ///< failure link: node of the text's longest proper prefix in the trie
+    /// Failure link: node of the longest proper prefix of this node's text that is in the trie.
+    Index fallback = 0;
     Index word = kNone;  ///< longest word that is a prefix of this node's text
     std::uint16_t count = 0;
     unsigned char byte = 0;

@@ -9,8 +9,8 @@
 
 namespace anyaccel::llm {
 
-/// The UTF-8 character for each byte: the byte's own character if printable, otherwise U+0100 and
-/// up, in order.
+/// The UTF-8 character for each byte: the byte's own character if printable, otherwise the next
+/// unused character from U+0100 on.
 const std::array<std::string, 256>& byte_symbols();
 
 /// Converts a word in those characters to bytes. Returns nullopt if it contains any other

@@ -12,7 +12,7 @@ namespace {
 
 using Pair = std::pair<std::uint16_t, std::uint16_t>;
 
-/// Longer pieces are not words, and each merge would have to scan them.
+/// Longer pieces are not words, and every merge that affects them would have to scan them.
 constexpr std::size_t kMaxPiece = 64;
 
 struct CountedWord {

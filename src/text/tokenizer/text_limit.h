@@ -1,5 +1,5 @@
-// Limits how much a tokenizer's steps may expand a text. Steps that replace text can multiply its
-// size. A sequence of such steps can expand it exponentially.
+// Limits how much a tokenizer's steps may expand a text. A step that replaces text can multiply its
+// size, so a sequence of steps can expand it exponentially.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ class TextLimit {
     return TextLimit(std::min(more + 32 * bytes, kMost));
   }
 
-  /// Returns the limit that remains after a part of the text used `bytes` bytes, which check()
-  /// accepted.
+  /// Returns the limit that remains after part of the text has used `bytes` bytes. check() must
+  /// have accepted this size.
   TextLimit after(std::size_t bytes) const { return TextLimit(most_ - bytes); }
 
   /// Throws `invalid_argument` if `bytes` exceeds the limit. If possible, call it before allocating

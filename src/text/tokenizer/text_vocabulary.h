@@ -21,7 +21,7 @@ class TokenModel;
 class ANYACCEL_API TextVocabulary {
  public:
   /// Learns a vocabulary of at most `size` tokens from a stream. The number of merges is limited to
-  /// one per KiB of text after the first 64 KiB, because a model cannot learn tokens that hardly
+  /// one per KiB of text after the first 64 KiB, because a model cannot learn tokens that rarely
   /// occur.
   static TextVocabulary learn(std::span<const std::uint16_t> stream, std::int64_t size);
   /// Reads a tokenizer.json that a training run wrote; "" means the vocabulary of bytes. Throws

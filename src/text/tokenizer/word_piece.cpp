@@ -43,8 +43,8 @@ class WordPiece final : public TokenModel {
   }
 
  private:
-  /// Appends the ids of the whole piece. Returns false if the vocabulary lacks a part of it. Takes
-  /// linear time.
+  /// Appends the ids for the whole piece. Returns false if the piece cannot be split into known
+  /// words. Takes linear time.
   bool cut(std::string_view piece, TokenIds& ids) const {
     const std::vector<FoundWord> first = first_.find(piece);
     if (first.empty() || first.back().begin != 0) return false;

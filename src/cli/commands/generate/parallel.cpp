@@ -45,8 +45,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return out.empty() ? "-" : out;
 }
 
-/// Returns the number of weights whose quantization groups on at least one rank differ from those
-/// on a single rank that holds all weights.
+/// Returns the number of weights that at least one rank quantizes in different groups than a single
+/// rank with all weights would.
 std::ptrdiff_t otherwise_quantized(const std::string& folder, const llm::LoadOptions& load,
                                    const ParallelOptions& options, int ranks) {
   const auto together = llm::parallel_plan(folder, ranks, options.plan_file, load);

@@ -31,9 +31,9 @@ llm::Model load_model(const std::string& folder, const llm::LoadOptions& load,
                       const ParallelOptions& options);
 
 /// Loads the whole model on rank 0 and compares its logits with those that the ranks computed
-/// together. Throws `device_error` if the difference is too large to come from the order of
-/// summation. The tolerance is larger if some weights are quantized in different groups than on a
-/// single rank.
+/// together. Throws `device_error` if the difference is too large to be caused by a different
+/// summation order. The tolerance is larger if some weights are quantized in different groups than
+/// on a single rank.
 void self_check(const std::string& folder, const llm::LoadOptions& load,
                 const ParallelOptions& options, const llm::Model& model,
                 const std::vector<std::int64_t>& prompt);

@@ -26,8 +26,8 @@ void read_json_prompt(const std::string& line, Prompt& prompt) {
     if (text) {
       prompt.text = object["prompt"].get<std::string>();
     } else {
-      // Do not use get<std::vector<std::int64_t>>(): converting a number beyond 64 bits is
-      // undefined.
+      // Do not use get<std::vector<std::int64_t>>(): converting a number that does not fit in 64
+      // bits is undefined behavior.
       const auto& ids_of_line = object["prompt_ids"];
       const bool whole = ids_of_line.is_array() &&
                          std::all_of(ids_of_line.begin(), ids_of_line.end(), [](const auto& id) {

@@ -13,15 +13,15 @@ std::vector<std::int64_t> parse_ids(const std::string& text);
 
 /// A line of the --prompts file.
 struct Prompt {
-  std::size_t line = 0;  ///< line number, from 1
+  std::size_t line = 0;  ///< 1-based line number
   std::string text;
-  std::optional<std::vector<std::int64_t>> ids;  ///< set if the line has ids instead of a text
+  std::optional<std::vector<std::int64_t>> ids;  ///< set if the line has ids instead of text
   std::string error;                             ///< why the line is invalid; empty if it is valid
 };
 
 /// Reads the non-blank lines of a file ("-": standard input, which works only for a single rank). A
-/// line that begins with '{' is a JSON object with "prompt" or "prompt_ids"; every other line is a
-/// text.
+/// line that begins with '{' is a JSON object with "prompt" or "prompt_ids"; any other line is a
+/// plain-text prompt.
 std::vector<Prompt> read_prompts(const std::string& file, int ranks);
 
 }  // namespace anyaccel::cli

@@ -43,7 +43,7 @@ std::string torch_version_in_use() {
          std::to_string((abi >> 40) & 0xff);
 }
 
-/// Device type for which LibTorch was built, even if there is no device; null for CPU builds.
+/// Device type that LibTorch was built for, even if there is no device; null for CPU builds.
 Json torch_accelerator() {
   const auto type = at::accelerator::getAccelerator();
   return type ? Json(c10::DeviceTypeName(*type, /*lower_case=*/true)) : Json(nullptr);
@@ -127,7 +127,7 @@ bool starts_with_one_of(const std::string& name, const std::vector<std::string>&
   return false;
 }
 
-/// The set environment variables that affect AnyAccel or LibTorch.
+/// Environment variables that are set and affect AnyAccel or LibTorch.
 Json environment(const Accelerator* accelerator) {
   std::vector<std::string> prefixes{
       "ANYACCEL_",       "DS_",        "OMP_",       "KMP_",

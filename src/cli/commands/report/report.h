@@ -1,4 +1,4 @@
-// The report of `anyaccel report`: one document, printed as JSON or as text.
+// The report that `anyaccel report` prints: one document, as JSON or as text.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 /// null and the reason is added to "problems". Sizes are in bytes. An unset limit is null.
 Json collect_report();
 
-/// Formats the document as lines of at most `width` columns. A word that does not fit in a line is
+/// Formats the document as lines of at most `width` columns. A word that does not fit on a line is
 /// not split.
 std::string report_text(const Json& report, std::size_t width);
 

@@ -103,8 +103,8 @@ void devices(Page& page, const Json& report) {
   page.table(rows);
 }
 
-/// Prints the data types of the first device, and a separate table for each device with different
-/// ones.
+/// Prints the data types of the first device, and a separate table for each device whose data types
+/// differ.
 void dtypes(Page& page, const Json& report) {
   const Json& list = report["devices"];
   for (std::size_t i = 0; i < list.size(); ++i) {
