@@ -1,4 +1,4 @@
 """Suites of `tools/compat`."""
-from . import openreg
+from . import deepspeed, openreg
 
-SUITES = {"openreg": openreg}
+SUITES = {"deepspeed": deepspeed, "openreg": openreg}

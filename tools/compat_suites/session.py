@@ -1,0 +1,55 @@
+"""Runs one pytest session for a suite and returns its results."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from . import report
+
+HERE = pathlib.Path(__file__).resolve().parent
+LONGEST_REASON = 200
+
+
+def run(source, files, excluded, python, build, timeout, *, site, environment, options=(), prefix=()):
+    """Return the report.Results of the test files in a copy of the folder `source`.
+
+    `site` holds modules for the processes of the session, `prefix` precedes the command, and
+    `timeout` limits each file's share of the session.
+    """
+    with tempfile.TemporaryDirectory(prefix="compat-") as folder:
+        folder = pathlib.Path(folder)
+        tests, modules, records = folder / source.name, folder / "site", folder / "results.jsonl"
+        shutil.copytree(source, tests)
+        shutil.copytree(HERE / site, modules)
+        shutil.copy(HERE / "recorder.py", modules / "compat_recorder.py")
+        variables = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(folder), **environment,
+                     "PYTHONPATH": f"{modules}{os.pathsep}{build / 'python'}", "PYTHONDONTWRITEBYTECODE": "1",
+                     "COMPAT_RESULTS": str(records), "COMPAT_EXCLUDED": json.dumps(list(excluded))}
+        command = [*prefix, python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "compat_recorder", *options, *files]
+        try:
+            done = subprocess.run(command, cwd=tests, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  errors="replace", timeout=timeout * len(files), check=False)
+            end, output = f"pytest ended with exit status {done.returncode} before this file", done.stdout
+        except subprocess.TimeoutExpired as error:
+            end, output = f"no result within {timeout * len(files)} s", (error.stdout or b"").decode(errors="replace")
+        if os.environ.get("COMPAT_LOG"):
+            pathlib.Path(os.environ["COMPAT_LOG"]).write_text(output)
+        if not records.exists():
+            print(f"compat: pytest recorded no result:\n{output[-2000:]}", file=sys.stderr)
+            return []
+        return results_of(records, files, end)
+
+
+def results_of(records, files, end):
+    """Return the Results in the recorder's file. The last state of a test counts, unless an earlier one is a failure."""
+    found = {}
+    for line in records.read_text().splitlines():
+        name, state, reason = json.loads(line)
+        if name not in found or found[name].state != "failed":
+            found[name] = report.Result(name, state, reason if state == "excluded" else reason[:LONGEST_REASON])
+    run_files = {name.split("::")[0] for name in found}
+    missing = [report.Result(f"{file}::*", "failed", end) for file in files if file not in run_files]
+    return list(found.values()) + missing
