@@ -1,10 +1,32 @@
 """torch.cuda under `anyaccel sim run --stands-in-for cuda`: the functions and classes that a torch
 without CUDA lacks.
 """
+import tempfile
 import unittest
 
 from sim_run_test import PYTHON, has_torch, run
 from shell import libtorch_accelerator
+
+STORAGES = """
+assert torch.version.cuda
+x = torch.arange(4.0, device="cuda")
+storage = x.untyped_storage()
+before = torch.cuda.memory_allocated()
+assert storage.resize_(0) is storage and storage.size() == 0 and torch.cuda.memory_allocated() < before
+storage.resize_(16)
+x.copy_(torch.arange(4.0))
+storage.resize_(32)
+assert storage.size() == 32 and x.tolist() == [0, 1, 2, 3]
+torch.ops.inductor.resize_storage_bytes_(x, 8)
+assert storage.size() == 8
+host = torch.arange(4.0).untyped_storage()
+assert host.resize_(8).size() == 8
+try:
+    storage.resize_(-1)
+    raise SystemExit("a negative size was accepted")
+except RuntimeError as error:
+    assert "-1" in str(error), error
+"""
 
 GRAPHS = """
 x = torch.zeros(4, device="cuda")
@@ -79,6 +101,48 @@ row = [each for each in profile.key_averages() if each.key == "aten::linear"][0]
 assert row.device_time_total > 0, row
 """
 
+COLLECTIVES = """
+import datetime, os
+import torch
+import torch.distributed as dist
+rank = int(os.environ["RANK"])
+device = torch.device("cuda", rank)
+torch.cuda.set_device(device)
+store = next(dist.rendezvous("env://"))[0]
+for name, host in (("nccl", False), ("cuda:nccl,cpu:gloo", True), (None, True)):
+    dist.init_process_group(name, store=dist.PrefixStore(str(name), store), rank=rank, world_size=2)
+    x = torch.full((3,), rank + 1.0, device=device)
+    dist.all_reduce(x)
+    assert x.tolist() == [3, 3, 3], x
+    dist.barrier(device_ids=[rank])
+    ranks = [None, None]
+    dist.all_gather_object(ranks, rank)
+    assert ranks == [0, 1], ranks
+    if host:
+        x = torch.ones(2)
+        dist.all_reduce(x)
+        assert x.tolist() == [2, 2], x
+    else:
+        assert dist.get_backend() == "nccl"
+        try:
+            dist.all_reduce(torch.ones(2))
+            raise SystemExit("nccl reduced a tensor of the host")
+        except RuntimeError as error:
+            assert "cpu" in str(error), error
+    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+    part = dist.new_group([0, 1], pg_options=options, timeout=datetime.timedelta(seconds=60))
+    assert isinstance(part._get_backend(device), dist.ProcessGroupNCCL)
+    assert not isinstance(dist.new_group([0, 1], backend="gloo")._get_backend(torch.device("cpu")), dist.ProcessGroupNCCL)
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=50), part)
+    dist.broadcast(x.to(device), 0, group=part)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2, device=device), device_ids=[rank])
+    model(torch.full((1, 2), rank + 1.0, device=device)).sum().backward()
+    assert model.module.weight.grad.unique().tolist() == [1.5], model.module.weight.grad
+    dist.barrier()
+    dist.distributed_c10d._abort_process_group() if name is None else dist.destroy_process_group()
+assert dist.is_nccl_available() and torch.cuda.nccl.version() >= (2, 10)
+"""
+
 
 @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
 @unittest.skipIf(libtorch_accelerator(), "the simulator cannot replace a device type of a LibTorch that is built for an accelerator")
@@ -87,6 +151,10 @@ class SimCuda(unittest.TestCase):
     def check(self, code):
         result = run("--stands-in-for", "cuda", "--", PYTHON, "-c", "import torch\n" + code, OMP_NUM_THREADS="1")
         self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_storages(self):
+        """Fails if a storage cannot be freed and reallocated in place, or if torch.version.cuda is missing."""
+        self.check(STORAGES)
 
     def test_graphs(self):
         """Fails if torch.cuda.CUDAGraph or make_graphed_callables() does not capture and replay work."""
@@ -103,6 +171,15 @@ class SimCuda(unittest.TestCase):
     def test_compile_and_profiler(self):
         """Fails if torch.compile() with its default backend, or the profiler's device time, does not work."""
         self.check(COMPILE)
+
+    def test_collectives(self):
+        """Fails if torch.distributed rejects "nccl", if a collective is wrong, or if the backend serves host tensors."""
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as program:
+            program.write(COLLECTIVES)
+            program.flush()
+            result = run("--devices", "2", "--stands-in-for", "cuda", "--", PYTHON, "-m", "torch.distributed.run", "--standalone",
+                         "--nproc-per-node", "2", program.name, OMP_NUM_THREADS="1")
+        self.assertEqual(result.returncode, 0, result.stderr)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,10 @@ from . import _torch
 # Compute capability of the simulated device: that of an A100, which has bfloat16 and no float8.
 CAPABILITY = (8, 0)
 
+# CUDA version that torch.version.cuda reports. Programs read it to tell a torch with CUDA from one
+# with ROCm or without GPU support.
+CUDA_VERSION = "12.6"
+
 # Numbers of pools that programs make. The simulator numbers the pools of captures from 1.
 _pools = itertools.count(1 << 32)
 
@@ -33,6 +37,8 @@ def complete(cuda, accelerator):
     _add_functions(accelerator)
     _add_collectives()
     _add_graphs(accelerator)
+    _add_storage_resize()
+    torch.version.cuda = torch.version.cuda or CUDA_VERSION
     properties = cuda.get_device_properties
     cuda.get_device_properties = lambda device=None: Properties(properties(device))
     cuda.get_device_capability = lambda device=None: CAPABILITY
@@ -140,6 +146,21 @@ def _add_collectives():
     if not hasattr(torch._C, "_broadcast_coalesced"):
         torch._C._broadcast_coalesced = lambda tensors, devices, buffer_size: [
             [broadcast(tensor, [index])[0] for tensor in tensors] for index in devices]
+
+
+def _add_storage_resize():
+    """Let UntypedStorage.resize_() resize storages on the device. FullyShardedDataParallel frees its
+    parameters in this way."""
+    resize = torch._C.StorageBase.resize_
+
+    def resize_(storage, size):
+        if storage.device.type != _torch.CUDA:
+            return resize(storage, size)
+        view = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage, 0, (0,))
+        torch.ops.inductor.resize_storage_bytes_(view, size)
+        return storage
+
+    torch.UntypedStorage.resize_ = resize_
 
 
 def _add_graphs(accelerator):

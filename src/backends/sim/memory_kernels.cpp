@@ -97,6 +97,15 @@ bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
   return self.key_set() == from.key_set() || (plain(self) && plain(from));
 }
 
+/// The op that torch.compile calls for UntypedStorage.resize_(). In place of CUDA, that method calls
+/// this kernel, because torch's own code for CUDA requires a CUDA build.
+void resize_storage_of(const at::Tensor& self, c10::SymInt bytes) {
+  const auto wanted = bytes.guard_int(__FILE__, __LINE__);
+  TORCH_CHECK(wanted >= 0, "[sim] the size of a storage is negative (got ", wanted, ")");
+  resize_storage(*self.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(),
+                 static_cast<std::size_t>(wanted));
+}
+
 void record_stream(at::Tensor& self, at::Stream stream) {
   allocator().recordStream(self.storage().data_ptr(), stream);
 }
@@ -140,6 +149,8 @@ void register_memory_kernels() {
   library.impl("is_set_to", TORCH_FN(at::native::is_set_to));
   library.impl("record_stream", TORCH_FN(record_stream));
   library.impl("_has_compatible_shallow_copy_type", TORCH_FN(can_take_the_place));
+  make_library("inductor", runtime().key)
+      .impl("resize_storage_bytes_", TORCH_FN(resize_storage_of));
 }
 
 }  // namespace anyaccel::backends::sim

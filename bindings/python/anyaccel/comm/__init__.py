@@ -7,9 +7,11 @@ works on every accelerator: selecting an accelerator registers its backend name 
 torch or a vendor's package already has a backend of that name. "staged" is always registered. On
 the host, "ccl" is registered too; if oneCCL is unavailable, using it raises an error with the
 reason. torch itself rejects "nccl" and "xccl" if it was built without them; init_process_group()
-without a name then uses "staged".
+without a name then uses "staged". If the simulator stands in for CUDA or XPU, these names also use
+"staged".
 """
 
+import os
 from typing import Any
 
 from torch import distributed
@@ -32,7 +34,12 @@ def register(accelerator, names=None):
         if name in _built_in():
             # A name reserved by torch. If this torch lacks that backend, ours becomes the device's
             # default.
-            if not getattr(distributed, f"is_{name}_available", lambda: True)():
+            if getattr(distributed, f"is_{name}_available", lambda: True)():
+                continue
+            if os.environ.get("SIM_STANDS_IN_FOR") and name in ("nccl", "xccl"):
+                from . import _stand_in  # requires torch.distributed
+                _stand_in.add(name, _maker(name))
+            else:
                 distributed.Backend.default_device_backend_map[accelerator.device_type()] = STAGED
             continue
         distributed.Backend.register_backend(name, _maker(name), devices=devices)
