@@ -3,7 +3,7 @@
 COMPAT_RESULTS names the file for the results, with one JSON list [test, state, reason] per line. A
 crash or a time limit therefore loses no earlier result. COMPAT_EXCLUDED is a JSON list of
 exclusions. An exclusion is a test's id, or the beginning of one that ends before `[` or `::`; a
-trailing `::*` has no effect.
+trailing `::*` has no effect. COMPAT_CASES limits the parameter sets per test function.
 
 This file is also copied next to the tests, so it must not import the package.
 """
@@ -25,9 +25,23 @@ def exclusion_of(test, excluded):
     return None
 
 
+def chosen(tests, limit):
+    """Return the set of at most `limit` ids per test function, from the first to the last at equal distances."""
+    functions = {}
+    for test in tests:
+        functions.setdefault(test.partition("[")[0], []).append(test)
+    kept = set()
+    for ids in functions.values():
+        last = max(limit - 1, 1)
+        kept.update(ids if len(ids) <= limit else [ids[index * (len(ids) - 1) // last] for index in range(limit)])
+    return kept
+
+
 def pytest_collection_modifyitems(config, items):
     excluded = json.loads(os.environ.get("COMPAT_EXCLUDED", "[]"))
-    left_out = []
+    kept = chosen([item.nodeid for item in items], int(os.environ.get("COMPAT_CASES", len(items) or 1)))
+    left_out = [item for item in items if item.nodeid not in kept]
+    items[:] = [item for item in items if item.nodeid in kept]
     for item in list(items):
         key = exclusion_of(item.nodeid, excluded)
         if key:
