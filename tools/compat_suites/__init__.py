@@ -1,4 +1,4 @@
 """Suites of `tools/compat`."""
-from . import deepspeed, openreg
+from . import deepspeed, lightning, openreg, torchtune
 
-SUITES = {"deepspeed": deepspeed, "openreg": openreg}
+SUITES = {"deepspeed": deepspeed, "lightning": lightning, "openreg": openreg, "torchtune": torchtune}

@@ -13,20 +13,31 @@ HERE = pathlib.Path(__file__).resolve().parent
 LONGEST_REASON = 200
 
 
-def run(source, files, excluded, python, build, timeout, *, site, environment, options=(), prefix=()):
+def selected(files, only):
+    """Return the files that `only`, a path or a file's name, selects: all without it."""
+    return [file for file in files if not only or only in (file, file.rsplit("/", 1)[-1])]
+
+
+def run(source, files, excluded, python, build, timeout, *, site=None, environment=(), options=(), prefix=(), adapt=None):
     """Return the report.Results of the test files in a copy of the folder `source`.
 
-    `site` holds modules for the processes of the session, `prefix` precedes the command, and
-    `timeout` limits each file's share of the session.
+    `site` names the folder with modules for the processes of the session, `prefix` precedes the
+    command, `adapt` is called with the copy, and `timeout` is the limit per file, on average.
     """
+    if not files:
+        return []
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
         folder = pathlib.Path(folder)
         tests, modules, records = folder / source.name, folder / "site", folder / "results.jsonl"
         shutil.copytree(source, tests)
-        shutil.copytree(HERE / site, modules)
+        if site:
+            shutil.copytree(HERE / site, modules)
+        modules.mkdir(exist_ok=True)
+        if adapt:
+            adapt(tests)
         shutil.copy(HERE / "recorder.py", modules / "compat_recorder.py")
-        variables = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(folder), **environment,
-                     "PYTHONPATH": f"{modules}{os.pathsep}{build / 'python'}", "PYTHONDONTWRITEBYTECODE": "1",
+        variables = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(folder), **dict(environment),
+                     "PYTHONPATH": os.pathsep.join([str(modules), str(build / "python"), str(folder)]), "PYTHONDONTWRITEBYTECODE": "1",
                      "COMPAT_RESULTS": str(records), "COMPAT_EXCLUDED": json.dumps(list(excluded))}
         command = [*prefix, python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "compat_recorder", *options, *files]
         try:

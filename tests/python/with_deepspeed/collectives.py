@@ -126,6 +126,20 @@ def all_reduce_coalesced(rank):
 
 
 @check
+def all_gather_coalesced(rank):
+    if torch.distributed.get_backend() == "gloo":
+        return  # does not support torch's coalescing
+    for wait in (False, True):
+        inputs = [numbers(rank, count=n) for n in (3, 8)]
+        outputs = [torch.empty(2 * tensor.numel(), device=device()) for tensor in inputs]
+        work = dist.all_gather_coalesced(outputs, inputs, async_op=wait)
+        if wait:
+            work.wait()
+        for got, tensor in zip(outputs, inputs):
+            same(got, all_numbers(count=tensor.numel()).view(-1))
+
+
+@check
 def broadcast(rank):
     for source in range(2):
         tensor = numbers(rank)

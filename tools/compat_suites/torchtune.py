@@ -1,0 +1,31 @@
+"""torchtune's tests that use CUDA, on the simulator in place of CUDA.
+
+Tests that require torchtune's recipes, which load checkpoints, are not selected. Each file runs in
+a session of its own: torch's test helpers, which one file imports, freeze the flags that another
+one changes.
+"""
+from . import session
+
+TITLE = "torchtune's tests"
+MARK = "torchtune/training/test_distributed.py"
+
+FILES = (
+    "torchtune/data/test_collate.py",
+    "torchtune/modules/low_precision/test_nf4_linear.py",
+    "torchtune/modules/peft/test_dora.py",
+    "torchtune/modules/test_attention_utils.py",
+    "torchtune/training/test_activation_offloading.py",
+    "torchtune/training/test_distributed.py",
+    "torchtune/training/test_precision.py",
+    "torchtune/training/test_profiler.py",
+    "torchtune/utils/test_device.py",
+)
+
+
+def run(source, excluded, python, build, only, timeout):
+    """Return the report.Results of FILES in `source`, torchtune's folder `tests`."""
+    prefix = (str(build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
+    results = []
+    for file in session.selected(FILES, only):
+        results += session.run(source, [file], excluded, python, build, timeout, prefix=prefix, options=("--without-integration",))
+    return results
