@@ -186,7 +186,7 @@ class SimCuda(unittest.TestCase):
         self.check(STATISTICS)
 
     def test_sleep(self):
-        """Fails if torch.cuda._sleep() does not delay the current stream by half a nanosecond per cycle, or delays anything else."""
+        """Fails if torch.cuda._sleep() does not delay the current stream by 0.5 ns per cycle, or delays anything else."""
         self.check(SLEEP)
 
     def test_several_devices_of_a_process(self):

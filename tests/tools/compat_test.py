@@ -89,20 +89,21 @@ class Compat(unittest.TestCase):
                  ("a.py::TestOne::test", "a.py::TestOne::test[1]", "a.py::TestOne::test_more", "b.py::test", "c.py::test")}
         self.assertEqual(list(found.values()), [excluded[0], excluded[0], None, excluded[1], None])
 
-    # Fails if a limit on parameter sets drops a function, keeps too many sets, or takes neighbors.
+    # Fails if a limit on parameter sets drops a function or keeps too many sets.
     def test_parameter_sets(self):
         tests = [f"a.py::test[{number}]" for number in range(5)] + ["a.py::other"]
         self.assertEqual(recorder.chosen(tests, 2), {"a.py::test[0]", "a.py::test[4]", "a.py::other"})
         self.assertEqual(recorder.chosen(tests, 1), {"a.py::test[0]", "a.py::other"})
         self.assertEqual(recorder.chosen(tests, 9), set(tests))
 
-    # Fails if a failure is lost to a later state of the same test, or a file without results counts as success.
+    # Fails if a later state replaces a failure, or a file without results counts as success.
     def test_records(self):
         path = self.folder / "results.jsonl"
         path.write_text('["a.py::test", "failed", "no"]\n["a.py::test", "passed", ""]\n["a.py::two", "excluded", "a.py::two"]\n')
         results = session.results_of(path, ["a.py", "b.py"], "pytest ended early")
         self.assertEqual([(each.name, each.state, each.reason) for each in results],
-                         [("a.py::test", "failed", "no"), ("a.py::two", "excluded", "a.py::two"), ("b.py::*", "failed", "pytest ended early")])
+                         [("a.py::test", "failed", "no"), ("a.py::two", "excluded", "a.py::two"),
+                          ("b.py::*", "failed", "pytest ended early")])
 
     # Fails if the recorder, in a real session, loses the outcome of a test or an exclusion.
     @unittest.skipIf(importlib.util.find_spec("pytest") is None, "the Python of the tests has no pytest")
@@ -111,7 +112,8 @@ class Compat(unittest.TestCase):
         tests.mkdir()
         (tests / "test_a.py").write_text("import pytest\ndef test_passes(): pass\ndef test_fails(): assert 1 == 2\n"
                                          "def test_left_out(): pass\n@pytest.mark.skip('not today')\ndef test_skipped(): pass\n")
-        results = session.run(tests, ["test_a.py"], {"test_a.py::test_left_out": "reason"}, sys.executable, self.folder, 60)
+        excluded = {"test_a.py::test_left_out": "reason"}
+        results = session.run(tests, ["test_a.py"], excluded, sys.executable, self.folder, 60)
         self.assertEqual({each.name.split("::")[1]: each.state for each in results},
                          {"test_passes": "passed", "test_fails": "failed", "test_left_out": "excluded", "test_skipped": "skipped"})
 

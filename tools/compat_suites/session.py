@@ -18,11 +18,13 @@ def selected(files, only):
     return [file for file in files if not only or only in (file, file.rsplit("/", 1)[-1])]
 
 
-def run(source, files, excluded, python, build, timeout, *, site=None, environment=(), options=(), prefix=(), adapt=None):
+def run(source, files, excluded, python, build, timeout, *, site=None, environment=(), options=(), prefix=(), adapt=None,
+        above=False):
     """Return the report.Results of the test files in a copy of the folder `source`.
 
     `site` names the folder with modules for the processes of the session, `prefix` precedes the
-    command, `adapt` is called with the copy, and `timeout` is the limit per file, on average.
+    command, `adapt` is called with the copy, and `timeout` is the limit per file, on average. With
+    `above`, pytest runs in the folder above the copy, and `files` begin with its name.
     """
     if not files:
         return []
@@ -37,11 +39,13 @@ def run(source, files, excluded, python, build, timeout, *, site=None, environme
             adapt(tests)
         shutil.copy(HERE / "recorder.py", modules / "compat_recorder.py")
         variables = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(folder), **dict(environment),
-                     "PYTHONPATH": os.pathsep.join([str(modules), str(build / "python"), str(folder)]), "PYTHONDONTWRITEBYTECODE": "1",
+                     "PYTHONPATH": os.pathsep.join([str(modules), str(build / "python")]),
+                     "PYTHONDONTWRITEBYTECODE": "1",
                      "COMPAT_RESULTS": str(records), "COMPAT_EXCLUDED": json.dumps(list(excluded))}
-        command = [*prefix, python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "compat_recorder", *options, *files]
+        command = [*prefix, python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "compat_recorder",
+                   *options, *files]
         try:
-            done = subprocess.run(command, cwd=tests, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            done = subprocess.run(command, cwd=folder if above else tests, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   errors="replace", timeout=timeout * len(files), check=False)
             end, output = f"pytest ended with exit status {done.returncode} before this file", done.stdout
         except subprocess.TimeoutExpired as error:

@@ -10,15 +10,15 @@ TITLE = "torchtune's tests"
 MARK = "torchtune/training/test_distributed.py"
 
 FILES = (
-    "torchtune/data/test_collate.py",
-    "torchtune/modules/low_precision/test_nf4_linear.py",
-    "torchtune/modules/peft/test_dora.py",
-    "torchtune/modules/test_attention_utils.py",
-    "torchtune/training/test_activation_offloading.py",
-    "torchtune/training/test_distributed.py",
-    "torchtune/training/test_precision.py",
-    "torchtune/training/test_profiler.py",
-    "torchtune/utils/test_device.py",
+    "tests/torchtune/data/test_collate.py",
+    "tests/torchtune/modules/low_precision/test_nf4_linear.py",
+    "tests/torchtune/modules/peft/test_dora.py",
+    "tests/torchtune/modules/test_attention_utils.py",
+    "tests/torchtune/training/test_activation_offloading.py",
+    "tests/torchtune/training/test_distributed.py",
+    "tests/torchtune/training/test_precision.py",
+    "tests/torchtune/training/test_profiler.py",
+    "tests/torchtune/utils/test_device.py",
 )
 
 
@@ -27,5 +27,6 @@ def run(source, excluded, python, build, only, timeout):
     prefix = (str(build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
     results = []
     for file in session.selected(FILES, only):
-        results += session.run(source, [file], excluded, python, build, timeout, prefix=prefix, options=("--without-integration",))
+        results += session.run(source, [file], excluded, python, build, timeout, prefix=prefix, above=True,
+                               options=("--without-integration",))
     return results

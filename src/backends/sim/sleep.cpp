@@ -26,9 +26,8 @@ void sleep(std::int64_t device, std::int64_t cycles) {
 
 void register_sleep() {
   // Never destroyed, because that would unregister the op.
-  static auto& library =
-      *new torch::Library(torch::Library::FRAGMENT, "anyaccel_sim", std::nullopt, __FILE__,
-                          static_cast<std::uint32_t>(__LINE__));
+  static auto& library = *new torch::Library(torch::Library::FRAGMENT, "anyaccel_sim", std::nullopt,
+                                             __FILE__, static_cast<std::uint32_t>(__LINE__));
   library.def("sleep(int device, int cycles) -> ()", &sleep);
 }
 
