@@ -5,6 +5,7 @@
 #include <ATen/core/jit_type.h>
 
 #include "anyaccel/error.h"
+#include "comm/coalesced_work.h"
 
 namespace anyaccel::comm {
 
@@ -84,7 +85,32 @@ c10::intrusive_ptr<StagedWork> StagedBackend::start(Operation& operation) {
   auto work = c10::make_intrusive<StagedWork>(rank_, operation.type, operation.name,
                                               operation.outputs, operation.staging->devices());
   operation.staging->start();
+  coalesce(work);
   return work;
+}
+
+void StagedBackend::coalesce(const WorkPtr& work) {
+  const std::lock_guard lock(coalesced_mutex_);
+  const auto works = coalesced_.find(std::this_thread::get_id());
+  if (works != coalesced_.end()) works->second.push_back(work);
+}
+
+void StagedBackend::startCoalescing() {
+  const std::lock_guard lock(coalesced_mutex_);
+  if (!coalesced_.try_emplace(std::this_thread::get_id()).second)
+    throw Error(ErrorCode::invalid_state, "startCoalescing",
+                {.what = "this thread already coalesces operations of the group",
+                 .hint = "call endCoalescing() first"});
+}
+
+StagedBackend::WorkPtr StagedBackend::endCoalescing() {
+  const std::lock_guard lock(coalesced_mutex_);
+  auto works = coalesced_.extract(std::this_thread::get_id());
+  if (works.empty())
+    throw Error(ErrorCode::invalid_state, "endCoalescing",
+                {.what = "this thread does not coalesce operations of the group",
+                 .hint = "call startCoalescing() first"});
+  return c10::make_intrusive<CoalescedWork>(rank_, std::move(works.mapped()));
 }
 
 StagedBackend::WorkPtr StagedBackend::post(const Post& post) {

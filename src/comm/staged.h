@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -33,6 +34,11 @@ class StagedBackend final : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
+
+  /// The operations of this thread until endCoalescing() start at once; the work that
+  /// endCoalescing() returns waits for all of them.
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -88,6 +94,8 @@ class StagedBackend final : public c10d::Backend {
   WorkPtr run(Operation operation);
   WorkPtr run_beside(Operation operation);
   c10::intrusive_ptr<StagedWork> start(Operation& operation);
+  /// Adds a work to the coalesced ones of this thread, if it coalesces.
+  void coalesce(const WorkPtr& work);
   WorkPtr post(const Post& post);
   std::exception_ptr explained(const char* name, std::exception_ptr error) const;
   const at::Tensor& only(const char* name, const Tensors& tensors) const;
@@ -102,6 +110,8 @@ class StagedBackend final : public c10d::Backend {
   std::shared_ptr<Channels> channels_ = std::make_shared<Channels>();
   std::mutex host_mutex_;  // serializes posting to the host backend
   std::atomic<uint64_t> sequence_{0};
+  std::mutex coalesced_mutex_;
+  std::map<std::thread::id, std::vector<WorkPtr>> coalesced_;  // per thread that coalesces
   pid_t process_ = ::getpid();
 
   struct Waiter {

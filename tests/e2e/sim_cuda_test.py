@@ -94,6 +94,27 @@ except NotImplementedError as error:
     assert str(error) == "torch.cuda.memory_snapshot() is not supported on the simulated device", error
 """
 
+SLEEP = """
+other = torch.cuda.Stream()
+start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+x = torch.ones(4, device="cuda")
+torch.cuda.synchronize()
+start.record()
+torch.cuda._sleep(3_000_000_000)
+x += 1
+end.record()
+with torch.cuda.stream(other):
+    y = torch.ones(4, device="cuda") * 2
+other.synchronize()
+assert not end.query(), "_sleep() blocked the host or another stream, or did not delay its own stream"
+assert x.tolist() == [2] * 4 and start.elapsed_time(end) > 1490, start.elapsed_time(end)
+try:
+    torch.cuda._sleep(-1)
+    raise SystemExit("a negative number of cycles was accepted")
+except RuntimeError as error:
+    assert "cycles" in str(error), error
+"""
+
 DEVICES = """
 import warnings
 warnings.simplefilter("error")
@@ -195,6 +216,10 @@ class SimCuda(unittest.TestCase):
     def test_statistics(self):
         """Fails if a statistic or property that torch.cuda reports on a GPU is missing."""
         self.check(STATISTICS)
+
+    def test_sleep(self):
+        """Fails if torch.cuda._sleep() does not delay the current stream by 0.5 ns per cycle, or delays anything else."""
+        self.check(SLEEP)
 
     def test_several_devices_of_a_process(self):
         """Fails if DataParallel or torch.cuda.comm does not copy between devices."""

@@ -26,6 +26,15 @@ def test_streams_are_values():
     assert weakref.ref(stream)() is stream
 
 
+# Fails if a stream cannot be created with `device`, as in torch.cuda, or ignores a contradiction.
+def test_a_stream_of_a_device():
+    name = get_accelerator().current_device_name()
+    for device in (0, name, torch.device(name)):
+        assert anyaccel.Stream(device=device).device_index == 0
+    with pytest.raises(TypeError, match="not both"):
+        anyaccel.Stream(0, device=0)
+
+
 # Fails if `with stream:` or a nested scope does not restore the previous stream.
 def test_scopes_nest():
     a = get_accelerator()

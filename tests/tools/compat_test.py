@@ -1,5 +1,6 @@
 """Tests of tools/compat: the adapted tests of another project, and the table of their results."""
 import argparse
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -10,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from compat_suites import SUITES, hugging_face, openreg, report  # noqa: E402
+from compat_suites import SUITES, deepspeed, hugging_face, lightning, openreg, recorder, report, session, torchtune  # noqa: E402
 from compat_suites.guest import pytest_exclusions  # noqa: E402
 
 JUNIT = """<testsuites><testsuite>
@@ -128,6 +129,52 @@ class Compat(unittest.TestCase):
         done = subprocess.run([sys.executable, ROOT / "tools/compat", "openreg", "--source", self.folder], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("no test_*.py", done.stderr)
+
+    # Fails if a suite lists a file twice, or excludes a test of a file that it does not select.
+    def test_selections_and_exclusions_agree(self):
+        for name, suite in (("deepspeed", deepspeed), ("lightning", lightning), ("torchtune", torchtune)):
+            self.assertEqual(len(suite.FILES), len(set(suite.FILES)), name)
+            excluded = report.read_exclusions(ROOT / f"tools/compat_suites/{name}.tsv")
+            self.assertEqual([key for key in excluded if key.split("::")[0] not in suite.FILES], [], name)
+
+    # Fails if an exclusion also matches a test whose name merely begins with it, or no parameter set.
+    def test_exclusions_match_whole_names(self):
+        excluded = ["a.py::TestOne::test", "b.py::*"]
+        found = {test: recorder.exclusion_of(test, excluded) for test in
+                 ("a.py::TestOne::test", "a.py::TestOne::test[1]", "a.py::TestOne::test_more", "b.py::test", "c.py::test")}
+        self.assertEqual(list(found.values()), [excluded[0], excluded[0], None, excluded[1], None])
+
+    # Fails if a limit on parameter sets drops a function or keeps too many sets.
+    def test_parameter_sets(self):
+        tests = [f"a.py::test[{number}]" for number in range(5)] + ["a.py::other"]
+        self.assertEqual(recorder.chosen(tests, 2), {"a.py::test[0]", "a.py::test[4]", "a.py::other"})
+        self.assertEqual(recorder.chosen(tests, 1), {"a.py::test[0]", "a.py::other"})
+        self.assertEqual(recorder.chosen(tests, 9), set(tests))
+
+    # Fails if a later state replaces a failure, or a file without results counts as success.
+    def test_records(self):
+        path = self.folder / "results.jsonl"
+        path.write_text('["a.py::test", "failed", "no"]\n["a.py::test", "passed", ""]\n["a.py::two", "excluded", "a.py::two"]\n')
+        results = session.results_of(path, ["a.py", "b.py"], "pytest ended early")
+        self.assertEqual([(each.name, each.state, each.reason) for each in results],
+                         [("a.py::test", "failed", "no"), ("a.py::two", "excluded", "a.py::two"),
+                          ("b.py::*", "failed", "pytest ended early")])
+
+    # Fails if the recorder, in a real session, loses the outcome of a test or an exclusion.
+    @unittest.skipIf(importlib.util.find_spec("pytest") is None, "the Python of the tests has no pytest")
+    def test_a_session(self):
+        tests = self.folder / "tests"
+        tests.mkdir()
+        (tests / "test_a.py").write_text("import pytest\ndef test_passes(): pass\ndef test_fails(): assert 1 == 2\n"
+                                         "def test_left_out(): pass\n@pytest.mark.skip('not today')\ndef test_skipped(): pass\n")
+        excluded = {"test_a.py::test_left_out": "reason"}
+        options = argparse.Namespace(source=tests, build=self.folder, python=sys.executable, timeout=60, log=self.folder / "log")
+        results = session.run(options, ["test_a.py"], excluded, mark="test_a.py")
+        self.assertEqual({each.name.split("::")[1]: each.state for each in results},
+                         {"test_passes": "passed", "test_fails": "failed", "test_left_out": "excluded", "test_skipped": "skipped"})
+        self.assertIn("1 failed", (self.folder / "log/test_a.py.log").read_text())
+        with self.assertRaisesRegex(report.CannotRun, "no other.py in"):
+            session.run(options, ["test_a.py"], excluded, mark="other.py")
 
 
 if __name__ == "__main__":

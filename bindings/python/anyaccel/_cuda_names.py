@@ -27,7 +27,7 @@ UNSUPPORTED = {
     "_cuda_memorySnapshot": "memory_snapshot", "_cuda_setMemoryFraction": "set_per_process_memory_fraction",
     "_cuda_getMemoryFraction": "get_per_process_memory_fraction", "_cuda_getCurrentBlasHandle": "current_blas_handle",
     "_cuda_getCurrentSolverHandle": "current_solver_handle", "_cuda_set_sync_debug_mode": "set_sync_debug_mode",
-    "_cuda_sleep": "_sleep", "_cuda_cudaCachingAllocator_raw_alloc": "caching_allocator_alloc",
+    "_cuda_cudaCachingAllocator_raw_alloc": "caching_allocator_alloc",
     "_cuda_cudaCachingAllocator_raw_delete": "caching_allocator_delete", "_cuda_cudaCachingAllocator_enable": "caching_allocator_enable",
     "_cuda_getStreamFromExternal": "get_stream_from_external"}
 
@@ -89,6 +89,7 @@ def _add_functions(accelerator):
         "_cuda_get_sync_debug_mode": lambda: 0,
         "_cuda_isCurrentStreamCapturing": accelerator.is_current_stream_capturing,
         "_host_emptyCache": lambda: None,
+        "_cuda_sleep": lambda cycles: torch.ops.anyaccel_sim.sleep(accelerator.current_device(), cycles),
     }
     functions.update((name, _unsupported(public)) for name, public in UNSUPPORTED.items())
     for name, function in functions.items():

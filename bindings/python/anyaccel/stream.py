@@ -10,7 +10,8 @@ Event = _native.Event
 class Stream(torch.Stream):
     """An ordered queue of work: `Stream(device_index=None, priority=0)`.
 
-    Lower priority numbers are more urgent.
+    Lower priority numbers are more urgent. As in torch.cuda, `device` selects the device, too: an
+    index, a name or a torch.device.
 
     The class derives from torch.Stream, so `tensor.record_stream(stream)` accepts its objects. On a
     synchronous device (cpu), work has completed when the call returns, so streams have no effect on
@@ -19,7 +20,12 @@ class Stream(torch.Stream):
 
     __slots__ = ("_index", "_scopes")
 
-    def __new__(cls, device_index: "int | None" = None, priority: int = 0) -> "Stream":
+    def __new__(cls, device_index: "int | None" = None, priority: int = 0, *,
+                device: "int | str | torch.device | None" = None) -> "Stream":
+        if device is not None:
+            if device_index is not None:
+                raise TypeError("Stream: pass either device_index or device, not both")
+            device_index = device if isinstance(device, int) else torch.device(device).index
         return _native.new_stream(device_index, priority)
 
     @property

@@ -116,6 +116,7 @@ void register_all() {
   register_special_kernels();
   register_rnn_kernels();
   register_autocast();
+  register_sleep();
   register_profiler();
   register_kineto();
 }

@@ -18,6 +18,7 @@ void register_layouts();
 void register_special_kernels();
 void register_rnn_kernels();
 void register_autocast();
+void register_sleep();
 void register_profiler();
 void register_kineto();
 

@@ -126,6 +126,21 @@ def all_reduce_coalesced(rank):
 
 
 @check
+def coalescing_manager(rank):
+    if torch.distributed.get_backend() != "staged":
+        return  # gloo and oneCCL do not support torch's coalescing
+    inputs = [numbers(rank, count=n) for n in (3, 8)]
+    outputs = [torch.empty(2 * tensor.numel(), device=device()) for tensor in inputs]
+    manager = torch.distributed.distributed_c10d._coalescing_manager
+    with manager(device=torch.device(device()), async_ops=True) as works:
+        for output, tensor in zip(outputs, inputs):
+            torch.distributed.all_gather_into_tensor(output, tensor)
+    works.wait()
+    for got, tensor in zip(outputs, inputs):
+        same(got, all_numbers(count=tensor.numel()).view(-1))
+
+
+@check
 def broadcast(rank):
     for source in range(2):
         tensor = numbers(rank)

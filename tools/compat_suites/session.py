@@ -1,0 +1,76 @@
+"""Runs one pytest session for a suite and returns its results."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from . import report
+
+HERE = pathlib.Path(__file__).resolve().parent
+LONGEST_REASON = 200
+SECONDS_PER_FILE = 600
+
+
+def selected(files, only):
+    """Return the files that `only`, a path or a file's name, selects: all without it."""
+    return [file for file in files if not only or only in (file, file.rsplit("/", 1)[-1])]
+
+
+def run(options, files, excluded, *, mark, site=None, environment=(), arguments=(), prefix=(), adapt=None, above=False):
+    """Return the report.Results of the test files in a copy of the source folder, which contains
+    the file `mark`.
+
+    `site` names the folder with modules for the processes of the session, `prefix` precedes the
+    command, `adapt` is called with the copy, and `options.timeout` is the limit per file, on
+    average. With `above`, pytest runs in the folder above the copy, and `files` begin with its
+    name.
+    """
+    source, python, timeout = options.source, options.python, options.timeout or SECONDS_PER_FILE
+    if not any(source.glob(mark)):
+        raise report.CannotRun(f"no {mark} in {source}; pass the folder with the tests as --source")
+    if not files:
+        return []
+    with tempfile.TemporaryDirectory(prefix="compat-") as folder:
+        folder = pathlib.Path(folder)
+        tests, modules, records = folder / source.name, folder / "site", folder / "results.jsonl"
+        shutil.copytree(source, tests)
+        if site:
+            shutil.copytree(HERE / site, modules)
+        modules.mkdir(exist_ok=True)
+        if adapt:
+            adapt(tests)
+        shutil.copy(HERE / "recorder.py", modules / "compat_recorder.py")
+        variables = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(folder), **dict(environment),
+                     "PYTHONPATH": os.pathsep.join([str(modules), str(options.build / "python")]),
+                     "PYTHONDONTWRITEBYTECODE": "1",
+                     "COMPAT_RESULTS": str(records), "COMPAT_EXCLUDED": json.dumps(list(excluded))}
+        command = [*prefix, python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "compat_recorder",
+                   *arguments, *files]
+        try:
+            done = subprocess.run(command, cwd=folder if above else tests, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  errors="replace", timeout=timeout * len(files), check=False)
+            end, output = f"pytest ended with exit status {done.returncode} before this file", done.stdout
+        except subprocess.TimeoutExpired as error:
+            end, output = f"no result within {timeout * len(files)} s", (error.stdout or b"").decode(errors="replace")
+        if options.log:
+            options.log.mkdir(parents=True, exist_ok=True)
+            (options.log / f"{files[0].replace('/', '_')}.log").write_text(output)
+        if not records.exists():
+            print(f"compat: pytest recorded no result:\n{output[-2000:]}", file=sys.stderr)
+            return []
+        return results_of(records, files, end)
+
+
+def results_of(records, files, end):
+    """Return the Results in the recorder's file. The last state of a test counts, unless an earlier one is a failure."""
+    found = {}
+    for line in records.read_text().splitlines():
+        name, state, reason = json.loads(line)
+        if name not in found or found[name].state != "failed":
+            found[name] = report.Result(name, state, reason if state == "excluded" else reason[:LONGEST_REASON])
+    run_files = {name.split("::")[0] for name in found}
+    missing = [report.Result(f"{file}::*", "failed", end) for file in files if file not in run_files]
+    return list(found.values()) + missing

@@ -1,0 +1,32 @@
+"""torchtune's tests that use CUDA, on the simulator in place of CUDA.
+
+Tests that require torchtune's recipes, which load checkpoints, are not selected. Each file runs in
+a session of its own: torch's test helpers, which one file imports, freeze the flags that another
+one changes.
+"""
+from . import session
+
+TITLE = "torchtune's tests"
+MARK = "torchtune/training/test_distributed.py"
+
+FILES = (
+    "tests/torchtune/data/test_collate.py",
+    "tests/torchtune/modules/low_precision/test_nf4_linear.py",
+    "tests/torchtune/modules/peft/test_dora.py",
+    "tests/torchtune/modules/test_attention_utils.py",
+    "tests/torchtune/training/test_activation_offloading.py",
+    "tests/torchtune/training/test_distributed.py",
+    "tests/torchtune/training/test_precision.py",
+    "tests/torchtune/training/test_profiler.py",
+    "tests/torchtune/utils/test_device.py",
+)
+
+
+def run(options, excluded):
+    """Return the report.Results of FILES in the source folder, torchtune's folder `tests`."""
+    prefix = (str(options.build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
+    results = []
+    for file in session.selected(FILES, options.only):
+        results += session.run(options, [file], excluded, mark=MARK, prefix=prefix, above=True,
+                               arguments=("--without-integration",))
+    return results
