@@ -14,8 +14,8 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Runs `body` in a forked child. Fails if the child crashes or hangs, or if `body` throws. In the
-/// latter case, the failure contains the exception's message.
+/// Runs `body` in a forked child. Fails if the child crashes or hangs, or with the exception's
+/// message if `body` throws.
 void in_child(const std::function<void()>& body) {
   int ends[2];
   expect(::pipe(ends) == 0, "cannot create a pipe");

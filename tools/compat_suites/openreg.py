@@ -1,4 +1,4 @@
-"""PyTorch's tests of its own test device, OpenReg, on the simulated accelerator.
+"""Runs PyTorch's tests for OpenReg, PyTorch's own test device, on the simulated accelerator.
 
 The copy of the tests uses the device `sim` instead of `openreg`. OpenReg's error messages that a
 test expects verbatim are replaced by ours.
@@ -53,7 +53,7 @@ def run_file(folder, name, excluded, python, build, timeout):
         if key.startswith(f"{name}::"):
             deselect += ["--deselect", key.removesuffix("::*")]
     environment = {**os.environ, "PYTHONPATH": str(build / "python"), "OMP_NUM_THREADS": "1"}
-    # Child processes of the tests also get the simulator.
+    # Child processes of the tests also run on the simulator.
     command = [str(build / "bin/anyaccel"), "sim", "run", "--", python, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", f"--junit-xml={junit}", *deselect, name]
     try:
         subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=timeout, check=False)

@@ -60,7 +60,7 @@ def with_title(code, title):
 
 
 class Tree:
-    """The pages of the site, by their paths. `root` is the source tree."""
+    """The site's pages by path. `root` is the source tree."""
 
     def __init__(self, root):
         self.root = root
