@@ -277,7 +277,7 @@ def test_opcheck():
                               (codes.view(torch.uint8), torch.ones(4).half(), torch.ones(4).half(), 4, 16, bits))
 
 
-# Fails if the module lacks a name of DeepSpeed's binding.
+# Fails if the module lacks a name that DeepSpeed's binding has.
 def test_names():
     assert [int(each) for each in TYPES] == [0, 1] and Q.QuantizationType.Asymmetric is Q.Asymmetric
     assert Q.__name__ == "anyaccel.ops.quantizer"
