@@ -198,8 +198,8 @@ def of_deepspeed(folder):
 
 
 class Llama:
-    """Runs llama.cpp through its C interface. Makes only the calls per token that llama.cpp's own
-    programs make.
+    """Runs llama.cpp through its C interface, with the same calls per token as llama.cpp's own
+    programs.
     """
 
     def __init__(self, path):

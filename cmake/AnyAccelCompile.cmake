@@ -56,7 +56,7 @@ if(ANYACCEL_SANITIZE)
   # The sanitizers enlarge sections. mold 1.10 then does not align the start of the RELRO segment to
   # a page, and the program does not start.
   add_link_options(-fsanitize=${ANYACCEL_SANITIZE} -Wl,-z,norelro)
-  # Sanitizers cause false warnings of this kind in g++. The release build keeps the warning.
+  # With sanitizers, this warning has false positives in g++. The release build keeps the warning.
   add_compile_options(-Wno-maybe-uninitialized)
 endif()
 

@@ -141,8 +141,8 @@ class OverHosts(Jobs):
 class OpenMPI(OverHosts, HostsTest):
     runner = "openmpi"
 
-    # Fails if the launcher or a rank keeps running after a host loses its network. Open MPI alone
-    # needs 8 minutes to notice that.
+    # Fails if the launcher or a rank keeps running after a host loses its network. On its own, Open
+    # MPI takes 8 minutes to notice the loss.
     def test_cut_off(self):
         self.variables["ANYACCEL_LAUNCH_SILENCE"] = "5"
         process = self.start("trap '' TERM; touch up$RANK; sleep 1000")

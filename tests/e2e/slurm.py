@@ -66,7 +66,7 @@ class Slurm:
         return [*words, [self.programs["slurmd"], "-D", "-N", node]]
 
     def logs(self):
-        """Return the end of each daemon log in `run`. The logs of other hosts cannot be read."""
+        """Return the end of each daemon log in `run`. Logs on other hosts are not included."""
         return "".join(f"{path.name}: {path.read_text(errors='replace')[-600:]}\n" for path in pathlib.Path(self.run).glob("slurm*.log"))
 
     def states(self):

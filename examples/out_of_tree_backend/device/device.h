@@ -1,5 +1,5 @@
-// The device as seen by torch. In this example, it uses host memory and the CPU's kernels. For a
-// real device, replace guard.cpp and memory.cpp with calls to its runtime, and fallback.cpp with
+// The device as seen by torch. In this example, it uses host memory and CPU kernels. For a real
+// device, replace guard.cpp and memory.cpp with calls to its runtime, and fallback.cpp with
 // kernels.
 #pragma once
 
