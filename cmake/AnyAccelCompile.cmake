@@ -84,7 +84,7 @@ endfunction()
 
 option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: compile each separately" ON)
 # anyaccel_together(target group a.cpp ...): compile sources of this folder as one translation unit,
-# because reading the same headers takes most of the time. Later calls, also from other folders, add
+# because reading the same headers takes most of the time. Later calls, even from other folders, add
 # to the group. Two sources of a group must not define the same name in one namespace. Sources
 # without a group are compiled separately. CMake's unity builds use absolute paths, which prevent
 # ccache from sharing results between clones, so this function uses relative paths.

@@ -125,7 +125,7 @@ def scripts(words, here):
 
 
 def data_folder(benchmark, build, cache):
-    """Return the folder in which a benchmark keeps its models and other files.
+    """Return the folder where a benchmark keeps its models and other files.
 
     Builds share the folder if the scripts that write to it are the same, because a file's pages in
     the page cache can determine how fast it is read.

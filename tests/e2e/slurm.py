@@ -58,7 +58,7 @@ class Slurm:
         self.variables = {"SLURM_CONF": str(config)}
 
     def servers(self, node):
-        """Return the command lines of a node's daemons, in the order in which they must start."""
+        """Return the command lines of a node's daemons, in startup order."""
         words = [[self.programs["munged"], "--foreground", "--force", "--key-file", str(self.folder / "key"), "--socket", f"{self.run}/munge.socket",
                   "--pid-file", f"{self.run}/munged.pid", "--log-file", f"{self.run}/munged.log", "--seed-file", f"{self.run}/munged.seed"]]
         if node == self.nodes[0][0]:

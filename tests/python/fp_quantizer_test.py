@@ -247,7 +247,7 @@ def test_invalid_arguments(name):
     assert torch.equal(X, before) and ROWS.eq(0).all()
 
 
-# Fails if a schema does not declare a mutation, or a meta kernel does not match its op, also with
+# Fails if a schema does not declare a mutation, or a meta kernel does not match its op, even with
 # symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel

@@ -264,7 +264,7 @@ def test_gradients():
 
 
 # Fails if a schema does not declare a mutation or an alias, or a meta kernel does not match its op,
-# also with symbolic shapes.
+# even with symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel
     for bits in (8, 4):

@@ -75,7 +75,7 @@ class Tree:
         self.waiting.append(source)
 
     def run(self):
-        """Convert all pages and the pages to which they link."""
+        """Convert all pages, and the pages that they link to."""
         while self.waiting:
             source = self.waiting.pop()
             self.pages[self.known[source]] = self.convert(source, self.known[source])
