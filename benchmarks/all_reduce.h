@@ -1,5 +1,5 @@
-// Timing loop for all libraries whose all-reduce takes raw pointers. Includes only the standard
-// library, so that each library's program can include it.
+// Timing loop shared by the programs of all libraries whose all-reduce takes raw pointers. Depends
+// only on the standard library.
 #pragma once
 
 #include <algorithm>

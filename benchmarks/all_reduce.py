@@ -1,4 +1,4 @@
-"""Runs one library of all_reduce.bench.py: starts two ranks and prints the microseconds that rank 0
+"""Runs one library for all_reduce.bench.py: starts two ranks and prints the microseconds that rank 0
 measured.
 
 usage: all_reduce.py LIBRARY BUILD [needs]

@@ -9,8 +9,8 @@ def faster(peer, key, ours="anyaccel"):
 
 
 def best(key):
-    """Return at least 1 if CPUAdam has at least 1.15 times DeepSpeed's speed or 0.95 times the
-    plain kernel's.
+    """Return a ratio that is at least 1 if CPUAdam reaches 1.15 times the speed of DeepSpeed or
+    0.95 times that of the plain kernel.
     """
     return lambda n: max(faster("deepspeed", key)(n) / 1.15, faster("plain", key)(n) / 0.95)
 

@@ -1,5 +1,5 @@
-// The memory traffic of an Adam step without its arithmetic: reads four arrays, writes three, and
-// leaves values from which a real step can continue. cpu_adam.py loads it.
+// A kernel with the memory traffic of an Adam step but without its arithmetic: it reads four
+// arrays, writes three, and leaves values that a real step can start from. cpu_adam.py loads it.
 #include <cstdint>
 
 #include "ops/shared/parallel.h"

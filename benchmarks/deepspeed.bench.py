@@ -7,7 +7,8 @@ STOCK, OURS = "stock DeepSpeed", "DeepSpeed on AnyAccel"
 
 WORK = ("device_count()", "memory_allocated()", "max_memory_allocated()", "memory_reserved()", "memory_stats()", "reset_peak_memory_stats()",
         "available_memory()", "total_memory()", "create_op_builder('CPUAdamBuilder')")
-# current_device_name() is included because DeepSpeed's returns a constant on the CPU.
+# current_device_name() is included because DeepSpeed's implementation returns a constant on the
+# CPU.
 CONSTANTS = ("device_name()", "current_device_name()", "communication_backend_name()", "is_available()", "is_bf16_supported()", "is_triton_supported()",
              "is_synchronized_device()", "use_host_timers()", "resolves_data_dependency()", "handles_memory_backpressure()")
 

@@ -1,5 +1,4 @@
-"""Times calls of DeepSpeed's accelerator and of AnyAccel's in one process, alternating between
-them.
+"""Times calls to DeepSpeed's and AnyAccel's accelerators in one process, alternating between them.
 
 Prints {"<accelerator>_<call>_ns": nanoseconds}. The accelerators are stock (DeepSpeed's), package
 (anyaccel.get_accelerator()) and bridge (the object that DeepSpeed gets from `import

@@ -1,4 +1,4 @@
-"""Runs one library of the embedding benchmark: times embedding the file's first text and all 32
+"""Runs the embedding benchmark with one library: times embedding the file's first text and all 32
 texts.
 
 usage: embed.py transformers|sentence-transformers|onnxruntime FILE

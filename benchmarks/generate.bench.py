@@ -27,8 +27,8 @@ def over_better(number, ours, *theirs):
 
 
 def over_llama_or_reader(n):
-    """Return at least 1 if AnyAccel is as fast as llama.cpp or has at least 0.95 times the speed of
-    a program that only reads the weights.
+    """Return a ratio that is at least 1 if AnyAccel is as fast as llama.cpp or reaches 0.95 times
+    the speed of a program that only reads the weights.
     """
     ours, reader = n["anyaccel bf16"]["decode_tokens_s"], max(n[f"reader, {count} threads"]["passes_s"] for count in (1, 2))
     return max(ours / n["llama.cpp bf16"]["decode_tokens_s"], ours / (0.95 * reader))

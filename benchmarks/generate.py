@@ -1,4 +1,4 @@
-"""Runs one library of the generation benchmark: greedily continues a prompt of 256 fixed ids.
+"""Runs the generation benchmark with one library: greedily continues a fixed prompt of 256 token ids.
 
 usage: generate.py transformers|deepspeed MODEL
        generate.py llama MODEL bf16|Q8_0|Q4_0 [first]
@@ -78,8 +78,8 @@ def gguf_name(name):
 
 
 def make_gguf(folder):
-    """Write the same weights for llama.cpp, in its order of rotary dimensions, and quantize them
-    with llama.cpp's quantizer.
+    """Write the same weights for llama.cpp, with the rotary dimensions in its order, and quantize
+    them with its quantizer.
     """
     import ctypes
 
@@ -198,8 +198,8 @@ def of_deepspeed(folder):
 
 
 class Llama:
-    """Runs llama.cpp through its C interface. Makes only the calls per token that llama.cpp's own
-    programs make.
+    """Runs llama.cpp through its C interface, with the same calls per token as llama.cpp's own
+    programs.
     """
 
     def __init__(self, path):

@@ -29,7 +29,7 @@ Tensor chain(Tensor x, const Tensor& y) {
   return x;
 }
 
-// Returns the median microseconds of `work`, run eagerly or captured and replayed.
+// Returns the median time of `work` in microseconds, run eagerly or captured and replayed.
 double time_us(bool replay, const std::function<void()>& work) {
   for (int i = 0; i < 3; ++i) work();
   if (!replay) return benchmarks::nanoseconds(work, 9, 10) / 1e3;

@@ -59,8 +59,8 @@ def sparse(device, small, length):
     batch, heads, dim, block = (1, 2, 32, 16) if small else (4, 16, 64, 64)
     blocks = length // block
     place = torch.arange(blocks, device=device)
-    # A sliding window of three blocks, and a global block that attends to all blocks and to which
-    # all blocks attend.
+    # A sliding window of three blocks, and a global block: it attends to all blocks, and all blocks
+    # attend to it.
     there = ((place[:, None] - place).abs() <= 1) | (place[:, None] == 0) | (place == 0)
     layout = there[None].long()
 

@@ -1,4 +1,4 @@
-"""Times a product of one row and an integer matrix with AnyAccel, LibTorch's packed kernels and
+"""Times the product of a row vector and an integer matrix with AnyAccel, LibTorch's packed kernels and
 ggml (llama.cpp's library).
 
 usage: matvec.py SECONDS [BITS] [SHAPES]

@@ -1,4 +1,4 @@
-"""Setup and timing of benchmarks on a GPU."""
+"""Setup and timing for GPU benchmarks."""
 import math
 import os
 import sys

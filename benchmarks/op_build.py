@@ -31,7 +31,7 @@ def ours(program, *ops):
 
 
 def builder_of(name):
-    """Return DeepSpeed's builder of this class name; a name with dots includes its module."""
+    """Return the DeepSpeed builder with this class name; a dotted name includes the module."""
     module, _, name = ("deepspeed.ops.op_builder." + name if "." not in name else name).rpartition(".")
     return getattr(importlib.import_module(module), name)()
 

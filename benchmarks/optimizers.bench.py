@@ -1,7 +1,7 @@
 from runner.declare import Benchmark, Side, Target
 
-# Peers of each optimizer, each with the variant of ours whose states have the same dtype:
-# "anyaccel" has float32 states, "own_state" states of the parameters' dtype.
+# For each optimizer: its peers, each with our variant whose states have the same dtype. "anyaccel"
+# has float32 states; "own_state" has states in the parameters' dtype.
 PEERS = {"cpu_adagrad": {"deepspeed": "anyaccel", "torch_fused": "own_state", "torch_foreach": "own_state"},
          "cpu_lion": {"deepspeed": "anyaccel", "torch_foreach": "own_state"},
          "fused_adam": {"deepspeed": "own_state", "torch_fused": "own_state", "torch_foreach": "own_state"},

@@ -24,7 +24,7 @@ def ours(name):
 
 
 def deepspeeds(name):
-    """Return DeepSpeed's op of this name, or None if DeepSpeed is not installed."""
+    """Return the DeepSpeed op with this name, or None if DeepSpeed is not installed."""
     try:
         from deepspeed.ops.op_builder import cpu
     except ImportError:

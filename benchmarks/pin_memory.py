@@ -1,4 +1,4 @@
-"""Runs one library of the pinned-memory benchmark: times the first and the repeated allocation of
+"""Runs the pinned-memory benchmark with one library: times the first and the repeated allocation of
 locked memory.
 
 usage: pin_memory.py anyaccel|deepspeed|mlock

@@ -1,4 +1,4 @@
-// An upper bound for decoding: `bench_read_memory FILE THREADS` only reads a file's bytes from
+// An upper bound on decoding speed: `bench_read_memory FILE THREADS` only reads a file's bytes from
 // memory, repeatedly. Prints GB/s and passes per second. No decoder that reads all weights for each
 // token is faster.
 

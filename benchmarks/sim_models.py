@@ -1,4 +1,4 @@
-"""Training steps of GPT-2-like models of several sizes on one device.
+"""Times training steps of GPT-2-like models of several sizes on one device.
 
 usage: sim_models.py DEVICE
 

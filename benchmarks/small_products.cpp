@@ -1,6 +1,6 @@
 // Times the implementations of attention and of matrix products with few rows in src/kernels, in
-// float32 with one thread. All run the same shapes, so that the figures show which of them could
-// replace another.
+// float32 with one thread. All run the same shapes, so the figures show which implementation could
+// replace which.
 #include <algorithm>
 #include <new>
 #include <random>
@@ -109,7 +109,8 @@ void one_query(Isa isa, benchmarks::Numbers& numbers) {
       }) / 1e3);
 }
 
-/// Attention of 256 queries to 256 keys with a bias [query][key], by all kernels that accept one.
+/// Times attention of 256 queries to 256 keys with a [query][key] bias, for all kernels that
+/// support a bias.
 void biased(Isa isa, benchmarks::Numbers& numbers) {
   constexpr Size length = 256, head_dim = 32;
   const Floats q(length * head_dim), k(length * head_dim), v(length * head_dim),

@@ -1,4 +1,4 @@
-// Times short calls, for the programs in this folder.
+// Timing helpers for short calls, shared by the programs in this folder.
 #pragma once
 
 #include <algorithm>

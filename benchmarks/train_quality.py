@@ -19,7 +19,7 @@ HELD_OUT_BYTES = 300_000
 def headers():
     """Yield (path, name, text, whether it is hand-written) of each header.
 
-    src/llm/data/corpus.cpp decides in the same way which headers are hand-written.
+    src/llm/data/corpus.cpp uses the same rule to decide which headers are hand-written.
     """
     folder = pathlib.Path(torch.__file__).parent / "include"
     for path in sorted(path for path in folder.rglob("*") if path.suffix in EXTENSIONS):

@@ -12,7 +12,7 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-# Programs find our libraries relative to themselves, in the build tree and when installed.
+# Programs find our libraries relative to their own location, in the build tree and when installed.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN" "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
@@ -56,7 +56,7 @@ if(ANYACCEL_SANITIZE)
   # The sanitizers enlarge sections. mold 1.10 then does not align the start of the RELRO segment to
   # a page, and the program does not start.
   add_link_options(-fsanitize=${ANYACCEL_SANITIZE} -Wl,-z,norelro)
-  # Sanitizers cause false warnings of this kind in g++. The release build keeps the warning.
+  # With sanitizers, this warning has false positives in g++. The release build keeps the warning.
   add_compile_options(-Wno-maybe-uninitialized)
 endif()
 
@@ -84,7 +84,7 @@ endfunction()
 
 option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: compile each separately" ON)
 # anyaccel_together(target group a.cpp ...): compile sources of this folder as one translation unit,
-# because reading the same headers takes most of the time. Later calls, also from other folders, add
+# because reading the same headers takes most of the time. Later calls, even from other folders, add
 # to the group. Two sources of a group must not define the same name in one namespace. Sources
 # without a group are compiled separately. CMake's unity builds use absolute paths, which prevent
 # ccache from sharing results between clones, so this function uses relative paths.

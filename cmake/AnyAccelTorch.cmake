@@ -4,7 +4,7 @@
 #
 # The first of these that exists is used:
 # - -DTorch_DIR (LibTorch's folder or its share/cmake/Torch), or the environment variable Torch_DIR
-# - ANYACCEL_TORCH_RECORDED, with which an installed AnyAccel was built
+# - ANYACCEL_TORCH_RECORDED, the LibTorch that an installed AnyAccel was built with
 # - the torch of -DANYACCEL_PYTHON or else of an active virtual environment, of .venv in the source
 #   tree, or of python3
 #
@@ -45,7 +45,7 @@ if(NOT ANYACCEL_TORCH_PREFIX AND NOT ANYACCEL_TORCH_ERROR)
     endif()
   endforeach()
   if(ANYACCEL_TORCH_PREFIX)
-    # Cached, so that a different python3 in a later PATH does not change a configured build.
+    # Cached, so that a configured build does not change if PATH later leads to a different python3.
     set(Torch_DIR "${ANYACCEL_TORCH_PREFIX}/share/cmake/Torch" CACHE PATH "LibTorch, or its share/cmake/Torch" FORCE)
   else()
     set(ANYACCEL_TORCH_ERROR "cannot find LibTorch. Set -DTorch_DIR=<libtorch>/share/cmake/Torch or \

@@ -15,7 +15,7 @@ class Method:
         match = re.search(r"torch\.cuda: (.*?)\. DeepSpeed: (.*?)\.(?:\s|$)", text)
         self.torch, self.deepspeed = match.groups() if match else (None, None)
         self.what = (text[: match.start()] if match else text).strip()
-        # Names of DeepSpeed's members, without the remarks in parentheses.
+        # DeepSpeed's member names, without the remarks in parentheses.
         self.members = re.findall(r"[A-Za-z_][A-Za-z0-9_]*", re.sub(r"\(.*?\)", "", self.deepspeed or ""))
 
 

@@ -294,7 +294,7 @@ def read_source(sources, path):
         for owner, owner_type, value, arguments in definitions(body):
             if value is not None:
                 found.append(f"{owner}.{value}")
-                found.append(value)  # export_values() adds the enumeration's values to the module
+                found.append(value)  # export_values() also adds the values to the module
             elif block.group(1) == "TORCH_LIBRARY":
                 found.append(f"torch.ops.{block.group(2).split(',')[0]}.{literal(arguments[0])}")
             else:

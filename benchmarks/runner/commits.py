@@ -1,4 +1,4 @@
-"""Checks out and builds commits for a comparison, and reads which benchmarks they have."""
+"""Checks out and builds commits for a comparison, and lists the benchmarks of each commit."""
 import dataclasses
 import hashlib
 import json
@@ -25,8 +25,8 @@ class CannotCompare(Exception):
 
 @dataclasses.dataclass
 class Build:
-    """A commit's checkout and its build tree. `places` has the paths that replace placeholders in
-    the commands of its benchmarks.
+    """A commit's checkout and its build tree. `places` maps the placeholders in benchmark commands
+    to paths.
     """
     word: str  # "old" or "new"
     commit: str
@@ -125,7 +125,7 @@ def scripts(words, here):
 
 
 def data_folder(benchmark, build, cache):
-    """Return the folder in which a benchmark keeps its models and other files.
+    """Return the folder where a benchmark keeps its models and other files.
 
     Builds share the folder if the scripts that write to it are the same, because a file's pages in
     the page cache can determine how fast it is read.
@@ -138,7 +138,7 @@ def data_folder(benchmark, build, cache):
 
 def targets(benchmarks, source):
     """Return the build targets that these benchmarks use: the programs and libraries in their
-    commands, and the ops that these load.
+    commands, and the ops that those programs load.
 
     An op that this function misses is compiled when the benchmark loads it, before anything is
     timed.
@@ -163,7 +163,7 @@ def targets(benchmarks, source):
 
 
 def jobs_that_fit():
-    """Return how many compiler processes fit into memory. A compiler that reads LibTorch's headers
+    """Return how many compiler processes fit into memory. Compiling a source that includes LibTorch
     takes about 1.5 GiB.
     """
     with open("/proc/meminfo", encoding="ascii") as file:

@@ -141,7 +141,7 @@ def compare(measured, rounds, limit, deadline, max_load, clock=time.monotonic):
     """Return the verdicts.Row of each figure.
 
     A figure that differs is measured again in new rounds, whose result is final. Among a hundred
-    figures of two equal programs, a few differ by chance, but hardly any figure differs twice in
+    figures of two identical programs, a few differ by chance, but a figure rarely differs twice in
     the same direction.
     """
     def resolved(taken):

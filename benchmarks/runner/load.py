@@ -13,8 +13,8 @@ class TooBusy(Exception):
 
 
 def busy_seconds():
-    """Return the CPU seconds that all processes of the machine have used, including steal time of
-    the hypervisor.
+    """Return the CPU seconds that all processes of the machine have used, including hypervisor
+    steal time.
     """
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])

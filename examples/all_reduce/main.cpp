@@ -1,4 +1,4 @@
-// A job of several processes that sums one number per rank. Start it with a launcher, for example
+// A multi-process job that sums one number per rank. Start it with a launcher, for example
 //   torchrun --no-python --nproc-per-node=2 build/all_reduce
 #include <ATen/ops/full.h>
 #include <anyaccel/anyaccel.h>

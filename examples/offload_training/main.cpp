@@ -21,7 +21,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The float32 tensors that CPUAdam updates, and the bfloat16 weights with which the model computes.
+// The float32 tensors that CPUAdam updates, and the bfloat16 weights that the model computes with.
 class Weights {
  public:
   explicit Weights(anyaccel::Accelerator& accelerator) : accelerator_(accelerator) {}

@@ -12,7 +12,7 @@ anyaccel::DeviceProperties HostcardBackend::properties(anyaccel::DeviceIndex ind
 anyaccel::DtypeSupport HostcardBackend::dtype_support(anyaccel::DeviceIndex index,
                                                       c10::ScalarType dtype) const {
   auto support = TorchBackend::dtype_support(index, dtype);
-  // This example runs the CPU's kernels, which do not support arithmetic with these dtypes.
+  // This example runs CPU kernels, which do not support arithmetic on these dtypes.
   if (dtype == c10::kUInt16 || dtype == c10::kUInt32 || dtype == c10::kUInt64)
     support.computable = support.fast = support.reducible = false;
   return support;

@@ -44,7 +44,7 @@ struct Net : torch::nn::Module {
 int main() try {
   auto group = std::make_shared<anyaccel::comm::ProcessGroup>(anyaccel::comm::init_process_group());
   auto& accelerator = anyaccel::get_accelerator();
-  torch::manual_seed(1);  // all ranks start with equal modules, then each keeps its part
+  torch::manual_seed(1);  // all ranks start with identical modules, then each keeps its part
   Net net;
   net.to(accelerator.torch_device());
   const auto plan = anyaccel::llm::tensor_parallel(net, group);

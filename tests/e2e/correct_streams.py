@@ -1,5 +1,5 @@
-"""Correct programs with several streams, devices and threads. The checker must not report anything
-in them.
+"""Correct programs with several streams, devices and threads. The checker must not report any
+problem in these programs.
 """
 import threading
 

@@ -81,11 +81,11 @@ class Generate(SmallModelTest):
         self.assertIn("prompt-lookup:10", self.generate("-p a --speculate prompt-lookup:0", 2).stderr)
 
     def test_prompts(self):
-        # Fails if a prompt in a batch generates different tokens than alone, or if the results are
-        # not in input order.
+        # Fails if a prompt in a batch generates different tokens than on its own, or if the results
+        # are not in input order.
         lines = [json.dumps({"prompt": text}) if i % 2 else text for i, text in enumerate(PROMPTS)]
         path = self.prompts("\n\n".join(lines) + "\n" + json.dumps({"prompt_ids": [108, 105]}))
-        # With near ties and random draws, even a single different bit changes the generated tokens.
+        # With near ties and random sampling, a single-bit difference changes the generated tokens.
         integers = "--temperature 1.5 -n 30 --quantize int4 --dtype bf16 --seed "
         for options, step in (("--greedy -n 30", 0), (integers, 1), (SAMPLED.replace("--seed 5", "-n 30 --seed "), 1)):
             seeds = [f"{options}{5 + i}" if step else options for i in range(5)]

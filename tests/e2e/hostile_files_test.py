@@ -193,8 +193,8 @@ class HostileFiles(SmallModelTest):
             file.write(struct.pack("<Q", len(text)) + text + data)
 
     def test_weights(self):
-        # Fails if weights of a wrong dtype or shape are accepted, or if the error does not name the
-        # tensor.
+        # Fails if weights with a wrong dtype or shape are accepted, or if the error does not name
+        # the tensor.
         generate = f"generate --model {self.model} --prompt a -n 1"
         name = "model.layers.0.mlp.up_proj.weight"
         self.header(lambda header: header[name].update(dtype="I32"))

@@ -1,4 +1,4 @@
-"""Simulated hosts on this machine, for tests over several hosts.
+"""Simulated hosts on this machine, for multi-host tests.
 
 Each host has its own network address, name, processes, /dev/shm, /tmp and ssh server, which are
 created with Linux namespaces. All hosts are in an outer namespace, whose first process reads a pipe
@@ -131,8 +131,8 @@ class Host:
     def start(self, line, cwd="/", **variables):
         """Start a bash command line on the host in its own session and return a Popen.
 
-        The attribute `inner` is the id of the bash process outside the host. To get the id of a
-        program instead, begin the line with `exec`.
+        Its attribute `inner` is the process ID of bash, as seen outside the host. To get the ID of
+        a program instead, begin the line with `exec`.
         """
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
         options.update((name, variables.pop(name)) for name in list(variables) if name in (*options, "errors"))

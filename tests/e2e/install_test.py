@@ -99,7 +99,7 @@ class Install(unittest.TestCase):
         self.assertLess(losses[-1], losses[0] - 0.1)
 
     # Fails if an external program cannot link the conformance kit, or if its own cases do not run
-    # with the kit's cases.
+    # alongside the kit's cases.
     def test_1_conformance_program(self):
         if cached("ANYACCEL_CONFORMANCE") != "ON":
             self.skipTest("this build has no conformance kit")

@@ -46,7 +46,7 @@ class OverHosts(Jobs):
         process = self.hosts[at].start("exec " + self.line(options + " sh script.sh", hostfile), cwd=self.folder, **{**self.variables, **variables})
         return self.started(process, ranks)
 
-    # Fails if ranks of hosts with different numbers of slots get wrong variables, or if an argument
+    # Fails if ranks on hosts with different numbers of slots get wrong variables, or if an argument
     # is changed.
     def test_variables_and_arguments(self):
         result = self.launch("""sh -c 'echo "$(hostname) $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME 100%h %% %n" """)
@@ -88,7 +88,7 @@ class OverHosts(Jobs):
         self.assertNotIn("launch report", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a signal to the launcher does not end the ranks of all hosts gracefully, or if their
+    # Fails if a signal to the launcher does not end the ranks on all hosts gracefully, or if their
     # last output is lost.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done", 4)
@@ -118,7 +118,7 @@ class OverHosts(Jobs):
         self.assertIn("host2 ended the job first: exit code 255: it cannot be reached, or its connection was lost", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a full disk on one host ends ranks of other hosts or loses lines. Also fails if it is
+    # Fails if a full disk on one host ends ranks on other hosts or loses lines. Also fails if it is
     # not reported.
     def test_full_disk(self):
         logs = self.folder / "logs"
@@ -231,12 +231,12 @@ class Cut:
 class CutLong(Cut):
     """More tests that wait for timeouts. They are too slow to run every time."""
 
-    # Fails if ranks of the disconnected host survive while one of them prints endlessly, so that
+    # Fails if ranks on the disconnected host survive while one of them prints endlessly, so that
     # writing blocks.
     def test_cut_off_with_output(self):
         self.check_cut_off("--prefix_output", "exec yes")
 
-    # Fails if the launcher or ranks of other hosts run forever after the launcher's host loses its
+    # Fails if the launcher or ranks on other hosts run forever after the launcher's host loses its
     # network.
     def test_launcher_cut_off(self):
         self.addCleanup(self.hosts[2].link, up=True)

@@ -86,7 +86,7 @@ class OverHosts(Jobs):
             for path in [*self.folder.glob("up*"), self.folder / "go"]:
                 path.unlink()
 
-    # Fails if a signal to the launcher does not reach the ranks of all hosts, or if they get no
+    # Fails if a signal to the launcher does not reach the ranks on all hosts, or if they get no
     # time to shut down gracefully.
     def test_signal(self):
         process = self.start("trap 'sleep 1.5; touch saved$RANK; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
@@ -115,7 +115,7 @@ class OverHosts(Jobs):
         self.assertEqual(process.returncode, 137, error)
         self.assert_gone_soon(begin)
 
-    # Fails if an unreachable host is reported as success, or if ranks of other hosts survive.
+    # Fails if an unreachable host is reported as success, or if ranks on other hosts survive.
     def test_unreachable(self):
         self.write("hosts", "host1 slots=1\nhost9 slots=1\n")
         result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'", **self.silence)
@@ -123,7 +123,8 @@ class OverHosts(Jobs):
         self.assertIn("host9", result.stdout + result.stderr)
         self.assert_nothing_left()
 
-    # Fails if ranks are bound by the launching host's topology instead of their own host's.
+    # Fails if ranks are bound according to the launching host's topology instead of that of their
+    # own host.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("requires two CPUs")
@@ -140,8 +141,8 @@ class OverHosts(Jobs):
 class OpenMPI(OverHosts, HostsTest):
     runner = "openmpi"
 
-    # Fails if the launcher or a rank keeps running after a host loses its network. Open MPI alone
-    # needs 8 minutes to notice that.
+    # Fails if the launcher or a rank keeps running after a host loses its network. On its own, Open
+    # MPI takes 8 minutes to notice the loss.
     def test_cut_off(self):
         self.variables["ANYACCEL_LAUNCH_SILENCE"] = "5"
         process = self.start("trap '' TERM; touch up$RANK; sleep 1000")

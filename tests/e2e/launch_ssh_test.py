@@ -61,7 +61,7 @@ class LaunchSsh(LaunchCase):
     def start(self, script):
         return self.start_line("anyaccel launch " + self.options, script, 3)
 
-    # Fails if ranks of hosts with different numbers of slots get wrong variables, or if an argument
+    # Fails if ranks on hosts with different numbers of slots get wrong variables, or if an argument
     # is changed.
     def test_variables_and_arguments(self):
         result = self.launch("""sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME" """)

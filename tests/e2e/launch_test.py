@@ -90,14 +90,14 @@ class Launch(LaunchCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertEqual(result.stderr, f"anyaccel: error: launch: unknown option \"{words.split()[0]}\"; {told}\nTry 'anyaccel launch --help'.\n")
 
-    # Fails if an empty value, for example from an unset variable of a script, does not select the
+    # Fails if an empty value, for example from an unset variable in a script, does not select the
     # default, as it does in DeepSpeed.
     def test_empty_values(self):
         result = self.run_line("anyaccel launch -q --hostfile '' --include '' --exclude '' --master_addr '' --num_accelerators 1 echo ok")
         self.assertEqual((result.returncode, result.stdout), (0, "ok\n"), result.stderr)
 
-    # Fails if more ranks than cores, which torchrun allows, are rejected or start without a
-    # warning. Also fails if the upper limit or --oversubscribe has no effect.
+    # Fails if a job with more ranks than cores, which torchrun allows, is rejected or starts
+    # without a warning. Also fails if the upper limit or --oversubscribe has no effect.
     def test_more_ranks_than_cores(self):
         machine = f"--topology {os.environ['ANYACCEL_SOURCE_DIR']}/tests/data/topologies/one_node_8_cores.xml"
         plan = json.loads(self.run_line(f"anyaccel launch --dry_run --json {machine} --num_accelerators 32 true").stdout)

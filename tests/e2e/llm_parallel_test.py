@@ -2,7 +2,8 @@
 greedy continuation as transformers and as one rank.
 
 The test creates small random checkpoints with fixed seeds. Some have fused weights, biases or
-experts. In some, the number of ranks does not divide the number of key-value heads or other sizes.
+experts. In some, the number of key-value heads or another size is not divisible by the number of
+ranks.
 """
 import json
 import os

@@ -112,7 +112,7 @@ class Train(SmallModelTest):
         self.assertEqual(len(first) + len(again), len(whole))
         self.assertEqual(json.loads(path.read_text(encoding="utf-8"))["options"]["vocab_size"], 257)
 
-    # Fails if a finished run cannot be continued, or if more time does not give more steps.
+    # Fails if a finished run cannot be continued, or if a longer time limit does not add steps.
     def test_more_time(self):
         first = json.loads(self.train("out", "--minutes 0.01").stdout.splitlines()[-1])
         more = json.loads(self.train("out", "--resume --minutes 0.03").stdout.splitlines()[-1])

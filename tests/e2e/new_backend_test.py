@@ -1,5 +1,5 @@
-"""Tests of `anyaccel new-backend`: rejected names and folders, and no overwriting. plugin_test.py
-builds the generated project.
+"""Tests of `anyaccel new-backend`: rejected names and folders, and protection of existing files.
+plugin_test.py builds the generated project.
 """
 import os
 import pathlib

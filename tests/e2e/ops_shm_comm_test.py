@@ -107,8 +107,8 @@ def every_dtype(rank, size, shm):
 
 
 def edge_values(rank, size, shm):
-    """Check values that reveal sums that are accumulated in the tensor's own dtype, signed
-    comparisons of unsigned values, and lost NaNs.
+    """Check with values that reveal three errors: sums accumulated in the tensor's own dtype,
+    signed comparisons of unsigned values, and lost NaNs.
     """
     import torch
     for dtype, value in ((torch.float16, 2048.0), (torch.bfloat16, 256.0)):
@@ -283,8 +283,8 @@ class ShareMemCommTest(unittest.TestCase):
     def test_process_group_fallback(self):
         self.run_ranks(3, "every_dtype", "edge_values", "layouts", ANYACCEL_SHM_DIR="/no/such/folder")
 
-    # Fails if a group keeps its first timeout, or if it remains usable after its process group was
-    # destroyed.
+    # Fails if a group keeps its original timeout, or if it remains usable after its process group
+    # was destroyed.
     def test_recreated_group(self):
         self.run_ranks(2, "recreated_group")
 

@@ -42,7 +42,7 @@ def logits(model, ids):
 
 
 def greedy(model, ids, count):
-    """Return the next `count` greedy ids, and for each its margin over the second-best id."""
+    """Return the next `count` greedy ids, and the margin of each over the second-best id."""
     out = model.generate(torch.tensor([ids]), max_new_tokens=count, do_sample=False, output_scores=True, return_dict_in_generate=True)
     margins = [float(best[0] - best[1]) for best in (score[0].topk(2).values for score in out.scores)]
     return out.sequences[0, len(ids):].tolist(), margins

@@ -30,8 +30,8 @@ def wait_for(condition, seconds=100):
 
 @functools.lru_cache
 def libtorch_accelerator():
-    """Return the accelerator for which this LibTorch is built, or None for a CPU build. With a
-    LibTorch that is built for an accelerator, the simulator cannot stand in for device types that
-    LibTorch defines.
+    """Return the accelerator for which this LibTorch is built, or None for a CPU build. If LibTorch
+    is built for an accelerator, the simulator cannot stand in for device types that LibTorch
+    defines.
     """
     return json.loads(shell("anyaccel report --json", DS_ACCELERATOR="cpu").stdout)["versions"]["libtorch_accelerator"]

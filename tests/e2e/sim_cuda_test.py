@@ -1,5 +1,5 @@
 """torch.cuda under `anyaccel sim run --stands-in-for cuda`: the functions and classes that a torch
-without CUDA lacks.
+build without CUDA lacks.
 """
 import tempfile
 import unittest

@@ -1,4 +1,4 @@
-"""Tests of the simulated accelerator as users run it: the same results as on the CPU, also when it
+"""Tests of the simulated accelerator as users run it: the same results as on the CPU, even when it
 stands in for vendors' devices.
 """
 import json

@@ -38,10 +38,10 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 
 
 class Slurm:
-    """Slurm for `nodes`, pairs of a name and an address. The first node runs the controller.
+    """Slurm for `nodes`, which are (name, address) pairs. The first node runs the controller.
 
-    The configuration and the key are in `folder`, which all nodes see. The state of each node is in
-    `run`, which is local to the node. Skips the test if Slurm is not installed.
+    The configuration and the key are in `folder`, which all nodes share. The state of each node is
+    in `run`, which is local to the node. Skips the test if Slurm is not installed.
     """
 
     def __init__(self, folder, run, nodes, ports):
@@ -58,7 +58,7 @@ class Slurm:
         self.variables = {"SLURM_CONF": str(config)}
 
     def servers(self, node):
-        """Return the command lines of a node's daemons, in the order in which they must start."""
+        """Return the command lines of a node's daemons, in startup order."""
         words = [[self.programs["munged"], "--foreground", "--force", "--key-file", str(self.folder / "key"), "--socket", f"{self.run}/munge.socket",
                   "--pid-file", f"{self.run}/munged.pid", "--log-file", f"{self.run}/munged.log", "--seed-file", f"{self.run}/munged.seed"]]
         if node == self.nodes[0][0]:
@@ -66,7 +66,7 @@ class Slurm:
         return [*words, [self.programs["slurmd"], "-D", "-N", node]]
 
     def logs(self):
-        """Return the end of each log of the daemons whose `run` folder the test can read."""
+        """Return the end of each daemon log in `run`. Logs on other hosts are not included."""
         return "".join(f"{path.name}: {path.read_text(errors='replace')[-600:]}\n" for path in pathlib.Path(self.run).glob("slurm*.log"))
 
     def states(self):

@@ -11,7 +11,7 @@ from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
 # Ranks sum in a different order than one rank, and training amplifies the difference. After 20
-# steps of this model, the difference is below this bound.
+# steps with this model, the difference is below this bound.
 BOUND = 1e-5
 
 
@@ -29,7 +29,8 @@ class TrainRanks(SmallModelTest):
         return shell(self.command(out, options, ranks), OMP_NUM_THREADS="1", **variables)
 
     def result(self, done):
-        """Return the last line of the output, which is the summary. All lines before it are steps.
+        """Return the last line of the output, which is the summary. Each line before it reports a
+        step.
         """
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in done.stdout.splitlines()]

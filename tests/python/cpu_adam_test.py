@@ -59,7 +59,7 @@ class Optimizer(torch.optim.Optimizer):
 def test_training_matches_torch(adamw):
     torch.manual_seed(0)
     before = torch.get_num_threads()
-    # Other tests run in parallel, so waiting threads would take their CPU time.
+    # Other tests run in parallel. Threads that spin while they wait would take CPU time from them.
     torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Linear(16, 37), torch.nn.GELU(), torch.nn.Linear(37, 3))
     other = copy.deepcopy(model)
@@ -172,8 +172,8 @@ def test_lists_of_unequal_length(adam):
         adam.adam_update_list(7, 1, 1e-2, 0.9, 0.99, 1e-8, 0.1, True, [p], [g, g], [m], [v])
 
 
-# Fails if the fast call misreads an argument, or handles calls that only torch supports: keywords,
-# conversions, modes and subclasses.
+# Fails if the fast call misreads an argument, or handles calls that it must leave to torch:
+# keywords, conversions, modes and subclasses.
 def test_call_variants(adam):
     numbers = (7, 3, 1.0, 0.9, 0.99, 1e-8, 0.5, True)
     names = ("optimizer_id", "step", "lr", "beta1", "beta2", "eps", "weight_decay", "bias_correction")

@@ -18,8 +18,8 @@ _HOLDERS = {"device_module", "device_mod", "custom_device_mod", "_device_module"
 _MAKERS = {"get_device_module", "_get_device_module", "_get_device_handle"}
 # Files without these strings are skipped, because parsing all of torch takes half a minute.
 _SIGNS = (*_HOLDERS, *_MAKERS, "getattr(torch,", "_get_custom_mod_func", "_get_device_attr")
-# getattr(torch, X) returns the module of a device type if the expression X contains one of the
-# first words and none of the second.
+# getattr(torch, X) returns the module of a device type if the expression X contains one of
+# _DEVICE_WORDS and none of _OTHER_WORDS.
 _DEVICE_WORDS = ("device", "backend", "gpu", "GPU", "acc", "privateuse")
 _OTHER_WORDS = ("dtype", "func")
 

@@ -71,7 +71,7 @@ module.device.__enter__ = enter""",
     "module_counts_one_device": "module.device_count = lambda: 1",
 }
 
-# Environment variables that some defects need to have an effect.
+# Environment variables without which some defects have no effect.
 VARIABLES = {"module_autocasts_to_anything": {"SIM_DTYPES": "float32,int64,uint8"}}
 
 

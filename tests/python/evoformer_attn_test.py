@@ -191,7 +191,7 @@ def test_second_derivative_raises():
 @HOST
 @pytest.mark.parametrize("lead, heads", [((1, 6), 2), ((1, 1), 1), ((2, 40), 1)])
 def test_bits_do_not_depend_on_threads(lead, heads):
-    """Fails if a gradient to which several threads add is not bitwise reproducible, or its bits
+    """Fails if a gradient that several threads accumulate is not bitwise reproducible, or its bits
     depend on the number of threads.
     """
     inputs = make(lead, 150, 150, heads, 16, torch.float32)

@@ -43,8 +43,8 @@ def read(rows, shape, group, name, dtype=torch.float32):
 
 
 def codes_and_steps(rows, group, name):
-    """Return the codes and scales in rows: codes are stored from the lowest bit upwards, followed
-    by the float32 scale.
+    """Return the codes and scales that are stored in rows. In each row, the codes come first,
+    packed from the lowest bit upwards; the float32 scale is at the end.
     """
     bits = FORMATS[name][0]
     rows = rows.cpu()
@@ -247,7 +247,7 @@ def test_invalid_arguments(name):
     assert torch.equal(X, before) and ROWS.eq(0).all()
 
 
-# Fails if a schema does not declare a mutation, or a meta kernel does not match its op, also with
+# Fails if a schema does not declare a mutation, or a meta kernel does not match its op, even with
 # symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel

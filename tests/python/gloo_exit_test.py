@@ -7,10 +7,10 @@ import time
 
 from anyaccel import _gloo_exit
 
-# One thread of gloo is late: it has completed the last collective, but runs only when the main
-# thread sleeps. The handler `resume` runs after anyaccel's handler. It lets the late thread run
-# while the main thread holds the GIL, so that the late thread waits for the GIL until the
-# interpreter shuts down.
+# One gloo thread is late: it has completed the last collective, but runs only when the main thread
+# sleeps. The handler `resume` runs after anyaccel's handler. It lets the late thread run while the
+# main thread holds the GIL, so that the late thread waits for the GIL until the interpreter shuts
+# down.
 LATE_THREAD = """
 import atexit, ctypes, os, sys, time
 

@@ -1,4 +1,4 @@
-"""DeepSpeed's import paths with `anyaccel` instead of `deepspeed`: the tables of
+"""DeepSpeed's import paths with `anyaccel` instead of `deepspeed`: the tables in
 docs/reference/deepspeed-paths.md, and the behavior of the names.
 """
 

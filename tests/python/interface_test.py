@@ -251,7 +251,7 @@ CHECKS = {
     "visible_devices_envs": lambda a: a.visible_devices_envs() == [],
 }
 
-# Members in addition to DeepSpeed's 77. docs/reference/methods.md lists those of the C++ class.
+# Members beyond DeepSpeed's 77. docs/reference/methods.md lists those of the C++ class.
 BEYOND = {
     "amp": lambda a: a.amp().GradScaler(enabled=False).scale(torch.ones(1)).item() == 1,
     "autocast": lambda a: autocast_dtype(a) is torch.bfloat16,

@@ -139,7 +139,7 @@ def begun():
 
 
 def slow_build(tmp_path, code):
-    """Run code in a process in which CPULionBuilder must be built with a compiler that never
+    """Run code in a process that must build CPULionBuilder's op with a compiler that never
     terminates.
     """
     compiler = tmp_path / "c++"

@@ -1,4 +1,4 @@
-"""TransformerBuilder's layer as torch operations in float64, and its comparison with the op.
+"""TransformerBuilder's layer as torch operations in float64, and a comparison with the op.
 DS_ACCELERATOR selects the accelerator.
 """
 

@@ -55,8 +55,8 @@ print(sorted(m for m in set(sys.modules) - before if not m.startswith("anyaccel"
     assert modules == "[]"
 
 
-# Fails if a memory query of the CPU ignores ANYACCEL_CPU_MEMORY, or an invalid value does not give
-# a one-line error.
+# Fails if a CPU memory query ignores ANYACCEL_CPU_MEMORY, or an invalid value does not give a
+# one-line error.
 def test_cpu_memory_can_be_resident_size():
     code = """
 import torch
@@ -125,7 +125,7 @@ print(anyaccel.detection().accelerator, anyaccel.detection().reason)
     assert output(code, DS_ACCELERATOR="cpu").splitlines() == ["invalid_argument", "cpu set by set_accelerator()"]
 
 
-# Fails if the detection results of all backends are not available in Python.
+# Fails if Python cannot get the detection results of all backends.
 def test_detection():
     found = anyaccel.detect()
     assert {verdict.name for verdict in found.backends} == set(anyaccel.registered_backends())

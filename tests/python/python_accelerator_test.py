@@ -183,8 +183,8 @@ print(x.cpu().tolist(), a.is_bf16_supported(), a.memory_allocated() > 0)
 """
 
 
-# Fails if the example of DeepSpeed's documentation does not run unchanged on a device type that is
-# torch's renamed PrivateUse1.
+# Fails if the example from DeepSpeed's documentation does not run unchanged on a device type that
+# is torch's renamed PrivateUse1.
 def test_documented_example_on_private_use_1(monkeypatch):
     if "sim" not in anyaccel.registered_backends():
         pytest.skip("built without the simulator")

@@ -51,7 +51,7 @@ except Error as error:
     assert lines[5].startswith("unavailable") and "the driver is gone" in lines[5]
 
 
-# Fails if an error of a Python backend has a different code in C++, or loses the original
+# Fails if an error that a Python backend raises has a different code in C++, or loses the original
 # exception.
 def test_errors():
     done = run("""

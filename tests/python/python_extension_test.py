@@ -187,7 +187,7 @@ def test_description(extension):
 
 # A DeepSpeed extension as described in "Accelerator Abstraction Interface". It has a base class for
 # builders, functions that locate the kernels in the extension's folder, and an accelerator that
-# names the builders' package. One of the functions copies the kernels to the folder in which
+# names the builders' package. One of the functions copies the kernels to the folder where
 # DeepSpeed's JIT looks for them.
 PORTED = {
     "op_builder/__init__.py": "from .scale import ScaleBuilder\n",

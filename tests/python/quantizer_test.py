@@ -264,7 +264,7 @@ def test_gradients():
 
 
 # Fails if a schema does not declare a mutation or an alias, or a meta kernel does not match its op,
-# also with symbolic shapes.
+# even with symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel
     for bits in (8, 4):
@@ -277,7 +277,7 @@ def test_opcheck():
                               (codes.view(torch.uint8), torch.ones(4).half(), torch.ones(4).half(), 4, 16, bits))
 
 
-# Fails if the module lacks a name of DeepSpeed's binding.
+# Fails if the module lacks a name that DeepSpeed's binding has.
 def test_names():
     assert [int(each) for each in TYPES] == [0, 1] and Q.QuantizationType.Asymmetric is Q.Asymmetric
     assert Q.__name__ == "anyaccel.ops.quantizer"

@@ -287,8 +287,8 @@ print(" ".join(f"{loss:.5f}" for loss in losses))
     assert run(code, DS_ACCELERATOR=name) == run(code, DS_ACCELERATOR="cpu")
 
 
-# The example of a custom accelerator, for a device type unknown to torch. Fails if the error does
-# not say how to add the type.
+# The example of a custom accelerator, for a device type that torch does not know. Fails if the
+# error does not say how to add the type.
 def test_custom_accelerator_of_unknown_type():
     code = "import torch\n" + example("custom") + """
 import anyaccel

@@ -139,7 +139,7 @@ def run(*arguments, launcher=()):
 
 
 def test_parallelism():
-    """Fails if one of torch's forms of parallelism does not run on the device, or gives other
+    """Fails if one of torch's forms of parallelism does not run on the device, or gives different
     gradients, outputs or losses than one device.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -155,7 +155,7 @@ def test_data_loader():
 
 
 def test_export():
-    """Fails if an exported program gives other results than its module."""
+    """Fails if an exported program gives different results than its module."""
     os.environ["DS_ACCELERATOR"] = "sim"
     import torch
 

@@ -123,8 +123,8 @@ def test_waiting_lets_other_threads_run():
     assert x.sum().item() == 40000
 
 
-# Fails if memory statistics are not those of the device, or exceeding its limit does not raise
-# torch's OutOfMemoryError.
+# Fails if memory statistics do not describe the device, or exceeding its memory limit does not
+# raise torch's OutOfMemoryError.
 def test_memory():
     before = accelerator.memory_allocated(0)
     x = torch.empty(1 << 20, dtype=torch.uint8, device=DEVICE)

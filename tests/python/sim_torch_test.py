@@ -128,7 +128,9 @@ print("ok")
 
 
 def test_autocast_rejects_binary_cross_entropy():
-    """Fails if autocast lets a loss run in float16 that CUDA refuses."""
+    """Fails if autocast to float16 accepts binary_cross_entropy, which CUDA's autocast rejects as
+    unsafe.
+    """
     x, y = torch.rand(4, device="sim"), torch.rand(4, device="sim")
     with torch.autocast("sim", torch.float16), pytest.raises(RuntimeError, match="unsafe to autocast"):
         torch.nn.functional.binary_cross_entropy(x, y)

@@ -157,8 +157,8 @@ def test_gradients(batch, heads, dim, shared):
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 def test_bits_do_not_depend_on_threads():
-    """Fails if a head's gradients, to which several threads add, are not bitwise reproducible, or
-    their bits depend on the number of threads.
+    """Fails if a head's gradients, which several threads accumulate, are not bitwise reproducible,
+    or their bits depend on the number of threads.
     """
     layout = (torch.rand(1, 24, 24) < 0.4).long()
     inputs = [torch.randn(1, 1, 384, 32, requires_grad=True) for _ in range(3)]

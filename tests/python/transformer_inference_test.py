@@ -17,8 +17,8 @@ def shapes():
 @pytest.mark.parametrize("shape", shapes())
 @pytest.mark.parametrize("gaps", [False, True])
 def test_norms(dtype, shape, gaps):
-    """Fails if a norm is over the wrong dimension, or its input is rounded or lacks a term of the
-    sum.
+    """Fails if a norm is computed over the wrong dimension, or its input is rounded or lacks a term
+    of the sum.
     """
     (x, gx), (r, gr) = made(*shape, dtype=dtype, gaps=gaps), made(*shape, dtype=dtype, gaps=gaps)
     (b, gb), (g, gg), (z, gz) = (made(shape[-1], dtype=dtype) for _ in range(3))

@@ -103,7 +103,7 @@ def test_deepspeed_functions(pre, invertible, gelu, dtype):
 
 
 def test_stochastic_op_is_the_same():
-    """Check that the stochastic builder's op gives bitwise identical results, also if both ops are
+    """Check that the stochastic builder's op gives bitwise identical results, even if both ops are
     loaded in one process.
     """
     other = accelerator.create_op_builder("StochasticTransformerBuilder").load()

@@ -233,8 +233,7 @@ def test_errors(change, text):
 
 
 def random_mask(rng, batch, heads, length):
-    """Return None or a random mask of bool or floats, for keys, pairs or heads, possibly strided.
-    """
+    """Return None or a random bool or float mask for keys, pairs or heads, possibly strided."""
     shape = rng.choice([(batch, 1, 1, length), (batch, 1, length, length), (batch, heads, length, length), (1, heads, 1, length),
                         (length, length), (length,), (1, 1, length, 1)])
     seen = torch.rand(shape) < rng.choice([0.0, 0.5, 0.9])

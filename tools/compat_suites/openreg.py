@@ -1,4 +1,4 @@
-"""PyTorch's tests of its own test device, OpenReg, on the simulated accelerator.
+"""Runs PyTorch's tests for OpenReg, PyTorch's own test device, on the simulated accelerator.
 
 The copy of the tests uses the device `sim` instead of `openreg`. OpenReg's error messages that a
 test expects verbatim are replaced by ours.

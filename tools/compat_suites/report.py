@@ -1,4 +1,4 @@
-"""Results of a suite, and the table of them."""
+"""The results of a suite, and a Markdown table of them."""
 import collections
 import contextlib
 import datetime

@@ -1,1 +1,1 @@
-"""Parts of tools/docs_pages, which creates the pages from which MkDocs builds the site."""
+"""Parts of tools/docs_pages, which creates the input pages for MkDocs."""

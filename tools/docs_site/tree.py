@@ -60,7 +60,7 @@ def with_title(code, title):
 
 
 class Tree:
-    """The pages of the site, by their paths. `root` is the source tree."""
+    """The site's pages by path. `root` is the source tree."""
 
     def __init__(self, root):
         self.root = root
@@ -75,7 +75,7 @@ class Tree:
         self.waiting.append(source)
 
     def run(self):
-        """Convert all pages and the pages to which they link."""
+        """Convert all pages, and the pages that they link to."""
         while self.waiting:
             source = self.waiting.pop()
             self.pages[self.known[source]] = self.convert(source, self.known[source])

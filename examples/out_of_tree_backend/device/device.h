@@ -1,5 +1,5 @@
-// The device as seen by torch. In this example, it uses host memory and the CPU's kernels. For a
-// real device, replace guard.cpp and memory.cpp with calls to its runtime, and fallback.cpp with
+// The device as seen by torch. In this example, it uses host memory and CPU kernels. For a real
+// device, replace guard.cpp and memory.cpp with calls to its runtime, and fallback.cpp with
 // kernels.
 #pragma once
 
@@ -28,7 +28,7 @@ void check_device(c10::DeviceIndex index);
 /// Returns whether this process has ever allocated memory on the device.
 bool is_used(c10::DeviceIndex index);
 
-/// Returns the allocator of device memory, which keeps statistics for each device.
+/// Returns the allocator for device memory, which keeps statistics for each device.
 c10::DeviceAllocator& allocator();
 /// Returns the device's default generator.
 const at::Generator& default_generator(c10::DeviceIndex index);

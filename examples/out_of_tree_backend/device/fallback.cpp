@@ -1,4 +1,4 @@
-// Runs every torch op for which kernels.cpp has no kernel: calls the CPU's kernel on the device's
+// Runs every torch op for which kernels.cpp has no kernel: calls the CPU kernel on the device's
 // memory. A backend for a real device registers kernels in kernels.cpp; its fallback copies tensors
 // to the host or throws.
 #include <ATen/core/Generator.h>

@@ -133,7 +133,7 @@ std::int64_t attention_choice(const Tensor& /*query*/, const Tensor& /*key*/,
   return 0;
 }
 
-// The CPU's kernel would draw from the host's generator.
+// The CPU kernel would draw from the host's generator.
 std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, std::optional<bool> train) {
   auto mask = at::empty_like(input, input.options().dtype(at::kBool));
   if (!train.value_or(true) || p == 0) return {input.clone(), mask.fill_(true)};

@@ -1,4 +1,4 @@
-// Device memory: host memory with statistics and with the size limit of a device.
+// Device memory: host memory with statistics and a size limit per device.
 #include <array>
 #include <atomic>
 #include <cstdlib>

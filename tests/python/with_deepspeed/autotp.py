@@ -1,6 +1,6 @@
-"""A rank of autotp_test.py: `autotp.py stock|ours DTYPE MODEL...`. Splits each model's weights
-across all ranks with `init_inference`, and compares the logits and the generated tokens to those of
-the unsplit model.
+"""Program that autotp_test.py runs as a rank: `autotp.py stock|ours DTYPE MODEL...`. Splits each
+model's weights across all ranks with `init_inference`, and compares the logits and the generated
+tokens to those of the unsplit model.
 """
 
 import sys

@@ -16,8 +16,8 @@ for package in ("deepspeed", "transformers"):
 import ranks  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
-# DeepSpeed 0.19.8 rejects gpt2, and fails with bloom, falcon and phi3 of transformers 5, even with
-# its own accelerator.
+# DeepSpeed 0.19.8 rejects gpt2. With transformers 5, it fails with bloom, falcon and phi3, even
+# with its own accelerator.
 MODELS = ("llama", "opt", "bert", "t5")
 if os.environ.get("ANYACCEL_TEST_ALL_MODELS") == "1":
     MODELS += ("mistral", "qwen2", "qwen3", "gemma", "phi", "gpt_neox", "gptj", "roberta", "distilbert")

@@ -1,5 +1,5 @@
-"""A rank of autotp_test.py: `autotp_train.py stock|ours MODEL` trains a model with
-`tensor_parallel.autotp_size`, with its layers split across all ranks.
+"""Program that autotp_test.py runs as a rank: `autotp_train.py stock|ours MODEL` trains a model
+with `tensor_parallel.autotp_size`, with its layers split across all ranks.
 """
 
 import sys

@@ -1,5 +1,5 @@
-"""A rank of comm_test.py: runs every collective of deepspeed.comm and checks the result. Passes
-{name: "ok" or the error} to the test. All ranks run the checks in the same order.
+"""Program that comm_test.py runs as a rank: runs every collective of deepspeed.comm and checks the
+result. Passes {name: "ok" or the error} to the test. All ranks run the checks in the same order.
 """
 
 import datetime

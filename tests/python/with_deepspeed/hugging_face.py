@@ -1,7 +1,7 @@
-"""A rank of the Hugging Face tests: `hugging_face.py stock|ours FOLDER`, where FOLDER contains a
-small model's checkpoint. Trains it with ZeRO-3 in a custom loop, and with transformers' Trainer,
-which uses DeepSpeed through accelerate. Passes the losses, the device and the saved weights to the
-test.
+"""Program that hugging_face_test.py runs as a rank: `hugging_face.py stock|ours FOLDER`, where
+FOLDER contains a small model's checkpoint. Trains it with ZeRO-3 in a custom loop, and with
+transformers' Trainer, which uses DeepSpeed through accelerate. Passes the losses, the device and
+the saved weights to the test.
 """
 
 import pathlib

@@ -1,6 +1,6 @@
-"""A program of hybrid_test.py: `hybrid.py stock|ours|injected MODEL STAGE`. Alternates training and
-generation in DeepSpeed's hybrid engine. `injected` is like `ours`, with a model whose layers
-DeepSpeed can replace with its inference layers.
+"""Program that hybrid_test.py runs: `hybrid.py stock|ours|injected MODEL STAGE`. Alternates
+training and generation in DeepSpeed's hybrid engine. `injected` is like `ours`, with a model whose
+layers DeepSpeed can replace with its inference layers.
 """
 
 import json

@@ -26,7 +26,7 @@ def test_alternates_training_and_generation():
 
 @pytest.mark.parametrize("name", ["llama", "gptj"])
 def test_generates_through_inference_layers(name):
-    # Fails if the inference layers use weights of an earlier step.
+    # Fails if the inference layers use weights from an earlier step.
     ours = result(PROGRAM, "injected", name, 2, DS_ACCELERATOR="cpu")
     assert ours["engine"] == "DeepSpeedHybridEngine"
     assert ours["said"] == ours["own"] and len({str(said) for said in ours["said"]}) > 1

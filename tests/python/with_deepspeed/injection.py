@@ -1,4 +1,4 @@
-"""A program of injection_test.py: `injection.py DTYPE RANKS MODEL...`. Injects DeepSpeed's
+"""Program that injection_test.py runs: `injection.py DTYPE RANKS MODEL...`. Injects DeepSpeed's
 inference layers into each model with `init_inference`, and compares the result to the model itself:
 the logits, and the tokens generated for two rows, for rows padded on the left, and for prompts of
 one token.

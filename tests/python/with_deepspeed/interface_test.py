@@ -102,8 +102,8 @@ def test_ranks_of_the_world_group(monkeypatch):
 
 
 def test_builders_derive_from_deepspeed_and_load_our_ops():
-    # Fails if the builder names that DeepSpeed binds at its import refer to its own builders, which
-    # compile their sources.
+    # Fails if the builder names that DeepSpeed binds when it is imported refer to its own builders,
+    # which compile their sources.
     from deepspeed.ops.op_builder import CPUAdamBuilder
     from deepspeed.ops.op_builder.builder import OpBuilder
     builder = CPUAdamBuilder()

@@ -1,4 +1,4 @@
-"""A program of ragged_test.py: `ragged.py DTYPE MODEL... [--six-bits]`. Runs each model in
+"""Program that ragged_test.py runs: `ragged.py DTYPE MODEL... [--six-bits]`. Runs each model in
 DeepSpeed's inference v2 on batches in which sequences start, continue with one or several tokens,
 and end. Compares the logits with the model in float64, and reports the model's own error in this
 dtype. With --six-bits, the engine rounds the layers' weights to six bits, and the reference model

@@ -1,4 +1,4 @@
-"""A program of ragged_test.py, and functions for ragged.py: six-bit weights in DeepSpeed's
+"""Program that ragged_test.py runs, and functions for ragged.py: six-bit weights in DeepSpeed's
 inference v2. DeepSpeed rounds with the package qtorch. This file replaces it with rounding to the
 format's nearest number. DeepSpeed itself computes the scales and calls AnyAccel's op.
 """

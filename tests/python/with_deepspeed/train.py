@@ -1,5 +1,5 @@
-"""A rank of the training tests: `train.py stock|ours CASE...`. Trains 20 steps per case, and passes
-each case's losses and some of its final weights to the test.
+"""Program that training_test.py runs as a rank: `train.py stock|ours CASE...`. Trains 20 steps per
+case, and passes each case's losses and some of its final weights to the test.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Training with DeepSpeed on AnyAccel's accelerator, with two ranks under `anyaccel launch`, gives
 the losses and weights of stock DeepSpeed. Within 20 steps, differences reveal a wrong device, a
-lost gradient, or an optimizer or collective that computes something else.
+lost gradient, or an optimizer or collective that computes wrong values.
 """
 
 import functools

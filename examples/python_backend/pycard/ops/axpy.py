@@ -1,4 +1,4 @@
-"""An op of the card, with its source in this package."""
+"""An op for the card, with its source in this package."""
 
 from anyaccel.op_builder import OpBuilder
 
