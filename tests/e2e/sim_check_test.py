@@ -61,6 +61,14 @@ if sys.argv[2] == "fail later":
 """
 
 
+# The programs in stream_bugs.py, and the kind of problem that the checker must report.
+STREAM_BUGS = {
+    "checkpoint_thread": "unordered_streams",
+    "checkpoint_on_default_stream": "unordered_threads",
+    "batch_not_awaited": "unordered_threads",
+}
+
+
 class SimCheck(SmallModelTest):
     def run_checked(self, line, check="abort", kind="problems", **variables):
         """Run a command line with the checker, and return the finished process and the problems or
@@ -87,6 +95,19 @@ class SimCheck(SmallModelTest):
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "correct_streams.py")
         done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}")
         self.assertEqual((done.returncode, problems), (0, []), done.stderr)
+
+    # Fails if the checker does not detect one of these bugs, or reports its corrected version.
+    def test_stream_bugs(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("this Python has no torch")
+        if not (3, 10) <= sys.version_info[:2] <= (3, 13):
+            self.skipTest("the checker tracks threads of Python 3.10 to 3.13")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_bugs.py")
+        for name, kind in STREAM_BUGS.items():
+            for version, expected in (("bug", {kind}), ("fixed", set())):
+                with self.subTest(name, version=version):
+                    done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program} {name} {version}", "report")
+                    self.assertEqual((done.returncode, {problem["kind"] for problem in problems}), (0, expected), done.stderr)
 
     # Fails if a problem is not written to standard error and to the JSON file. Also fails if
     # SIM_CHECK=report changes the exit code.

@@ -72,7 +72,8 @@ std::string named(const Use& use) {
 bool different_rows(const Conflict& conflict) {
   const auto& now = conflict.now;
   const auto& before = conflict.before;
-  return conflict.kind == Conflict::unordered && (now.rows != nullptr || before.rows != nullptr) &&
+  return (conflict.kind == Conflict::unordered || conflict.kind == Conflict::unordered_threads) &&
+         (now.rows != nullptr || before.rows != nullptr) &&
          !overlap(now.region, now.rows.get(), before.region, before.rows.get());
 }
 
@@ -108,6 +109,13 @@ void Checker::report(const Conflict& conflict) {
       problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) +
                      " memory that " + problem.before.op + " on " + problem.before.stream + " " +
                      did(before) + ", and neither waits for the other";
+      break;
+    case Conflict::unordered_threads:
+      problem.kind = Kind::unordered_threads;
+      problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) +
+                     " memory that " + problem.before.op + " on " + problem.before.stream + " " +
+                     did(before) +
+                     "; two host threads launched them, and neither thread waits for the other";
       break;
     case Conflict::freed_in_use:
       problem.kind = Kind::freed_in_use;
@@ -292,7 +300,7 @@ void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
       region.dense && region.low == touch->storage && region.high == touch->storage + touch->bytes;
   views_.close(copy, whole);
   // Another thread may have waited for the copy since its launch.
-  if (detector_.known_by_host(id, copy.time)) views_.open_known(detector_);
+  if (detector_.known_by_any(id, copy.time)) views_.open_known(detector_);
 }
 
 void Checker::on_pinned_allocate(const void* address, std::size_t bytes) {

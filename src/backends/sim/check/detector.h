@@ -34,6 +34,8 @@ struct Use {
   const char* op = "";
   StreamId stream = 0;
   Time time = 0;
+  ThreadId thread = -1;  ///< the thread that launched it; -1 for an open thread
+  Time thread_time = 0;
   bool written = false;
   bool replayed = false;  ///< as part of a graph
   Region region;
@@ -53,6 +55,9 @@ struct Conflict {
     /// `now` uses memory that was allocated on another stream and does not wait for that stream's
     /// earlier work, of which `before` may still use the tensor that had the memory before.
     reused,
+    /// Like unordered, but the streams order the two accesses in this run only because of the order
+    /// in which two host threads made their launches, and nothing orders the threads.
+    unordered_threads,
   };
   Kind kind = unordered;
   Use now, before;
@@ -93,7 +98,7 @@ class Detector {
   void host_waits_for_event(std::uint64_t event);
   void host_waits_for_stream(StreamId stream);
   Time now(StreamId stream) const;
-  bool known_by_host(StreamId stream, Time time) const;
+  bool known_by_any(StreamId stream, Time time) const;
 
   std::optional<Memory> memory_at(std::uintptr_t address) const;
   /// At most `most` live blocks in [low, high), largest first, and the total size of all of them.

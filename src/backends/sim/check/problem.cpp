@@ -14,7 +14,7 @@ struct Words {
 };
 
 // In the order of the enumerators of Kind.
-constexpr std::array<Words, 7> kWords{{
+constexpr std::array<Words, 8> kWords{{
     {"host_access", "host access to device memory",
      "copy the tensor to the host first (tensor.cpu(), item()), or run the code as an op on the "
      "device"},
@@ -30,6 +30,9 @@ constexpr std::array<Words, 7> kWords{{
      "work is waited for"},
     {"memory_limit", "more memory than the device has",
      "use less memory, free tensors earlier, or raise SIM_MEMORY"},
+    {"unordered_threads", "unordered launches of two host threads",
+     "let one thread wait for the other before it launches (a lock, a queue, Thread.join, "
+     "Future.result), or copy the tensor before the thread starts"},
     {"other_accelerator", "device of another accelerator",
      "take the device from get_accelerator() (device_name(), current_device_name()) or from a "
      "tensor"},

@@ -14,6 +14,7 @@ enum class Kind {
   unordered_streams,  ///< unordered use on two streams
   freed_in_use,       ///< memory freed while work may still use it
   memory_limit,       ///< more memory than the device has
+  unordered_threads,  ///< conflicting launches of two host threads in no defined order
   other_accelerator,  ///< the program uses another accelerator's device
 };
 
