@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
+import torch.distributed
 
 device = torch.device("sim:0")
 
@@ -82,7 +83,68 @@ def batch_not_awaited(fixed):
     thread.join()
 
 
-PROGRAMS = {each.__name__: each for each in (checkpoint_thread, checkpoint_on_default_stream, batch_not_awaited)}
+def freed_without_record_stream(fixed):
+    """A batch is freed while a side stream may still read it, and its memory is used again."""
+    side = torch.Stream(device)  # the side stream
+    for _ in range(3):
+        batch = torch.ones(1 << 16, device=device)
+        side.wait_stream(current())
+        with side:
+            batch.mul(2)
+        if fixed:
+            batch.record_stream(side)
+        del batch  # the free
+        torch.zeros(1 << 16, device=device)
+
+
+def process_group():
+    torch.distributed.init_process_group("staged", store=torch.distributed.HashStore(), rank=0, world_size=1)
+
+
+def collective_not_awaited(fixed):
+    """The host reads the sum of an asynchronous all-reduce before it has waited for it."""
+    process_group()
+    total = torch.ones(1 << 16, device=device)
+    work = torch.distributed.all_reduce(total, async_op=True)
+    if fixed:
+        work.wait()
+    total[0].item()
+    time.sleep(0.5)
+    work.wait()
+    torch.distributed.destroy_process_group()
+
+
+def collective_read_late(fixed):
+    """Like collective_not_awaited, but the collective has ended by chance before the host reads the sum."""
+    process_group()
+    total = torch.ones(1 << 16, device=device)
+    work = torch.distributed.all_reduce(total, async_op=True)
+    if fixed:
+        work.wait()
+    time.sleep(0.5)
+    total.cpu()
+    torch.distributed.destroy_process_group()
+
+
+def collective_awaited_on_other_stream(fixed):
+    """wait() makes only the current stream wait, but another stream uses the sum."""
+    process_group()
+    total, side = torch.ones(1 << 16, device=device), torch.Stream(device)
+    side.wait_stream(current())
+    work = torch.distributed.all_reduce(total, async_op=True)
+    if not fixed:
+        work.wait()
+    with side:
+        if fixed:
+            work.wait()
+        total.mul(2)
+    side.synchronize()
+    torch.distributed.destroy_process_group()
+
+
+PROGRAMS = {each.__name__: each for each in (
+    checkpoint_thread, checkpoint_on_default_stream, batch_not_awaited, freed_without_record_stream, collective_not_awaited,
+    collective_read_late, collective_awaited_on_other_stream)}
 
 if __name__ == "__main__":
     name, version = sys.argv[1:]

@@ -94,7 +94,21 @@ Checker::Checker(bool aborts, const std::string& json_file, bool keep_stacks,
       reporter_(aborts, json_file, std::move(suppressions)) {}
 
 Part Checker::part(const Use& use) const {
-  return {.op = named(use), .stream = stream_text(use.stream), .shape = shape_text(use.region)};
+  return {.op = named(use),
+          .stream = stream_text(use.stream),
+          .shape = shape_text(use.region),
+          .stream_id = use.stream};
+}
+
+std::string Checker::created_at(StreamId stream) const {
+  Stack stack;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    const auto found = streams_.find(stream);
+    if (found == streams_.end()) return {};
+    stack = found->second;
+  }
+  return caller(stack);
 }
 
 void Checker::report(const Conflict& conflict) {
@@ -119,10 +133,11 @@ void Checker::report(const Conflict& conflict) {
       break;
     case Conflict::freed_in_use:
       problem.kind = Kind::freed_in_use;
-      problem.what = "a tensor was freed while " + problem.before.op + " on " +
-                     problem.before.stream + " may still use it; its memory was returned to " +
-                     problem.now.stream + ", where the next work, " + problem.now.op +
-                     ", may reuse it";
+      problem.what =
+          "a tensor was freed while " + problem.before.op + " on " + problem.before.stream +
+          " may still use it, without record_stream() for that "
+          "stream; its memory was returned to " +
+          problem.now.stream + ", where the next work, " + problem.now.op + ", may reuse it";
       // The report is about the freed tensor, so show its shape.
       problem.now.shape = problem.before.shape;
       break;
@@ -141,14 +156,24 @@ void Checker::report(const Conflict& conflict) {
       problem.before.stream.clear();
       break;
   }
-  report(std::move(problem), before.frames.get());
+  if (conflict.freed_at != nullptr)
+    report(std::move(problem), *conflict.freed_at, before.frames.get());
+  else
+    report(std::move(problem), before.frames.get());
 }
 
 void Checker::report(Problem problem, const Frames* before) {
-  const auto stack = capture_stack();
+  report(std::move(problem), capture_stack(), before);
+}
+
+void Checker::report(Problem problem, const Stack& stack, const Frames* before) {
   problem.place = place(stack);
+  if (!stack.interpreter.empty()) problem.line = caller(stack);
   if (reporter_.count(problem)) return;
   problem.now.stack = stack_text(stack);
+  if (problem.line.empty()) problem.line = caller(stack);
+  for (auto* each : {&problem.now, &problem.before})
+    if (each->stream_id >= 0) each->stream_created = created_at(each->stream_id);
   if (before != nullptr) problem.before.stack = stack_text({.frames = *before, .interpreter = {}});
   reporter_.report(std::move(problem));
 }
@@ -199,6 +224,12 @@ void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
     if (!different_rows(conflict)) report(conflict);
 }
 
+void Checker::on_stream_create(SimStream& stream) noexcept {
+  auto stack = capture_stack();
+  const std::lock_guard lock(streams_mutex_);
+  streams_[id_of(stream)] = std::move(stack);
+}
+
 void Checker::on_allocate(const void* address, std::size_t bytes, SimStream& stream) {
   went_on();
   const auto* capture = stream.capture();
@@ -207,7 +238,7 @@ void Checker::on_allocate(const void* address, std::size_t bytes, SimStream& str
 }
 
 void Checker::on_free(const void* address, std::size_t /*bytes*/, SimStream& /*stream*/) noexcept {
-  detector_.free(number(address));
+  detector_.free(number(address), [] { return std::make_shared<const Stack>(capture_stack()); });
 }
 
 void Checker::on_out_of_memory(int device, std::size_t bytes) {
@@ -371,6 +402,7 @@ void Checker::on_refused(const Refusal& refusal) {
 void Checker::keep_locks_free_in_forks() {
   hold_at_fork(views_.lock_for_fork(), ForkOrder::views);
   hold_at_fork(detector_.lock_for_fork(), ForkOrder::history);
+  hold_at_fork(streams_mutex_, ForkOrder::reports);
   hold_at_fork(reporter_.lock_for_fork(), ForkOrder::reports);
 }
 

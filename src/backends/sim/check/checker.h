@@ -5,6 +5,8 @@
 #include <c10/core/TensorImpl.h>
 
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "backends/sim/check/detector.h"
@@ -12,6 +14,7 @@
 #include "backends/sim/check/op_context.h"
 #include "backends/sim/check/program_end.h"
 #include "backends/sim/check/reporter.h"
+#include "backends/sim/check/stack.h"
 #include "backends/sim/observer.h"
 
 namespace anyaccel::backends::sim::checking {
@@ -27,6 +30,7 @@ class Checker final : public Observer {
           Suppressions suppressions = {}, int exit_code = 0);
 
   void on_launch(SimStream& stream, const LaunchInfo& info) override;
+  void on_stream_create(SimStream& stream) noexcept override;
   void on_allocate(const void* address, std::size_t bytes, SimStream& stream) override;
   void on_free(const void* address, std::size_t bytes, SimStream& stream) noexcept override;
   void on_out_of_memory(int device, std::size_t bytes) override;
@@ -59,7 +63,9 @@ class Checker final : public Observer {
   /// Reports a problem with the calling thread's stack. `before`: the stack of the earlier
   /// operation, if it was stored.
   void report(Problem problem, const Frames* before = nullptr);
+  void report(Problem problem, const Stack& stack, const Frames* before = nullptr);
   Part part(const Use& use) const;
+  std::string created_at(StreamId stream) const;
 
   void went_on() noexcept {
     if (stopped_.load(std::memory_order_relaxed)) stopped_.store(false, std::memory_order_relaxed);
@@ -71,6 +77,8 @@ class Checker final : public Observer {
       false};  ///< nothing was launched or allocated since the last out-of-memory error
   Detector detector_;
   HostViews views_;
+  mutable std::mutex streams_mutex_;
+  std::map<StreamId, Stack> streams_;  ///< where the program created each stream
   Reporter reporter_;
 };
 

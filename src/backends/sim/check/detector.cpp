@@ -82,8 +82,11 @@ void Detector::check_freed(const Use& use, const Block& block, Conflicts& found)
     if (clocks_.ordered(freed.use.stream, freed.use.time, use.stream, host_thread())) return true;
     // Only a block that was allocated after the free may reuse the freed memory.
     if (!use.written || block.owner != use.stream || block.number < freed.number) return false;
-    found.push_back(
-        {.kind = Conflict::freed_in_use, .now = use, .before = freed.use, .bytes = freed.bytes});
+    found.push_back({.kind = Conflict::freed_in_use,
+                     .now = use,
+                     .before = freed.use,
+                     .bytes = freed.bytes,
+                     .freed_at = freed.stack});
     return true;
   });
 }
@@ -239,7 +242,8 @@ void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owne
   take_former(address, block);
 }
 
-void Detector::free(std::uintptr_t address) {
+void Detector::free(std::uintptr_t address, StackFunction stack) {
+  std::shared_ptr<const Stack> here;
   const std::lock_guard lock(mutex_);
   const auto at = blocks_.find(address);
   if (at == blocks_.end() || !at->second.live) return;
@@ -255,7 +259,8 @@ void Detector::free(std::uintptr_t address) {
       continue;
     auto& list = freed_[block.owner];
     if (list.size() >= kMaxFreed) list.erase(list.begin(), list.begin() + kMaxFreed / 2);
-    list.push_back({.use = std::move(use), .bytes = block.bytes, .number = number_});
+    if (here == nullptr && stack != nullptr) here = stack();
+    list.push_back({.use = std::move(use), .bytes = block.bytes, .number = number_, .stack = here});
   }
   block.uses.clear();
 }

@@ -17,6 +17,10 @@ namespace anyaccel::backends::sim::checking {
 /// Addresses of a call stack, innermost first.
 using Frames = std::vector<void*>;
 
+struct Stack;
+/// Returns the stack of the caller.
+using StackFunction = std::shared_ptr<const Stack> (*)();
+
 /// A memory pool that graphs allocate from; 0 is the default pool.
 using Pool = std::uint64_t;
 
@@ -62,6 +66,7 @@ struct Conflict {
   Kind kind = unordered;
   Use now, before;
   std::size_t bytes = 0;  ///< size of the memory
+  std::shared_ptr<const Stack> freed_at = {};  ///< the stack of the free, for freed_in_use
 };
 
 /// A tracked block of memory.
@@ -90,7 +95,8 @@ class Detector {
   /// for host memory. Memory of a graph's pool still belongs to the graph after the tensors in it
   /// are freed.
   void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0);
-  void free(std::uintptr_t address);
+  /// `stack` is called if the memory is freed while work may still use it; may be null.
+  void free(std::uintptr_t address, StackFunction stack = nullptr);
   void record_stream(std::uintptr_t address, StreamId stream);
 
   void record(std::uint64_t event, StreamId stream);
@@ -122,6 +128,7 @@ class Detector {
     Use use;
     std::size_t bytes = 0;
     std::uint64_t number = 0;
+    std::shared_ptr<const Stack> stack;
   };
   struct Former {
     std::uintptr_t low = 0, high = 0;  ///< the freed memory

@@ -65,7 +65,9 @@ std::string list(const std::vector<std::string>& values) {
 
 std::string json(const Part& part) {
   return "{\"op\": " + quoted(part.op) + ", \"stream\": " + quoted(part.stream) +
-         ", \"shape\": " + quoted(part.shape) + ", \"stack\": " + list(part.stack) + "}";
+         ", \"shape\": " + quoted(part.shape) +
+         ", \"stream_created\": " + quoted(part.stream_created) +
+         ", \"stack\": " + list(part.stack) + "}";
 }
 
 std::string json(const Problem& problem) {
@@ -73,10 +75,13 @@ std::string json(const Problem& problem) {
                     ", \"what\": " + quoted(problem.what) + ", \"op\": " + quoted(problem.now.op) +
                     ", \"stream\": " + quoted(problem.now.stream) +
                     ", \"shape\": " + quoted(problem.now.shape) +
+                    ", \"line\": " + quoted(problem.line) +
+                    ", \"stream_created\": " + quoted(problem.now.stream_created) +
                     ", \"stack\": " + list(problem.now.stack);
   if (!problem.before.op.empty()) out += ", \"before\": " + json(problem.before);
   return out + ", \"remedy\": " + quoted(remedy(problem.kind)) +
-         ", \"seen\": " + std::to_string(problem.seen) + "}";
+         ", \"seen\": " + std::to_string(problem.seen) +
+         ", \"similar\": " + std::to_string(problem.similar) + "}";
 }
 
 void add_part(std::string& out, const char* label, const Part& part) {
@@ -104,6 +109,11 @@ std::string text(const Problem& problem, const std::string& rank) {
   out += "  " + problem.what + "\n";
   add_part(out, "op:     ", problem.now);
   if (!problem.before.op.empty()) add_part(out, "before: ", problem.before);
+  for (const auto* part : {&problem.now, &problem.before})
+    if (!part->stream_created.empty() &&
+        (part == &problem.now || part->stream != problem.now.stream))
+      out += "  stream: " + part->stream + " was created at " + part->stream_created + "\n";
+  if (!problem.line.empty()) out += "  line:   " + problem.line + "\n";
   out += std::string("  do:     ") + remedy(problem.kind) + "\n";
   add_stack(out, "at:", problem.now.stack);
   add_stack(out, "before, at:", problem.before.stack);
