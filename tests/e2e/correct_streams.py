@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import torch
+import torch.distributed
 from torch.utils.checkpoint import checkpoint
 
 accelerator = torch.accelerator
@@ -242,6 +243,24 @@ def loader_with_pinned_batches():
         total.sum().item()
 
 
+def collectives():
+    torch.distributed.init_process_group("staged", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 16).to(first))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        net(torch.ones(4, 16, device=first)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    total = torch.ones(64, device=first)
+    works = [torch.distributed.all_reduce(part, async_op=True) for part in total.chunk(2)]
+    for work in works:
+        work.wait()
+    total.mul_(2).sum().item()
+    future = torch.distributed.all_reduce(total, async_op=True).get_future().then(lambda done: done.value()[0] * 2)
+    future.wait().sum().item()
+    torch.distributed.destroy_process_group()
+
+
 forward_on_a_side_stream()
 pipeline_over_two_devices()
 threads_with_own_streams()
@@ -252,3 +271,4 @@ pools()
 backward_in_threads()
 checkpoints_in_a_thread()
 loader_with_pinned_batches()
+collectives()

@@ -66,6 +66,10 @@ STREAM_BUGS = {
     "checkpoint_thread": "unordered_streams",
     "checkpoint_on_default_stream": "unordered_threads",
     "batch_not_awaited": "unordered_threads",
+    "freed_without_record_stream": "freed_in_use",
+    "collective_not_awaited": "unordered_streams",
+    "collective_read_late": "unordered_streams",
+    "collective_awaited_on_other_stream": "unordered_streams",
 }
 
 
@@ -108,6 +112,25 @@ class SimCheck(SmallModelTest):
                 with self.subTest(name, version=version):
                     done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program} {name} {version}", "report")
                     self.assertEqual((done.returncode, {problem["kind"] for problem in problems}), (0, expected), done.stderr)
+
+    # Fails if a report blames another line than the one that frees the tensor, does not say where
+    # the program created the stream, or is repeated for the same line.
+    def test_blamed_lines(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("this Python has no torch")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_bugs.py")
+        with open(program, encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        free, stream = (next(number for number, line in enumerate(lines, 1) if line.endswith(mark))
+                        for mark in ("# the free", "# the side stream"))
+        done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program} freed_without_record_stream bug",
+                                          "report")
+        self.assertEqual(len(problems), 1, done.stderr)
+        self.assertIn(f'stream_bugs.py", line {free} in freed_without_record_stream', problems[0]["line"])
+        self.assertIn(f'stream_bugs.py", line {stream} in freed_without_record_stream', problems[0]["before"]["stream_created"])
+        self.assertIn("without record_stream()", done.stderr)
+        self.assertIn("and 2 more like it", done.stderr)
+        self.assertNotIn("libpython", done.stderr)
 
     # Fails if a problem is not written to standard error and to the JSON file. Also fails if
     # SIM_CHECK=report changes the exit code.

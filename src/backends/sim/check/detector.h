@@ -65,7 +65,7 @@ struct Conflict {
   };
   Kind kind = unordered;
   Use now, before;
-  std::size_t bytes = 0;  ///< size of the memory
+  std::size_t bytes = 0;                       ///< size of the memory
   std::shared_ptr<const Stack> freed_at = {};  ///< the stack of the free, for freed_in_use
 };
 

@@ -88,10 +88,10 @@ void number(HostThread& self, ThreadKind kind) {
   ++self.version;
 }
 
-bool is_autograd() {
+bool is_library() {
   char name[16] = "";
   ::pthread_getname_np(::pthread_self(), name, sizeof name);
-  return std::strncmp(name, "pt_autograd", 11) == 0;
+  return std::strncmp(name, "pt_autograd", 11) == 0 || std::strcmp(name, "anyaccel_comm") == 0;
 }
 
 void release(HostThread& self, Slot& slot) {
@@ -136,14 +136,14 @@ Own& own() {
 bool known_kind(Own& one) {
   if (::gettid() == ::getpid())
     number(one.thread, ThreadKind::program);
-  else if (threads_are_tracked() && is_autograd())
-    number(one.thread, ThreadKind::autograd);
+  else if (threads_are_tracked() && is_library())
+    number(one.thread, ThreadKind::library);
   else
     return false;
   return one.known = true;
 }
 
-/// The thread that gives up or gets a lock; null if it has no clock. An autograd thread gets its
+/// The thread that gives up or gets a lock; null if it has no clock. A library thread gets its
 /// name only after it has used some locks.
 HostThread* at_lock() {
   if (Own::ended || forked.load(std::memory_order_relaxed)) return nullptr;
@@ -206,18 +206,18 @@ void acquire_from(const void* address) noexcept {
   if (auto* self = at_lock()) acquire(*self, slot_of(address));
 }
 
-// Two records per mutex: what program threads know, and what autograd threads know.
-void release_torch_mutex(const void* mutex) noexcept {
+// A mutex has two records: the knowledge of program threads, and that of library threads.
+void release_library_mutex(const void* mutex) noexcept {
   auto* self = at_lock();
   if (self == nullptr) return;
-  release(*self, slot_of(mutex, self->kind == ThreadKind::autograd ? 2 : 1));
+  release(*self, slot_of(mutex, self->kind == ThreadKind::library ? 2 : 1));
 }
 
-void acquire_torch_mutex(const void* mutex) noexcept {
+void acquire_library_mutex(const void* mutex) noexcept {
   auto* self = at_lock();
   if (self == nullptr) return;
   acquire(*self, slot_of(mutex, 2));
-  if (self->kind == ThreadKind::autograd) acquire(*self, slot_of(mutex, 1));
+  if (self->kind == ThreadKind::library) acquire(*self, slot_of(mutex, 1));
 }
 
 }  // namespace anyaccel::backends::sim::checking

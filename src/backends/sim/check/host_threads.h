@@ -12,9 +12,9 @@ namespace anyaccel::backends::sim::checking {
 
 /// Which synchronization of a thread is observed.
 enum class ThreadKind {
-  open,      ///< unknown: its waits count for all threads, and it knows of the waits of all threads
-  program,   ///< the main thread, and threads that the Python interpreter started
-  autograd,  ///< threads of torch's autograd engine
+  open,     ///< unknown: its waits count for all threads, and it knows of the waits of all threads
+  program,  ///< the main thread, and threads that the Python interpreter started
+  library,  ///< threads of torch's autograd engine and of AnyAccel's collectives
 };
 
 /// Differs for each thread, also for one whose clock has the address of a former thread's clock.
@@ -31,7 +31,7 @@ struct HostThread {
 };
 
 /// The calling thread. A thread that was not started through start_of_child() is a program thread
-/// if it is the main thread, an autograd thread if it has the name of one and threads are tracked,
+/// if it is the main thread, a library thread if it has the name of one and threads are tracked,
 /// and otherwise open.
 HostThread& host_thread();
 
@@ -39,7 +39,7 @@ HostThread& host_thread();
 /// so that they do not count as knowing this launch.
 void start_launch(HostThread& host) noexcept;
 
-/// From now on, autograd threads are tracked, too. Until then, only the main thread and threads
+/// From now on, library threads are tracked, too. Until then, only the main thread and threads
 /// that adopt() something are.
 void track_threads() noexcept;
 bool threads_are_tracked() noexcept;
@@ -57,9 +57,9 @@ void acquire_from(const void* address) noexcept;
 /// Stands for the end of a thread in acquire_from(), for threads that adopted a clock.
 const void* end_of(pthread_t thread) noexcept;
 
-/// The same for mutexes inside of torch. They pass only what autograd threads know or need to know,
-/// so that a lock within torch does not order the program's own threads.
-void release_torch_mutex(const void* mutex) noexcept;
-void acquire_torch_mutex(const void* mutex) noexcept;
+/// The same for mutexes inside of libraries. They pass only what library threads know or need to
+/// know, so that a lock within torch does not order the program's own threads.
+void release_library_mutex(const void* mutex) noexcept;
+void acquire_library_mutex(const void* mutex) noexcept;
 
 }  // namespace anyaccel::backends::sim::checking

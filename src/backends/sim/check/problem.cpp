@@ -24,7 +24,7 @@ constexpr std::array<Words, 8> kWords{{
      "wait first: synchronize the stream or the device, or an event recorded after the copy"},
     {"unordered_streams", "unordered use on two streams",
      "record an event on the first stream and let the second wait for it (stream.wait_stream, "
-     "event.wait)"},
+     "event.wait); after an asynchronous collective, call work.wait() first"},
     {"freed_in_use", "memory freed while it is in use",
      "call tensor.record_stream(stream) for the stream that uses it, or keep the tensor until that "
      "work is waited for"},

@@ -132,8 +132,10 @@ std::string caller(const Stack& stack) {
     if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) continue;
     const auto* file = file_name(info.dli_fname);
     const bool of_program = info.dli_fbase == program_base();
-    if (!of_program && (info.dli_fbase == own.dli_fbase || is_torch(file) ||
-                        std::strncmp(file, "libanyaccel", 11) == 0))
+    if (!of_program &&
+        (info.dli_fbase == own.dli_fbase || is_torch(file) ||
+         std::strncmp(file, "libstdc++", 9) == 0 || std::strncmp(file, "libc.", 5) == 0 ||
+         std::strncmp(file, "libanyaccel", 11) == 0))
       continue;
     return frame_text(address, info, of_program);
   }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "backends/sim/check/host_threads.h"
 #include "backends/sim/check/imports.h"
@@ -68,36 +69,43 @@ int create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(voi
   return error;
 }
 
+/// The interpreter loads extension modules, which may load observed libraries.
+void* open_library(const char* file, int flags) {
+  void* library = ::dlopen(file, flags);
+  if (library != nullptr) hook_threads();
+  return library;
+}
+
 int join(pthread_t thread, void** result) {
   const int error = ::pthread_join(thread, result);
   if (error == 0) acquire_from(end_of(thread));
   return error;
 }
 
-// Mutexes in torch's libraries.
+// Mutexes in torch and in AnyAccel's collectives.
 
 int lock(pthread_mutex_t* mutex) {
   const int error = ::pthread_mutex_lock(mutex);
-  if (error == 0) acquire_torch_mutex(mutex);
+  if (error == 0) acquire_library_mutex(mutex);
   return error;
 }
 
 int try_lock(pthread_mutex_t* mutex) {
   const int error = ::pthread_mutex_trylock(mutex);
-  if (error == 0) acquire_torch_mutex(mutex);
+  if (error == 0) acquire_library_mutex(mutex);
   return error;
 }
 
 int unlock(pthread_mutex_t* mutex) {
-  release_torch_mutex(mutex);
+  release_library_mutex(mutex);
   return ::pthread_mutex_unlock(mutex);
 }
 
 template <typename Wait>
 int in_wait(pthread_mutex_t* mutex, Wait wait_for_it) {
-  release_torch_mutex(mutex);
+  release_library_mutex(mutex);
   const int error = wait_for_it();
-  acquire_torch_mutex(mutex);
+  acquire_library_mutex(mutex);
   return error;
 }
 
@@ -131,8 +139,9 @@ const Replacement kOfInterpreter[] = {{"sem_post", untyped(&post)},
                                       {"sem_timedwait", untyped(&timed_wait)},
                                       {"sem_clockwait", untyped(&clock_wait)},
                                       {"pthread_create", untyped(&create)},
-                                      {"pthread_join", untyped(&join)}};
-const Replacement kOfTorch[] = {
+                                      {"pthread_join", untyped(&join)},
+                                      {"dlopen", untyped(&open_library)}};
+const Replacement kOfLibraries[] = {
     {"pthread_mutex_lock", untyped(&lock)},
     {"pthread_mutex_trylock", untyped(&try_lock)},
     {"pthread_mutex_unlock", untyped(&unlock)},
@@ -158,10 +167,11 @@ std::optional<std::uintptr_t> interpreter() {
   return map->l_addr;
 }
 
-bool is_torch_library(const std::string& path) {
+bool is_observed_library(const std::string& path) {
   const auto slash = path.rfind('/');
   const auto file = slash == std::string::npos ? path : path.substr(slash + 1);
-  return file.starts_with("libtorch") || file.starts_with("libc10");
+  return file.starts_with("libtorch") || file.starts_with("libc10") ||
+         file.starts_with("libanyaccel_comm");
 }
 
 }  // namespace
@@ -170,11 +180,13 @@ void hook_threads() {
   const auto python = interpreter();
   if (!python) return;
   static std::mutex mutex;
+  static std::set<std::string> done;
   const std::lock_guard held(mutex);
   replace_imports([&](const LoadedObject& object) -> std::span<const Replacement> {
+    const bool observed = object.base == *python || is_observed_library(object.path);
+    if (!observed || !done.insert(object.path).second) return {};
     if (object.base == *python) return kOfInterpreter;
-    if (is_torch_library(object.path)) return kOfTorch;
-    return {};
+    return kOfLibraries;
   });
   track_threads();
   watch_python_queues(&acquire_from, &release_to);

@@ -109,26 +109,26 @@ TEST_F(SimCheckHostThreads, OpenThreadsAreOrdered) {
   EXPECT_TRUE(launch(0).empty());
 }
 
-// Fails if a mutex in torch orders two program threads, or does not order an autograd thread.
-TEST_F(SimCheckHostThreads, TorchMutexesOrderAutogradThreads) {
+// Fails if a mutex in a library orders two program threads, or does not order a library thread.
+TEST_F(SimCheckHostThreads, LibraryMutexesOrderLibraryThreads) {
   run([&] {
     launch(0);
-    release_torch_mutex(&lock);
+    release_library_mutex(&lock);
   });
-  acquire_torch_mutex(&lock);
+  acquire_library_mutex(&lock);
   EXPECT_EQ(launch(0).size(), 1U);
-  release_torch_mutex(&lock);
+  release_library_mutex(&lock);
   track_threads();
   run(
       [&] {
         ::pthread_setname_np(::pthread_self(), "pt_autograd_0");
-        acquire_torch_mutex(&lock);
-        EXPECT_EQ(host_thread().kind, ThreadKind::autograd);
+        acquire_library_mutex(&lock);
+        EXPECT_EQ(host_thread().kind, ThreadKind::library);
         EXPECT_TRUE(launch(0).empty());
-        release_torch_mutex(&lock);
+        release_library_mutex(&lock);
       },
       /*adopted=*/false);
-  acquire_torch_mutex(&lock);
+  acquire_library_mutex(&lock);
   EXPECT_TRUE(launch(0).empty());
 }
 
