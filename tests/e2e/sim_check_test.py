@@ -70,6 +70,8 @@ STREAM_BUGS = {
     "collective_not_awaited": "unordered_streams",
     "collective_read_late": "unordered_streams",
     "collective_awaited_on_other_stream": "unordered_streams",
+    "leaked_output": "leak",
+    "buffer_never_filled": "uninitialized",
 }
 
 
@@ -110,8 +112,21 @@ class SimCheck(SmallModelTest):
         for name, kind in STREAM_BUGS.items():
             for version, expected in (("bug", {kind}), ("fixed", set())):
                 with self.subTest(name, version=version):
-                    done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program} {name} {version}", "report")
+                    done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program} {name} {version}", "report",
+                                                      SIM_CHECK_EXTRA="leaks,uninitialized")
                     self.assertEqual((done.returncode, {problem["kind"] for problem in problems}), (0, expected), done.stderr)
+
+    # Fails if the extra checks run without being requested, or an unknown one is accepted.
+    def test_extra_checks_are_optional(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("this Python has no torch")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_bugs.py")
+        for name in ("leaked_output", "buffer_never_filled"):
+            done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program} {name} bug")
+            self.assertEqual((done.returncode, problems), (0, []), done.stderr)
+        done = shell("sim_bugs kv_cache_shared fixed", DS_ACCELERATOR="sim", SIM_CHECK="report", SIM_CHECK_EXTRA="races")
+        self.assertIn("SIM_CHECK_EXTRA", done.stderr)
+        self.assertEqual(done.returncode, 1)
 
     # Fails if a report blames another line than the one that frees the tensor, does not say where
     # the program created the stream, or is repeated for the same line.

@@ -142,9 +142,45 @@ def collective_awaited_on_other_stream(fixed):
     torch.distributed.destroy_process_group()
 
 
+class Twice(torch.autograd.Function):
+    fixed = False
+
+    @staticmethod
+    def forward(ctx, values):
+        result = values.exp()
+        if Twice.fixed:
+            ctx.save_for_backward(result)
+        else:
+            ctx.result = result  # a reference cycle through C++, which Python cannot collect
+        return result
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (ctx.saved_tensors[0] if Twice.fixed else ctx.result)
+
+
+def leaked_output(fixed):
+    """A custom autograd function stores its output without save_for_backward()."""
+    Twice.fixed = fixed
+    Twice.apply(torch.ones(100, device=device, requires_grad=True)).sum().item()
+
+
+def buffer_never_filled(fixed):
+    """A running mean is created with empty() and read before it is written."""
+    mean = torch.empty(64, device=device)
+    if fixed:
+        mean.zero_()
+    (mean * 0.9 + 0.1).sum().item()
+    copied, out = torch.empty(8, device=device), torch.empty(8, device=device)
+    copied.copy_(torch.ones(8))
+    torch.mul(copied, 2, out=out)
+    out.sum().item()
+
+
 PROGRAMS = {each.__name__: each for each in (
     checkpoint_thread, checkpoint_on_default_stream, batch_not_awaited, freed_without_record_stream, collective_not_awaited,
-    collective_read_late, collective_awaited_on_other_stream)}
+    collective_read_late, collective_awaited_on_other_stream, leaked_output,
+    buffer_never_filled)}
 
 if __name__ == "__main__":
     name, version = sys.argv[1:]

@@ -38,6 +38,9 @@ constexpr SimOption kSimOptions[] = {
     {"--json", "SIM_CHECK_JSON", "FILE", "Write the reports as JSON; implies --check report"},
     {"--suppressions", "SIM_CHECK_SUPPRESSIONS", "FILE",
      "Ignore the known problems in this file; implies --check report"},
+    {"--check-extra", "SIM_CHECK_EXTRA", "LIST",
+     "Also check for leaks and uninitialized (one or both, separated by a comma); implies --check "
+     "report"},
     {"--error-exitcode", "SIM_CHECK_EXIT_CODE", "N",
      "Exit code if the program succeeds but problems were reported; implies --check report"},
     {"--log-level", "ANYACCEL_LOG_LEVEL", "LEVEL",
@@ -133,7 +136,8 @@ int run_sim(std::span<const char* const> arguments) {
     throw Error(ErrorCode::unsupported, kSimRun,
                 {.what = "this AnyAccel was built without the simulated accelerator",
                  .hint = "build it with -DANYACCEL_SIM=ON"});
-  for (const char* implies : {"SIM_CHECK_JSON", "SIM_CHECK_SUPPRESSIONS", "SIM_CHECK_EXIT_CODE"})
+  for (const char* implies :
+       {"SIM_CHECK_JSON", "SIM_CHECK_SUPPRESSIONS", "SIM_CHECK_EXIT_CODE", "SIM_CHECK_EXTRA"})
     if (::getenv(implies) != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
   const std::string bin = own_folder();
   const std::string prefix = bin.substr(0, bin.rfind('/'));

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <sstream>
 
+#include "anyaccel/error.h"
 #include "backends/sim/check/fault_handler.h"
 #include "backends/sim/check/stack.h"
 #include "backends/sim/check/tensors.h"
@@ -15,6 +17,7 @@
 #include "backends/sim/runtime.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::backends::sim::checking {
 
@@ -88,10 +91,31 @@ std::atomic<Checker*> started{nullptr};
 }  // namespace
 
 Checker::Checker(bool aborts, const std::string& json_file, bool keep_stacks,
-                 Suppressions suppressions, int exit_code)
+                 Suppressions suppressions, int exit_code, ExtraChecks extra)
     : keep_stacks_(keep_stacks),
       exit_code_(exit_code),
-      reporter_(aborts, json_file, std::move(suppressions)) {}
+      extra_(extra),
+      reporter_(aborts, json_file, std::move(suppressions)) {
+  if (extra.uninitialized) detector_.check_uninitialized();
+}
+
+ExtraChecks parse_extra_checks(const std::string& text) {
+  ExtraChecks extra;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == "leaks") {
+      extra.leaks = true;
+    } else if (word == "uninitialized") {
+      extra.uninitialized = true;
+    } else {
+      throw Error(ErrorCode::invalid_argument, "SIM_CHECK_EXTRA",
+                  {.what = "unknown check",
+                   .got = quoted_text(word),
+                   .want = "leaks, uninitialized, or both separated by a comma"});
+    }
+  }
+  return extra;
+}
 
 Part Checker::part(const Use& use) const {
   return {.op = named(use),
@@ -130,6 +154,12 @@ void Checker::report(const Conflict& conflict) {
                      " memory that " + problem.before.op + " on " + problem.before.stream + " " +
                      did(before) +
                      "; two host threads launched them, and neither thread waits for the other";
+      break;
+    case Conflict::uninitialized:
+      problem.kind = Kind::uninitialized;
+      problem.what = problem.now.op + " on " + problem.now.stream +
+                     " reads memory to which nothing was written since its allocation";
+      problem.before = {};
       break;
     case Conflict::freed_in_use:
       problem.kind = Kind::freed_in_use;
@@ -234,7 +264,26 @@ void Checker::on_allocate(const void* address, std::size_t bytes, SimStream& str
   went_on();
   const auto* capture = stream.capture();
   detector_.allocate(number(address), bytes, id_of(stream),
-                     capture == nullptr ? 0 : capture->pool());
+                     capture == nullptr ? 0 : capture->pool(),
+                     extra_.leaks ? std::make_shared<const Stack>(capture_stack()) : nullptr);
+}
+
+void Checker::report_leaks() {
+  for (const auto& device : runtime().devices) {
+    const auto low = number(memory_map.device_base(device->index));
+    const auto [used, blocks] = detector_.live_in(low, low + memory_map.slice, 1000);
+    for (const auto& block : blocks) {
+      Problem problem{.kind = Kind::leak, .what = {}, .now = {}};
+      problem.what = std::to_string(block.bytes) + " bytes of " + device_text(device->index) +
+                     " are still allocated when the program exits";
+      problem.now = {.op = "allocation", .stream = {}, .shape = {}};
+      if (block.last)
+        problem.now.shape = shape_text(block.last->region);
+      else
+        problem.now.shape = std::to_string(block.bytes) + " bytes";
+      report(std::move(problem), block.allocated_at != nullptr ? *block.allocated_at : Stack{});
+    }
+  }
 }
 
 void Checker::on_free(const void* address, std::size_t /*bytes*/, SimStream& /*stream*/) noexcept {
@@ -276,6 +325,7 @@ void Checker::on_program_end(bool failed, Uncaught uncaught) {
     std::fflush(nullptr);  // the report may abort the program
     reporter_.report_last_note();
   }
+  if (extra_.leaks && !failed) report_leaks();
   reporter_.finish();
   if (failed || exit_code_ == 0 || reporter_.problems().empty()) return;
   std::fflush(nullptr);
@@ -414,7 +464,8 @@ void start_checks() {
   // Never destroyed, because work of other threads may end after static destruction has begun.
   auto* one = new Checker(options.check == "abort", options.check_json,
                           env_flag("SIM_CHECK_STACKS"), suppressions_from_environment(),
-                          static_cast<int>(env_int("SIM_CHECK_EXIT_CODE", 0, 255).value_or(0)));
+                          static_cast<int>(env_int("SIM_CHECK_EXIT_CODE", 0, 255).value_or(0)),
+                          parse_extra_checks(env("SIM_CHECK_EXTRA").value_or("")));
   one->keep_locks_free_in_forks();
   started.store(one, std::memory_order_release);
   set_observer(one);

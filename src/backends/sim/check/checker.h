@@ -19,6 +19,15 @@
 
 namespace anyaccel::backends::sim::checking {
 
+/// Checks that are off by default.
+struct ExtraChecks {
+  bool leaks = false;
+  bool uninitialized = false;
+};
+
+/// Parses "leaks,uninitialized". Throws `invalid_argument` for other words.
+ExtraChecks parse_extra_checks(const std::string& text);
+
 /// Thread-safe.
 class Checker final : public Observer {
  public:
@@ -27,7 +36,7 @@ class Checker final : public Observer {
   /// `exit_code`: the exit code of a program that succeeds although there are problems; 0 keeps the
   /// program's own.
   Checker(bool aborts, const std::string& json_file, bool keep_stacks,
-          Suppressions suppressions = {}, int exit_code = 0);
+          Suppressions suppressions = {}, int exit_code = 0, ExtraChecks extra = {});
 
   void on_launch(SimStream& stream, const LaunchInfo& info) override;
   void on_stream_create(SimStream& stream) noexcept override;
@@ -58,6 +67,7 @@ class Checker final : public Observer {
   const Reporter& reporter() const noexcept { return reporter_; }
 
  private:
+  void report_leaks();
   void check_devices(SimStream& stream, const LaunchInfo& info);
   void report(const Conflict& conflict);
   /// Reports a problem with the calling thread's stack. `before`: the stack of the earlier
@@ -73,6 +83,7 @@ class Checker final : public Observer {
 
   const bool keep_stacks_;
   const int exit_code_;
+  const ExtraChecks extra_;
   std::atomic<bool> stopped_{
       false};  ///< nothing was launched or allocated since the last out-of-memory error
   Detector detector_;

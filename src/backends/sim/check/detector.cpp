@@ -146,10 +146,17 @@ Detector::Conflicts Detector::launch(StreamId stream, const char* op,
             .region = touch.region,
             .rows = touch.rows,
             .frames = frames};
+    if (uninitialized_ && !use.written && !block.written && block.owner >= 0 && block.pool == 0) {
+      block.written = true;  // report it once
+      found.push_back(
+          {.kind = Conflict::uninitialized, .now = use, .before = {}, .bytes = block.bytes});
+    }
     check_freed(use, block, found);
     if (!block.former.empty()) check_former(use, block, found);
     add(block.uses, std::move(use), block.bytes, found);
   }
+  for (const auto& touch : touches)
+    if (touch.written) block_of(touch).written = true;
   return found;
 }
 
@@ -161,7 +168,8 @@ Detector::Conflicts Detector::capture(const void* graph, Pool pool, StreamId str
   auto& own = graphs_[graph];
   own.pool = pool;
   for (const auto& touch : touches) {
-    const auto& block = block_of(touch);
+    auto& block = block_of(touch);
+    block.written |= touch.written;
     auto& captured = own.blocks[touch.storage];
     if (captured.number != block.number)
       captured = {.touch = touch, .number = block.number, .pool = block.pool, .uses = {}};
@@ -225,7 +233,8 @@ void Detector::end_graph(const void* graph) {
   graphs_.erase(graph);
 }
 
-void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool) {
+void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool,
+                        std::shared_ptr<const Stack> stack) {
   const std::lock_guard lock(mutex_);
   auto at = find(address);
   if (at == blocks_.end()) at = blocks_.lower_bound(address);
@@ -236,7 +245,9 @@ void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owne
   block.owner = owner;
   block.number = ++number_;
   block.live = true;
+  block.written = false;
   block.pool = pool;
+  block.stack = std::move(stack);
   block.recorded.clear();
   block.uses.clear();
   take_former(address, block);
@@ -296,8 +307,11 @@ bool Detector::known_by_any(StreamId stream, Time time) const {
 }
 
 Memory Detector::describe(const Blocks::value_type& block) {
-  Memory memory{
-      .address = block.first, .bytes = block.second.bytes, .live = block.second.live, .last = {}};
+  Memory memory{.address = block.first,
+                .bytes = block.second.bytes,
+                .live = block.second.live,
+                .allocated_at = block.second.stack,
+                .last = {}};
   for (const auto& use : block.second.uses)
     if (!memory.last || use.written || !memory.last->written) memory.last = use;
   return memory;

@@ -62,6 +62,8 @@ struct Conflict {
     /// Like unordered, but the streams order the two accesses in this run only because of the order
     /// in which two host threads made their launches, and nothing orders the threads.
     unordered_threads,
+    /// `now` reads memory that nothing was written to since its allocation.
+    uninitialized,
   };
   Kind kind = unordered;
   Use now, before;
@@ -74,6 +76,7 @@ struct Memory {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
   bool live = false;
+  std::shared_ptr<const Stack> allocated_at = {};  ///< if it was stored
   std::optional<Use> last;  ///< the last write, or the last access if there was no write
 };
 
@@ -94,7 +97,11 @@ class Detector {
   /// `owner`: the stream whose work may use the memory from now on, and also after it is freed; -1
   /// for host memory. Memory of a graph's pool still belongs to the graph after the tensors in it
   /// are freed.
-  void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0);
+  /// `stack`: the stack of the allocation, or null.
+  void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0,
+                std::shared_ptr<const Stack> stack = nullptr);
+  /// Reports reads of device memory to which nothing was written since its allocation.
+  void check_uninitialized() noexcept { uninitialized_ = true; }
   /// `stack` is called if the memory is freed while work may still use it; may be null.
   void free(std::uintptr_t address, StackFunction stack = nullptr);
   void record_stream(std::uintptr_t address, StreamId stream);
@@ -119,7 +126,9 @@ class Detector {
     StreamId owner = -1;
     std::uint64_t number = 0;  ///< counts allocations and frees
     bool live = false;
+    bool written = false;  ///< since the allocation
     Pool pool = 0;
+    std::shared_ptr<const Stack> stack;
     std::vector<StreamId> recorded;
     std::vector<Use> uses;
     std::vector<Use> former;  ///< uses of freed tensors in this memory that may not have ended
@@ -157,6 +166,7 @@ class Detector {
   bool in_use(Pool pool) const;
   static Memory describe(const Blocks::value_type& block);
 
+  bool uninitialized_ = false;
   mutable std::mutex mutex_;
   Clocks clocks_;
   Blocks blocks_;

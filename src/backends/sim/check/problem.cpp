@@ -14,7 +14,7 @@ struct Words {
 };
 
 // In the order of the enumerators of Kind.
-constexpr std::array<Words, 8> kWords{{
+constexpr std::array<Words, 10> kWords{{
     {"host_access", "host access to device memory",
      "copy the tensor to the host first (tensor.cpu(), item()), or run the code as an op on the "
      "device"},
@@ -33,6 +33,12 @@ constexpr std::array<Words, 8> kWords{{
     {"unordered_threads", "unordered launches of two host threads",
      "let one thread wait for the other before it launches (a lock, a queue, Thread.join, "
      "Future.result), or copy the tensor before the thread starts"},
+    {"uninitialized", "read of uninitialized memory",
+     "fill the tensor first, or create it with zeros()"},
+    {"leak", "memory that is still allocated at exit",
+     "drop the last reference to the tensor; look for reference cycles through C++ objects, such "
+     "as "
+     "an output that a custom autograd function stores in its context without save_for_backward()"},
     {"other_accelerator", "device of another accelerator",
      "take the device from get_accelerator() (device_name(), current_device_name()) or from a "
      "tensor"},

@@ -15,6 +15,8 @@ enum class Kind {
   freed_in_use,       ///< memory freed while work may still use it
   memory_limit,       ///< more memory than the device has
   unordered_threads,  ///< conflicting launches of two host threads in no defined order
+  uninitialized,      ///< read of memory that was never written
+  leak,               ///< memory that is allocated when the program exits
   other_accelerator,  ///< the program uses another accelerator's device
 };
 

@@ -179,16 +179,19 @@ bool is_observed_library(const std::string& path) {
 void hook_threads() {
   const auto python = interpreter();
   if (!python) return;
-  static std::mutex mutex;
-  static std::set<std::string> done;
-  const std::lock_guard held(mutex);
-  replace_imports([&](const LoadedObject& object) -> std::span<const Replacement> {
-    const bool observed = object.base == *python || is_observed_library(object.path);
-    if (!observed || !done.insert(object.path).second) return {};
-    if (object.base == *python) return kOfInterpreter;
-    return kOfLibraries;
-  });
+  {
+    static std::mutex mutex;
+    static std::set<std::string> done;
+    const std::lock_guard held(mutex);
+    replace_imports([&](const LoadedObject& object) -> std::span<const Replacement> {
+      const bool observed = object.base == *python || is_observed_library(object.path);
+      if (!observed || !done.insert(object.path).second) return {};
+      if (object.base == *python) return kOfInterpreter;
+      return kOfLibraries;
+    });
+  }
   track_threads();
+  // Without the lock, because Python may load an extension module and come back to this function.
   watch_python_queues(&acquire_from, &release_to);
 }
 
