@@ -19,14 +19,9 @@ StagedWork::StagedWork(int rank, c10d::OpType type, const char* title,
 void StagedWork::succeed(Staging& staging, int source_rank) {
   done_ = staging.finish();
   source_rank_ = source_rank;
-  // A future records events on the current streams, so make those streams wait for the copies
-  // first.
-  auto& accelerator = get_accelerator();
-  std::vector<std::unique_ptr<DeviceGuard>> guards;
-  for (const auto& [index, event] : done_) {
-    guards.push_back(std::make_unique<DeviceGuard>(accelerator, index));
-    event.wait(accelerator.current_stream(index));
-  }
+  // A future records events on the current streams. This thread's current streams are the caller's
+  // default streams, which must not wait for the copies before the caller does.
+  const auto guards = staging.use_streams();
   finish();
   future_->markCompleted(c10::IValue(outputs_));
 }
@@ -145,6 +140,7 @@ StagedBackend::WorkPtr StagedBackend::run_beside(Operation operation) {
       auto done = std::make_shared<std::atomic<bool>>(false);
       const std::lock_guard lock(waiters_mutex_);
       waiters_.push_back({done, std::thread([this, operation, work, posted, done] {
+                            ::pthread_setname_np(::pthread_self(), "anyaccel_wait");
                             try {
                               posted->wait();
                               const bool any = operation.type == c10d::OpType::RECVANYSOURCE;

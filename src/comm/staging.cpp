@@ -153,6 +153,14 @@ std::vector<std::pair<DeviceIndex, Event>> Staging::finish() {
   return events;
 }
 
+std::vector<std::unique_ptr<StreamGuard>> Staging::use_streams() const {
+  std::vector<std::unique_ptr<StreamGuard>> guards;
+  for (const auto& [index, device] : devices_)
+    if (device.stream)
+      guards.push_back(std::make_unique<StreamGuard>(accelerator_, *device.stream));
+  return guards;
+}
+
 std::vector<c10::Device> Staging::devices() const {
   std::vector<c10::Device> found;
   for (const auto& [index, device] : devices_)

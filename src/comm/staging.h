@@ -59,6 +59,8 @@ class Staging {
   void wait_until_read();
   /// Starts the copies to the devices. Returns an event for each device that has a stream.
   std::vector<std::pair<DeviceIndex, Event>> finish();
+  /// Makes the streams of the copies current until the result is destroyed.
+  std::vector<std::unique_ptr<StreamGuard>> use_streams() const;
   /// Returns the tensors' devices, which torch's futures need.
   std::vector<c10::Device> devices() const;
 

@@ -1,9 +1,15 @@
 """Correct programs with several streams, devices and threads. The checker must not report any
 problem in these programs.
 """
+import asyncio
+import multiprocessing.pool
+import queue
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import torch
+import torch.distributed
 from torch.utils.checkpoint import checkpoint
 
 accelerator = torch.accelerator
@@ -100,8 +106,169 @@ def rows_of_one_cache():
     assert cache.sum().item() == 2 * 64 * 8
 
 
+def in_order(work, passed, taken):
+    """Let a thread change a tensor, and use the tensor once the thread has passed it on."""
+    tensor = torch.zeros(32, device=first)
+
+    def run():
+        with torch.Stream(first):
+            accelerator.current_stream().synchronize()
+        work(tensor)
+        passed()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    taken()
+    tensor.mul_(2)
+    thread.join()
+
+
+def threads_that_pass_tensors_on():
+    def change(tensor):
+        tensor.add_(1)
+
+    for make in (queue.Queue, queue.LifoQueue, queue.SimpleQueue):
+        ready = make()
+        in_order(change, lambda: ready.put(1), ready.get)
+        polled = make()
+
+        def poll():
+            while polled.empty():
+                time.sleep(0.001)
+            polled.get_nowait()
+
+        in_order(change, lambda: polled.put(1), poll)
+    event, semaphore, barrier, condition, flags = (threading.Event(), threading.Semaphore(0), threading.Barrier(2),
+                                                   threading.Condition(), [])
+    in_order(change, event.set, event.wait)
+    seen = threading.Event()
+
+    def poll_event():
+        while not seen.is_set():
+            time.sleep(0.001)
+
+    in_order(change, seen.set, poll_event)
+    in_order(change, semaphore.release, semaphore.acquire)
+    in_order(change, barrier.wait, barrier.wait)
+
+    def notify():
+        with condition:
+            flags.append(1)
+            condition.notify()
+
+    def wait():
+        with condition:
+            condition.wait_for(lambda: flags)
+
+    in_order(change, notify, wait)
+
+
+def pools():
+    def double(tensor):
+        return tensor.mul_(2)
+
+    with ThreadPoolExecutor(3) as pool:
+        tensors = [torch.ones(16, device=first) for _ in range(12)]
+        for _ in range(3):
+            tensors = list(pool.map(double, tensors))
+        futures = [pool.submit(double, tensor) for tensor in tensors]
+        sum(future.result() for future in as_completed(futures)).sum().item()
+        chained = pool.submit(double, tensors[0])
+        while not chained.done():
+            time.sleep(0.001)
+        tensors[0].add_(1)
+    with multiprocessing.pool.ThreadPool(2) as pool:
+        for tensor in pool.imap_unordered(double, tensors):
+            tensor.add_(1)
+
+    async def run():
+        for _ in range(4):
+            await asyncio.gather(*[asyncio.to_thread(double, tensor) for tensor in tensors])
+            for tensor in tensors:
+                tensor.add_(1)
+
+    asyncio.run(run())
+
+
+def backward_in_threads():
+    weight = torch.ones(16, 16, device=first, requires_grad=True)
+    lock = threading.Lock()
+
+    def work():
+        for _ in range(5):
+            own = torch.ones(16, 16, device=first, requires_grad=True)
+            (own @ weight.detach()).relu().sum().backward()
+            own.grad.zero_()
+            with lock:
+                (weight * own.grad).sum().backward()
+                weight.grad.mul_(0.5)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    weight.grad.sum().item()
+
+
+def checkpoints_in_a_thread():
+    net = torch.nn.Linear(16, 16).to(first)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+    copies, pool, saved = torch.Stream(first), ThreadPoolExecutor(1), None
+    for _ in range(5):
+        net(torch.ones(4, 16, device=first)).square().mean().backward()
+        if saved is not None:
+            saved.result()  # the copies have ended
+        optimizer.step()
+        optimizer.zero_grad()
+        stepped = accelerator.current_stream().record_event()
+
+        def save(stepped=stepped):
+            with copies:
+                copies.wait_event(stepped)
+                values = {name: value.to("cpu", non_blocking=True) for name, value in net.state_dict().items()}
+            copies.synchronize()
+            return values
+
+        saved = pool.submit(save)
+    pool.shutdown()
+
+
+def loader_with_pinned_batches():
+    data = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.arange(64))
+    for workers in (0, 2):
+        total = torch.zeros(8, device=first)
+        for values, _ in torch.utils.data.DataLoader(data, batch_size=8, pin_memory=True, num_workers=workers):
+            total += values.to(first, non_blocking=True).sum(0)
+        total.sum().item()
+
+
+def collectives():
+    torch.distributed.init_process_group("staged", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 16).to(first))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        net(torch.ones(4, 16, device=first)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    total = torch.ones(64, device=first)
+    works = [torch.distributed.all_reduce(part, async_op=True) for part in total.chunk(2)]
+    for work in works:
+        work.wait()
+    total.mul_(2).sum().item()
+    future = torch.distributed.all_reduce(total, async_op=True).get_future().then(lambda done: done.value()[0] * 2)
+    future.wait().sum().item()
+    torch.distributed.destroy_process_group()
+
+
 forward_on_a_side_stream()
 pipeline_over_two_devices()
 threads_with_own_streams()
 averages_on_side_stream_and_polling_log()
 rows_of_one_cache()
+threads_that_pass_tensors_on()
+pools()
+backward_in_threads()
+checkpoints_in_a_thread()
+loader_with_pinned_batches()
+collectives()

@@ -61,6 +61,20 @@ if sys.argv[2] == "fail later":
 """
 
 
+# The programs in stream_bugs.py, and the kind of problem that the checker must report.
+STREAM_BUGS = {
+    "checkpoint_thread": "unordered_streams",
+    "checkpoint_on_default_stream": "unordered_threads",
+    "batch_not_awaited": "unordered_threads",
+    "freed_without_record_stream": "freed_in_use",
+    "collective_not_awaited": "unordered_streams",
+    "collective_read_late": "unordered_streams",
+    "collective_awaited_on_other_stream": "unordered_streams",
+    "leaked_output": "leak",
+    "buffer_never_filled": "uninitialized",
+}
+
+
 class SimCheck(SmallModelTest):
     def run_checked(self, line, check="abort", kind="problems", **variables):
         """Run a command line with the checker, and return the finished process and the problems or
@@ -87,6 +101,51 @@ class SimCheck(SmallModelTest):
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "correct_streams.py")
         done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}")
         self.assertEqual((done.returncode, problems), (0, []), done.stderr)
+
+    # Fails if the checker does not detect one of these bugs, or reports its corrected version.
+    def test_stream_bugs(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("this Python has no torch")
+        if not (3, 10) <= sys.version_info[:2] <= (3, 13):
+            self.skipTest("the checker tracks threads of Python 3.10 to 3.13")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_bugs.py")
+        for name, kind in STREAM_BUGS.items():
+            for version, expected in (("bug", {kind}), ("fixed", set())):
+                with self.subTest(name, version=version):
+                    done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program} {name} {version}", "report",
+                                                      SIM_CHECK_EXTRA="leaks,uninitialized")
+                    self.assertEqual((done.returncode, {problem["kind"] for problem in problems}), (0, expected), done.stderr)
+
+    # Fails if the extra checks run without being requested, or an unknown one is accepted.
+    def test_extra_checks_are_optional(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("this Python has no torch")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_bugs.py")
+        for name in ("leaked_output", "buffer_never_filled"):
+            done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program} {name} bug")
+            self.assertEqual((done.returncode, problems), (0, []), done.stderr)
+        done = shell("sim_bugs kv_cache_shared fixed", DS_ACCELERATOR="sim", SIM_CHECK="report", SIM_CHECK_EXTRA="races")
+        self.assertIn("SIM_CHECK_EXTRA", done.stderr)
+        self.assertEqual(done.returncode, 1)
+
+    # Fails if a report blames another line than the one that frees the tensor, does not say where
+    # the program created the stream, or is repeated for the same line.
+    def test_blamed_lines(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("this Python has no torch")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_bugs.py")
+        with open(program, encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        free, stream = (next(number for number, line in enumerate(lines, 1) if line.endswith(mark))
+                        for mark in ("# the free", "# the side stream"))
+        done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program} freed_without_record_stream bug",
+                                          "report")
+        self.assertEqual(len(problems), 1, done.stderr)
+        self.assertIn(f'stream_bugs.py", line {free} in freed_without_record_stream', problems[0]["line"])
+        self.assertIn(f'stream_bugs.py", line {stream} in freed_without_record_stream', problems[0]["before"]["stream_created"])
+        self.assertIn("without record_stream()", done.stderr)
+        self.assertIn("and 2 more like it", done.stderr)
+        self.assertNotIn("libpython", done.stderr)
 
     # Fails if a problem is not written to standard error and to the JSON file. Also fails if
     # SIM_CHECK=report changes the exit code.

@@ -29,7 +29,9 @@ Device::~Device() = default;
 
 SimStream& Device::next_stream(bool urgent) noexcept {
   const auto turn = (urgent ? next_urgent_ : next_normal_).fetch_add(1) % kPooled;
-  return *streams[1 + turn + (urgent ? kPooled : 0)];
+  auto& stream = *streams[1 + turn + (urgent ? kPooled : 0)];
+  if (auto* watching = observer()) watching->on_stream_create(stream);
+  return stream;
 }
 
 void Device::synchronize() {

@@ -98,7 +98,8 @@ int run_sim(std::span<const char* const> arguments) {
     throw Error(ErrorCode::unsupported, kSimRun,
                 {.what = "AnyAccel was built without the simulated accelerator",
                  .hint = "rebuild AnyAccel with -DANYACCEL_SIM=ON"});
-  for (const char* implies : {"SIM_CHECK_JSON", "SIM_CHECK_SUPPRESSIONS", "SIM_CHECK_EXIT_CODE"})
+  for (const char* implies :
+       {"SIM_CHECK_JSON", "SIM_CHECK_SUPPRESSIONS", "SIM_CHECK_EXIT_CODE", "SIM_CHECK_EXTRA"})
     if (::getenv(implies) != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
   const std::string bin = own_folder();
   const std::string prefix = bin.substr(0, bin.rfind('/'));

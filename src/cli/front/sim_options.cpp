@@ -28,6 +28,9 @@ constexpr SimOption kSimOptions[] = {
     {"--json", "SIM_CHECK_JSON", "FILE", "Write the reports as JSON; implies --check report"},
     {"--suppressions", "SIM_CHECK_SUPPRESSIONS", "FILE",
      "Ignore the known problems listed in this file; implies --check report"},
+    {"--check-extra", "SIM_CHECK_EXTRA", "LIST",
+     "Also check for leaks and uninitialized (one or both, separated by a comma); implies --check "
+     "report"},
     {"--error-exitcode", "SIM_CHECK_EXIT_CODE", "N",
      "Exit code if the program succeeds but problems were reported; implies --check report"},
     {"--log-level", "ANYACCEL_LOG_LEVEL", "LEVEL",

@@ -13,6 +13,9 @@ _TITLES = {
     "unordered_streams": "Unordered use on two streams",
     "freed_in_use": "Memory freed while work may still use it",
     "memory_limit": "More memory than the device has",
+    "unordered_threads": "Unordered launches of two host threads",
+    "uninitialized": "Read of uninitialized memory",
+    "leak": "Memory that is still allocated at exit",
     "other_accelerator": "Use of another accelerator's device",
 }
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

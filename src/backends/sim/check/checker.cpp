@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <sstream>
 
+#include "anyaccel/error.h"
 #include "backends/sim/check/fault_handler.h"
 #include "backends/sim/check/stack.h"
 #include "backends/sim/check/tensors.h"
@@ -15,6 +17,7 @@
 #include "backends/sim/runtime.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::backends::sim::checking {
 
@@ -72,7 +75,8 @@ std::string named(const Use& use) {
 bool different_rows(const Conflict& conflict) {
   const auto& now = conflict.now;
   const auto& before = conflict.before;
-  return conflict.kind == Conflict::unordered && (now.rows != nullptr || before.rows != nullptr) &&
+  return (conflict.kind == Conflict::unordered || conflict.kind == Conflict::unordered_threads) &&
+         (now.rows != nullptr || before.rows != nullptr) &&
          !overlap(now.region, now.rows.get(), before.region, before.rows.get());
 }
 
@@ -87,13 +91,48 @@ std::atomic<Checker*> started{nullptr};
 }  // namespace
 
 Checker::Checker(bool aborts, const std::string& json_file, bool keep_stacks,
-                 Suppressions suppressions, int exit_code)
+                 Suppressions suppressions, int exit_code, ExtraChecks extra)
     : keep_stacks_(keep_stacks),
       exit_code_(exit_code),
-      reporter_(aborts, json_file, std::move(suppressions)) {}
+      extra_(extra),
+      reporter_(aborts, json_file, std::move(suppressions)) {
+  if (extra.uninitialized) detector_.check_uninitialized();
+}
+
+ExtraChecks parse_extra_checks(const std::string& text) {
+  ExtraChecks extra;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == "leaks") {
+      extra.leaks = true;
+    } else if (word == "uninitialized") {
+      extra.uninitialized = true;
+    } else {
+      throw Error(ErrorCode::invalid_argument, "SIM_CHECK_EXTRA",
+                  {.what = "unknown check",
+                   .got = quoted_text(word),
+                   .want = "leaks, uninitialized, or both separated by a comma"});
+    }
+  }
+  return extra;
+}
 
 Part Checker::part(const Use& use) const {
-  return {.op = named(use), .stream = stream_text(use.stream), .shape = shape_text(use.region)};
+  return {.op = named(use),
+          .stream = stream_text(use.stream),
+          .shape = shape_text(use.region),
+          .stream_id = use.stream};
+}
+
+std::string Checker::created_at(StreamId stream) const {
+  Stack stack;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    const auto found = streams_.find(stream);
+    if (found == streams_.end()) return {};
+    stack = found->second;
+  }
+  return caller(stack);
 }
 
 void Checker::report(const Conflict& conflict) {
@@ -109,12 +148,26 @@ void Checker::report(const Conflict& conflict) {
                      " memory that " + problem.before.op + " on " + problem.before.stream + " " +
                      did(before) + ", and neither waits for the other";
       break;
+    case Conflict::unordered_threads:
+      problem.kind = Kind::unordered_threads;
+      problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) +
+                     " memory that " + problem.before.op + " on " + problem.before.stream + " " +
+                     did(before) +
+                     "; two host threads launched them, and neither thread waits for the other";
+      break;
+    case Conflict::uninitialized:
+      problem.kind = Kind::uninitialized;
+      problem.what = problem.now.op + " on " + problem.now.stream +
+                     " reads memory to which nothing was written since its allocation";
+      problem.before = {};
+      break;
     case Conflict::freed_in_use:
       problem.kind = Kind::freed_in_use;
-      problem.what = "a tensor was freed while " + problem.before.op + " on " +
-                     problem.before.stream + " may still use it; its memory was returned to " +
-                     problem.now.stream + ", where the next work, " + problem.now.op +
-                     ", may reuse it";
+      problem.what =
+          "a tensor was freed while " + problem.before.op + " on " + problem.before.stream +
+          " may still use it, without record_stream() for that "
+          "stream; its memory was returned to " +
+          problem.now.stream + ", where the next work, " + problem.now.op + ", may reuse it";
       // The report is about the freed tensor, so show its shape.
       problem.now.shape = problem.before.shape;
       break;
@@ -133,14 +186,24 @@ void Checker::report(const Conflict& conflict) {
       problem.before.stream.clear();
       break;
   }
-  report(std::move(problem), before.frames.get());
+  if (conflict.freed_at != nullptr)
+    report(std::move(problem), *conflict.freed_at, before.frames.get());
+  else
+    report(std::move(problem), before.frames.get());
 }
 
 void Checker::report(Problem problem, const Frames* before) {
-  const auto stack = capture_stack();
+  report(std::move(problem), capture_stack(), before);
+}
+
+void Checker::report(Problem problem, const Stack& stack, const Frames* before) {
   problem.place = place(stack);
+  if (!stack.interpreter.empty()) problem.line = caller(stack);
   if (reporter_.count(problem)) return;
   problem.now.stack = stack_text(stack);
+  if (problem.line.empty()) problem.line = caller(stack);
+  for (auto* each : {&problem.now, &problem.before})
+    if (each->stream_id >= 0) each->stream_created = created_at(each->stream_id);
   if (before != nullptr) problem.before.stack = stack_text({.frames = *before, .interpreter = {}});
   reporter_.report(std::move(problem));
 }
@@ -191,15 +254,40 @@ void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
     if (!different_rows(conflict)) report(conflict);
 }
 
+void Checker::on_stream_create(SimStream& stream) noexcept {
+  auto stack = capture_stack();
+  const std::lock_guard lock(streams_mutex_);
+  streams_[id_of(stream)] = std::move(stack);
+}
+
 void Checker::on_allocate(const void* address, std::size_t bytes, SimStream& stream) {
   went_on();
   const auto* capture = stream.capture();
   detector_.allocate(number(address), bytes, id_of(stream),
-                     capture == nullptr ? 0 : capture->pool());
+                     capture == nullptr ? 0 : capture->pool(),
+                     extra_.leaks ? std::make_shared<const Stack>(capture_stack()) : nullptr);
+}
+
+void Checker::report_leaks() {
+  for (const auto& device : runtime().devices) {
+    const auto low = number(memory_map.device_base(device->index));
+    const auto [used, blocks] = detector_.live_in(low, low + memory_map.slice, 1000);
+    for (const auto& block : blocks) {
+      Problem problem{.kind = Kind::leak, .what = {}, .now = {}};
+      problem.what = std::to_string(block.bytes) + " bytes of " + device_text(device->index) +
+                     " are still allocated when the program exits";
+      problem.now = {.op = "allocation", .stream = {}, .shape = {}};
+      if (block.last)
+        problem.now.shape = shape_text(block.last->region);
+      else
+        problem.now.shape = std::to_string(block.bytes) + " bytes";
+      report(std::move(problem), block.allocated_at != nullptr ? *block.allocated_at : Stack{});
+    }
+  }
 }
 
 void Checker::on_free(const void* address, std::size_t /*bytes*/, SimStream& /*stream*/) noexcept {
-  detector_.free(number(address));
+  detector_.free(number(address), [] { return std::make_shared<const Stack>(capture_stack()); });
 }
 
 void Checker::on_out_of_memory(int device, std::size_t bytes) {
@@ -237,6 +325,7 @@ void Checker::on_program_end(bool failed, Uncaught uncaught) {
     std::fflush(nullptr);  // the report may abort the program
     reporter_.report_last_note();
   }
+  if (extra_.leaks && !failed) report_leaks();
   reporter_.finish();
   if (failed || exit_code_ == 0 || reporter_.problems().empty()) return;
   std::fflush(nullptr);
@@ -292,7 +381,7 @@ void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
       region.dense && region.low == touch->storage && region.high == touch->storage + touch->bytes;
   views_.close(copy, whole);
   // Another thread may have waited for the copy since its launch.
-  if (detector_.known_by_host(id, copy.time)) views_.open_known(detector_);
+  if (detector_.known_by_any(id, copy.time)) views_.open_known(detector_);
 }
 
 void Checker::on_pinned_allocate(const void* address, std::size_t bytes) {
@@ -363,6 +452,7 @@ void Checker::on_refused(const Refusal& refusal) {
 void Checker::keep_locks_free_in_forks() {
   hold_at_fork(views_.lock_for_fork(), ForkOrder::views);
   hold_at_fork(detector_.lock_for_fork(), ForkOrder::history);
+  hold_at_fork(streams_mutex_, ForkOrder::reports);
   hold_at_fork(reporter_.lock_for_fork(), ForkOrder::reports);
 }
 
@@ -374,7 +464,8 @@ void start_checks() {
   // Never destroyed, because work of other threads may end after static destruction has begun.
   auto* one = new Checker(options.check == "abort", options.check_json,
                           env_flag("SIM_CHECK_STACKS"), suppressions_from_environment(),
-                          static_cast<int>(env_int("SIM_CHECK_EXIT_CODE", 0, 255).value_or(0)));
+                          static_cast<int>(env_int("SIM_CHECK_EXIT_CODE", 0, 255).value_or(0)),
+                          parse_extra_checks(env("SIM_CHECK_EXTRA").value_or("")));
   one->keep_locks_free_in_forks();
   started.store(one, std::memory_order_release);
   set_observer(one);

@@ -5,6 +5,8 @@
 #include <c10/core/TensorImpl.h>
 
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "backends/sim/check/detector.h"
@@ -12,9 +14,19 @@
 #include "backends/sim/check/op_context.h"
 #include "backends/sim/check/program_end.h"
 #include "backends/sim/check/reporter.h"
+#include "backends/sim/check/stack.h"
 #include "backends/sim/observer.h"
 
 namespace anyaccel::backends::sim::checking {
+
+/// Checks that are off by default.
+struct ExtraChecks {
+  bool leaks = false;
+  bool uninitialized = false;
+};
+
+/// Parses "leaks,uninitialized". Throws `invalid_argument` for other words.
+ExtraChecks parse_extra_checks(const std::string& text);
 
 /// Thread-safe.
 class Checker final : public Observer {
@@ -24,9 +36,10 @@ class Checker final : public Observer {
   /// `exit_code`: the exit code of a program that succeeds although there are problems; 0 keeps the
   /// program's own.
   Checker(bool aborts, const std::string& json_file, bool keep_stacks,
-          Suppressions suppressions = {}, int exit_code = 0);
+          Suppressions suppressions = {}, int exit_code = 0, ExtraChecks extra = {});
 
   void on_launch(SimStream& stream, const LaunchInfo& info) override;
+  void on_stream_create(SimStream& stream) noexcept override;
   void on_allocate(const void* address, std::size_t bytes, SimStream& stream) override;
   void on_free(const void* address, std::size_t bytes, SimStream& stream) noexcept override;
   void on_out_of_memory(int device, std::size_t bytes) override;
@@ -54,12 +67,15 @@ class Checker final : public Observer {
   const Reporter& reporter() const noexcept { return reporter_; }
 
  private:
+  void report_leaks();
   void check_devices(SimStream& stream, const LaunchInfo& info);
   void report(const Conflict& conflict);
   /// Reports a problem with the calling thread's stack. `before`: the stack of the earlier
   /// operation, if it was stored.
   void report(Problem problem, const Frames* before = nullptr);
+  void report(Problem problem, const Stack& stack, const Frames* before = nullptr);
   Part part(const Use& use) const;
+  std::string created_at(StreamId stream) const;
 
   void went_on() noexcept {
     if (stopped_.load(std::memory_order_relaxed)) stopped_.store(false, std::memory_order_relaxed);
@@ -67,10 +83,13 @@ class Checker final : public Observer {
 
   const bool keep_stacks_;
   const int exit_code_;
+  const ExtraChecks extra_;
   std::atomic<bool> stopped_{
       false};  ///< nothing was launched or allocated since the last out-of-memory error
   Detector detector_;
   HostViews views_;
+  mutable std::mutex streams_mutex_;
+  std::map<StreamId, Stack> streams_;  ///< where the program created each stream
   Reporter reporter_;
 };
 

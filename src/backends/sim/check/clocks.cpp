@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/sim/check/host_threads.h"
+
 namespace anyaccel::backends::sim::checking {
 
 namespace {
@@ -10,37 +12,56 @@ constexpr std::size_t kRecords = 1 << 14;
 
 }  // namespace
 
-void Clock::set(StreamId stream, Time time) {
-  if (times_.size() <= static_cast<std::size_t>(stream))
-    times_.resize(static_cast<std::size_t>(stream) + 1);
-  times_[static_cast<std::size_t>(stream)] = time;
+void Clock::set(Times& times, int index, Time time) {
+  const auto at = static_cast<std::size_t>(index);
+  if (times.size() <= at) times.resize(at + 1);
+  times[at] = time;
 }
 
-void Clock::join(const Clock& other) {
-  if (times_.size() < other.times_.size()) times_.resize(other.times_.size());
-  for (std::size_t i = 0; i < other.times_.size(); ++i)
-    times_[i] = std::max(times_[i], other.times_[i]);
+bool Clock::join(Times& times, const Times& others) {
+  if (times.size() < others.size()) times.resize(others.size());
+  bool changed = false;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    changed |= others[i] > times[i];
+    times[i] = std::max(times[i], others[i]);
+  }
+  return changed;
+}
+
+bool Clock::join(const Clock& other) {
+  const bool streams = join(times_, other.times_);
+  return join(threads_, other.threads_) || streams;
 }
 
 Clock& Clocks::of(StreamId stream) {
   const auto index = static_cast<std::size_t>(stream);
   if (streams_.size() <= index) {
     streams_.resize(index + 1);
-    host_seen_.resize(index + 1);
+    seen_.resize(index + 1);
   }
   return streams_[index];
 }
 
-void Clocks::take_host_in(StreamId stream) {
-  auto& clock = of(stream);
-  auto& seen = host_seen_[static_cast<std::size_t>(stream)];
-  if (seen == host_version_) return;
-  clock.join(host_);
-  seen = host_version_;
+void Clocks::take_shared(HostThread& host) {
+  const bool open = host.id < 0;
+  const auto version = open ? all_version_ : open_version_;
+  if (host.seen_shared == version) return;
+  host.seen_shared = version;
+  if (host.clock.join(open ? all_ : open_)) ++host.version;
 }
 
-Time Clocks::tick(StreamId stream) {
-  take_host_in(stream);
+void Clocks::take_host_in(StreamId stream, HostThread& host) {
+  take_shared(host);
+  auto& clock = of(stream);
+  auto& seen = seen_[static_cast<std::size_t>(stream)];
+  if (seen.host == &host && seen.version == host.version) return;
+  clock.join_streams(host.clock);
+  seen = {.host = &host, .version = host.version};
+}
+
+Time Clocks::tick(StreamId stream, HostThread& host) {
+  take_host_in(stream, host);
+  start_launch(host);
   auto& clock = of(stream);
   const Time time = clock.at(stream) + 1;
   clock.set(stream, time);
@@ -53,15 +74,20 @@ Time Clocks::now(StreamId stream) const noexcept {
              : 0;
 }
 
-bool Clocks::ordered(StreamId stream, Time time, StreamId after) const noexcept {
-  if (stream == after || known_by_host(stream, time)) return true;
+bool Clocks::known_by_host(StreamId stream, Time time, HostThread& host) {
+  take_shared(host);
+  return host.clock.at(stream) >= time;
+}
+
+bool Clocks::ordered(StreamId stream, Time time, StreamId after, HostThread& host) {
+  if (stream == after || known_by_host(stream, time, host)) return true;
   return static_cast<std::size_t>(after) < streams_.size() &&
          streams_[static_cast<std::size_t>(after)].at(stream) >= time;
 }
 
-void Clocks::record(std::uint64_t event, StreamId stream) {
+void Clocks::record(std::uint64_t event, StreamId stream, HostThread& host) {
   if (records_.empty()) records_.resize(kRecords);
-  take_host_in(stream);
+  take_host_in(stream, host);
   records_[event % kRecords] = {.event = event, .clock = of(stream)};
 }
 
@@ -75,14 +101,18 @@ Clock Clocks::remembered(std::uint64_t event) const {
 
 void Clocks::wait(std::uint64_t event, StreamId stream) { of(stream).join(remembered(event)); }
 
-void Clocks::host_waits_for_event(std::uint64_t event) {
-  host_.join(remembered(event));
-  ++host_version_;
+void Clocks::host_learns(const Clock& clock, HostThread& host) {
+  if (all_.join(clock)) ++all_version_;
+  if (host.id < 0 && open_.join(clock)) ++open_version_;
+  if (host.clock.join(clock)) ++host.version;
 }
 
-void Clocks::host_waits_for_stream(StreamId stream) {
-  host_.join(of(stream));
-  ++host_version_;
+void Clocks::host_waits_for_event(std::uint64_t event, HostThread& host) {
+  host_learns(remembered(event), host);
+}
+
+void Clocks::host_waits_for_stream(StreamId stream, HostThread& host) {
+  host_learns(of(stream), host);
 }
 
 }  // namespace anyaccel::backends::sim::checking

@@ -9,43 +9,62 @@ namespace anyaccel::backends::sim::checking {
 
 /// Index of a stream, from 0. Indices need not be dense.
 using StreamId = int;
+/// Index of a host thread, from 0.
+using ThreadId = int;
 /// Sequence number of a task in its stream, from 1; 0 is before the first.
 using Time = std::uint64_t;
 
+struct HostThread;
+
+/// How far the work of each stream is known to be complete. The clock of a host thread also says up
+/// to which time it knows of the other threads' launches. That knowledge passes only from thread to
+/// thread: a wait for a stream covers another thread's launch only if that launch happened to be
+/// earlier.
 class Clock {
  public:
-  Time at(StreamId stream) const noexcept {
-    return static_cast<std::size_t>(stream) < times_.size()
-               ? times_[static_cast<std::size_t>(stream)]
-               : 0;
-  }
-  void set(StreamId stream, Time time);
-  /// Takes the later time of both clocks for each stream.
-  void join(const Clock& other);
+  Time at(StreamId stream) const noexcept { return get(times_, stream); }
+  void set(StreamId stream, Time time) { set(times_, stream, time); }
+  Time thread(ThreadId thread) const noexcept { return get(threads_, thread); }
+  void set_thread(ThreadId thread, Time time) { set(threads_, thread, time); }
+  /// Takes the later time of both clocks for each stream and thread. Returns true if that changes
+  /// this clock.
+  bool join(const Clock& other);
+  /// The same for streams alone.
+  bool join_streams(const Clock& other) { return join(times_, other.times_); }
 
  private:
-  std::vector<Time> times_;
+  using Times = std::vector<Time>;
+  static Time get(const Times& times, int index) noexcept {
+    return static_cast<std::size_t>(index) < times.size() ? times[static_cast<std::size_t>(index)]
+                                                          : 0;
+  }
+  static void set(Times& times, int index, Time time);
+  static bool join(Times& times, const Times& others);
+
+  Times times_, threads_;
 };
 
-/// Not thread-safe. All host threads share one clock, because synchronization between them (locks,
-/// joins) is not observed. A wait by one thread therefore counts for all.
+/// Not thread-safe. `host` is the thread that makes the call. A wait by a thread counts for that
+/// thread, and for others once it has passed its knowledge to them (host_threads.h). Open threads
+/// share one clock, know of all waits, and every thread knows of their waits.
 class Clocks {
  public:
   /// Adds a task to the stream, ordered after everything that the host has waited for. Returns its
   /// time.
-  Time tick(StreamId stream);
+  Time tick(StreamId stream, HostThread& host);
   Time now(StreamId stream) const noexcept;
-  /// True if new work on stream `after` cannot start before `stream` has completed its work up to
-  /// `time`.
-  bool ordered(StreamId stream, Time time, StreamId after) const noexcept;
-  bool known_by_host(StreamId stream, Time time) const noexcept { return host_.at(stream) >= time; }
+  /// True if new work that `host` launches on stream `after` cannot start before `stream` has
+  /// completed its work up to `time`.
+  bool ordered(StreamId stream, Time time, StreamId after, HostThread& host);
+  bool known_by_host(StreamId stream, Time time, HostThread& host);
+  bool known_by_any(StreamId stream, Time time) const noexcept { return all_.at(stream) >= time; }
 
-  void record(std::uint64_t event, StreamId stream);
+  void record(std::uint64_t event, StreamId stream, HostThread& host);
   /// Orders later work of `stream` after the event. If the event is so old that it is no longer
   /// stored, orders the work after all earlier work.
   void wait(std::uint64_t event, StreamId stream);
-  void host_waits_for_event(std::uint64_t event);
-  void host_waits_for_stream(StreamId stream);
+  void host_waits_for_event(std::uint64_t event, HostThread& host);
+  void host_waits_for_stream(StreamId stream, HostThread& host);
 
  private:
   struct Record {
@@ -53,14 +72,20 @@ class Clocks {
     Clock clock;
   };
   Clock& of(StreamId stream);
-  void take_host_in(StreamId stream);
+  void take_host_in(StreamId stream, HostThread& host);
+  void take_shared(HostThread& host);
+  void host_learns(const Clock& clock, HostThread& host);
   Clock remembered(std::uint64_t event) const;
 
   std::vector<Clock> streams_;
-  std::vector<std::uint64_t>
-      host_seen_;  ///< the version of the host's clock that each stream has merged
-  Clock host_;
-  std::uint64_t host_version_ = 0;
+  struct Seen {
+    const HostThread* host = nullptr;
+    std::uint64_t version = 0;
+  };
+  std::vector<Seen> seen_;  ///< the host's clock that each stream has merged last
+  Clock all_;               ///< what any thread has waited for
+  Clock open_;              ///< what open threads have waited for
+  std::uint64_t all_version_ = 0, open_version_ = 0;
   std::vector<Record> records_;  ///< a ring buffer; events are numbered consecutively
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/sim/check/host_threads.h"
+
 namespace anyaccel::backends::sim::checking {
 
 namespace {
@@ -12,8 +14,13 @@ constexpr std::size_t kTidyAt = 64;
 constexpr std::size_t kMaxUses = 512;
 constexpr std::size_t kMaxFreed = 1024;
 
-bool both_matter(const Use& a, const Use& b) {
-  return a.stream != b.stream && (a.written || b.written);
+bool both_matter(const Use& a, const Use& b) { return a.written || b.written; }
+
+/// True if the launch of `before` is known to the calling thread, or if one of the two threads is
+/// not tracked.
+bool launched_before(const Use& before, const HostThread& host) {
+  return before.thread == host.id || before.thread < 0 || host.id < 0 ||
+         host.clock.thread(before.thread) >= before.thread_time;
 }
 
 }  // namespace
@@ -38,14 +45,22 @@ Detector::Block& Detector::block_of(const Touch& touch) {
 }
 
 void Detector::add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts& found) {
+  auto& host = host_thread();
+  use.thread = host.id;
+  use.thread_time = host.id < 0 ? 0 : host.clock.thread(host.id);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     auto& before = uses[i];
-    const bool ordered = clocks_.ordered(before.stream, before.time, use.stream);
-    if (!ordered && both_matter(before, use) && overlap(before.region, use.region))
-      found.push_back({.kind = Conflict::unordered, .now = use, .before = before, .bytes = bytes});
+    const bool ordered = clocks_.ordered(before.stream, before.time, use.stream, host);
+    const bool launched = launched_before(before, host);
+    if (!(ordered && launched) && both_matter(before, use) && overlap(before.region, use.region))
+      found.push_back({.kind = ordered ? Conflict::unordered_threads : Conflict::unordered,
+                       .now = use,
+                       .before = before,
+                       .bytes = bytes});
     // Later work that conflicts with the older use conflicts with this one too.
-    const bool same_kind = before.stream == use.stream && (use.written || !before.written);
+    const bool same_kind =
+        launched && before.stream == use.stream && (use.written || !before.written);
     const bool replaced = (same_kind || (use.written && ordered)) && use.rows == nullptr &&
                           covers(use.region, before.region);
     if (replaced) continue;
@@ -54,8 +69,8 @@ void Detector::add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts
   }
   uses.resize(kept);
   if (uses.size() >= kTidyAt)
-    std::erase_if(uses,
-                  [&](const Use& each) { return clocks_.known_by_host(each.stream, each.time); });
+    std::erase_if(
+        uses, [&](const Use& each) { return clocks_.known_by_host(each.stream, each.time, host); });
   if (uses.size() >= kMaxUses) uses.erase(uses.begin(), uses.begin() + kMaxUses / 2);
   uses.push_back(std::move(use));
 }
@@ -64,19 +79,24 @@ void Detector::check_freed(const Use& use, const Block& block, Conflicts& found)
   const auto list = freed_.find(use.stream);
   if (list == freed_.end() || list->second.empty()) return;
   std::erase_if(list->second, [&](const Freed& freed) {
-    if (clocks_.ordered(freed.use.stream, freed.use.time, use.stream)) return true;
+    if (clocks_.ordered(freed.use.stream, freed.use.time, use.stream, host_thread())) return true;
     // Only a block that was allocated after the free may reuse the freed memory.
     if (!use.written || block.owner != use.stream || block.number < freed.number) return false;
-    found.push_back(
-        {.kind = Conflict::freed_in_use, .now = use, .before = freed.use, .bytes = freed.bytes});
+    found.push_back({.kind = Conflict::freed_in_use,
+                     .now = use,
+                     .before = freed.use,
+                     .bytes = freed.bytes,
+                     .freed_at = freed.stack});
     return true;
   });
 }
 
 void Detector::check_former(const Use& use, Block& block, Conflicts& found) {
   std::erase_if(block.former, [&](const Use& before) {
-    if (clocks_.ordered(before.stream, before.time, use.stream)) return true;
-    if (!both_matter(before, use) || !overlap(before.region, use.region)) return false;
+    if (clocks_.ordered(before.stream, before.time, use.stream, host_thread())) return true;
+    if (!(before.stream != use.stream && both_matter(before, use)) ||
+        !overlap(before.region, use.region))
+      return false;
     found.push_back({.kind = Conflict::reused, .now = use, .before = before, .bytes = block.bytes});
     return true;
   });
@@ -87,13 +107,13 @@ void Detector::keep_former(std::uintptr_t address, const Block& block) {
   auto& list = former_[block.owner];
   if (list.size() >= kTidyAt)
     std::erase_if(list, [&](const Former& each) {
-      return clocks_.known_by_host(each.use.stream, each.use.time);
+      return clocks_.known_by_host(each.use.stream, each.use.time, host_thread());
     });
   for (const auto& use : block.uses) {
     // If the owner's stream does not wait for a use, the use is in freed_, or the allocator has not
     // released the block yet.
-    if (!clocks_.ordered(use.stream, use.time, block.owner) ||
-        clocks_.known_by_host(use.stream, use.time))
+    if (!clocks_.ordered(use.stream, use.time, block.owner, host_thread()) ||
+        clocks_.known_by_host(use.stream, use.time, host_thread()))
       continue;
     if (list.size() >= kMaxFreed) list.erase(list.begin(), list.begin() + kMaxFreed / 2);
     list.push_back({.low = address, .high = address + block.bytes, .use = use});
@@ -106,7 +126,7 @@ void Detector::take_former(std::uintptr_t address, Block& block) {
   if (list == former_.end() || block.pool != 0) return;
   for (const auto& [low, high, use] : list->second)
     if (low < address + block.bytes && address < high &&
-        !clocks_.known_by_host(use.stream, use.time))
+        !clocks_.known_by_host(use.stream, use.time, host_thread()))
       block.former.push_back(use);
 }
 
@@ -115,7 +135,7 @@ Detector::Conflicts Detector::launch(StreamId stream, const char* op,
                                      std::shared_ptr<const Frames> frames) {
   Conflicts found;
   const std::lock_guard lock(mutex_);
-  const auto time = clocks_.tick(stream);
+  const auto time = clocks_.tick(stream, host_thread());
   for (const auto& touch : touches) {
     auto& block = block_of(touch);
     Use use{.op = op,
@@ -126,10 +146,17 @@ Detector::Conflicts Detector::launch(StreamId stream, const char* op,
             .region = touch.region,
             .rows = touch.rows,
             .frames = frames};
+    if (uninitialized_ && !use.written && !block.written && block.owner >= 0 && block.pool == 0) {
+      block.written = true;  // report it once
+      found.push_back(
+          {.kind = Conflict::uninitialized, .now = use, .before = {}, .bytes = block.bytes});
+    }
     check_freed(use, block, found);
     if (!block.former.empty()) check_former(use, block, found);
     add(block.uses, std::move(use), block.bytes, found);
   }
+  for (const auto& touch : touches)
+    if (touch.written) block_of(touch).written = true;
   return found;
 }
 
@@ -137,11 +164,12 @@ Detector::Conflicts Detector::capture(const void* graph, Pool pool, StreamId str
                                       const std::vector<Touch>& touches) {
   Conflicts found;
   const std::lock_guard lock(mutex_);
-  const auto time = clocks_.tick(stream);
+  const auto time = clocks_.tick(stream, host_thread());
   auto& own = graphs_[graph];
   own.pool = pool;
   for (const auto& touch : touches) {
-    const auto& block = block_of(touch);
+    auto& block = block_of(touch);
+    block.written |= touch.written;
     auto& captured = own.blocks[touch.storage];
     if (captured.number != block.number)
       captured = {.touch = touch, .number = block.number, .pool = block.pool, .uses = {}};
@@ -160,7 +188,7 @@ Detector::Conflicts Detector::capture(const void* graph, Pool pool, StreamId str
 Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
   Conflicts found;
   const std::lock_guard lock(mutex_);
-  const auto time = clocks_.tick(stream);
+  const auto time = clocks_.tick(stream, host_thread());
   const auto known = graphs_.find(graph);
   if (known == graphs_.end()) return found;
   const auto graph_pool = known->second.pool;
@@ -205,7 +233,8 @@ void Detector::end_graph(const void* graph) {
   graphs_.erase(graph);
 }
 
-void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool) {
+void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool,
+                        std::shared_ptr<const Stack> stack) {
   const std::lock_guard lock(mutex_);
   auto at = find(address);
   if (at == blocks_.end()) at = blocks_.lower_bound(address);
@@ -216,13 +245,16 @@ void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owne
   block.owner = owner;
   block.number = ++number_;
   block.live = true;
+  block.written = false;
   block.pool = pool;
+  block.stack = std::move(stack);
   block.recorded.clear();
   block.uses.clear();
   take_former(address, block);
 }
 
-void Detector::free(std::uintptr_t address) {
+void Detector::free(std::uintptr_t address, StackFunction stack) {
+  std::shared_ptr<const Stack> here;
   const std::lock_guard lock(mutex_);
   const auto at = blocks_.find(address);
   if (at == blocks_.end() || !at->second.live) return;
@@ -231,13 +263,15 @@ void Detector::free(std::uintptr_t address) {
   ++number_;
   keep_former(address, block);
   for (auto& use : block.uses) {
-    if (block.owner < 0 || block.pool != 0 || clocks_.ordered(use.stream, use.time, block.owner))
+    if (block.owner < 0 || block.pool != 0 ||
+        clocks_.ordered(use.stream, use.time, block.owner, host_thread()))
       continue;
     if (std::find(block.recorded.begin(), block.recorded.end(), use.stream) != block.recorded.end())
       continue;
     auto& list = freed_[block.owner];
     if (list.size() >= kMaxFreed) list.erase(list.begin(), list.begin() + kMaxFreed / 2);
-    list.push_back({.use = std::move(use), .bytes = block.bytes, .number = number_});
+    if (here == nullptr && stack != nullptr) here = stack();
+    list.push_back({.use = std::move(use), .bytes = block.bytes, .number = number_, .stack = here});
   }
   block.uses.clear();
 }
@@ -249,7 +283,7 @@ void Detector::record_stream(std::uintptr_t address, StreamId stream) {
 
 void Detector::record(std::uint64_t event, StreamId stream) {
   const std::lock_guard lock(mutex_);
-  clocks_.record(event, stream);
+  clocks_.record(event, stream, host_thread());
 }
 void Detector::wait(std::uint64_t event, StreamId stream) {
   const std::lock_guard lock(mutex_);
@@ -257,24 +291,27 @@ void Detector::wait(std::uint64_t event, StreamId stream) {
 }
 void Detector::host_waits_for_event(std::uint64_t event) {
   const std::lock_guard lock(mutex_);
-  clocks_.host_waits_for_event(event);
+  clocks_.host_waits_for_event(event, host_thread());
 }
 void Detector::host_waits_for_stream(StreamId stream) {
   const std::lock_guard lock(mutex_);
-  clocks_.host_waits_for_stream(stream);
+  clocks_.host_waits_for_stream(stream, host_thread());
 }
 Time Detector::now(StreamId stream) const {
   const std::lock_guard lock(mutex_);
   return clocks_.now(stream);
 }
-bool Detector::known_by_host(StreamId stream, Time time) const {
+bool Detector::known_by_any(StreamId stream, Time time) const {
   const std::lock_guard lock(mutex_);
-  return clocks_.known_by_host(stream, time);
+  return clocks_.known_by_any(stream, time);
 }
 
 Memory Detector::describe(const Blocks::value_type& block) {
-  Memory memory{
-      .address = block.first, .bytes = block.second.bytes, .live = block.second.live, .last = {}};
+  Memory memory{.address = block.first,
+                .bytes = block.second.bytes,
+                .live = block.second.live,
+                .allocated_at = block.second.stack,
+                .last = {}};
   for (const auto& use : block.second.uses)
     if (!memory.last || use.written || !memory.last->written) memory.last = use;
   return memory;

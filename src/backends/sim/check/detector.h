@@ -17,6 +17,10 @@ namespace anyaccel::backends::sim::checking {
 /// Addresses of a call stack, innermost first.
 using Frames = std::vector<void*>;
 
+struct Stack;
+/// Returns the stack of the caller.
+using StackFunction = std::shared_ptr<const Stack> (*)();
+
 /// A memory pool that graphs allocate from; 0 is the default pool.
 using Pool = std::uint64_t;
 
@@ -34,6 +38,8 @@ struct Use {
   const char* op = "";
   StreamId stream = 0;
   Time time = 0;
+  ThreadId thread = -1;  ///< the thread that launched it; -1 for an open thread
+  Time thread_time = 0;
   bool written = false;
   bool replayed = false;  ///< as part of a graph
   Region region;
@@ -53,10 +59,16 @@ struct Conflict {
     /// `now` uses memory that was allocated on another stream and does not wait for that stream's
     /// earlier work, of which `before` may still use the tensor that had the memory before.
     reused,
+    /// Like unordered, but the streams order the two accesses in this run only because of the order
+    /// in which two host threads made their launches, and nothing orders the threads.
+    unordered_threads,
+    /// `now` reads memory that nothing was written to since its allocation.
+    uninitialized,
   };
   Kind kind = unordered;
   Use now, before;
-  std::size_t bytes = 0;  ///< size of the memory
+  std::size_t bytes = 0;                       ///< size of the memory
+  std::shared_ptr<const Stack> freed_at = {};  ///< the stack of the free, for freed_in_use
 };
 
 /// A tracked block of memory.
@@ -64,6 +76,7 @@ struct Memory {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
   bool live = false;
+  std::shared_ptr<const Stack> allocated_at = {};  ///< if it was stored
   std::optional<Use> last;  ///< the last write, or the last access if there was no write
 };
 
@@ -84,8 +97,13 @@ class Detector {
   /// `owner`: the stream whose work may use the memory from now on, and also after it is freed; -1
   /// for host memory. Memory of a graph's pool still belongs to the graph after the tensors in it
   /// are freed.
-  void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0);
-  void free(std::uintptr_t address);
+  /// `stack`: the stack of the allocation, or null.
+  void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0,
+                std::shared_ptr<const Stack> stack = nullptr);
+  /// Reports reads of device memory to which nothing was written since its allocation.
+  void check_uninitialized() noexcept { uninitialized_ = true; }
+  /// `stack` is called if the memory is freed while work may still use it; may be null.
+  void free(std::uintptr_t address, StackFunction stack = nullptr);
   void record_stream(std::uintptr_t address, StreamId stream);
 
   void record(std::uint64_t event, StreamId stream);
@@ -93,7 +111,7 @@ class Detector {
   void host_waits_for_event(std::uint64_t event);
   void host_waits_for_stream(StreamId stream);
   Time now(StreamId stream) const;
-  bool known_by_host(StreamId stream, Time time) const;
+  bool known_by_any(StreamId stream, Time time) const;
 
   std::optional<Memory> memory_at(std::uintptr_t address) const;
   /// At most `most` live blocks in [low, high), largest first, and the total size of all of them.
@@ -108,7 +126,9 @@ class Detector {
     StreamId owner = -1;
     std::uint64_t number = 0;  ///< counts allocations and frees
     bool live = false;
+    bool written = false;  ///< since the allocation
     Pool pool = 0;
+    std::shared_ptr<const Stack> stack;
     std::vector<StreamId> recorded;
     std::vector<Use> uses;
     std::vector<Use> former;  ///< uses of freed tensors in this memory that may not have ended
@@ -117,6 +137,7 @@ class Detector {
     Use use;
     std::size_t bytes = 0;
     std::uint64_t number = 0;
+    std::shared_ptr<const Stack> stack;
   };
   struct Former {
     std::uintptr_t low = 0, high = 0;  ///< the freed memory
@@ -145,6 +166,7 @@ class Detector {
   bool in_use(Pool pool) const;
   static Memory describe(const Blocks::value_type& block);
 
+  bool uninitialized_ = false;
   mutable std::mutex mutex_;
   Clocks clocks_;
   Blocks blocks_;

@@ -50,7 +50,7 @@ void HostViews::open_where(Done done) {
 void HostViews::open_known(const Detector& detector) {
   const std::lock_guard lock(mutex_);
   open_where([&](const Closed& closed) {
-    return detector.known_by_host(closed.copy.stream, closed.copy.time);
+    return detector.known_by_any(closed.copy.stream, closed.copy.time);
   });
 }
 

@@ -18,6 +18,7 @@
 #include "backends/sim/check/program_end.h"
 #include "backends/sim/check/python_names.h"
 #include "backends/sim/check/tensors.h"
+#include "backends/sim/check/thread_hooks.h"
 #include "backends/sim/runtime.h"
 
 namespace anyaccel::backends::sim::checking {
@@ -128,6 +129,7 @@ void refused_by_python(const char* device_type) {
 
 void start_watching_python() {
   python_waits = false;
+  hook_threads();  // again, after torch has loaded more libraries
   if (!watch_python(c10::DeviceTypeName(runtime().type, /*lower_case=*/true).c_str(),
                     &refused_by_python, &python_failed))
     python_waits = true;

@@ -14,7 +14,7 @@ struct Words {
 };
 
 // In the order of the enumerators of Kind.
-constexpr std::array<Words, 7> kWords{{
+constexpr std::array<Words, 10> kWords{{
     {"host_access", "host access to device memory",
      "copy the tensor to the host first (tensor.cpu(), item()), or run the code as an op on the "
      "device"},
@@ -24,12 +24,21 @@ constexpr std::array<Words, 7> kWords{{
      "wait first: synchronize the stream or the device, or an event recorded after the copy"},
     {"unordered_streams", "unordered use on two streams",
      "record an event on the first stream and let the second wait for it (stream.wait_stream, "
-     "event.wait)"},
+     "event.wait); after an asynchronous collective, call work.wait() first"},
     {"freed_in_use", "memory freed while it is in use",
      "call tensor.record_stream(stream) for the stream that uses it, or keep the tensor until that "
      "work is waited for"},
     {"memory_limit", "more memory than the device has",
      "use less memory, free tensors earlier, or raise SIM_MEMORY"},
+    {"unordered_threads", "unordered launches of two host threads",
+     "let one thread wait for the other before it launches (a lock, a queue, Thread.join, "
+     "Future.result), or copy the tensor before the thread starts"},
+    {"uninitialized", "read of uninitialized memory",
+     "fill the tensor first, or create it with zeros()"},
+    {"leak", "memory that is still allocated at exit",
+     "drop the last reference to the tensor; look for reference cycles through C++ objects, such "
+     "as "
+     "an output that a custom autograd function stores in its context without save_for_backward()"},
     {"other_accelerator", "device of another accelerator",
      "take the device from get_accelerator() (device_name(), current_device_name()) or from a "
      "tensor"},
@@ -62,7 +71,9 @@ std::string list(const std::vector<std::string>& values) {
 
 std::string json(const Part& part) {
   return "{\"op\": " + quoted(part.op) + ", \"stream\": " + quoted(part.stream) +
-         ", \"shape\": " + quoted(part.shape) + ", \"stack\": " + list(part.stack) + "}";
+         ", \"shape\": " + quoted(part.shape) +
+         ", \"stream_created\": " + quoted(part.stream_created) +
+         ", \"stack\": " + list(part.stack) + "}";
 }
 
 std::string json(const Problem& problem) {
@@ -70,10 +81,13 @@ std::string json(const Problem& problem) {
                     ", \"what\": " + quoted(problem.what) + ", \"op\": " + quoted(problem.now.op) +
                     ", \"stream\": " + quoted(problem.now.stream) +
                     ", \"shape\": " + quoted(problem.now.shape) +
+                    ", \"line\": " + quoted(problem.line) +
+                    ", \"stream_created\": " + quoted(problem.now.stream_created) +
                     ", \"stack\": " + list(problem.now.stack);
   if (!problem.before.op.empty()) out += ", \"before\": " + json(problem.before);
   return out + ", \"remedy\": " + quoted(remedy(problem.kind)) +
-         ", \"seen\": " + std::to_string(problem.seen) + "}";
+         ", \"seen\": " + std::to_string(problem.seen) +
+         ", \"similar\": " + std::to_string(problem.similar) + "}";
 }
 
 void add_part(std::string& out, const char* label, const Part& part) {
@@ -101,6 +115,11 @@ std::string text(const Problem& problem, const std::string& rank) {
   out += "  " + problem.what + "\n";
   add_part(out, "op:     ", problem.now);
   if (!problem.before.op.empty()) add_part(out, "before: ", problem.before);
+  for (const auto* part : {&problem.now, &problem.before})
+    if (!part->stream_created.empty() &&
+        (part == &problem.now || part->stream != problem.now.stream))
+      out += "  stream: " + part->stream + " was created at " + part->stream_created + "\n";
+  if (!problem.line.empty()) out += "  line:   " + problem.line + "\n";
   out += std::string("  do:     ") + remedy(problem.kind) + "\n";
   add_stack(out, "at:", problem.now.stack);
   add_stack(out, "before, at:", problem.before.stack);

@@ -14,6 +14,9 @@ enum class Kind {
   unordered_streams,  ///< unordered use on two streams
   freed_in_use,       ///< memory freed while work may still use it
   memory_limit,       ///< more memory than the device has
+  unordered_threads,  ///< conflicting launches of two host threads in no defined order
+  uninitialized,      ///< read of memory that was never written
+  leak,               ///< memory that is allocated when the program exits
   other_accelerator,  ///< the program uses another accelerator's device
 };
 
@@ -30,6 +33,8 @@ struct Part {
   std::string stream;  ///< "stream 3 of sim:0"; empty if there is none
   std::string shape;   ///< "float32 [8, 64]"; empty if there is no tensor
   std::vector<std::string> stack = {};
+  int stream_id = -1;               ///< of the detector; -1 if there is no stream
+  std::string stream_created = {};  ///< the line that created the stream; empty for default streams
 };
 
 struct Problem {
@@ -40,6 +45,10 @@ struct Problem {
   /// Place in the program. Problems with the same place, ops and streams are the same problem.
   std::size_t place = 0;
   std::uint64_t seen = 1;  ///< number of occurrences
+  /// The program's own line, such as 'File "train.py", line 12 in step'. Problems of the same kind
+  /// with the same line and streams are alike.
+  std::string line = {};
+  std::uint64_t similar = 0;  ///< number of occurrences of problems that are alike
 };
 
 /// `rank`: the process's rank in a job; empty outside of jobs.

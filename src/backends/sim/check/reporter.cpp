@@ -56,10 +56,23 @@ Problem* Reporter::same(std::vector<Problem>& all, const Problem& problem) {
   return nullptr;
 }
 
+Problem* Reporter::alike(std::vector<Problem>& all, const Problem& problem) {
+  if (problem.line.empty()) return nullptr;
+  for (auto& each : all)
+    if (each.kind == problem.kind && each.line == problem.line &&
+        each.now.stream == problem.now.stream && each.before.stream == problem.before.stream)
+      return &each;
+  return nullptr;
+}
+
 bool Reporter::count_locked(const Problem& problem) {
   for (auto* all : {&problems_, &suppressed_}) {
     if (auto* known = same(*all, problem)) {
       ++known->seen;
+      return true;
+    }
+    if (auto* like = alike(*all, problem)) {
+      ++like->similar;
       return true;
     }
   }
@@ -160,7 +173,14 @@ void Reporter::finish() {
                                  " suppressed (SIM_CHECK_SUPPRESSIONS)\n");
   if (problems_.empty()) return;
   std::uint64_t seen = left_out_;
-  for (const auto& problem : problems_) seen += problem.seen;
+  for (const auto& problem : problems_) {
+    const auto more = problem.seen - 1 + problem.similar;
+    seen += problem.seen + problem.similar;
+    if (more != 0)
+      write_all(STDERR_FILENO, std::string("anyaccel: sim check: ") + name(problem.kind) + ", " +
+                                   (problem.line.empty() ? problem.now.op : problem.line) +
+                                   ": and " + std::to_string(more) + " more like it\n");
+  }
   write_all(STDERR_FILENO, "anyaccel: sim check: " + std::to_string(problems_.size()) +
                                (problems_.size() == 1 ? " problem" : " problems") + ", seen " +
                                std::to_string(seen) + (seen == 1 ? " time" : " times") +

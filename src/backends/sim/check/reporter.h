@@ -42,6 +42,7 @@ class Reporter {
   std::mutex& lock_for_fork() noexcept { return mutex_; }
 
  private:
+  static Problem* alike(std::vector<Problem>& all, const Problem& problem);
   static Problem* same(std::vector<Problem>& all, const Problem& problem);
   bool count_locked(const Problem& problem);
   bool count_note_locked(const Problem& problem);

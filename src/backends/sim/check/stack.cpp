@@ -119,10 +119,34 @@ Frames capture_frames() {
 
 Stack capture_stack() { return {.frames = capture_frames(), .interpreter = python_stack()}; }
 
+std::string caller(const Stack& stack) {
+  for (const auto& line : stack.interpreter)
+    if (line.find("-packages/") == std::string::npos &&
+        line.find("/lib/python3") == std::string::npos && line.find("\"<") == std::string::npos)
+      return line;
+  if (!stack.interpreter.empty()) return stack.interpreter.front();
+  Dl_info own{};
+  ::dladdr(reinterpret_cast<void*>(&capture_frames), &own);
+  for (void* address : stack.frames) {
+    Dl_info info{};
+    if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) continue;
+    const auto* file = file_name(info.dli_fname);
+    const bool of_program = info.dli_fbase == program_base();
+    if (!of_program &&
+        (info.dli_fbase == own.dli_fbase || is_torch(file) ||
+         std::strncmp(file, "libstdc++", 9) == 0 || std::strncmp(file, "libc.", 5) == 0 ||
+         std::strncmp(file, "libanyaccel", 11) == 0))
+      continue;
+    return frame_text(address, info, of_program);
+  }
+  return {};
+}
+
 std::size_t place(const Stack& stack) {
-  std::size_t hash = stack.frames.size();
+  std::size_t hash = stack.interpreter.empty() ? stack.frames.size() : 0;
   const auto mix = [&hash](std::size_t value) { hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL; };
-  for (void* frame : stack.frames) mix(reinterpret_cast<std::size_t>(frame));
+  if (stack.interpreter.empty())
+    for (void* frame : stack.frames) mix(reinterpret_cast<std::size_t>(frame));
   for (const auto& line : stack.interpreter) mix(std::hash<std::string>()(line));
   return hash;
 }
@@ -139,7 +163,8 @@ std::vector<std::string> stack_text(const Stack& stack) {
     Dl_info info{};
     if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) continue;
     outside |= info.dli_fbase != own.dli_fbase;
-    if (!outside || is_interpreter(stack, info, program_base())) continue;
+    if (!outside) continue;
+    if (is_interpreter(stack, info, program_base())) break;  // its own frames say the rest
     const auto line = frame_text(address, info, info.dli_fbase == program_base());
     if (line.empty()) continue;
     lines.push_back("#" + std::to_string(number++) + " " + line);

@@ -19,12 +19,18 @@ struct Stack {
 
 Stack capture_stack();
 
+/// The innermost line of the stack that belongs to the program: in Python, the first one outside of
+/// installed packages and the standard library; otherwise the first function outside of torch and
+/// AnyAccel. Empty if there is none. Looking up a native function takes milliseconds.
+std::string caller(const Stack& stack);
+
 /// A hash that is equal for the same place in a program. Takes microseconds, whereas looking up
 /// names takes milliseconds.
 std::size_t place(const Stack& stack);
 
 /// One line per frame: "#0 function + 0x1f (library)". The interpreter's frames come first, then at
-/// most 40 native frames, starting with the first one outside the simulator.
+/// most 40 native frames, starting with the first one outside the simulator and ending before the
+/// first one of the interpreter.
 std::vector<std::string> stack_text(const Stack& stack);
 
 }  // namespace anyaccel::backends::sim::checking

@@ -1,0 +1,12 @@
+// Observes how the threads of a Python program synchronize: the interpreter's locks and threads,
+// and the mutexes of torch's autograd engine. No torch.
+#pragma once
+
+namespace anyaccel::backends::sim::checking {
+
+/// Starts observing if the process runs a Python interpreter whose locks are semaphores (3.10 to
+/// 3.13, with the global interpreter lock), and tracks threads from then on. Call it again after
+/// more libraries were loaded. Otherwise, threads stay open. Thread-safe.
+void hook_threads();
+
+}  // namespace anyaccel::backends::sim::checking
