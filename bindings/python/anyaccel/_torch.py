@@ -25,6 +25,10 @@ SEEDED_BY_MANUAL_SEED = ("mps",)
 DETECTED_BY_IMPORT = ("cuda",)
 # Device type whose functions in torch._C a torch without it lacks.
 CUDA = "cuda"
+# Device type whose module DTensor asks for a kind of generator.
+HPU = "hpu"
+# Functions of torch's modules that work on the simulator and do more than ours.
+KEPT_FUNCTIONS = {"cuda": ("graph", "memory_stats_as_nested_dict", "memory_summary"), "xpu": ("get_device_capability",)}
 # Device type of the simulator, unless it stands in for another device type.
 SIMULATED = "sim"
 # Types that torch.save() writes without the device's index.

@@ -17,7 +17,7 @@ import warnings
 
 import torch
 
-from . import _compile, _cuda_names, _native, _torch
+from . import _compile, _cuda_names, _device_functions, _native, _torch
 from .errors import Error
 from .stream import Event, Stream
 
@@ -41,7 +41,7 @@ def register(accelerator):
     present = getattr(torch, name, None)
     if present is not None:
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
-            _replace(present, _make(name, accelerator))
+            _replace(present, _make(name, accelerator), _torch.KEPT_FUNCTIONS.get(name, ()))
             _allow_storages(name)
             if name == _torch.CUDA:
                 _cuda_names.complete(present, accelerator)
@@ -71,9 +71,9 @@ def _wait_for_devices(accelerator):
             accelerator.synchronize(index)
 
 
-def _replace(present, ours):
+def _replace(present, ours, kept):
     for key, value in vars(ours).items():
-        if key.startswith("__") or (isinstance(value, types.ModuleType) and hasattr(present, key)):
+        if key.startswith("__") or key in kept or (isinstance(value, types.ModuleType) and hasattr(present, key)):
             continue
         setattr(present, key, value)
         # Submodules such as torch.cuda.random define the same functions again.
@@ -227,6 +227,9 @@ def _make(name, accelerator):
     for method in ("synchronize", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
                    "memory_stats", "reset_peak_memory_stats"):
         setattr(module, method, per_device(getattr(accelerator, method)))
+    _device_functions.add(module, accelerator, index_of)
+    if name == _torch.HPU:
+        _device_functions.add_hpu(module)
     if name in _torch.SEEDED_BY_MANUAL_SEED:
         module.manual_seed = accelerator.manual_seed_all
     module.random, module.amp = _make_random(name, module), _make_amp(name, module)
