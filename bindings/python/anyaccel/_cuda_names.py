@@ -79,7 +79,6 @@ def _add_functions(accelerator):
         "_cuda_resetPeakHostMemoryStats": lambda: None,
         "_cuda_getAllocatorBackend": lambda: "native",
         "_cuda_canDeviceAccessPeer": lambda device, peer: device != peer,
-        "_cuda_ipc_collect": lambda: None,
         "_cuda_get_sync_debug_mode": lambda: 0,
         "_cuda_isCurrentStreamCapturing": accelerator.is_current_stream_capturing,
         "_host_emptyCache": lambda: None,

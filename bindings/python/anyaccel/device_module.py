@@ -17,7 +17,7 @@ import warnings
 
 import torch
 
-from . import _compile, _cuda_names, _device_functions, _native, _torch
+from . import _compile, _cuda_names, _device_functions, _ipc, _native, _torch
 from .errors import Error
 from .stream import Event, Stream
 
@@ -43,6 +43,7 @@ def register(accelerator):
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
             _replace(present, _make(name, accelerator), _torch.KEPT_FUNCTIONS.get(name, ()))
             _allow_storages(name)
+            _ipc.register(name, accelerator)
             if name == _torch.CUDA:
                 _cuda_names.complete(present, accelerator)
             _compile.register(name, present, simulated)
@@ -56,6 +57,9 @@ def register(accelerator):
     for part in (module, module.random, module.amp):
         sys.modules[part.__name__] = part
     _compile.register(name, module, simulated)
+    if simulated:
+        module.ipc_collect = _ipc.collect
+        _ipc.register(name, accelerator)
     if torch._C._get_privateuse1_backend_name() == name:
         _add_tensor_methods()
     elif name not in _torch.SEEDED_BY_NAME:

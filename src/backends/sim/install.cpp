@@ -114,6 +114,7 @@ void register_all() {
   register_special_kernels();
   register_rnn_kernels();
   register_autocast();
+  register_ipc();
   register_profiler();
   register_kineto();
 }

@@ -23,7 +23,6 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr std::size_t kAddresses = 64ULL << 30;
-constexpr std::size_t kPage = 4096;
 
 struct PinnedBlock {
   char* address = nullptr;

@@ -18,6 +18,8 @@ void register_layouts();
 void register_special_kernels();
 void register_rnn_kernels();
 void register_autocast();
+/// The functions through which Python shares memory with other processes.
+void register_ipc();
 void register_profiler();
 void register_kineto();
 
