@@ -19,7 +19,7 @@ struct Device {
   /// streams.
   static constexpr int kPooled = 32;
 
-  Device(int device_index, double latency, const std::vector<Fault>& list, std::uint64_t seed);
+  Device(int device_index, int physical_index, double latency, const std::vector<Fault>& list, std::uint64_t seed);
   ~Device();
 
   /// Returns the streams round-robin, like CUDA's pools: the 33rd call returns the first stream
@@ -39,7 +39,8 @@ struct Device {
   /// Only for a device that is never destroyed.
   void keep_locks_free_in_forks();
 
-  const int index;
+  const int index;     ///< among the devices that the process sees
+  const int physical;  ///< among all simulated devices
   const double latency_us;
   FaultCounter faults;
   std::vector<std::unique_ptr<SimStream>> streams;

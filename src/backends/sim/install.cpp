@@ -88,10 +88,13 @@ void fill_runtime(const Options& options) {
   // it.
   const auto memory = static_cast<std::size_t>(options.memory);
   constexpr std::size_t unit = 256 << 20;
-  reserve_memory(options.devices, (2 * memory + unit - 1) / unit * unit);
+  const int count = visible_count(options);
+  reserve_memory(count, (2 * memory + unit - 1) / unit * unit);
   const auto faults = parse_faults(options.faults);
-  for (int i = 0; i < options.devices; ++i) {
-    target.devices.push_back(std::make_unique<Device>(i, options.latency_us, faults, options.seed));
+  for (int i = 0; i < count; ++i) {
+    const int physical = options.visible ? (*options.visible)[static_cast<std::size_t>(i)] : i;
+    target.devices.push_back(
+        std::make_unique<Device>(i, physical, options.latency_us, faults, options.seed));
     target.devices.back()->memory = std::make_unique<DeviceMemory>(*target.devices.back(), memory);
     target.devices.back()->keep_locks_free_in_forks();
   }

@@ -286,6 +286,9 @@ void register_ipc() {
                  return open_shared(handle, static_cast<int>(device));
                });
   library->def("release(str handle) -> ()", [](const std::string& handle) { release_shared(handle); });
+  library->def("uuid(int device) -> str", [](std::int64_t device) {
+    return device_uuid(device_at(static_cast<int>(device)).physical);
+  });
   library->def("collect() -> ()", [] {
     for (const auto& device : runtime().devices) device->memory->collect_shared();
   });
