@@ -29,7 +29,7 @@ def check(*names, checks=CHECKS):
 
 
 def failures(names, checks=None):
-    """Run the checks of the names. Return {name: what failed}."""
+    """Run the checks of the names. Return {name: error}."""
     checks = CHECKS if checks is None else checks
     found = {}
     module = getattr(torch, get_accelerator().device_type())

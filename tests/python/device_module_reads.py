@@ -26,8 +26,8 @@ _OTHER_WORDS = ("dtype", "func")
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """What returns the objects whose attributes are collected, and the usual names of variables that
-    hold them."""
+    """Functions that return the objects whose attributes are collected, and the usual names of variables
+    that hold such an object."""
 
     makers: frozenset
     holders: frozenset

@@ -96,8 +96,8 @@ def test_every_name_has_a_check():
     assert abstract - device_module_checks.INTERFACE_CHECKS.keys() == set()
 
 
-# Fails if a module lacks a name that the table lists as present, or a call of one of the names gives
-# a wrong result.
+# Fails if a module lacks a name that the table lists as present, or if a call of one of the names
+# gives a wrong result.
 @pytest.mark.parametrize("kind", [*KINDS, *MORE_KINDS])
 def test_names_work(kind):
     names = [name for name, ours, *_ in rows() if ours in ("present", kind)]

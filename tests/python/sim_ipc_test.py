@@ -69,8 +69,8 @@ def need(device):
         pytest.skip("this LibTorch is built with CUDA, so the simulator cannot stand in for it")
 
 
-# Fails if the receiver gets a copy, another device, or more than one storage for the views of one
-# storage; or if the sender's memory is freed while the receiver uses it, or is not freed afterwards.
+# Fails if the receiver gets a copy, another device, or more than one storage for views of one
+# storage; or if the sender's memory is freed while the receiver uses it, or is never freed.
 @EVERYWHERE
 def test_receiver_gets_the_same_memory(tmp_path, device, method):
     need(device)

@@ -19,7 +19,8 @@ struct Device {
   /// streams.
   static constexpr int kPooled = 32;
 
-  Device(int device_index, int physical_index, double latency, const std::vector<Fault>& list, std::uint64_t seed);
+  Device(int device_index, int physical_index, double latency, const std::vector<Fault>& list,
+         std::uint64_t seed);
   ~Device();
 
   /// Returns the streams round-robin, like CUDA's pools: the 33rd call returns the first stream

@@ -247,8 +247,9 @@ void DeviceMemory::collect_shared() noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (used_elsewhere_.empty()) return;
-    const auto middle = std::stable_partition(used_elsewhere_.begin(), used_elsewhere_.end(),
-                                              [](const Block* block) { return used_by_others(*block); });
+    const auto middle =
+        std::stable_partition(used_elsewhere_.begin(), used_elsewhere_.end(),
+                              [](const Block* block) { return used_by_others(*block); });
     released.assign(middle, used_elsewhere_.end());
     used_elsewhere_.erase(middle, used_elsewhere_.end());
   }

@@ -72,9 +72,9 @@ class Counters {
   void map_once() {
     if (ours()) return;
     if (memory_map.file < 0) fail("this process cannot share device memory");
-    void* address = ::mmap(
-        nullptr, kIpcBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_map.file,
-        static_cast<off_t>(memory_map.slice * static_cast<std::size_t>(memory_map.devices)));
+    void* address =
+        ::mmap(nullptr, kIpcBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_map.file,
+               static_cast<off_t>(memory_map.slice * static_cast<std::size_t>(memory_map.devices)));
     if (address == MAP_FAILED) fail(with_reason("cannot share device memory"));
     counters_ = static_cast<Counter*>(address);
     free_.clear();
@@ -102,8 +102,8 @@ struct Handle {
 
 std::string text(const Handle& handle) {
   std::string result = "sim";
-  for (const auto number : {handle.pid, handle.file, handle.inode, handle.begin, handle.bytes,
-                            handle.counter})
+  for (const auto number :
+       {handle.pid, handle.file, handle.inode, handle.begin, handle.bytes, handle.counter})
     result += ":" + std::to_string(number);
   return result;
 }
@@ -134,8 +134,7 @@ Handle parse(const std::string& handle) {
 class File {
  public:
   explicit File(const Handle& handle) {
-    const auto path =
-        "/proc/" + std::to_string(handle.pid) + "/fd/" + std::to_string(handle.file);
+    const auto path = "/proc/" + std::to_string(handle.pid) + "/fd/" + std::to_string(handle.file);
     file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     struct stat facts = {};
     if (file_ >= 0 && ::fstat(file_, &facts) == 0 && facts.st_ino == handle.inode &&
@@ -215,8 +214,10 @@ void close_opened(void* context) {
 
 std::string share(const at::Tensor& tensor) {
   const auto& storage = tensor.storage();
-  TORCH_CHECK(on_device(tensor), "[sim] only tensors in device memory can be shared, but this one "
-                                 "is on ", tensor.device());
+  TORCH_CHECK(on_device(tensor),
+              "[sim] only tensors in device memory can be shared, but this one "
+              "is on ",
+              tensor.device());
   TORCH_CHECK(storage.data_ptr().get_deleter() != &close_opened,
               "[sim] a tensor that was received from another process cannot be sent; send a "
               "clone() of it");
@@ -229,13 +230,13 @@ std::string share(const at::Tensor& tensor) {
               "[sim] the tensor belongs to the parent process, which alone can share it");
   counter->fetch_add(1);
   const auto counters_begin = memory_map.slice * static_cast<std::size_t>(memory_map.devices);
-  return text({.pid = static_cast<std::uint64_t>(::getpid()),
-               .file = static_cast<std::uint64_t>(memory_map.file),
-               .inode = facts.st_ino,
-               .begin = static_cast<std::uint64_t>(block->address - memory_map.base),
-               .bytes = storage.nbytes(),
-               .counter = counters_begin +
-                          static_cast<std::uint64_t>(block->shared) * sizeof(Counter)});
+  return text(
+      {.pid = static_cast<std::uint64_t>(::getpid()),
+       .file = static_cast<std::uint64_t>(memory_map.file),
+       .inode = facts.st_ino,
+       .begin = static_cast<std::uint64_t>(block->address - memory_map.base),
+       .bytes = storage.nbytes(),
+       .counter = counters_begin + static_cast<std::uint64_t>(block->shared) * sizeof(Counter)});
 }
 
 at::Tensor open_shared(const std::string& handle, int device) {
@@ -256,8 +257,8 @@ at::Tensor open_shared(const std::string& handle, int device) {
       c10::StorageImpl::use_byte_size_t(), parsed.bytes,
       c10::DataPtr(address, opened.release(), &close_opened, runtime().device(device)),
       /*allocator=*/nullptr, /*resizable=*/false));
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), runtime().keys, caffe2::TypeMeta::Make<std::uint8_t>());
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), runtime().keys,
+                                                         caffe2::TypeMeta::Make<std::uint8_t>());
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous({static_cast<std::int64_t>(parsed.bytes)});
   return tensor;
 }
@@ -285,7 +286,8 @@ void register_ipc() {
                [](const std::string& handle, std::int64_t device) {
                  return open_shared(handle, static_cast<int>(device));
                });
-  library->def("release(str handle) -> ()", [](const std::string& handle) { release_shared(handle); });
+  library->def("release(str handle) -> ()",
+               [](const std::string& handle) { release_shared(handle); });
   library->def("uuid(int device) -> str", [](std::int64_t device) {
     return device_uuid(device_at(static_cast<int>(device)).physical);
   });

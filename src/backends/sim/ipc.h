@@ -20,8 +20,8 @@ struct Block;
 std::string share(const at::Tensor& tensor);
 
 /// Maps the memory of a handle. Returns a tensor of bytes. When its storage is freed, and the work
-/// that is queued at that time has completed, the use ends. Throws if the handle is malformed, or if
-/// the process that made it has ended.
+/// that is queued at that time has completed, the use ends. Throws if the handle is malformed, or
+/// if the process that made it has ended.
 at::Tensor open_shared(const std::string& handle, int device);
 
 /// Ends the use of a handle that is not opened.

@@ -33,9 +33,7 @@ char* reserve(std::size_t bytes, int protection, int flags, int file) {
   return static_cast<char*>(address);
 }
 
-std::size_t all_bytes() {
-  return memory_map.slice * static_cast<std::size_t>(memory_map.devices);
-}
+std::size_t all_bytes() { return memory_map.slice * static_cast<std::size_t>(memory_map.devices); }
 
 /// Returns -1 if the system does not provide the file.
 int new_file(std::size_t bytes) {

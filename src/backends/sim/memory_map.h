@@ -1,7 +1,7 @@
 // The addresses of device memory. Programs see a range of addresses per device that cannot be
 // accessed. Kernels access the device's memory through a second range of the same size, at a
-// constant distance. Only kernels add the distance. The memory is a file without a name, which other
-// processes can map (see ipc.h).
+// constant distance. Only kernels add the distance. The memory is a file without a name, which
+// other processes can map (see ipc.h).
 #pragma once
 
 #include <cstddef>

@@ -217,9 +217,10 @@ void take_checks_from_environment(Options& options) {
 }
 
 bool operator==(const Options& a, const Options& b) noexcept {
-  return a.devices == b.devices && a.visible == b.visible && a.memory == b.memory && a.dtypes == b.dtypes &&
-         a.latency_us == b.latency_us && a.stands_in_for == b.stands_in_for && a.seed == b.seed &&
-         a.faults == b.faults && a.check == b.check && a.check_json == b.check_json;
+  return a.devices == b.devices && a.visible == b.visible && a.memory == b.memory &&
+         a.dtypes == b.dtypes && a.latency_us == b.latency_us &&
+         a.stands_in_for == b.stands_in_for && a.seed == b.seed && a.faults == b.faults &&
+         a.check == b.check && a.check_json == b.check_json;
 }
 
 std::string device_type_name(const Options& options) {

@@ -120,8 +120,9 @@ c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   std::size_t size = kPage;
   while (size < bytes) size *= 2;
   const std::lock_guard lock(mutex_);
-  TORCH_CHECK(ours(), "[sim] a forked child cannot allocate pinned memory, because its parent has "
-                      "done so; start the child with multiprocessing's 'spawn'");
+  TORCH_CHECK(ours(),
+              "[sim] a forked child cannot allocate pinned memory, because its parent has "
+              "done so; start the child with multiprocessing's 'spawn'");
   map_once();
   collect_waiting();
   PinnedBlock* block = nullptr;

@@ -14,8 +14,7 @@ using anyaccel::sim::Options;
 
 std::string described(const Options& options) {
   const int count = visible_count(options);
-  return "simulated: " + std::to_string(count) +
-         (count == 1 ? " device of " : " devices of ") +
+  return "simulated: " + std::to_string(count) + (count == 1 ? " device of " : " devices of ") +
          std::to_string(options.memory >> 20) + " MiB" + visible_text(options);
 }
 
