@@ -323,8 +323,8 @@ def interface_streams(module):
     assert isinstance(ours.get_raw_stream(1), int)
 
 
-@check("interface.current_device", "interface.set_device", "interface.exchange_device", "interface.maybe_exchange_device", "interface.device",
-       "interface.device_count", "interface.is_available", checks=INTERFACE_CHECKS)
+@check("interface.current_device", "interface.set_device", "interface.exchange_device", "interface.maybe_exchange_device",
+       "interface.device", "interface.device_count", "interface.is_available", checks=INTERFACE_CHECKS)
 def interface_devices(module):
     ours = interface()
     equal((ours.device_count(), ours.is_available()), (2, True))
@@ -347,8 +347,8 @@ def interface_worker(module):
     equal(ours.Worker.get_device_properties(1).name, module.get_device_name(1))
 
 
-@check("interface.get_compute_capability", "interface.is_bf16_supported", "interface.is_dtype_supported", "interface.is_triton_capable",
-       checks=INTERFACE_CHECKS)
+@check("interface.get_compute_capability", "interface.is_bf16_supported", "interface.is_dtype_supported",
+       "interface.is_triton_capable", checks=INTERFACE_CHECKS)
 def interface_capabilities(module):
     ours = interface()
     assert ours.is_bf16_supported() is True and ours.is_dtype_supported(torch.bfloat16) is True

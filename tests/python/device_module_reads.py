@@ -37,7 +37,8 @@ class Source:
 
 
 MODULE = Source(makers=frozenset({"get_device_module", "_get_device_module", "_get_device_handle"}),
-                holders=frozenset({"device_module", "device_mod", "custom_device_mod", "_device_module", "device_handle", "_device_handle"}),
+                holders=frozenset({"device_module", "device_mod", "custom_device_mod", "_device_module", "device_handle",
+                                   "_device_handle"}),
                 signs=("getattr(torch,", "_get_custom_mod_func", "_get_device_attr"), attributes_of_torch=True)
 INTERFACE = Source(makers=frozenset({"get_interface_for_device"}), holders=frozenset({"device_interface", "gpu_interface"}))
 
@@ -69,7 +70,8 @@ class _File(ast.NodeVisitor):
                 named.update((each.arg, each.value) for each in node.keywords)
                 self._holders |= {name for name, value in named.items() if self._is_wanted(value)}
         for name, function in functions.items():
-            if any(isinstance(node, ast.Return) and node.value is not None and self._is_wanted(node.value) for node in ast.walk(function)):
+            results = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+            if any(self._is_wanted(result) for result in results):
                 self._makers.add(name)
 
     def _is_wanted(self, node):

@@ -73,7 +73,8 @@ class Holder:
 """)
     (tmp_path / "interface.py").write_text("get_interface_for_device(kind).of_the_interface\n")
     assert dict(device_module_reads.names(root=str(tmp_path))) == {
-        f"through_{name}": {"example.py"} for name in ("a_parameter", "an_attribute", "a_string", "hasattr", "a_return_value", "a_lambda")}
+        f"through_{name}": {"example.py"}
+        for name in ("a_parameter", "an_attribute", "a_string", "hasattr", "a_return_value", "a_lambda")}
     assert dict(device_module_reads.names(device_module_reads.INTERFACE, str(tmp_path))) == {"of_the_interface": {"interface.py"}}
 
 

@@ -53,8 +53,8 @@ def run(path, code, device="sim", method="spawn", status=0, **variables):
         environment["DS_ACCELERATOR"] = "sim"
     else:
         environment["SIM_STANDS_IN_FOR"] = device
-    done = subprocess.run([sys.executable, "-B", str(program), device, method], env={**environment, **variables}, capture_output=True, text=True,
-                          timeout=300, check=False)
+    done = subprocess.run([sys.executable, "-B", str(program), device, method], env={**environment, **variables}, capture_output=True,
+                          text=True, timeout=300, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done
 
@@ -188,7 +188,8 @@ if __name__ == "__main__":
     late = channel.get()
     channel.join()
     assert "cannot open device memory of another process: the process has ended" in message(lambda: pickle.loads(late))
-    for handle in ("", "sim", "sim:1:2", "sim:1:2:3:4:5:x", "sim:1:2:3:4:5:6:7", "sim:1:2:3:4:0:0", "sim:1:2:3:4:5:99999999999999999999"):
+    for handle in ("", "sim", "sim:1:2", "sim:1:2:3:4:5:x", "sim:1:2:3:4:5:6:7", "sim:1:2:3:4:0:0",
+                   "sim:1:2:3:4:5:99999999999999999999"):
         assert "invalid handle" in message(lambda: torch.ops.anyaccel_sim.open(handle, 0)), handle
     handle = torch.ops.anyaccel_sim.share(torch.ones(2, device=DEVICE))
     assert "device index" in message(lambda: torch.ops.anyaccel_sim.open(handle, 9))

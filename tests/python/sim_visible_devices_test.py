@@ -37,8 +37,8 @@ else:
 def show(code=SHOW, status=0, **variables):
     hidden = ("DS_", "SIM_", "CUDA_")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(hidden)}
-    done = subprocess.run([sys.executable, "-B", "-c", code], env={**environment, **variables}, capture_output=True, text=True, timeout=300,
-                          check=False)
+    done = subprocess.run([sys.executable, "-B", "-c", code], env={**environment, **variables}, capture_output=True, text=True,
+                          timeout=300, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout.strip() if status == 0 else done.stderr
 
@@ -50,8 +50,8 @@ def need_no_cuda():
 
 
 # Fails if CUDA_VISIBLE_DEVICES has no effect in place of CUDA, or another one than on CUDA.
-@pytest.mark.parametrize(("value", "seen"), [(None, "3 0 1 2"), ("2", "1 2"), ("2,0", "2 2 0"), ("1,-1,2", "1 1"), ("0,0", "none False 0"),
-                                             ("", "none False 0"), ("-1", "none False 0"),
+@pytest.mark.parametrize(("value", "seen"), [(None, "3 0 1 2"), ("2", "1 2"), ("2,0", "2 2 0"), ("1,-1,2", "1 1"),
+                                             ("0,0", "none False 0"), ("", "none False 0"), ("-1", "none False 0"),
                                              ("GPU-00000000-0000-0000-0000-000000000001", "1 1")])
 def test_in_place_of_cuda(value, seen):
     need_no_cuda()
