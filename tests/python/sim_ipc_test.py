@@ -53,8 +53,8 @@ def run(path, code, device="sim", method="spawn", status=0, **variables):
         environment["DS_ACCELERATOR"] = "sim"
     else:
         environment["SIM_STANDS_IN_FOR"] = device
-    done = subprocess.run([sys.executable, "-B", str(program), device, method], env={**environment, **variables}, capture_output=True,
-                          text=True, timeout=300, check=False)
+    done = subprocess.run([sys.executable, "-B", str(program), device, method], env={**environment, **variables},
+                          capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done
 
