@@ -67,13 +67,26 @@ def test_on_sim():
     assert "SIM_FAULTS made this allocation fail" in text
     assert show(DS_ACCELERATOR="sim", SIM_VISIBLE_DEVICES="0", SIM_FAULTS="alloc@1/1") == "1 0"
     text = show(DS_ACCELERATOR="sim", SIM_VISIBLE_DEVICES="", status=1)
-    assert "SIM_VISIBLE_DEVICES= selects 0 of 2" in text
+    assert "SIM_VISIBLE_DEVICES selects 0 of 2 devices" in text
 
 
 # Fails if the variable of another backend is ignored.
 def test_in_place_of_another_backend():
     assert show(SHOW.replace("module.get_device_properties(index).uuid", "index"), SIM_STANDS_IN_FOR="npu",
                 ASCEND_RT_VISIBLE_DEVICES="1") == "1 0"
+
+
+# Fails if a program cannot set the variable after it has imported AnyAccel, or if a change after
+# the first use of a device has an effect.
+def test_set_by_the_program():
+    need_no_cuda()
+    code = "import os, anyaccel, torch\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n" + SHOW + """
+os.environ["CUDA_VISIBLE_DEVICES"] = "1,0"
+anyaccel.set_accelerator("cuda")
+assert torch.cuda.device_count() == 1
+"""
+    assert show(code, SIM_STANDS_IN_FOR="cuda") == "1 1"
+    assert show(code, SIM_STANDS_IN_FOR="cuda", CUDA_VISIBLE_DEVICES="0,1") == "1 1"
 
 
 # Fails if child processes do not follow the variable that the parent sets for them.

@@ -19,12 +19,7 @@ constexpr int kDeviceLost = 2;
 
 }  // namespace
 
-Device::Device(int device_index, int physical_index, double latency, const std::vector<Fault>& list,
-               std::uint64_t seed)
-    : index(device_index),
-      physical(physical_index),
-      latency_us(latency),
-      faults(list, physical_index, seed) {
+Device::Device(int device_index, double latency) : index(device_index), latency_us(latency) {
   for (int id = 0; id < 1 + 2 * kPooled; ++id)
     streams.push_back(std::make_unique<SimStream>(*this, id, id > kPooled ? -1 : 0));
 }

@@ -155,10 +155,8 @@ int visible_count(const Options& options) {
 
 std::string visible_text(const Options& options) {
   if (!options.visible) return "";
-  const auto name = visible_variable(options);
-  const char* value = std::getenv(name.c_str());
-  return "; " + name + "=" + printable_text(value == nullptr ? "" : value) + " selects " +
-         std::to_string(options.visible->size()) + " of " + std::to_string(options.devices);
+  return "; " + visible_variable(options) + " selects " + std::to_string(options.visible->size()) +
+         " of " + std::to_string(options.devices) + " devices";
 }
 
 double read_microseconds(const char* where, const std::string& text) {

@@ -40,7 +40,7 @@ std::string device_uuid(int device);
 
 /// Number of devices that the process sees.
 int visible_count(const Options& options);
-/// Which devices these are, for messages, such as "; CUDA_VISIBLE_DEVICES=1 selects 1 of 2".
+/// Which devices these are, for messages, such as "; CUDA_VISIBLE_DEVICES selects 1 of 2 devices".
 std::string visible_text(const Options& options);
 
 bool operator==(const Options& a, const Options& b) noexcept;

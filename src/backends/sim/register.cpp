@@ -2,6 +2,7 @@
 #include "anyaccel/sim.h"
 #include "backends/sim/backend.h"
 #include "backends/sim/options.h"
+#include "backends/sim/runtime.h"
 #include "backends/sim/traits.h"
 #include "base/env.h"
 #include "core/registry.h"
@@ -30,8 +31,10 @@ void stand_in(const std::string& name) {
     const auto options = anyaccel::sim::options_from_environment();
     // Without a visible device, torch is left without devices of the type.
     if (visible_count(options) > 0) anyaccel::sim::install(options);
-    answer_probe(name, {.device_count = visible_count(options),
-                        .reason = described(options) + ", by SIM_STANDS_IN_FOR"});
+    // An earlier choice is kept if a device was used.
+    const auto& chosen = visible_count(options) > 0 ? runtime().options : options;
+    answer_probe(name, {.device_count = visible_count(chosen),
+                        .reason = described(chosen) + ", by SIM_STANDS_IN_FOR"});
   } catch (const std::exception& error) {
     answer_probe(name, {.device_count = 0, .reason = error.what()});
   }
