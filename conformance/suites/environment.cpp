@@ -94,8 +94,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, visible_devices_variables_choose_devices,
     return;
   }
   auto names = accelerator.visible_devices_envs();
-  const char* reason = names.empty()   ? "no environment variable selects the devices"
-                       : standing_in() ? kNotImitated
+  const char* reason = names.empty() ? "no environment variable selects the devices"
                        : accelerator.device_count() < 2 ? "needs 2 devices"
                                                         : nullptr;
   if (reason != nullptr) names = {kNothingToChoose};

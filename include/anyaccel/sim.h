@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,10 @@ namespace anyaccel::sim {
 /// Simulator options. Each member corresponds to an environment variable, whose syntax
 /// docs/reference/environment.md describes.
 struct Options {
-  int devices = 2;                  ///< SIM_DEVICES: number of devices, 1 to 16
+  int devices = 2;  ///< SIM_DEVICES: number of devices, 1 to 16
+  /// SIM_VISIBLE_DEVICES, or the variable of the replaced backend, such as CUDA_VISIBLE_DEVICES:
+  /// the devices that this process sees, in this order. Unset: all. Empty: none.
+  std::optional<std::vector<int>> visible = {};
   std::int64_t memory = 8LL << 30;  ///< SIM_MEMORY: memory per device in bytes
   /// SIM_DTYPES: names of the supported dtypes. Empty: all.
   std::vector<std::string> dtypes = {};

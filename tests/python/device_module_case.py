@@ -17,6 +17,8 @@ class Card(anyaccel.Backend):
         return super().default_generator(index)
 anyaccel.register_backend("card", Card, base="sim")
 """
+# Backends whose device types are torch's PrivateUse1 under another name, or torch's CUDA.
+MORE_KINDS = ("npu", "mlu", "sdaa", "supa", "klxpu")
 KINDS = {"sim": "", "npu": "", "hpu": "", "xpu": "", "mtia": "", "mps": "", "cuda": "", "card": PYTHON_BACKEND}
 
 

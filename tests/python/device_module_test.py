@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 import torch
-from device_module_case import KINDS, run
+from device_module_case import KINDS, MORE_KINDS, run
 
 import anyaccel
 
@@ -22,32 +22,97 @@ def rows():
             yield [cell.strip() for cell in line.split("|")]
 
 
+def versions_of(files):
+    """Return the versions of torch that read a name, and the files."""
+    if not files.startswith("torch "):
+        return ["2.13"], set(files.split())
+    versions, _, files = files[len("torch "):].partition(":")
+    return versions.split(), set(files.split())
+
+
 # Fails if the table and torch's sources disagree about the names that torch reads.
 def test_audit_lists_what_torch_reads():
-    if not torch.__version__.startswith("2.13."):
-        pytest.skip(f"the table is for torch 2.13, this is torch {torch.__version__}")
+    version = ".".join(torch.__version__.split(".")[:2])
+    if version not in ("2.11", "2.12", "2.13"):
+        pytest.skip(f"the table is for torch 2.11 to 2.13, this is torch {torch.__version__}")
     import device_module_reads
-    listed = {name: set(files.split()) for name, _, _, _, files in rows() if not files.startswith("csrc/")}
-    assert listed == device_module_reads.names()
+    found = device_module_reads.names()
+    found.update(("interface." + name, files) for name, files in device_module_reads.names(device_module_reads.INTERFACE).items())
+    listed = {name: versions_of(files) for name, _, _, _, files in rows() if not files.startswith("csrc/")}
+    if version == "2.13":
+        assert {name: files for name, (versions, files) in listed.items() if version in versions} == found
+    else:
+        assert found.keys() <= listed.keys()
+
+
+# Fails if the analysis loses a module on its way through variables, attributes, parameters, return
+# values and lambdas, or follows other results of getattr().
+def test_reads_are_found_through_variables(tmp_path):
+    import device_module_reads
+    (tmp_path / "example.py").write_text("""
+from typing import cast
+import torch
+def pick(device_type):
+    chosen = getattr(torch, device_type, None)
+    return chosen
+def use(module, count):
+    module.through_a_parameter(count.not_this)
+class Holder:
+    def __init__(self, backend):
+        self.mod = cast(object, torch.get_device_module(backend))
+    def call(self):
+        self.mod.through_an_attribute()
+        use(pick("x"), 3)
+        use(module=self.mod, count=4)
+        name = "through_a_string"
+        getattr(self.mod, name)
+        hasattr(self.mod, "through_hasattr")
+        pick("y").through_a_return_value
+        _get_device_attr(lambda m: m.through_a_lambda)
+        getattr(torch, dtype_name).not_this_either
+""")
+    (tmp_path / "interface.py").write_text("get_interface_for_device(kind).of_the_interface\n")
+    assert dict(device_module_reads.names(root=str(tmp_path))) == {
+        f"through_{name}": {"example.py"}
+        for name in ("a_parameter", "an_attribute", "a_string", "hasattr", "a_return_value", "a_lambda")}
+    assert dict(device_module_reads.names(device_module_reads.INTERFACE, str(tmp_path))) == {"of_the_interface": {"interface.py"}}
 
 
 # Fails if a row is malformed, or a name whose absence changes results is listed as absent.
 def test_audit_is_well_formed():
     for name, ours, effect, why, _ in rows():
-        assert ours in ("present", "absent") and effect in ("results", "error", "report", "none") and why.endswith("."), name
+        assert ours in ("present", "absent", "hpu") and effect in ("results", "error", "report", "none") and why.endswith("."), name
         assert (ours, effect) != ("absent", "results"), f"{name} changes results and is absent"
 
 
-# Fails if a module lacks a name that the table lists as present.
-@pytest.mark.parametrize("kind", KINDS)
-def test_modules_have_the_listed_names(kind):
-    names = [name for name, ours, *_ in rows() if ours == "present"]
+# Fails if a name of the table that is present, or a name of torch's class DeviceInterface that must
+# be overridden, has no function that calls it.
+def test_every_name_has_a_check():
+    import device_module_checks
+    from torch._dynamo.device_interface import DeviceInterface
+    listed = {name for name, ours, *_ in rows() if ours != "absent"}
+    assert listed - device_module_checks.CHECKS.keys() - device_module_checks.INTERFACE_CHECKS.keys() == set()
+    abstract = {f"interface.{name}" for name, value in vars(DeviceInterface).items()
+                if not name.startswith("_") and name != "raise_if_triton_unavailable"}  # raises where Triton does not work
+    assert abstract - device_module_checks.INTERFACE_CHECKS.keys() == set()
+
+
+# Fails if a module lacks a name that the table lists as present, or if a call of one of the names
+# gives a wrong result.
+@pytest.mark.parametrize("kind", [*KINDS, *MORE_KINDS])
+def test_names_work(kind):
+    names = [name for name, ours, *_ in rows() if ours in ("present", kind)]
     done = run(f"""
-import torch, anyaccel
+import sys, anyaccel, torch
 module = getattr(torch, anyaccel.get_accelerator().device_type())
-print([name for name in {names!r} if not hasattr(module, name)], module.device_count())
+sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+from device_module_checks import CHECKS, INTERFACE_CHECKS, failures
+names = {names!r}
+missing = [name for name in names if "." not in name and not hasattr(module, name)]
+unlisted = [name for name in CHECKS if name not in names and not name.endswith("set_rng_ctx")]
+print(missing, failures(sorted({{*names, *unlisted}} & CHECKS.keys())), failures(INTERFACE_CHECKS, INTERFACE_CHECKS))
 """, kind)
-    assert done.stdout.splitlines()[-1:] == ["[] 2"], done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1:] == ["[] {} {}"], done.stdout + done.stderr
 
 
 # Fails if dropout in a checkpointed function draws different numbers in the second forward pass.

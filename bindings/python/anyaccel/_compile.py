@@ -17,7 +17,7 @@ def register(name, module, simulated):
     """Register `module`, the device module for the device type `name`. Does not import Dynamo,
     which takes seconds.
     """
-    _when_imported("torch._dynamo.device_interface", lambda dynamo: _add_interface(dynamo, name, module))
+    _when_imported("torch._dynamo.device_interface", lambda dynamo: _add_interface(dynamo, name, module, simulated))
     _when_imported("torch._dynamo.backends.registry", lambda registry: _add_backend(registry, name))
     if simulated:
         _replace_inductor(name)
@@ -58,9 +58,19 @@ def _when_imported(name, callback):
     _importer.waiting.setdefault(name, []).append(callback)
 
 
-def _add_interface(dynamo, name, module):
-    if hasattr(dynamo, f"{name.capitalize()}Interface"):  # torch has its own, which calls the module's functions
-        return
+def _add_interface(dynamo, name, module, simulated):
+    existing = getattr(dynamo, f"{name.capitalize()}Interface", None)
+    if existing is None:
+        interface = type(f"{name.capitalize()}Interface", (dynamo.DeviceInterface,), _interface_functions(module))
+        for device in [name, *(f"{name}:{index}" for index in range(module.device_count()))]:
+            dynamo.register_interface_for_device(device, interface)
+    elif simulated:  # the existing functions call parts of torch._C that this torch was built without
+        for function, value in _interface_functions(module).items():
+            setattr(existing, function, value)
+        existing.is_triton_capable = staticmethod(lambda device=None: False)
+
+
+def _interface_functions(module):
 
     def capability(device=None):
         major_minor = getattr(module.get_device_properties(device), "compute_capability", None)
@@ -79,9 +89,7 @@ def _add_interface(dynamo, name, module):
         exchange_device=staticmethod(module._exchange_device), maybe_exchange_device=staticmethod(module._maybe_exchange_device),
         get_raw_stream=staticmethod(lambda device: module.current_stream(device).stream_id),
         get_compute_capability=staticmethod(capability), Worker=Worker, device=module.device, Stream=module.Stream, Event=torch.Event)
-    interface = type(f"{name.capitalize()}Interface", (dynamo.DeviceInterface,), functions)
-    for device in [name, *(f"{name}:{index}" for index in range(module.device_count()))]:
-        dynamo.register_interface_for_device(device, interface)
+    return functions
 
 
 def _add_backend(registry, name):

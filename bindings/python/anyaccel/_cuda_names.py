@@ -40,7 +40,12 @@ def complete(cuda, accelerator):
     _add_storage_resize()
     torch.version.cuda = torch.version.cuda or CUDA_VERSION
     properties = cuda.get_device_properties
-    cuda.get_device_properties = lambda device=None: Properties(properties(device))
+
+    def get_device_properties(device=None):
+        index = torch.cuda._utils._get_device_index(device, optional=True)
+        return Properties(properties(index), torch.ops.anyaccel_sim.uuid(index))
+
+    cuda.get_device_properties = get_device_properties
     cuda.get_device_capability = lambda device=None: CAPABILITY
     cuda.memory_stats = torch.cuda.memory.memory_stats  # has more statistics than the accelerator's
     cuda.nvtx._nvtx = _Ranges(accelerator)
@@ -60,8 +65,9 @@ class Properties:
     is_integrated = is_multi_gpu_board = 0
     gcnArchName = "sm_80"
 
-    def __init__(self, simulated):
+    def __init__(self, simulated, uuid):
         self._simulated = simulated
+        self.uuid = uuid
 
     @property
     def multi_processor_count(self):
@@ -85,7 +91,6 @@ def _add_functions(accelerator):
         "_cuda_resetPeakHostMemoryStats": lambda: None,
         "_cuda_getAllocatorBackend": lambda: "native",
         "_cuda_canDeviceAccessPeer": lambda device, peer: device != peer,
-        "_cuda_ipc_collect": lambda: None,
         "_cuda_get_sync_debug_mode": lambda: 0,
         "_cuda_isCurrentStreamCapturing": accelerator.is_current_stream_capturing,
         "_host_emptyCache": lambda: None,

@@ -25,6 +25,10 @@ SEEDED_BY_MANUAL_SEED = ("mps",)
 DETECTED_BY_IMPORT = ("cuda",)
 # Device type whose functions are missing from torch._C if torch was built without it.
 CUDA = "cuda"
+# Device type whose module DTensor asks for a kind of generator.
+HPU = "hpu"
+# Functions of torch's modules that work on the simulator and do more than ours.
+KEPT_FUNCTIONS = {"cuda": ("graph", "memory_stats_as_nested_dict", "memory_summary"), "xpu": ("get_device_capability",)}
 # The simulator's device type, unless the simulator stands in for a different type.
 SIMULATED = "sim"
 # Device types that torch.save() stores without a device index.

@@ -17,7 +17,7 @@ import warnings
 
 import torch
 
-from . import _compile, _cuda_names, _native, _torch
+from . import _compile, _cuda_names, _device_functions, _ipc, _native, _torch
 from .errors import Error
 from .stream import Event, Stream
 
@@ -41,8 +41,9 @@ def register(accelerator):
     present = getattr(torch, name, None)
     if present is not None:
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
-            _replace(present, _make(name, accelerator))
+            _replace(present, _make(name, accelerator), _torch.KEPT_FUNCTIONS.get(name, ()))
             _allow_storages(name)
+            _ipc.register(name, accelerator)
             if name == _torch.CUDA:
                 _cuda_names.complete(present, accelerator)
             _compile.register(name, present, simulated)
@@ -56,6 +57,9 @@ def register(accelerator):
     for part in (module, module.random, module.amp):
         sys.modules[part.__name__] = part
     _compile.register(name, module, simulated)
+    if simulated:
+        module.ipc_collect = _ipc.collect
+        _ipc.register(name, accelerator)
     if torch._C._get_privateuse1_backend_name() == name:
         _add_tensor_methods()
     elif name not in _torch.SEEDED_BY_NAME:
@@ -71,9 +75,9 @@ def _wait_for_devices(accelerator):
             accelerator.synchronize(index)
 
 
-def _replace(present, ours):
+def _replace(present, ours, kept):
     for key, value in vars(ours).items():
-        if key.startswith("__") or (isinstance(value, types.ModuleType) and hasattr(present, key)):
+        if key.startswith("__") or key in kept or (isinstance(value, types.ModuleType) and hasattr(present, key)):
             continue
         setattr(present, key, value)
         # Submodules such as torch.cuda.random define the same functions again.
@@ -227,6 +231,9 @@ def _make(name, accelerator):
     for method in ("synchronize", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
                    "memory_stats", "reset_peak_memory_stats"):
         setattr(module, method, per_device(getattr(accelerator, method)))
+    _device_functions.add(module, accelerator, index_of)
+    if name == _torch.HPU:
+        _device_functions.add_hpu(module)
     if name in _torch.SEEDED_BY_MANUAL_SEED:
         module.manual_seed = accelerator.manual_seed_all
     module.random, module.amp = _make_random(name, module), _make_amp(name, module)

@@ -21,6 +21,7 @@ class Options:
     """Options of the simulator. Each field corresponds to an environment variable, whose syntax
     docs/reference/environment.md describes."""
     devices: int = 2  # SIM_DEVICES: number of devices, 1 to 16
+    visible: "list[int] | None" = None  # SIM_VISIBLE_DEVICES: devices that this process sees, in this order; None: all
     memory: int = 8 << 30  # SIM_MEMORY: bytes of each device
     dtypes: "list[str]" = dataclasses.field(default_factory=list)  # SIM_DTYPES: supported dtypes; empty: all
     latency_us: float = 0  # SIM_LATENCY: minimum launch time of a kernel in microseconds

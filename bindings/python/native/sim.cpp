@@ -10,6 +10,7 @@ void bind_sim([[maybe_unused]] py::module_& module) {
   py::class_<sim::Options>(module, "SimOptions")
       .def(py::init<>())
       .def_readwrite("devices", &sim::Options::devices)
+      .def_readwrite("visible", &sim::Options::visible)
       .def_readwrite("memory", &sim::Options::memory)
       .def_readwrite("dtypes", &sim::Options::dtypes)
       .def_readwrite("latency_us", &sim::Options::latency_us)

@@ -74,10 +74,14 @@ void SimAllocator::emptyCache(c10::MempoolId_t /*pool*/) {
   for (const auto& device : runtime().devices) device->memory->empty_cache();
 }
 
+Block* block_of(const c10::DataPtr& data) noexcept {
+  return data.get_deleter() == &free_block ? static_cast<Block*>(data.get_context()) : nullptr;
+}
+
 void SimAllocator::recordStream(const c10::DataPtr& data, c10::Stream stream) {
   // Allocations of zero bytes, and memory of other allocators, have no block here.
-  if (data.get_deleter() != &free_block || data.get_context() == nullptr) return;
-  auto* block = static_cast<Block*>(data.get_context());
+  auto* block = block_of(data);
+  if (block == nullptr) return;
   block->stream->device().memory->record_stream(block, stream_of(stream));
 }
 

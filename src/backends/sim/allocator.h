@@ -34,6 +34,8 @@ struct Block {
   bool allocated = false;
   Block *before = nullptr, *after = nullptr;  ///< neighbors in the segment
   std::vector<SimStream*> users;              ///< streams that were passed to record_stream()
+  int shared = -1;     ///< its counter of uses by other processes (ipc.h); -1: never shared
+  int shared_by = -1;  ///< the process that shared it, which may be the parent
 };
 
 struct Segment {
@@ -56,6 +58,12 @@ class DeviceMemory {
   void free(Block* block) noexcept;
   void record_stream(Block* block, SimStream& stream);
   void empty_cache();
+  /// Frees blocks that were freed while other processes used them, and that they have released.
+  void collect_shared() noexcept;
+
+  /// Reserves addresses that no segment uses, for memory of another process.
+  char* take_addresses(std::size_t bytes);
+  void give_addresses_back(char* address) noexcept;
 
   /// Call this when no graph uses `pool` any more. The pool's memory is released as soon as no
   /// tensor uses it.
@@ -84,6 +92,8 @@ class DeviceMemory {
 
   FreeBlocks& free_blocks(PoolId pool, bool small) { return free_[{pool, small}]; }
   Block* find(std::size_t size, SimStream& stream, PoolId pool);
+  /// Null if `bytes` consecutive bytes are not free.
+  char* find_addresses(std::size_t bytes) const;
   Block* new_segment(std::size_t size, SimStream& stream, PoolId pool);
   Block* take(Block* block, std::size_t size, std::size_t requested);
   void put_back(Block* block);
@@ -100,6 +110,7 @@ class DeviceMemory {
   std::map<std::pair<PoolId, bool>, FreeBlocks> free_;
   std::set<PoolId> released_pools_;
   std::list<Waiting> waiting_;
+  std::vector<Block*> used_elsewhere_;  ///< freed here, but in use by other processes
   std::map<char*, std::unique_ptr<Segment>> segments_;  ///< by address
   c10::CachingDeviceAllocator::DeviceStats stats_;
 };
@@ -117,6 +128,9 @@ class SimAllocator final : public c10::DeviceAllocator {
   void resetPeakStats(c10::DeviceIndex device) override;
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override;
 };
+
+/// Returns the block of memory that SimAllocator has allocated; null for other memory.
+Block* block_of(const c10::DataPtr& data) noexcept;
 
 /// The process-wide allocator; never destroyed.
 SimAllocator& allocator() noexcept;

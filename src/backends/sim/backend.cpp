@@ -39,7 +39,9 @@ SimBackend::SimBackend() : TorchBackend(running_traits()) {}
 
 DeviceProperties SimBackend::properties(DeviceIndex index) const {
   auto properties = TorchBackend::properties(index);
-  properties.name = "simulated device " + std::to_string(index);
+  const int physical = device_at(index).physical;
+  properties.name = "simulated device " + std::to_string(physical);
+  properties.uuid = device_uuid(physical);
   properties.vendor = "AnyAccel";
   properties.multi_processor_count = 1;
   return properties;

@@ -19,8 +19,7 @@ constexpr int kDeviceLost = 2;
 
 }  // namespace
 
-Device::Device(int device_index, double latency, const std::vector<Fault>& list, std::uint64_t seed)
-    : index(device_index), latency_us(latency), faults(list, device_index, seed) {
+Device::Device(int device_index, double latency) : index(device_index), latency_us(latency) {
   for (int id = 0; id < 1 + 2 * kPooled; ++id)
     streams.push_back(std::make_unique<SimStream>(*this, id, id > kPooled ? -1 : 0));
 }
@@ -85,7 +84,7 @@ void Device::check_not_lost() {
 void Device::reset(double latency, const std::vector<Fault>& list, std::uint64_t seed) {
   const std::lock_guard lock(mutex_);
   latency_us = latency;
-  faults.reset(list, index, seed);
+  faults = FaultCounter(list, physical, seed);
   allocations.reset();
   launches.reset();
   failure_.clear();

@@ -20,7 +20,7 @@ struct Device {
   /// streams.
   static constexpr int kPooled = 32;
 
-  Device(int device_index, double latency, const std::vector<Fault>& list, std::uint64_t seed);
+  Device(int device_index, double latency);
   ~Device();
 
   /// Returns the streams round-robin, like CUDA's pools: the 33rd call returns the first stream
@@ -43,9 +43,10 @@ struct Device {
   /// Only for a device that is never destroyed.
   void keep_locks_free_in_forks();
 
-  const int index;
+  const int index;   ///< among the devices that the process sees
+  int physical = 0;  ///< among all simulated devices
   double latency_us;
-  FaultCounter faults;
+  FaultCounter faults{{}, 0, 0};
   std::vector<std::unique_ptr<SimStream>> streams;
   std::atomic<int> urgent_streams{0};
   std::unique_ptr<DeviceMemory> memory;

@@ -6,6 +6,7 @@
 #include "backends/sim/allocator.h"
 #include "backends/sim/device.h"
 #include "backends/sim/graph.h"
+#include "backends/sim/ipc.h"
 #include "backends/sim/memory_map.h"
 
 namespace anyaccel::backends::sim {
@@ -81,6 +82,34 @@ Block* DeviceMemory::find(std::size_t size, SimStream& stream, PoolId pool) {
   return block;
 }
 
+char* DeviceMemory::find_addresses(std::size_t bytes) const {
+  char* address = memory_map.device_base(device_.index);
+  for (const auto& [start, segment] : segments_) {
+    if (static_cast<std::size_t>(start - address) >= bytes) break;
+    address = start + round_up(segment->size, kSegmentUnit);
+  }
+  const auto* end = memory_map.device_base(device_.index) + memory_map.slice;
+  return address + bytes > end ? nullptr : address;
+}
+
+char* DeviceMemory::take_addresses(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  char* address = find_addresses(bytes);
+  TORCH_CHECK_WITH(OutOfMemoryError, address != nullptr, "[sim] device ", device_.index,
+                   " has no addresses for ", in_mib(bytes),
+                   " of another process; release memory, or raise SIM_MEMORY");
+  auto segment = std::make_unique<Segment>();
+  segment->address = address;
+  segment->size = bytes;
+  segments_.emplace(address, std::move(segment));
+  return address;
+}
+
+void DeviceMemory::give_addresses_back(char* address) noexcept {
+  const std::lock_guard lock(mutex_);
+  segments_.erase(address);
+}
+
 Block* DeviceMemory::new_segment(std::size_t size, SimStream& stream, PoolId pool) {
   const bool small = size <= kSmall;
   std::size_t bytes = small                ? kSmallSegment
@@ -90,12 +119,8 @@ Block* DeviceMemory::new_segment(std::size_t size, SimStream& stream, PoolId poo
   // If a whole segment does not fit, try one of the requested size.
   if (held + bytes > limit()) bytes = round_up(size, kUnit);
   if (held + bytes > limit()) return nullptr;
-  char* address = memory_map.device_base(device_.index);
-  for (const auto& [start, segment] : segments_) {
-    if (static_cast<std::size_t>(start - address) >= bytes) break;
-    address = start + round_up(segment->size, kSegmentUnit);
-  }
-  if (address + bytes > memory_map.device_base(device_.index) + memory_map.slice) return nullptr;
+  char* address = find_addresses(bytes);
+  if (address == nullptr) return nullptr;
   auto segment = std::make_unique<Segment>();
   *segment = {.address = address,
               .size = bytes,
@@ -152,6 +177,7 @@ Block* DeviceMemory::allocate(std::size_t bytes, SimStream& stream) {
   const auto size = std::max(kUnit, round_up(bytes, kUnit));
   auto* capture = stream.capture();
   const PoolId pool = capture == nullptr ? 0 : capture->pool();
+  collect_shared();
   std::unique_lock lock(mutex_);
   device_.allocations.add();
   if (device_.faults.any() && device_.faults.allocation())
@@ -195,6 +221,14 @@ void DeviceMemory::out_of_memory(std::size_t bytes, const char* why) {
 }
 
 void DeviceMemory::free(Block* block) noexcept {
+  if (block->shared >= 0) {
+    const std::lock_guard lock(mutex_);
+    if (used_by_others(*block)) {
+      used_elsewhere_.push_back(block);
+      return;
+    }
+    end_sharing(*block);
+  }
   if (auto* watching = observer())
     watching->on_free(block->address, block->requested, *block->stream);
   const std::lock_guard lock(mutex_);
@@ -209,6 +243,20 @@ void DeviceMemory::free(Block* block) noexcept {
   for (auto* user : block->users) held.tickets.emplace_back(user, user->last());
   block->users.clear();
   waiting_.push_back(std::move(held));
+}
+
+void DeviceMemory::collect_shared() noexcept {
+  std::vector<Block*> released;
+  {
+    const std::lock_guard lock(mutex_);
+    if (used_elsewhere_.empty()) return;
+    const auto middle =
+        std::stable_partition(used_elsewhere_.begin(), used_elsewhere_.end(),
+                              [](const Block* block) { return used_by_others(*block); });
+    released.assign(middle, used_elsewhere_.end());
+    used_elsewhere_.erase(middle, used_elsewhere_.end());
+  }
+  for (auto* block : released) free(block);
 }
 
 void DeviceMemory::collect_waiting() {
@@ -288,6 +336,7 @@ void DeviceMemory::record_stream(Block* block, SimStream& stream) {
 }
 
 void DeviceMemory::empty_cache() {
+  collect_shared();
   const std::lock_guard lock(mutex_);
   collect_waiting();
   release_unused(0);

@@ -88,13 +88,8 @@ std::vector<Fault> parse_faults(const std::string& text) {
   return faults;
 }
 
-FaultCounter::FaultCounter(const std::vector<Fault>& faults, int device, std::uint64_t seed) {
-  reset(faults, device, seed);
-}
-
-void FaultCounter::reset(const std::vector<Fault>& faults, int device, std::uint64_t seed) {
-  seed_ = mix(seed, static_cast<std::uint64_t>(device));
-  watched_.clear();
+FaultCounter::FaultCounter(const std::vector<Fault>& faults, int device, std::uint64_t seed)
+    : seed_(mix(seed, static_cast<std::uint64_t>(device))) {
   for (const auto& fault : faults)
     if (fault.device < 0 || fault.device == device)
       watched_.push_back(std::make_unique<Watched>(fault));

@@ -47,8 +47,6 @@ struct LaunchFault {
 class FaultCounter {
  public:
   FaultCounter(const std::vector<Fault>& faults, int device, std::uint64_t seed);
-  /// Replaces the faults, and counts from 0 again. No other thread may use the device meanwhile.
-  void reset(const std::vector<Fault>& faults, int device, std::uint64_t seed);
   bool any() const noexcept { return !watched_.empty(); }
   /// True if this allocation fails.
   bool allocation();
@@ -63,7 +61,7 @@ class FaultCounter {
   bool happens(Watched& watched);
 
   std::vector<std::unique_ptr<Watched>> watched_;
-  std::uint64_t seed_ = 0;
+  std::uint64_t seed_;
 };
 
 }  // namespace anyaccel::backends::sim

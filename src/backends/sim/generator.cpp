@@ -82,8 +82,9 @@ SimGenerator* SimGenerator::clone_impl() const {
 const at::Generator& default_generator(int device) {
   static auto* all = [] {
     auto* list = new std::vector<at::Generator>;
-    for (const auto& each : runtime().devices)
-      list->push_back(at::make_generator<SimGenerator>(each->index));
+    // Devices may become visible later.
+    for (int i = 0; i < runtime().options.devices; ++i)
+      list->push_back(at::make_generator<SimGenerator>(i));
     return list;
   }();
   return (*all)[static_cast<std::size_t>(device_at(device < 0 ? current_device() : device).index)];

@@ -79,6 +79,39 @@ c10::DeviceType take_type(const std::string& name) {
   return c10::DeviceType::PrivateUse1;
 }
 
+/// Makes the devices that `options` selects the visible ones.
+void choose_devices(const Options& options) {
+  // Devices are never destroyed, because forks hold their locks.
+  static auto* hidden = new std::vector<std::unique_ptr<Device>>;
+  auto& target = runtime();
+  auto& devices = target.devices;
+  const auto count = static_cast<std::size_t>(visible_count(options));
+  const auto memory = static_cast<std::size_t>(options.memory);
+  const auto faults = parse_faults(options.faults);
+  target.options.visible = options.visible;
+  for (; devices.size() > count; devices.pop_back()) hidden->push_back(std::move(devices.back()));
+  while (devices.size() < count) {
+    devices.push_back(
+        std::make_unique<Device>(static_cast<int>(devices.size()), options.latency_us));
+    devices.back()->memory = std::make_unique<DeviceMemory>(*devices.back(), memory);
+    devices.back()->keep_locks_free_in_forks();
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const int physical = options.visible ? (*options.visible)[i] : static_cast<int>(i);
+    devices[i]->physical = physical;
+    devices[i]->faults = FaultCounter(faults, physical, options.seed);
+  }
+}
+
+bool any_device_used() {
+  for (const auto& device : runtime().devices) {
+    if (device->memory->reserved() != 0) return true;
+    for (const auto& stream : device->streams)
+      if (stream->last() != 0) return true;
+  }
+  return false;
+}
+
 void fill_runtime(const Options& options) {
   auto& target = runtime();
   target.type = take_type(device_type_name(options));
@@ -91,12 +124,7 @@ void fill_runtime(const Options& options) {
   const auto memory = static_cast<std::size_t>(options.memory);
   constexpr std::size_t unit = 256 << 20;
   reserve_memory(options.devices, (2 * memory + unit - 1) / unit * unit);
-  const auto faults = parse_faults(options.faults);
-  for (int i = 0; i < options.devices; ++i) {
-    target.devices.push_back(std::make_unique<Device>(i, options.latency_us, faults, options.seed));
-    target.devices.back()->memory = std::make_unique<DeviceMemory>(*target.devices.back(), memory);
-    target.devices.back()->keep_locks_free_in_forks();
-  }
+  choose_devices(options);
 }
 
 void register_all() {
@@ -117,6 +145,7 @@ void register_all() {
   register_rnn_kernels();
   register_autocast();
   register_sleep();
+  register_ipc();
   register_profiler();
   register_kineto();
 }
@@ -179,7 +208,13 @@ void install(const Options& given) {
   auto& now = state();
   const std::lock_guard lock(now.mutex);
   if (now.installed) {
-    if (now.options == options) return;
+    auto expected = now.options;
+    expected.visible = options.visible;
+    if (expected == options) {
+      // As on CUDA, a change of the visible devices after the first use of a device has no effect.
+      if (!any_device_used()) choose_devices(options);
+      return;
+    }
     throw Error(ErrorCode::invalid_state, "sim",
                 {.what = "the simulator is already running in this process with other options",
                  .hint = "set them before the first use of the device"});

@@ -1,6 +1,7 @@
 // The addresses of device memory. Programs see a range of addresses per device that cannot be
 // accessed. Kernels access the device's memory through a second range of the same size, at a
-// constant distance. Only kernels add the distance.
+// constant distance. Only kernels add the distance. The memory is a file without a name, which
+// other processes can map (see ipc.h).
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@ struct MemoryMap {
   std::size_t slice = 0;  ///< size of each device's range
   int devices = 0;
   std::ptrdiff_t delta = 0;  ///< kernel address minus device address
+  int file = -1;             ///< device address minus `base` is the offset in this file
 
   bool contains(const void* address) const noexcept {
     return static_cast<std::size_t>(static_cast<const char*>(address) - base) <
@@ -34,15 +36,27 @@ struct MemoryMap {
   }
 };
 
+constexpr std::size_t kPage = 4096;
+
+/// Bytes of the file after the memory of all devices, which belong to ipc.cpp.
+constexpr std::size_t kIpcBytes = 1 << 20;
+
 /// Filled once by reserve_memory(), before any device memory exists.
 inline MemoryMap memory_map;
 
 /// Reserves address space for `devices` slices of `slice` bytes, without allocating memory. Throws
-/// `unavailable` with the system's reason.
+/// `unavailable` with the system's reason. A forked child gets memory of its own at the same
+/// addresses, which reads as zero.
 void reserve_memory(int devices, std::size_t slice);
 
 /// Returns the memory at the device addresses [address, address + bytes) to the system. The range
 /// then reads as zero.
 void release_pages(void* address, std::size_t bytes) noexcept;
+
+/// Maps bytes of another process' file at the device address. Both must be multiples of the page
+/// size. Throws with the system's reason.
+void map_foreign(void* address, std::size_t bytes, int file, std::size_t offset);
+/// Maps this process' own memory there again.
+void unmap_foreign(void* address, std::size_t bytes) noexcept;
 
 }  // namespace anyaccel::backends::sim

@@ -1,6 +1,9 @@
 #include "backends/sim/options.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
 
@@ -105,7 +108,67 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
+/// Returns -1 if the entry names no device.
+int find_device(std::string_view entry, int devices) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const auto first = entry.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return -1;
+  entry = entry.substr(first, entry.find_last_not_of(kBlank) - first + 1);
+  if (entry.starts_with("GPU-")) {
+    int found = -1;
+    for (int i = 0; i < devices; ++i) {
+      if (!("GPU-" + device_uuid(i)).starts_with(entry)) continue;
+      if (found >= 0) return -1;
+      found = i;
+    }
+    return found;
+  }
+  unsigned number = 0;
+  // Like CUDA, ignores text after the number.
+  const auto result = std::from_chars(entry.data(), entry.data() + entry.size(), number);
+  return result.ec != std::errc() || number >= static_cast<unsigned>(devices)
+             ? -1
+             : static_cast<int>(number);
+}
+
 }  // namespace
+
+std::string visible_variable(const Options& options) {
+  const auto name = options.stands_in_for.empty() ? std::string("sim") : options.stands_in_for;
+  for (const auto* traits : built_traits())
+    if (traits->name == name)
+      return traits->visible_devices_envs.empty() ? "" : traits->visible_devices_envs.front();
+  return "";
+}
+
+std::string device_uuid(int device) {
+  char text[40];
+  std::snprintf(text, sizeof text, "00000000-0000-0000-0000-%012d", device);
+  return text;
+}
+
+std::vector<int> select_devices(std::string_view list, int devices) {
+  std::vector<int> selected;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const auto comma = std::min(list.find(',', begin), list.size());
+    const int device = find_device(list.substr(begin, comma - begin), devices);
+    if (device < 0) break;
+    if (std::find(selected.begin(), selected.end(), device) != selected.end()) return {};
+    selected.push_back(device);
+    begin = comma + 1;
+  }
+  return selected;
+}
+
+int visible_count(const Options& options) {
+  return options.visible ? static_cast<int>(options.visible->size()) : options.devices;
+}
+
+std::string visible_text(const Options& options) {
+  if (!options.visible) return "";
+  return "; " + visible_variable(options) + " selects " + std::to_string(options.visible->size()) +
+         " of " + std::to_string(options.devices) + " devices";
+}
 
 double read_microseconds(const char* where, const std::string& text) {
   const auto amount = read_amount(text);
@@ -123,6 +186,15 @@ void check(const Options& options) {
   if (options.devices < 1 || options.devices > kMaxDevices)
     fail("SIM_DEVICES", "invalid number of devices", std::to_string(options.devices),
          "1 to " + std::to_string(kMaxDevices));
+  if (options.visible && options.visible->empty())
+    throw Error(ErrorCode::unavailable, "sim",
+                {.what = "no simulated device is visible" + visible_text(options),
+                 .want = "a list of indices below " + std::to_string(options.devices)});
+  for (const int device : options.visible.value_or(std::vector<int>()))
+    if (device < 0 || device >= options.devices ||
+        std::count(options.visible->begin(), options.visible->end(), device) != 1)
+      fail("sim", "invalid or repeated visible device", std::to_string(device),
+           "indices below " + std::to_string(options.devices));
   if (options.memory < kLeastMemory || options.memory > kMaxMemory)
     fail("SIM_MEMORY", "invalid memory size", std::to_string(options.memory), "1MiB to 4TiB");
   if (!(options.latency_us >= 0 && options.latency_us <= 60e6))
@@ -154,9 +226,10 @@ void take_checks_from_environment(Options& options) {
 }
 
 bool operator==(const Options& a, const Options& b) noexcept {
-  return a.devices == b.devices && a.memory == b.memory && a.dtypes == b.dtypes &&
-         a.latency_us == b.latency_us && a.stands_in_for == b.stands_in_for && a.seed == b.seed &&
-         a.faults == b.faults && a.check == b.check && a.check_json == b.check_json;
+  return a.devices == b.devices && a.visible == b.visible && a.memory == b.memory &&
+         a.dtypes == b.dtypes && a.latency_us == b.latency_us &&
+         a.stands_in_for == b.stands_in_for && a.seed == b.seed && a.faults == b.faults &&
+         a.check == b.check && a.check_json == b.check_json;
 }
 
 std::string device_type_name(const Options& options) {
@@ -199,8 +272,12 @@ Options options_from_environment() {
   for (const char* variable : {"SIM_DEVICES", "SIM_MEMORY", "SIM_DTYPES", "SIM_LATENCY",
                                "SIM_STANDS_IN_FOR", "SIM_SEED", "SIM_FAULTS"})
     if (const auto value = env(variable)) set_option(options, variable, *value);
+  // Not env(), because an empty value hides all devices.
+  if (const auto name = visible_variable(options); !name.empty())
+    if (const char* list = std::getenv(name.c_str()))
+      options.visible = select_devices(list, options.devices);
   take_checks_from_environment(options);
-  check(options);
+  if (visible_count(options) > 0) check(options);
   return options;
 }
 

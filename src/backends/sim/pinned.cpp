@@ -23,7 +23,6 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr std::size_t kAddresses = 64ULL << 30;
-constexpr std::size_t kPage = 4096;
 
 struct PinnedBlock {
   char* address = nullptr;
@@ -53,6 +52,8 @@ class PinnedAllocator final : public at::HostAllocator {
   static void free_block(void* context);
   void free(PinnedBlock* block) noexcept;
   void map_once();
+  /// False in a forked child, whose parent uses the same memory.
+  bool ours() const noexcept { return base_ == nullptr || owner_ == ::getpid(); }
   char* take_addresses(std::size_t size);
   void collect_waiting();
 
@@ -60,6 +61,7 @@ class PinnedAllocator final : public at::HostAllocator {
   std::atomic<char*> base_{nullptr};
   std::ptrdiff_t delta_ = 0;
   int file_ = -1;
+  pid_t owner_ = 0;
   std::multimap<std::size_t, PinnedBlock*> free_;
   std::list<PinnedBlock*> waiting_;
   std::map<char*, std::unique_ptr<PinnedBlock>> blocks_;
@@ -96,6 +98,7 @@ void PinnedAllocator::map_once() {
     view = static_cast<char*>(address);
   }
   delta_ = views[1] - views[0];
+  owner_ = ::getpid();
   base_ = views[0];
 }
 
@@ -117,6 +120,9 @@ c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   std::size_t size = kPage;
   while (size < bytes) size *= 2;
   const std::lock_guard lock(mutex_);
+  TORCH_CHECK(ours(),
+              "[sim] a forked child cannot allocate pinned memory, because its parent has "
+              "done so; start the child with multiprocessing's 'spawn'");
   map_once();
   collect_waiting();
   PinnedBlock* block = nullptr;
@@ -182,6 +188,7 @@ bool PinnedAllocator::record_event(void* address, void* context, c10::Stream str
 
 void PinnedAllocator::empty_cache() {
   const std::lock_guard lock(mutex_);
+  if (!ours()) return;
   collect_waiting();
   for (const auto& [size, block] : free_) {
     ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, block->address - base_,

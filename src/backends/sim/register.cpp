@@ -1,6 +1,8 @@
 #include "anyaccel/sdk/registration.h"
 #include "anyaccel/sim.h"
 #include "backends/sim/backend.h"
+#include "backends/sim/options.h"
+#include "backends/sim/runtime.h"
 #include "backends/sim/traits.h"
 #include "base/env.h"
 #include "core/registry.h"
@@ -12,14 +14,14 @@ namespace {
 using anyaccel::sim::Options;
 
 std::string described(const Options& options) {
-  return "simulated: " + std::to_string(options.devices) +
-         (options.devices == 1 ? " device of " : " devices of ") +
-         std::to_string(options.memory >> 20) + " MiB";
+  const int count = visible_count(options);
+  return "simulated: " + std::to_string(count) + (count == 1 ? " device of " : " devices of ") +
+         std::to_string(options.memory >> 20) + " MiB" + visible_text(options);
 }
 
 sdk::Probe probe() {
   const auto options = anyaccel::sim::options_from_environment();
-  return {.device_count = options.devices, .reason = described(options)};
+  return {.device_count = visible_count(options), .reason = described(options)};
 }
 
 /// Answers the probe of the backend that the simulator stands in for, because there are no device
@@ -27,9 +29,12 @@ sdk::Probe probe() {
 void stand_in(const std::string& name) {
   try {
     const auto options = anyaccel::sim::options_from_environment();
-    anyaccel::sim::install(options);
-    answer_probe(name, {.device_count = options.devices,
-                        .reason = described(options) + ", by SIM_STANDS_IN_FOR"});
+    // Without a visible device, torch is left without devices of the type.
+    if (visible_count(options) > 0) anyaccel::sim::install(options);
+    // An earlier choice is kept if a device was used.
+    const auto& chosen = visible_count(options) > 0 ? runtime().options : options;
+    answer_probe(name, {.device_count = visible_count(chosen),
+                        .reason = described(chosen) + ", by SIM_STANDS_IN_FOR"});
   } catch (const std::exception& error) {
     answer_probe(name, {.device_count = 0, .reason = error.what()});
   }

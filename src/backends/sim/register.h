@@ -19,6 +19,8 @@ void register_special_kernels();
 void register_rnn_kernels();
 void register_autocast();
 void register_sleep();
+/// The functions through which Python shares memory with other processes.
+void register_ipc();
 void register_profiler();
 void register_kineto();
 

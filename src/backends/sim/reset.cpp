@@ -20,6 +20,9 @@ void check_changes(const Options& options) {
   if (options.devices != now.devices)
     fail("the number of devices cannot change", std::to_string(options.devices),
          std::to_string(now.devices));
+  if (options.visible != now.visible)
+    throw Error(ErrorCode::invalid_argument, "sim reset",
+                {.what = "the visible devices cannot change", .hint = "use another process"});
   if (options.stands_in_for != now.stands_in_for)
     fail("the device type cannot change", options.stands_in_for, now.stands_in_for);
   if (options.check != now.check || options.check_json != now.check_json)
@@ -52,6 +55,7 @@ void reset_device(Device& device, const Options& options, const std::vector<Faul
 void reset(const Options& given, std::int64_t installed_memory) {
   auto options = given;
   take_checks_from_environment(options);
+  if (!options.visible) options.visible = runtime().options.visible;
   check(options);
   check_changes(options);
   // The address space is reserved once.

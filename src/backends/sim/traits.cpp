@@ -1,18 +1,28 @@
 #include "backends/sim/traits.h"
 
+#include <cstdlib>
 #include <exception>
+#include <string>
 
+#include "base/device_files.h"
 #include "base/env.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel::backends::sim {
 
 namespace {
 
+constexpr const char* kVisible = "SIM_VISIBLE_DEVICES";
+
 /// For callers that cannot query the simulator itself, such as the launcher.
 sdk::Probe probe() noexcept {
   try {
     const long count = env_int("SIM_DEVICES", 1, 16).value_or(2);
-    return {static_cast<int>(count), "simulated; SIM_DEVICES sets the number"};
+    const char* list = std::getenv(kVisible);  // not env(): an empty value hides all devices
+    if (list == nullptr) return {static_cast<int>(count), "simulated; SIM_DEVICES sets the number"};
+    const int visible = count_visible(list, static_cast<int>(count), VisibleIds::indices);
+    return {visible, std::string("simulated; ") + kVisible + "=" + printable_text(list) +
+                         " selects " + std::to_string(visible) + " of " + std::to_string(count)};
   } catch (const std::exception& error) {
     return {0, error.what()};
   }
@@ -31,7 +41,7 @@ const sdk::Traits& traits() {
       .compile_backends = {"aot_eager", "eager"},
       // Below the CPU, which is always available, so that the simulator is selected only by name.
       .priority = -2000,
-      .visible_devices_envs = {},  // SIM_DEVICES sets the number of devices; none can be selected
+      .visible_devices_envs = {kVisible},
       .export_envs = {"SIM"},
       .start_environment = {},
       .op_builder_dir = "deepspeed.ops.op_builder.cpu",

@@ -15,7 +15,9 @@ namespace {
 const std::string& failure() {
   static const std::string text = [] {
     try {
-      anyaccel::sim::install(anyaccel::sim::options_from_environment());
+      const auto options = anyaccel::sim::options_from_environment();
+      // A variable such as CUDA_VISIBLE_DEVICES may hide all devices.
+      if (!options.visible || !options.visible->empty()) anyaccel::sim::install(options);
       return std::string();
     } catch (const std::exception& error) {
       anyaccel::log(anyaccel::LogLevel::error, error.what());

@@ -61,6 +61,48 @@ TEST(SimOptions, CanBeSetAsText) {
                "1 to 16");
 }
 
+// Fails if a list of visible devices is not read like CUDA_VISIBLE_DEVICES.
+TEST(SimOptions, VisibleDevicesAreSelectedLikeCudas) {
+  using Devices = std::vector<int>;
+  const std::pair<const char*, Devices> cases[] = {
+      {"0,1,2", {0, 1, 2}},
+      {"2,0", {2, 0}},
+      {" 1 , 2 ", {1, 2}},
+      {"", {}},
+      {"-1", {}},
+      {"1,-1,2", {1}},
+      {"1,3,2", {1}},
+      {"1,1", {}},
+      {"2gpus", {2}},
+      {"none", {}},
+      {"GPU-00000000-0000-0000-0000-000000000002,0", {2, 0}},
+      {"GPU-0", {}},  // ambiguous
+      {"GPU-7", {}},
+      {"99999999999999999999", {}}};
+  for (const auto& [list, expected] : cases) EXPECT_EQ(select_devices(list, 3), expected) << list;
+}
+
+// Fails if the variable of the replaced backend is ignored, if another backend's variable has an
+// effect, or if an empty value selects all devices.
+TEST(SimOptions, VisibleDevicesHaveTheVariableOfTheReplacedBackend) {
+  const ScopedEnv devices("SIM_DEVICES", "3"), own("SIM_VISIBLE_DEVICES", "2,1"),
+      other("ASCEND_RT_VISIBLE_DEVICES", "");
+  auto options = options_from_environment();
+  EXPECT_EQ(options.visible, (std::vector<int>{2, 1}));
+  EXPECT_EQ(visible_text(options), "; SIM_VISIBLE_DEVICES selects 2 of 3 devices");
+  const ScopedEnv place("SIM_STANDS_IN_FOR", "npu");
+  options = options_from_environment();
+  EXPECT_EQ(options.visible, std::vector<int>());
+  EXPECT_EQ(visible_count(options), 0);
+  EXPECT_ERROR(check(options), unavailable, "no simulated device is visible");
+  options.visible = {0, 3};
+  EXPECT_ERROR(check(options), invalid_argument, "invalid or repeated visible device");
+  options.visible = {1, 1};
+  EXPECT_ERROR(check(options), invalid_argument, "invalid or repeated visible device");
+  options.visible = std::nullopt;
+  EXPECT_EQ(visible_count(options), 3);
+}
+
 // Fails if a fault occurs on the wrong call, device or op, or with the wrong probability.
 TEST(SimFaults, OccurAsSpecified) {
   EXPECT_EQ(parse_faults("oom@3").front().kind, FaultKind::alloc);

@@ -1,0 +1,35 @@
+// Device memory that other processes use, as with CUDA's IPC handles.
+//
+// A process shares the memory of a tensor as a text, the handle, and sends it to another process.
+// That process maps the memory, so both see the same bytes. Each shared block has a counter in
+// memory that both processes map: the handles that were sent and not yet released. A block that is
+// freed while its counter is not 0 stays allocated.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+namespace anyaccel::backends::sim {
+
+struct Block;
+
+/// Returns a handle for the memory of a tensor's storage, and counts it as one use. Does not wait
+/// for queued work. Throws if the memory belongs to another process, or if the system cannot share
+/// it. Thread-safe, like the functions below.
+std::string share(const at::Tensor& tensor);
+
+/// Maps the memory of a handle. Returns a tensor of bytes. When its storage is freed, and the work
+/// that is queued at that time has completed, the use ends. Throws if the handle is malformed, or
+/// if the process that made it has ended.
+at::Tensor open_shared(const std::string& handle, int device);
+
+/// Ends the use of a handle that is not opened.
+void release_shared(const std::string& handle);
+
+/// True if other processes use the block.
+bool used_by_others(const Block& block) noexcept;
+/// Call this when a shared block is freed.
+void end_sharing(Block& block) noexcept;
+
+}  // namespace anyaccel::backends::sim
