@@ -1,5 +1,5 @@
-"""Helpers for the tests of `anyaccel launch`: start jobs of shell scripts that report when they are
-running, and check for leftover processes.
+"""Helpers for the tests of `anyaccel launch`: start jobs that run a shell script on each rank, wait
+until all ranks are running, and check for leftover processes.
 """
 import json
 import os

@@ -14,7 +14,7 @@ from launch_case import PYTHON, Jobs
 from launch_output import STREAM, check_streams
 from shell import BIN, wait_for
 
-# Seconds that a connection may be silent. Both ends detect a lost connection within a small
+# Seconds of silence allowed on a connection. Both ends detect a lost connection within a small
 # multiple of this time.
 SILENCE = {"ANYACCEL_LAUNCH_SILENCE": "3"}
 

@@ -19,7 +19,8 @@ import torch
 SIZES = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=160, initializer_range=0.12, bos_token_id=0, eos_token_id=None, pad_token_id=None)
 IDS = [5, 1, 40, 7, 7, 63, 0, 22, 31, 9, 58, 2]
-# The bf16 comparison uses the largest error. Over few values, that would depend on chance.
+# The bf16 comparison uses the largest error, which would depend on chance if there were only a few
+# values.
 LONG = [(i * i + 7 * i) * 29 % 61 for i in range(96)]
 NEW = 64
 

@@ -141,8 +141,8 @@ class Parallel(unittest.TestCase):
         self.assertIn("use prompt lookup", refused.stderr)
 
     def quantized(self, ranks, options, near, **environment):
-        """Compare the logits of several ranks and of one rank. Return the greedy ids of several
-        ranks, those of one rank, and the output of the self-check.
+        """Compare the logits from several ranks with those from one rank. Return the greedy ids
+        from several ranks, those from one rank, and the output of the self-check.
         """
         path = os.path.join(self.folder, "logits.npy")
         cache = dict(environment, ANYACCEL_MODEL_CACHE=os.path.join(self.folder, "cache"))
@@ -208,8 +208,8 @@ class Parallel(unittest.TestCase):
         self.assertIn("a multiple of 32", refused.stderr)
 
     def test_plan(self):
-        """Fails if --plan requires running ranks or ignores a rule. Also fails if the error about
-        an invalid rule does not name the weight.
+        """Fails if --plan needs ranks to be started, or if it ignores a rule. Also fails if the
+        error about an invalid rule does not name the weight.
         """
         self.make(*CASES["llama_biases"])
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 4 --plan --json").stdout)}

@@ -120,8 +120,8 @@ class Train(SmallModelTest):
         self.assertEqual(more["steps"], first["steps"] + len(more["losses"]))
         self.assertEqual(self.train("out", "--resume").returncode, 0)
 
-    # Fails if the losses with --graph differ, for example because the graph always uses the same
-    # learning rate, step count or random numbers.
+    # Fails if the losses with --graph differ from those without, for example because the graph
+    # always uses the same learning rate, step count or random numbers.
     def test_graph_matches_eager(self):
         eager = self.losses(self.train("eager", "--steps 12 --dropout 0.1"))
         self.assertEqual(self.losses(self.train("graph", "--steps 12 --dropout 0.1 --graph")), eager)

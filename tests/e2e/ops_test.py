@@ -1,5 +1,5 @@
-"""Tests of the ops of an installed AnyAccel, which are prebuilt and need no compiler, and of the
-command `anyaccel ops`.
+"""Tests of the prebuilt ops of an installed AnyAccel, which need no compiler, and of the command
+`anyaccel ops`.
 """
 import hashlib
 import json

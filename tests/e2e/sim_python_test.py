@@ -10,8 +10,7 @@ from shell import libtorch_accelerator
 
 LIBRARY = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "lib", "libanyaccel_sim.so")
 
-# The attributes that torch requires of the module that is registered for an out-of-tree device
-# type.
+# Attributes that torch requires in the module registered for an out-of-tree device type.
 MODULE = """
 import types
 module = types.ModuleType("torch.sim")

@@ -86,8 +86,8 @@ x = torch.ones(4, device=sys.argv[1]); x.requires_grad_(); (x * 2).sum().backwar
                 self.assertEqual(result.stdout, f"{name}:0 8.0\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
-    # Fails if a program for one vendor's torch module does not run on the simulator that stands in
-    # for that vendor.
+    # Fails if a program written for one vendor's torch module does not run on the simulator that
+    # stands in for that vendor.
     def test_python_written_for_a_vendor(self):
         code = """import sys, torch
 name = sys.argv[1]

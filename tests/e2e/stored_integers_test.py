@@ -1,5 +1,5 @@
 """Tests of checkpoints with integer matrices (GPTQ, AWQ, compressed-tensors): the results must
-equal those of the same weights as floats.
+equal those of the same weights stored as floats.
 """
 import json
 import os

@@ -1,5 +1,5 @@
-"""A small decoder with configurable layers, as arguments of `inference_decode`, and its reference
-in plain torch in float64. DS_ACCELERATOR selects the accelerator.
+"""A small decoder with configurable layers, as arguments of `inference_decode`, and a reference
+implementation in plain torch, in float64. DS_ACCELERATOR selects the accelerator.
 """
 
 import dataclasses

@@ -185,7 +185,7 @@ def test_selective_dequantize(name, integer, dtype):
     assert torch.equal(out.cpu(), every[indexes.long()])
 
 
-# Fails if scales are read from the beginning of full rows, as DeepSpeed's function does.
+# Fails if scales are read from the beginning of full rows, as in DeepSpeed's function.
 @pytest.mark.parametrize("name", FORMATS)
 def test_get_scales(name):
     rows = quantized(random_tensor(12, 24), 24, name)

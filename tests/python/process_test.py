@@ -326,8 +326,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (x * 2).sum().item())
     assert output(code, DS_ACCELERATOR="sim").splitlines() == ["True", "3 8.0"]
 
 
-# Fails if daemon threads that wait in AnyAccel's calls crash the interpreter at exit. (Threads that
-# wait in torch's own ops do crash it, because of torch.)
+# Fails if daemon threads that wait inside AnyAccel calls crash the interpreter at exit. (Threads
+# that wait inside torch's own ops do crash it, because of torch.)
 @pytest.mark.parametrize("name", ["cpu", SIM])
 def test_exit_with_waiting_threads(name):
     code = """

@@ -306,7 +306,7 @@ def run(size: int) -> float:
 '''
 WRONG = ("get_accelerator().set_device('cuda')", "get_accelerator().memory_alocated()", "get_accelerator().synchronize(index=0)")
 
-# Code as an author of backends, accelerators and ops writes it.
+# Code that an author of backends, accelerators and ops might write.
 AUTHOR = '''
 import torch
 import anyaccel.deepspeed

@@ -1,5 +1,5 @@
-"""A rank that any launcher can start. It reports two values to the test: the module of DeepSpeed's
-accelerator, and a sum over all ranks that deepspeed.comm computes.
+"""Rank program that any launcher can start. It reports two values to the test: the module of
+DeepSpeed's accelerator, and a sum over all ranks that deepspeed.comm computes.
 """
 
 import os

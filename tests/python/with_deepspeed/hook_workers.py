@@ -1,5 +1,5 @@
-"""Prints, in JSON, the module of DeepSpeed's accelerator in a worker of each multiprocessing start
-method.
+"""For each multiprocessing start method, prints the module of DeepSpeed's accelerator in a worker,
+as JSON.
 """
 
 import json
