@@ -137,7 +137,8 @@ class Compat(unittest.TestCase):
             excluded = report.read_exclusions(ROOT / f"tools/compat_suites/{name}.tsv")
             self.assertEqual([key for key in excluded if key.split("::")[0] not in suite.FILES], [], name)
 
-    # Fails if an exclusion also matches a test whose name merely begins with it, or no parameter set.
+    # Fails if an exclusion also matches a test whose name merely begins with it, or no parameter
+    # set.
     def test_exclusions_match_whole_names(self):
         excluded = ["a.py::TestOne::test", "b.py::*"]
         found = {test: recorder.exclusion_of(test, excluded) for test in

@@ -31,8 +31,8 @@ TEST(FaultPlan, CoversEveryOperationOnce) {
 // Fails if the kinds do not alternate, or the counts are confused.
 TEST(FaultPlan, TakesKindsInTurn) {
   FaultPlan plan({"alloc", "lost", "slow"}, {.allocations = 1, .launches = 2}, 1);
-  EXPECT_THAT(take(plan, 10), testing::ElementsAre("alloc@1", "lost@1", "slow=50ms@1", "lost@2",
-                                                   "slow=50ms@2"));
+  EXPECT_THAT(take(plan, 10),
+              testing::ElementsAre("alloc@1", "lost@1", "slow=50ms@1", "lost@2", "slow=50ms@2"));
 }
 
 // Fails if a seed does not repeat the order, or all seeds give the same order.
