@@ -70,7 +70,7 @@ ANYACCEL_API void reset(const Options& options);
 /// Incorrect use of a device that the checker found. docs/reference/checking.md explains each kind.
 struct Problem {
   /// One of "host_access", "wrong_device", "not_synchronized", "unordered_streams", "freed_in_use",
-  /// "memory_limit" and "other_accelerator".
+  /// "memory_limit", "unordered_threads", "uninitialized", "leak" and "other_accelerator".
   std::string kind;
   std::string op;       ///< the op, for example "aten::mm"; "host code" outside of ops
   std::string stream;   ///< the stream, for example "stream 3 of sim:0"; empty if none is involved

@@ -105,6 +105,15 @@ void add_stack(std::string& out, const char* label, const std::vector<std::strin
 
 }  // namespace
 
+std::span<const Kind> all_kinds() noexcept {
+  static const auto kinds = [] {
+    std::array<Kind, kWords.size()> result{};
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = static_cast<Kind>(i);
+    return result;
+  }();
+  return kinds;
+}
+
 const char* name(Kind kind) noexcept { return words(kind).name; }
 const char* title(Kind kind) noexcept { return words(kind).title; }
 const char* remedy(Kind kind) noexcept { return words(kind).remedy; }

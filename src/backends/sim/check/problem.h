@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ enum class Kind {
   other_accelerator,  ///< the program uses another accelerator's device
 };
 
+/// All kinds, in the order of the enumerators.
+std::span<const Kind> all_kinds() noexcept;
 /// A stable name for programs, such as "unordered_streams".
 const char* name(Kind kind) noexcept;
 /// A title for people, such as "unordered use on two streams".

@@ -1,7 +1,6 @@
 #include "backends/sim/check/suppressions.h"
 
 #include <algorithm>
-#include <array>
 
 #include "anyaccel/error.h"
 #include "anyaccel/pattern.h"
@@ -9,14 +8,6 @@
 #include "base/untrusted_text.h"
 
 namespace anyaccel::backends::sim::checking {
-
-namespace {
-
-constexpr std::array kKinds{Kind::host_access,       Kind::wrong_device, Kind::not_synchronized,
-                            Kind::unordered_streams, Kind::freed_in_use, Kind::memory_limit,
-                            Kind::other_accelerator};
-
-}  // namespace
 
 Suppressions Suppressions::parse(std::string_view text, const std::string& file) {
   Suppressions result;
@@ -31,11 +22,12 @@ Suppressions Suppressions::parse(std::string_view text, const std::string& file)
     const auto kind = trimmed(line.substr(0, colon));
     const auto pattern =
         colon == std::string_view::npos ? std::string_view() : trimmed(line.substr(colon + 1));
-    const bool known = kind == "*" || std::any_of(kKinds.begin(), kKinds.end(),
+    const auto all = all_kinds();
+    const bool known = kind == "*" || std::any_of(all.begin(), all.end(),
                                                   [&](Kind each) { return kind == name(each); });
     if (!known || pattern.empty()) {
       std::string kinds = "*";
-      for (const auto each : kKinds) kinds.append(", ").append(name(each));
+      for (const auto each : all) kinds.append(", ").append(name(each));
       throw Error(ErrorCode::invalid_argument, "SIM_CHECK_SUPPRESSIONS",
                   {.what = "line " + std::to_string(number) + " of " + quoted_text(file) +
                            " is not a suppression",

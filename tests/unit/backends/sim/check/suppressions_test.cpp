@@ -34,6 +34,18 @@ TEST(SimCheckSuppressions, KindAndPatternMustMatch) {
   EXPECT_FALSE(suppressed(""));
 }
 
+// Fails if a kind of problem cannot be suppressed by its name, for example because it is new.
+TEST(SimCheckSuppressions, AcceptEveryKind) {
+  for (const auto kind : {Kind::host_access, Kind::unordered_threads, Kind::uninitialized,
+                          Kind::leak, Kind::other_accelerator}) {
+    auto problem = unordered_mm();
+    problem.kind = kind;
+    EXPECT_TRUE(
+        Suppressions::parse(std::string(name(kind)) + ":aten::mm.out", "known.txt").match(problem))
+        << name(kind);
+  }
+}
+
 // Fails if an invalid line is ignored. The user would believe that a problem is suppressed.
 TEST(SimCheckSuppressions, InvalidLinesAreErrors) {
   EXPECT_ERROR(Suppressions::parse("\nraces:aten::mm\n", "known.txt"), invalid_argument,
