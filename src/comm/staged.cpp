@@ -1,4 +1,5 @@
-// Runs operations and checks their arguments. The operations are in collectives.cpp.
+// Runs operations and checks their arguments. The operations are in collectives.cpp and
+// reductions.cpp.
 #include "comm/staged.h"
 
 #include <ATen/core/ivalue.h>

@@ -39,6 +39,11 @@ struct DecoderCall {
 /// Throws c10::ValueError, which names the argument, if an argument is invalid.
 DecoderCall make_decoder(const DecoderArguments& arguments);
 
+inline bool is_given(const std::optional<Tensor>& tensor) { return tensor && tensor->defined(); }
+
+/// The format of a matrix with floating-point elements.
+Format format_of(Element element);
+
 /// Throws c10::ValueError unless the tensor is contiguous and on the device of `first`.
 void check_whole(const char* where, const char* name, const Tensor& tensor, const Tensor& first);
 

@@ -1,126 +1,23 @@
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <numeric>
 #include <string>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
-#include "anyaccel/ops/ccl_comm.h"
 #include "anyaccel/registry.h"
-#include "anyaccel/sdk/op_builder.h"
+#include "unit/comm/check_collectives.h"
 #include "unit/comm/ranks_on_backends.h"
 #include "unit/support/expect_error.h"
 
 namespace anyaccel::comm {
 namespace {
-
-using Tensors = std::vector<at::Tensor>;
-
-void expect_equal(const at::Tensor& got, const at::Tensor& want) {
-  EXPECT_TRUE(at::equal(got.cpu(), want.cpu())) << got.cpu() << "\nwanted\n" << want.cpu();
-}
-
-/// Values that identify their rank: 100 * rank + index.
-at::Tensor of_rank(int rank, int count, const at::TensorOptions& here) {
-  return at::arange(count, here).add_(100 * rank);
-}
-
-void check_reductions(ProcessGroup& group, const at::TensorOptions& here) {
-  const int n = group.size();
-  const auto sum = [&](int count) {
-    return at::arange(count, here.device(at::kCPU)) * n + 100 * (n * (n - 1) / 2);
-  };
-  auto x = of_rank(group.rank(), 1000, here);
-  group.all_reduce(x);
-  expect_equal(x, sum(1000));
-  for (const auto& [op, want] : {std::pair{ReduceOp::avg, (n + 1) / 2.0},
-                                 {ReduceOp::product, std::tgamma(n + 1)},
-                                 {ReduceOp::min, 1.0},
-                                 {ReduceOp::max, 1.0 * n}}) {
-    auto one = at::full({3}, 1.0 + group.rank(), here);
-    group.all_reduce(one, op);
-    expect_equal(one, at::full({3}, want, here));
-  }
-  // This view of every second element cannot be reduced in place.
-  auto wide = at::full({10, 2}, 1.0, here);
-  group.all_reduce(wide.select(1, 1));
-  expect_equal(wide.select(1, 0), at::full({10}, 1.0, here));
-  expect_equal(wide.select(1, 1), at::full({10}, 1.0 * n, here));
-
-  auto at_last = of_rank(group.rank(), 5, here);
-  group.reduce(at_last, n - 1);
-  expect_equal(at_last, group.rank() == n - 1 ? sum(5) : of_rank(group.rank(), 5, here));
-
-  expect_equal(group.reduce_scatter(of_rank(group.rank(), 3 * n, here)),
-               sum(3 * n).chunk(n)[group.rank()]);
-  auto part = at::empty({3, 1}, here);
-  group.reduce_scatter_tensor(part, of_rank(group.rank(), 3 * n, here), ReduceOp::max);
-  expect_equal(part, (of_rank(n - 1, 3 * n, here)).chunk(n)[group.rank()].view({3, 1}));
-}
-
-void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
-  const int n = group.size();
-  const int rank = group.rank();
-  auto given = of_rank(rank, 4, here);
-  group.broadcast(given, n - 1);
-  expect_equal(given, of_rank(n - 1, 4, here));
-
-  const auto all = group.all_gather(of_rank(rank, 2, here).view({1, 2}));
-  EXPECT_EQ(all.sizes(), at::IntArrayRef({n, 2}));
-  auto into = at::empty({2 * n}, here);
-  group.all_gather_into_tensor(into, of_rank(rank, 2, here));
-  const auto lists = group.gather(of_rank(rank, 2, here), 0);
-  EXPECT_EQ(lists.size(), rank == 0 ? n : 0);
-  for (int i = 0; i < n; ++i) {
-    expect_equal(all[i], of_rank(i, 2, here));
-    expect_equal(into.narrow(0, 2 * i, 2), of_rank(i, 2, here));
-    if (rank == 0) expect_equal(lists[i], of_rank(i, 2, here));
-  }
-
-  Tensors parts;
-  for (int i = 0; rank == 1 && i < n; ++i) parts.push_back(of_rank(i, 3, here));
-  auto mine = at::empty({3}, here);
-  group.scatter(mine, parts, 1);
-  expect_equal(mine, of_rank(rank, 3, here));
-
-  // Rank r sends i + 1 elements with the value r to each rank i.
-  Tensors from;
-  Tensors to;
-  std::vector<std::int64_t> sent(n);
-  std::iota(sent.begin(), sent.end(), 1);
-  for (int i = 0; i < n; ++i) {
-    from.push_back(at::full({i + 1}, 1.0 * rank, here));
-    to.push_back(at::empty({rank + 1}, here));
-  }
-  group.all_to_all(to, from);
-  auto single = at::empty({n * (rank + 1)}, here);
-  group.all_to_all_single(single, at::full({n * (n + 1) / 2}, 1.0 * rank, here),
-                          std::vector<std::int64_t>(n, rank + 1), sent);
-  for (int i = 0; i < n; ++i) {
-    expect_equal(to[i], at::full({rank + 1}, 1.0 * i, here));
-    expect_equal(single.narrow(0, i * (rank + 1), rank + 1), to[i]);
-  }
-
-  auto message = of_rank(rank, 6, here);
-  if (rank == 0) group.send(message, n - 1, 7);
-  if (rank == n - 1) {
-    group.recv(message, 0, 7);
-    expect_equal(message, of_rank(0, 6, here));
-  }
-  group.barrier();
-}
 
 class ProcessGroups : public RanksOnBackends {
  protected:
@@ -318,107 +215,6 @@ TEST(ProcessGroupOfProcesses, FromTheEnvironment) {
          check_reductions(group, at::TensorOptions().dtype(at::kFloat));
          check_movements(group, at::TensorOptions().dtype(at::kFloat));
          group.barrier();
-         if (rank == 0) test::wait_for_other_ranks();
-       }))
-    EXPECT_EQ(status, 0);
-}
-
-bool can_have_ccl() {
-  const auto child = ::fork();
-  if (child == 0) {
-    set_accelerator("cpu");
-    ::_exit(get_accelerator().create_op_builder("CCLCommBuilder")->is_compatible().compatible ? 0
-                                                                                              : 1);
-  }
-  int status = -1;
-  return ::waitpid(child, &status, 0) == child && status == 0;
-}
-
-class OneCcl : public testing::TestWithParam<int> {};
-
-// Fails if requesting "ccl" gives another backend, or oneCCL gives wrong results.
-TEST_P(OneCcl, EveryCollective) {
-  // The check runs in a separate process, because the forked ranks would inherit the libraries that
-  // the check loads.
-  if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
-  // The ranks load oneCCL and the op's library in child processes, because the libraries do not
-  // survive a fork.
-  for (const auto status : test::in_processes(GetParam(), [](int rank) {
-         set_accelerator("cpu");
-         auto group = init_process_group(
-             {.backend = kCcl, .timeout = std::chrono::seconds(100), .shared_memory = false});
-         EXPECT_EQ(group.backend_name(), "ccl");
-         EXPECT_EQ(group.backend_reason(), "");
-         const auto here = at::TensorOptions().dtype(at::kFloat);
-         check_reductions(group, here);
-         check_movements(group, here);
-         auto bits = at::full({3}, 1 << rank, at::kInt);
-         std::vector<at::Tensor> list{bits};
-         group.c10d_group()->allreduce(list, {.reduceOp = c10d::ReduceOp::BOR})->wait();
-         expect_equal(bits, at::full({3}, (1 << group.size()) - 1, at::kInt));
-         if (group.size() == 4) {
-           auto pair = group.new_group(rank < 2 ? std::vector{0, 1} : std::vector{2, 3});
-           check_reductions(pair, here);
-           check_movements(pair, here);
-         }
-         group.barrier();
-         if (rank == 0) test::wait_for_other_ranks();
-       }))
-    EXPECT_EQ(status, 0);
-}
-
-// Fails if oneCCL's thread holds a tensor after a call has returned. Releasing the tensor on that
-// thread while Python exits would abort the process.
-TEST(OneCclThread, ReleasesTensorsBeforeACallReturns) {
-  if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
-  for (const auto status : test::in_processes(2, [](int rank) {
-         set_accelerator("cpu");
-         const auto file = std::filesystem::temp_directory_path() /
-                           ("anyaccel-ccl-" + std::string(std::getenv("MASTER_PORT")));
-         ops::CCLComm comm(c10::make_intrusive<c10d::FileStore>(file.string(), 2), rank, 2,
-                           std::chrono::seconds(100));
-         int held = 0;
-         for (int i = 0; i < 500; ++i) {
-           const auto x = at::full({4}, 1.0);
-           comm.all_reduce_(x);
-           held += x.use_count() != 1;
-         }
-         EXPECT_EQ(held, 0);
-         comm.barrier();
-       }))
-    EXPECT_EQ(status, 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Ranks, OneCcl, testing::Values(2, 4));
-
-// Fails if oneCCL accepts ranks that are threads of one process. oneCCL cannot distinguish such
-// ranks, and they would deadlock.
-TEST(OneCclInThreads, IsRejected) {
-  if (const char* mode = std::getenv("ANYACCEL_CCL"); mode != nullptr && std::string(mode) == "off")
-    GTEST_SKIP() << "ANYACCEL_CCL is off, for example because oneCCL fails under sanitizers";
-  if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
-  set_accelerator("cpu");
-  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
-  test::in_threads(2, [&](int rank) {
-    EXPECT_ERROR(
-        init_process_group({.backend = kCcl, .store = store, .rank = rank, .world_size = 2}),
-        unsupported, "one process per rank");
-  });
-}
-
-// Fails if the other ranks wait for a rank without oneCCL, or use another backend instead.
-TEST(MissingOneCcl, IsUnavailableOnAllRanks) {
-  for (const auto status : test::in_processes(2, [](int rank) {
-         set_accelerator("cpu");
-         if (rank == 1)
-           sdk::register_op_builder("cpu", "CCLCommBuilder", [] {
-             return std::make_shared<sdk::NotImplementedBuilder>("CCLCommBuilder", "cpu");
-           });
-         const auto before = std::chrono::steady_clock::now();
-         EXPECT_ERROR(init_process_group({.backend = kCcl, .timeout = std::chrono::seconds(500)}),
-                      unavailable, "oneCCL cannot be used: rank");
-         EXPECT_LT(std::chrono::steady_clock::now() - before,
-                   std::chrono::seconds(250));  // half of the timeout
          if (rank == 0) test::wait_for_other_ranks();
        }))
     EXPECT_EQ(status, 0);
