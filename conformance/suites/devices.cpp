@@ -237,8 +237,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, properties_are_in_range, required) {
     const auto properties = accelerator.device_properties(i);
     expect(properties.multi_processor_count == -1 || properties.multi_processor_count > 0,
            "multi_processor_count is 0 or below -1");
-    expect(properties.numa_node >= -1, "numa_node is below -1, which means unknown");
-    expect(properties.total_memory >= -1, "total_memory is below -1, which means unknown");
+    expect(properties.numa_node >= -1, "numa_node is less than -1 (-1 means unknown)");
+    expect(properties.total_memory >= -1, "total_memory is less than -1 (-1 means unknown)");
   }
 }
 

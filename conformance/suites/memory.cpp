@@ -137,7 +137,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocations_are_counted, recommended) {
     expect_equal(count(), before + 3, "live allocations after three tensors");
   }
   accelerator.synchronize();
-  expect_equal(count(), before, "live allocations after freeing them");
+  expect_equal(count(), before, "number of live allocations after all were freed");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, stats_have_torchs_keys, required) {

@@ -23,7 +23,7 @@ struct FlagProblem {
 ///
 /// Accepted flags do not run programs, do not read or write files, do not depend on the build
 /// machine, and do not relax floating-point arithmetic beyond the compiler's default. Linker flags
-/// are accepted but have no effect, because these flags are only used for compiling.
+/// are accepted but have no effect, because the flags of an op apply only to compilation.
 std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& flags,
                                              FlagsOf compiler);
 

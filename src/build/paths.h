@@ -30,7 +30,7 @@ ANYACCEL_API const Paths& own_paths();
 /// next to it.
 ANYACCEL_API std::vector<std::filesystem::path> source_folders(const Paths& paths);
 
-/// Returns the folder to which the files of `source` are relative.
+/// Returns the base folder for the relative paths in `source`.
 ANYACCEL_API std::filesystem::path folder_of(const Source& source, const Op& op,
                                              const Paths& paths);
 

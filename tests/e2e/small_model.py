@@ -7,7 +7,7 @@ SMALL = "--context 32 --hidden 32 --intermediate 48 --layers 2 --heads 2 --kv-he
 
 
 class SmallModelTest(unittest.TestCase):
-    """Base class of tests with a text file `self.data` in a temporary folder `self.folder`."""
+    """Base class for tests that need a text file, `self.data`, in a temporary folder, `self.folder`."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -212,8 +212,8 @@ def detection() -> Detection:
     """Return why get_accelerator() selected its backend. Probes if none is selected yet."""
 
 def communication_backend_reason() -> str:
-    """Return why get_accelerator().communication_backend_name() chose its result, or "" if the
-    accelerator has only one communication backend.
+    """Return the reason for the result of get_accelerator().communication_backend_name(), or "" if
+    the accelerator has only one communication backend.
     """
 
 def is_current_accelerator_supported() -> bool:

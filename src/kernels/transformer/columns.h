@@ -71,7 +71,8 @@ struct RowDropout {
   }
 };
 
-/// Calls function(column, there) for each group of columns that a thread processes.
+/// Calls function(column, count) for each group of columns that a thread processes. `column` is the
+/// first column of the group, and `count` the number of its columns.
 template <typename S, typename Function>
 ANYACCEL_ON_BOTH void each_columns(int lane, std::int64_t columns, const Function& function) {
   constexpr int step = Sixteen<S>::count;

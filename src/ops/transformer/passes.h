@@ -15,7 +15,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Returns the memory of a contiguous tensor, or null if the tensor is undefined.
+/// Returns the data pointer of a contiguous tensor, or null if the tensor is undefined.
 template <typename S>
 const S* read(const Tensor& tensor) {
   return tensor.defined() ? static_cast<const S*>(tensor.const_data_ptr()) : nullptr;

@@ -199,8 +199,8 @@ def _einsum_sec_sm_ecm(dtype, Q, W):
 
 
 def _add_padding(dtype, query, key, value):
-    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128, and keys
-    and values also to 128 tokens.
+    """Zero-pad tensors [batch, heads, tokens, head dim] to a head dim of 32, 64 or 128. Also
+    pad keys and values to 128 tokens.
     """
     return list(_op("add_padding")(query, key, value))
 
