@@ -1,7 +1,7 @@
 """pytest plugin of AnyAccel: runs each test on a fresh simulated device.
 
 pytest imports this module in every run, through an entry point. It therefore imports neither torch
-nor anyaccel unless a run uses them. docs/how-to/test-cuda-code-without-a-gpu.md is the guide.
+nor anyaccel unless a run uses them. docs/how-to/test-without-a-gpu.md is the guide.
 """
 
 import os

@@ -60,7 +60,8 @@ ANYACCEL_API void install(const Options& options);
 /// far. Tests in one process can therefore use a fresh device each.
 ///
 /// `options` may differ from those of install() in `memory` (which may only be smaller), `dtypes`,
-/// `latency_us`, `seed` and `faults`. Existing tensors stay valid and keep their memory.
+/// `latency_us`, `seed` and `faults`; an empty `check`, `check_json` or `visible` means no change.
+/// Existing tensors stay valid and keep their memory.
 ///
 /// No other thread may use the devices during the call. Throws `invalid_state` if the simulator is
 /// not installed or a graph is being captured, and `invalid_argument` for invalid options or

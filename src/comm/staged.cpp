@@ -93,10 +93,8 @@ void StagedBackend::coalesce(const WorkPtr& work) {
 
 void StagedBackend::startCoalescing() {
   const std::lock_guard lock(coalesced_mutex_);
-  if (!coalesced_.try_emplace(std::this_thread::get_id()).second)
-    throw Error(ErrorCode::invalid_state, "startCoalescing",
-                {.what = "this thread already coalesces operations of the group",
-                 .hint = "call endCoalescing() first"});
+  // If an exception left torch's coalescing manager, endCoalescing() was not called.
+  coalesced_.insert_or_assign(std::this_thread::get_id(), std::vector<WorkPtr>());
 }
 
 StagedBackend::WorkPtr StagedBackend::endCoalescing() {

@@ -33,6 +33,8 @@ def test_a_stream_of_a_device():
         assert anyaccel.Stream(device=device).device_index == 0
     with pytest.raises(TypeError, match="not both"):
         anyaccel.Stream(0, device=0)
+    with pytest.raises(ValueError, match="not a device of the accelerator"):
+        anyaccel.Stream(device="meta")
 
 
 # Fails if `with stream:` or a nested scope does not restore the previous stream.

@@ -6,12 +6,13 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from compat_suites import SUITES, deepspeed, hugging_face, lightning, openreg, recorder, report, session, torchtune  # noqa: E402
+from compat_suites import SUITES, deepspeed, hugging_face, lightning, openreg, process, recorder, report, session, torchtune  # noqa: E402
 from compat_suites.guest import pytest_exclusions  # noqa: E402
 
 JUNIT = """<testsuites><testsuite>
@@ -169,13 +170,31 @@ class Compat(unittest.TestCase):
         (tests / "test_a.py").write_text("import pytest\ndef test_passes(): pass\ndef test_fails(): assert 1 == 2\n"
                                          "def test_left_out(): pass\n@pytest.mark.skip('not today')\ndef test_skipped(): pass\n")
         excluded = {"test_a.py::test_left_out": "reason"}
-        options = argparse.Namespace(source=tests, build=self.folder, python=sys.executable, timeout=60, log=self.folder / "log")
+        options = argparse.Namespace(source=tests, build=self.folder, python=sys.executable, timeout=60, log=self.folder / "log",
+                                     devices=None, check=False)
         results = session.run(options, ["test_a.py"], excluded, mark="test_a.py")
         self.assertEqual({each.name.split("::")[1]: each.state for each in results},
                          {"test_passes": "passed", "test_fails": "failed", "test_left_out": "excluded", "test_skipped": "skipped"})
         self.assertIn("1 failed", (self.folder / "log/test_a.py.log").read_text())
         with self.assertRaisesRegex(report.CannotRun, "no other.py in"):
             session.run(options, ["test_a.py"], excluded, mark="other.py")
+
+    # Fails if a process that the command started outlives the time limit.
+    def test_a_time_limit_ends_all_processes(self):
+        file = self.folder / "child"
+        code = f"import subprocess, sys; child = subprocess.Popen(['sleep', '600']); open({str(file)!r}, 'w').write(str(child.pid)); child.wait()"
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.run([sys.executable, "-c", code], 2)
+        child = int(file.read_text())
+        for _ in range(100):  # a killed process exists until its parent has waited for it
+            try:
+                if pathlib.Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                    break
+            except OSError:
+                break
+            time.sleep(0.05)
+        else:
+            self.fail("the child still runs")
 
 
 if __name__ == "__main__":

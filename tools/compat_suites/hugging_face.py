@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 
-from . import report
+from . import process, report
 
 # Code that runs in the Python of the tests. Its folder is on PYTHONPATH.
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
@@ -21,6 +21,7 @@ class Suite:
     only some classes or tests (CLASS or CLASS::TEST) of a file, or () for all. `models` are names on the
     hub. `folders` are folders next to `tests` that the tests read."""
 
+    can_resume = True
     devices = 2
     timeout = 1800  # seconds per test file
     needed = ()  # files that --source must have, if they are not `files`
@@ -82,8 +83,7 @@ class Suite:
         limit = options.timeout or self.timeout
         with report.log_file(options.log, file) as log:
             try:
-                subprocess.run(command, cwd=folder / "copy", env=environment, stdout=log, stderr=log, timeout=limit,
-                               check=False)
+                process.run(command, limit, cwd=folder / "copy", env=environment, stdout=log, stderr=log)
             except subprocess.TimeoutExpired:
                 return [report.Result(f"{file}::*::*", "failed", f"no result within {limit} s")]
         nodes = json.loads(left_out.read_text()) if left_out.exists() else []

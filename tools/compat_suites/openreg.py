@@ -9,7 +9,7 @@ import re
 import subprocess
 import tempfile
 
-from . import report
+from . import process, report
 
 TITLE = "PyTorch's OpenReg tests"
 # Seconds per test file.
@@ -64,7 +64,7 @@ def run_file(folder, name, options, excluded):
     limit = options.timeout or TIMEOUT
     with report.log_file(options.log, name) as log:
         try:
-            subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, timeout=limit, check=False)
+            process.run(command, limit, cwd=folder, env=environment, stdout=log, stderr=log)
         except subprocess.TimeoutExpired:
             return [report.Result(f"{name}::*::*", "failed", f"no result within {limit} s")]
     if not junit.exists():

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from . import report
+from . import process, report
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST_REASON = 200
@@ -46,12 +46,14 @@ def run(options, files, excluded, *, mark, site=None, environment=(), arguments=
         variables = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TMPDIR": str(folder), **dict(environment),
                      "PYTHONPATH": os.pathsep.join([str(modules), str(options.build / "python")]),
                      "PYTHONDONTWRITEBYTECODE": "1",
+                     **({"SIM_DEVICES": str(options.devices)} if options.devices else {}),
+                     **({"SIM_CHECK": "report"} if options.check else {}),
                      "COMPAT_RESULTS": str(records), "COMPAT_EXCLUDED": json.dumps(list(excluded))}
         command = [*prefix, python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "compat_recorder",
                    *arguments, *files]
         try:
-            done = subprocess.run(command, cwd=folder if above else tests, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  errors="replace", timeout=timeout * len(files), check=False)
+            done = process.run(command, timeout * len(files), cwd=folder if above else tests, env=variables, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace")
             end, output = f"pytest ended with exit status {done.returncode} before this file", done.stdout
         except subprocess.TimeoutExpired as error:
             end, output = f"no result within {timeout * len(files)} s", (error.stdout or b"").decode(errors="replace")

@@ -24,7 +24,7 @@ class Options:
     visible: "list[int] | None" = None  # SIM_VISIBLE_DEVICES: devices that this process sees, in this order; None: all
     memory: int = 8 << 30  # SIM_MEMORY: bytes of each device
     dtypes: "list[str]" = dataclasses.field(default_factory=list)  # SIM_DTYPES: supported dtypes; empty: all
-    latency_us: float = 0  # SIM_LATENCY: minimum launch time of a kernel in microseconds
+    latency_us: float = 0  # SIM_LATENCY: delay before each kernel starts, in microseconds
     stands_in_for: str = ""  # SIM_STANDS_IN_FOR: backend or device type that the simulator replaces
     seed: int = 0  # SIM_SEED: seed for faults that occur with a probability
     faults: str = ""  # SIM_FAULTS: which faults to inject, and when
@@ -94,7 +94,8 @@ def reset(options=None, **changes):
     far.
 
     The options may differ from those of install() in `memory` (which may only be smaller),
-    `dtypes`, `latency_us`, `seed` and `faults`. Existing tensors stay valid and keep their memory.
+    `dtypes`, `latency_us`, `seed` and `faults`; an empty `check` or `check_json` means no change.
+    Existing tensors stay valid and keep their memory.
     No other thread may use the devices during the call. Raises `invalid_state` if the simulator is
     not installed or a graph is being captured, and `invalid_argument` for invalid options or
     options that cannot change.
@@ -104,8 +105,8 @@ def reset(options=None, **changes):
 
 def problems():
     """Return the problems that the checker has found since the start or the last reset(), without
-    duplicates. Empty without the checker. Each has `kind`, `op`, `stream`, `shape`, `message` and
-    `stack`. Thread-safe."""
+    duplicates. Empty without the checker. Each has `kind`, `op`, `stream`, `shape`, `message`,
+    `what`, `remedy` and `stack`. Thread-safe."""
     _require()
     return _native.sim_problems()
 

@@ -25,7 +25,13 @@ class Stream(torch.Stream):
         if device is not None:
             if device_index is not None:
                 raise TypeError("Stream: pass either device_index or device, not both")
-            device_index = device if isinstance(device, int) else torch.device(device).index
+            if not isinstance(device, int):
+                device = torch.device(device)
+                expected = _native.get_accelerator().device_type()
+                if device.type != expected:
+                    raise ValueError(f"Stream: device {str(device)!r} is not a device of the accelerator; want {expected!r}")
+                device = device.index
+            device_index = device
         return _native.new_stream(device_index, priority)
 
     @property

@@ -54,7 +54,8 @@ void reset_device(Device& device, const Options& options, const std::vector<Faul
 
 void reset(const Options& given, std::int64_t installed_memory) {
   auto options = given;
-  take_checks_from_environment(options);
+  if (options.check.empty()) options.check = runtime().options.check;
+  if (options.check_json.empty()) options.check_json = runtime().options.check_json;
   if (!options.visible) options.visible = runtime().options.visible;
   check(options);
   check_changes(options);

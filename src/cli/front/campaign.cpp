@@ -60,10 +60,9 @@ std::string counted(std::uint64_t count, const char* noun) {
 std::string describe(int status) {
   if (status == 0) return "survived";
   if (status == -1) return "timed out";
-  if (status > 128) {
-    const char* name = ::sigabbrev_np(status - 128);
-    return "killed by SIG" + std::string(name == nullptr ? std::to_string(status - 128) : name);
-  }
+  // A shell reports a signal as 128 + its number. Larger exit codes are the program's own.
+  if (const char* name = status > 128 ? ::sigabbrev_np(status - 128) : nullptr; name != nullptr)
+    return "killed by SIG" + std::string(name);
   return "exit code " + std::to_string(status);
 }
 
@@ -172,8 +171,10 @@ std::unique_ptr<CLI::App> campaign_parser(CampaignOptions& options) {
       ->type_name("SECONDS")
       ->check(CLI::PositiveNumber);
   app->add_option("--runs", options.runs, "Maximum number of runs with a fault")->type_name("N");
+  // SIM_SEED accepts up to 2^63 - 1, and each run with "reorder" adds 1.
   app->add_option("--seed", options.seed, "Seed of the order of faults and of reorder (default: 0)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
   app->add_option_function<std::string>(
          "--kinds", [&options](const std::string& text) { options.kinds = split(text); },
          "Kinds of faults, separated by commas (default: alloc,kernel,lost,slow,reorder)")

@@ -29,7 +29,9 @@ class Plugin:
         self.updates_baseline = options.accelerator_update_baseline
         if self.updates_baseline and not self.baseline_path:
             raise pytest.UsageError("anyaccel: --accelerator-update-baseline requires --accelerator-baseline FILE")
-        self.known = baseline.read(self.baseline_path) if self.baseline_path and not self.updates_baseline else set()
+        exists = self.baseline_path and (not self.updates_baseline or os.path.exists(self.baseline_path))
+        self.old_baseline = baseline.read(self.baseline_path) if exists else set()
+        self.known = set() if self.updates_baseline else self.old_baseline
         self.sarif_path = options.accelerator_sarif
         self.all = []  # (problem, whether it is known), of all tests
         self.ran = set()
@@ -76,7 +78,7 @@ class Plugin:
         result = yield
         # An error of asynchronous work belongs to the test that launched the work. A test whose
         # marker loses the device expects that error.
-        if "lost" not in self.options_of(item).get("faults", ""):
+        if "lost" not in "".join(self.options_of(item).get("faults", "")):
             anyaccel.get_accelerator().synchronize()
         return result
 
@@ -111,7 +113,9 @@ class Plugin:
         if self.is_worker:
             return
         if self.updates_baseline:
-            baseline.write(self.baseline_path, {baseline.key(problem) for problem, _ in self.all})
+            # Entries for tests that did not run stay.
+            kept = {entry for entry in self.old_baseline if entry[0] not in self.ran}
+            baseline.write(self.baseline_path, kept | {baseline.key(problem) for problem, _ in self.all})
         if self.sarif_path:
             sarif.write(self.sarif_path, self.all)
 
