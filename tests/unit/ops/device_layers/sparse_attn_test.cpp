@@ -42,7 +42,7 @@ struct Call {
   }
 };
 
-/// A mask of numbers or booleans that masks some keys.
+/// A numeric or Boolean mask that masks some keys.
 Tensor mask_of(Chance& chance, at::IntArrayRef sizes, at::ScalarType type,
                const std::string& mode) {
   const Tensor seen = at::bernoulli(at::full(sizes, 0.7)).to(at::kBool);
