@@ -1,4 +1,4 @@
-// Tests AdamW as a torch::optim::Optimizer against LibTorch's AdamW.
+// Tests AdamW through the torch::optim::Optimizer interface against LibTorch's AdamW.
 #include "anyaccel/llm/adamw_optimizer.h"
 
 #include <ATen/TensorOperators.h>

@@ -91,8 +91,8 @@ Call random_call(Chance& chance, at::ScalarType type) {
   return out;
 }
 
-// Fails if results of the device code path differ from the op's on the host. Covers strides, masks,
-// layouts per head, rpe gradients and empty sizes.
+// Fails if the device code path gives different results than the op on the host. Covers strides,
+// masks, per-head layouts, rpe gradients and empty sizes.
 TEST(SparseAttentionOnDevice, MatchesTheHost) {
   static const auto host_forward =
       load_op<Forward>("SparseAttnBuilder", "_sparse_attention_forward");
