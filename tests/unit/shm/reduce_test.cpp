@@ -123,7 +123,7 @@ TEST(ShmReduce, AllInstructionSetsAgreeBitwise) {
   std::vector<std::vector<std::uint16_t>> ranks(3, std::vector<std::uint16_t>(20000));
   for (auto& rank : ranks)
     for (auto& value : rank)
-      value = static_cast<std::uint16_t>(random() & 0xbfff);  // NaN payloads may differ
+      value = static_cast<std::uint16_t>(random() & 0xbfff);  // no NaNs; their payloads may differ
   for (const auto kind : {Kind::f16, Kind::bf16})
     for (const auto reduce :
          {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min, Reduce::max}) {
