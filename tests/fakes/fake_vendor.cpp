@@ -1,6 +1,5 @@
-// A fake vendor library that, when it is loaded, adds the device type that FAKE_VENDOR names to
-// torch. It also stores the value that PT_HPU_LAZY_ACC_PAR_MODE has at that time in
-// FAKE_VENDOR_SAW.
+// A fake vendor library. When it is loaded, it adds the device type that FAKE_VENDOR names to
+// torch, and sets FAKE_VENDOR_SAW to the current value of PT_HPU_LAZY_ACC_PAR_MODE.
 #include <cstdlib>
 
 #include "unit/support/test_device.h"

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto op = build::parse_description({reinterpret_cast<const char*>(data), size});
     if (op.name.empty() || op.class_name.empty() || op.sources.empty() || op.backends.empty())
       std::abort();
-    // Only a component "..", unlike the name "..cpp", leaves the folder.
+    // Only a ".." component leaves the folder. A name such as "..cpp" does not.
     const auto leaves = [](const std::string& path) {
       return *std::filesystem::path(path).lexically_normal().begin() == "..";
     };

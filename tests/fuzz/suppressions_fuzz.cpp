@@ -1,4 +1,4 @@
-// A list of suppressions is accepted or rejected, and matching a problem ends.
+// A list of suppressions is accepted or rejected, and matching a problem terminates.
 // sources: backends/sim/check/suppressions.cpp backends/sim/check/problem.cpp
 // sources: base/error.cpp base/untrusted_text.cpp
 #include "backends/sim/check/suppressions.h"

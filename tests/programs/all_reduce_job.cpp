@@ -1,4 +1,4 @@
-// all_reduce_job [ROUNDS]: the program of one rank, for tests of the launcher.
+// all_reduce_job [ROUNDS]: the program that each rank runs in tests of the launcher.
 //
 // Finds the other ranks through the launcher's variables, all-reduces tensors on the accelerator
 // and on the host, and checks every element. The sizes range from one element to many chunks of

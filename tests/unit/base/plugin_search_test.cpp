@@ -139,8 +139,8 @@ TEST(PluginSearch, RejectsMismatchesInTheTextFile) {
   EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("mycard.plugin: [plugin file]"));
 }
 
-// Fails if a plugin for a different patch version is rejected, although patch versions have the
-// same interface.
+// Fails if a plugin for a different patch version is rejected. Patch versions do not change the
+// plugin interface.
 TEST(PluginSearch, PatchVersionsMayDiffer) {
   auto other = own_identity();
   other.libtorch = other.libtorch.substr(0, other.libtorch.rfind('.')) + ".77";
@@ -171,8 +171,8 @@ TEST(PluginSearch, InvalidLibraries) {
   EXPECT_THAT(library_problem("/nonexistent.so"), HasSubstr("No such file"));
 }
 
-// Fails if folders in ANYACCEL_PLUGIN_PATH do not come first, or an empty entry means the current
-// folder.
+// Fails if folders in ANYACCEL_PLUGIN_PATH are not searched first, or an empty entry means the
+// current folder.
 TEST(PluginSearch, Path) {
   const test::ScopedEnv env("ANYACCEL_PLUGIN_PATH", ":/a::/b:");
   const auto path = plugin_search_path();

@@ -5,13 +5,13 @@
 namespace anyaccel {
 namespace {
 
-// Fails if a blank stays at either end, or one between words is removed.
+// Fails if leading or trailing blanks are kept, or blanks between words are removed.
 TEST(Trimmed, RemovesBlanksAtBothEnds) {
   EXPECT_EQ(trimmed(" \t\r\n\v\fa \t b\f\v\n\r\t "), "a \t b");
   EXPECT_EQ(trimmed("a"), "a");
 }
 
-// Fails if text of blanks alone is returned, or read beyond its end.
+// Fails if text that consists only of blanks does not become empty, or is read beyond its end.
 TEST(Trimmed, OfBlanksIsEmpty) {
   EXPECT_EQ(trimmed(""), "");
   EXPECT_EQ(trimmed(" \n"), "");

@@ -45,8 +45,8 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
       << "explaining a key must not require CUDA";
 }
 
-// Fails if nvcc may have a different CUDA major version than LibTorch, or must have the same minor
-// version.
+// Fails if an nvcc with a different CUDA major version than LibTorch is accepted, or one with only
+// a different minor version is rejected.
 TEST_F(CudaTest, ToolkitMustMatchLibTorch) {
   fake.add_cuda_to_libtorch("12.8");
   EXPECT_ERROR(fake.load(), unavailable,

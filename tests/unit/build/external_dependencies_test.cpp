@@ -1,4 +1,4 @@
-// Tests the handling of files that are not part of the cache key: system headers and files below a
+// Tests the handling of files that are not part of the cache key: system headers and files under a
 // prefix.
 #include "build/external_dependencies.h"
 
@@ -58,8 +58,8 @@ TEST_F(ExternalDependenciesTest, PrebuiltNeedsNoHeaders) {
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
 }
 
-// Fails if a different library below the prefix is not noticed, or an identical library at another
-// location is rejected.
+// Fails if a changed library under the prefix is not detected, or an identical library in a
+// different location is rejected.
 TEST_F(ExternalDependenciesTest, PrefixOfAPrebuiltOp) {
   fake.write("one/include/x.h", "one\n");
   fake.write("one/lib/libthing.so", "one");

@@ -82,7 +82,7 @@ exit 0
   Op op() const { return read_op(path("ops/tiny/tiny.op")); }
   Found load() const { return find_or_build(op(), settings); }
 
-  /// Adds a fake nvcc of the given CUDA release.
+  /// Adds a fake nvcc from the given CUDA release.
   void add_nvcc(const std::string& release) const {
     write("cuda/version",
           "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release " + release +

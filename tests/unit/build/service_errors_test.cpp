@@ -1,4 +1,4 @@
-// Builds that fail because of a full disk, or a compiler that hangs or fails.
+// Tests builds that fail because the disk is full, or because the compiler hangs or fails.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/wait.h>

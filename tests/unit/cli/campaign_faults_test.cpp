@@ -18,7 +18,8 @@ std::vector<std::string> take(FaultPlan& plan, std::size_t most) {
   return faults;
 }
 
-// Fails if an operation is left out or repeated, or the first and the last one do not come first.
+// Fails if an operation is skipped or repeated, or the plan does not start with the first and last
+// operations.
 TEST(FaultPlan, CoversEveryOperationOnce) {
   FaultPlan plan({"alloc"}, {.allocations = 50, .launches = 7}, 1);
   const auto faults = take(plan, 1000);
@@ -28,14 +29,15 @@ TEST(FaultPlan, CoversEveryOperationOnce) {
   EXPECT_EQ(faults[1], "alloc@50");
 }
 
-// Fails if the kinds do not alternate, or the counts are confused.
+// Fails if the kinds of faults do not alternate, or launches are counted as allocations or vice
+// versa.
 TEST(FaultPlan, TakesKindsInTurn) {
   FaultPlan plan({"alloc", "lost", "slow"}, {.allocations = 1, .launches = 2}, 1);
   EXPECT_THAT(take(plan, 10),
               testing::ElementsAre("alloc@1", "lost@1", "slow=50ms@1", "lost@2", "slow=50ms@2"));
 }
 
-// Fails if a seed does not repeat the order, or all seeds give the same order.
+// Fails if the same seed gives different orders, or different seeds give the same order.
 TEST(FaultPlan, DependsOnlyOnTheSeed) {
   const auto order = [](std::uint64_t seed) {
     FaultPlan plan({"kernel"}, {.launches = 100}, seed);
@@ -45,7 +47,7 @@ TEST(FaultPlan, DependsOnlyOnTheSeed) {
   EXPECT_NE(order(3), order(4));
 }
 
-// Fails if "reorder" ends, or repeats a seed.
+// Fails if "reorder" runs out of faults, or uses a seed twice.
 TEST(FaultPlan, ReordersWithEverNewSeeds) {
   FaultPlan plan({"reorder"}, {.launches = 1}, 9);
   for (std::uint64_t seed = 9; seed < 20; ++seed) {

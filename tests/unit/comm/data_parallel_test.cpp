@@ -58,7 +58,8 @@ void backward(const Tensors& parameters, double factor,
 
 class DataParallelRanks : public RanksOnBackends {};
 
-// Fails if ranks start with different weights, or a gradient is not the mean of the current step.
+// Fails if ranks start with different weights, or a gradient is not the mean over all ranks in the
+// current step.
 TEST_P(DataParallelRanks, GradientsAreMeans) {
   ranks([](ProcessGroup& group, const at::TensorOptions& here) {
     const auto parameters = parameters_of(group.rank(), here);
@@ -130,7 +131,7 @@ TEST_P(DataParallelRanks, AccumulationReducesOnce) {
   });
 }
 
-// Fails if a gradient that one rank does not have blocks the other ranks, or does not count as zero
+// Fails if a gradient that is missing on one rank blocks the other ranks, or does not count as zero
 // in the mean. A parameter that no rank uses must not get a gradient.
 TEST_P(DataParallelRanks, UnusedParameters) {
   for (const auto& options : {DataParallelOptions{}, kOneEach})

@@ -16,7 +16,7 @@ namespace {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-/// Runs `body` on two ranks that share a store, one thread each.
+/// Runs `body` on two ranks, each a thread, that share a store.
 template <typename Body>
 void two_ranks(const Body& body) {
   const StorePtr store = c10::make_intrusive<c10d::HashStore>();

@@ -1,4 +1,4 @@
-// Process groups with oneCCL.
+// Tests process groups that use oneCCL.
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -201,8 +201,8 @@ TEST(ProcessGroupOfAVendor, HostTensorsAreStaged) {
             other.c10d_group()->getBackend(get_accelerator().device_type()));
 }
 
-// Fails if the launcher's variables are misread, or a rank does not use the device of its local
-// rank.
+// Fails if the launcher's variables are misread, or a rank does not use the device that its local
+// rank selects.
 TEST(ProcessGroupOfProcesses, FromTheEnvironment) {
   for (const auto status : test::in_processes(4, [](int rank) {
          set_accelerator("cpu");

@@ -1,5 +1,5 @@
-// Base class of tests whose ranks are threads. The parameters are the backend, the number of ranks,
-// and whether to use shared memory.
+// Base class for tests whose ranks are threads. The parameters are the backend, the number of
+// ranks, and whether to use shared memory.
 #pragma once
 
 #include <gtest/gtest.h>

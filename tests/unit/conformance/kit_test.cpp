@@ -93,7 +93,7 @@ TEST(Kit, EveryCaseHasOneResult) {
   EXPECT_EQ(results["refused_when_required"].outcome, Outcome::failed);
   EXPECT_EQ(results["talks"].outcome, Outcome::passed);
   EXPECT_FALSE(report.conforms());
-  // Results are in registration order, whichever process ran the case.
+  // Results are in registration order, regardless of which process ran the case.
   EXPECT_EQ(report.results.front().name, "passes");
   EXPECT_EQ(report.results.back().name, "talks");
 }

@@ -31,7 +31,7 @@ const std::string kDescriptor = ANYACCEL_BUILD_DIR "/lib/libfake_descriptor.so";
 const std::string kWithout = ANYACCEL_BUILD_DIR "/lib/libfake_without_descriptor.so";
 constexpr const char* kName = "fakecard";
 
-/// Tests with one folder of plugins. Each test runs in its own process.
+/// Tests with a single plugin folder. Each test runs in its own process.
 class PluginsTest : public testing::Test {
  protected:
   test::PluginFolder folder;

@@ -51,7 +51,7 @@ Case random_case(Random& random, bool specials) {
   return out;
 }
 
-/// Results of the formulas of adam.h in double precision, with bounds for the errors of a float
+/// Results of the formulas of adam.h in double precision, with error bounds for a float
 /// computation.
 struct Exact {
   double params, params_error, exp_avg, exp_avg_error, exp_avg_sq, exp_avg_sq_error;

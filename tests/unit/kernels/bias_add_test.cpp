@@ -1,4 +1,4 @@
-// Runs the bias kernels of all instruction sets, and the CUDA thread blocks on the host. All must
+// Runs the bias kernels for all instruction sets, and the CUDA thread blocks on the host. All must
 // give bitwise equal results: sums in float, rounded once.
 #include "kernels/spatial/bias_add.h"
 #include "kernels/spatial/bias_add_blocks.h"

@@ -95,7 +95,7 @@ Attention random_attention(Random& random, std::int64_t longest) {
 }
 
 // Fails if a row's result differs from the reference implementation or depends on other rows.
-// Covers windows, masks, long sequences in several chunks, and rows that see no keys.
+// Covers windows, masks, long sequences in several chunks, and rows whose keys are all masked.
 TEST(InferenceCuda, AttentionOverCaches) {
   Random random(16);
   for (int i = 0; i < 60; ++i) {

@@ -142,8 +142,8 @@ TEST(InferenceCuda, IntegersMatchTheCpu) {
   }
 }
 
-// Fails if the wrong experts are chosen, or their weights are not a softmax of the logits. A tie
-// selects the first expert, and the chosen experts are sorted by index.
+// Fails if the wrong experts are chosen, or their weights are not a softmax of the logits. Ties go
+// to the first expert, and the chosen experts are sorted by index.
 TEST(InferenceCuda, ChoosesExperts) {
   const float logits[] = {1, 3, 3, -2, /**/ 0, 0, 0, 5};
   Chosen chosen[4];

@@ -53,7 +53,7 @@ struct ThreadOfBlock {
   }
 };
 
-/// How a block's lanes run: in a loop, in either order, or as threads.
+/// How a block's lanes run: in a loop, forwards or backwards, or as threads.
 enum class Run { forwards, backwards, threads };
 
 template <typename T, AttentionStep step, typename Real>

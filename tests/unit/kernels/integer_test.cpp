@@ -1,6 +1,6 @@
-// Tests group-wise int8 and int4 quantization. The results of the kernels of all instruction sets
-// and of the CUDA thread blocks, which run on the host, must be bitwise equal to a reference
-// implementation of the formats. Out-of-bounds writes are detected.
+// Tests group-wise int8 and int4 quantization. The kernels for all instruction sets and the CUDA
+// thread blocks, which run on the host, must match a reference implementation of the formats bit
+// for bit. Out-of-bounds writes are detected.
 #include "kernels/quantization/integer_blocks.h"
 #include "unit/kernels/device_elements.h"
 
@@ -188,8 +188,8 @@ Array dequantized(Isa isa, const Case& arguments, Result& made, Element element,
   return out;
 }
 
-// Fails if a code is read from the wrong place, a group uses the parameters of its neighbor, or the
-// results of non-temporal stores or of the device code differ.
+// Fails if a code is read from the wrong place, a group uses the parameters of its neighbor, or
+// results change with non-temporal stores or in the device code.
 TEST(Quantizer, AllKernelsDequantizeToTheSameValues) {
   Random random(9);
   for (int i = 0; i < 300; ++i) {

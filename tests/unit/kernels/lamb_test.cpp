@@ -1,5 +1,5 @@
-// LAMB kernels of all instruction sets and CUDA thread blocks, which run on the host, must give
-// bitwise equal results that are close to exact arithmetic.
+// Tests that the LAMB kernels for all instruction sets and the CUDA thread blocks give bitwise
+// equal results that are close to exact arithmetic. The thread blocks run on the host.
 #include "kernels/optimizer/lamb.h"
 #include "kernels/optimizer/lamb_blocks.h"
 #include "unit/kernels/device_elements.h"
@@ -84,7 +84,7 @@ template <typename P, typename G, typename S, typename Each>
 LambRate device_step(const LambConstants& constants, Case& arguments, const Each& each) {
   const std::int64_t size = arguments.p.size();
   std::vector<LambNorms> parts(static_cast<std::size_t>(blocks_of(size)));
-  // The initial values simulate shared memory with data of an earlier block.
+  // The initial values simulate shared memory with data left over from an earlier block.
   std::vector<LambNorms> lanes(lamb_lanes, LambNorms{1e300, 1e300});
   for (std::int64_t block = blocks_of(size); block-- > 0;) {
     lamb_moments_block<P, G, S>(constants, arguments.arrays(), size, block, lanes.data(), each);

@@ -40,7 +40,7 @@ TEST(Lanes, AllLanesGetTheSumOfTheBlock) {
   }
 }
 
-// Fails if an element is loaded to the wrong position, or a load reads past the end of the array.
+// Fails if an element is loaded into the wrong position, or a load reads past the end of the array.
 TEST(Lanes, LoadsPartialVectors) {
   Random random(6);
   for (const Element element : {Element::f32, Element::bf16, Element::fp16})

@@ -1,6 +1,6 @@
-// Tests group-wise minifloat quantization. The results of the kernels of all instruction sets and
-// of the CUDA thread blocks, which run on the host, must be bitwise equal to a reference
-// implementation of the formats. Out-of-bounds writes are detected.
+// Tests group-wise minifloat quantization. The kernels for all instruction sets and the CUDA thread
+// blocks, which run on the host, must match a reference implementation of the formats bit for bit.
+// Out-of-bounds writes are detected.
 #include <functional>
 
 #include "kernels/quantization/minifloat_blocks.h"

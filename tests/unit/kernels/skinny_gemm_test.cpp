@@ -93,8 +93,8 @@ void check_backward(Isa isa, const Case& c, bool add) {
           << row << " " << i;
 }
 
-// Fails if a product of any instruction set is wrong, forward or backward. Covers tiles, leftover
-// rows, biases and ranges.
+// Fails if the product for any instruction set is wrong, forward or backward. Covers tiles,
+// leftover rows, biases and ranges.
 TEST(SkinnyGemm, InstructionSetsAgreeWithDouble) {
   struct Size {
     std::int64_t outputs, inputs;

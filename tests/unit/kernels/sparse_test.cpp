@@ -78,9 +78,9 @@ void expect_near(const std::vector<float>& got, const std::vector<double>& want,
         << what << " " << i;
 }
 
-// Fails if the results of any instruction set differ from those of the double-precision kernel.
-// Each instruction set must be tested explicitly, because a machine otherwise uses only its best
-// one.
+// Fails if the results for any instruction set differ from those of the double-precision kernel.
+// Each instruction set must be tested explicitly, because a machine otherwise uses only the best
+// one that it supports.
 TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
   struct Shape {
     std::int64_t block, rows, dim;

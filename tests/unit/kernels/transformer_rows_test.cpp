@@ -181,8 +181,8 @@ void rows_agree(std::int64_t columns) {
     }
 }
 
-// Fails if the results of any instruction set differ from the double-precision kernels. Covers
-// vectors, tails, conversions, the exponential function and dropout.
+// Fails if the results for any instruction set differ from those of the double-precision kernels.
+// Covers vectors, tails, conversions, the exponential function and dropout.
 TEST(TransformerKernels, InstructionSetsAgreeWithDouble) {
   for (const std::int64_t columns : {1, 3, 8, 15, 16, 17, 40, 384}) {
     rows_agree<float>(columns);
@@ -273,8 +273,8 @@ std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim,
   return results;
 }
 
-// Fails if the attention of any instruction set is wrong, forward or backward. Covers tiles, chunks
-// of keys, masks and dropout.
+// Fails if the attention kernel for any instruction set is wrong, forward or backward. Covers
+// tiles, chunks of keys, masks and dropout.
 TEST(TransformerKernels, AttentionAgreesWithDouble) {
   struct Shape {
     std::int64_t length, dim;

@@ -51,7 +51,7 @@ TEST(HostFile, SlotsWithNames) {
                                  Host{"b", {"4", "2", "7"}}, Host{"c", {"GPU-1"}}));
 }
 
-// For a host file with a host that has no slots, DeepSpeed starts a job without ranks.
+// If a host in the host file has no slots, DeepSpeed starts a job without ranks.
 TEST(HostFile, HostsWithoutSlotsAreSkipped) {
   const auto hosts = parse_host_file("a slots=0\nb slots=1", "f");
   for (const char* exclude : {"", "a"})

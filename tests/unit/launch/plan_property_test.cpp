@@ -177,8 +177,8 @@ TEST(PlanProperty, HoldsForRandomMachines) {
     EXPECT_EQ(checked.all.size(), usable) << "a core is idle";
     if (shared || reserved > 0) continue;
     if (!checked.inside && ranks >= nodes.size()) {
-      // A rank may span several nodes only if some rank would otherwise get fewer than half of the
-      // cores that an equal division gives.
+      // A rank may span several nodes only if some rank would otherwise get fewer than half as many
+      // cores as in an even division.
       ++straddled;
       EXPECT_GE(2 * checked.least * ranks, usable);
     }

@@ -1,4 +1,5 @@
-// Jobs of one rank's agent, and of the runners that start agents.
+// Tests jobs with agents: those run by the agent of one rank, and those run by runners that start
+// agents.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -161,7 +161,7 @@ TEST_F(RunJob, NoProcessSurvivesAKilledLauncher) {
   }
 }
 
-// Fails if a killed guard leaves ranks running, or processes that the ranks have started.
+// Fails if ranks, or processes that they have started, keep running after the guard is killed.
 TEST_F(RunJob, NoProcessSurvivesAKilledGuard) {
   EXPECT_EQ(run({"(setsid sleep 1000 > /dev/null 2>&1 &); kill -KILL $(cut -d' ' -f4 "
                  "/proc/$$/stat); sleep 1000"}),
@@ -176,7 +176,7 @@ TEST_F(RunJob, NoRankRunsBeforeTheStart) {
   {
     const Guard guard(one, {{}}, "");
     // A correct guard sleeps until it gets the start message. A defective guard sleeps until its
-    // rank exits, or has exited itself.
+    // rank exits, or has already exited.
     const auto waits = [&] {
       std::ifstream stat("/proc/" + std::to_string(guard.process()) + "/stat");
       std::string word;

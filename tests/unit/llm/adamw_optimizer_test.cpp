@@ -1,4 +1,4 @@
-// Tests AdamW as a torch::optim::Optimizer against LibTorch's AdamW.
+// Tests AdamW through the torch::optim::Optimizer interface against LibTorch's AdamW.
 #include "anyaccel/llm/adamw_optimizer.h"
 
 #include <ATen/TensorOperators.h>
@@ -83,8 +83,8 @@ TEST(AdamWOptimizer, SaveAndLoad) {
   for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(at::equal(resumed[i], ours[i])) << i;
 }
 
-// Fails if step() cannot be captured, or replays use the learning rate of the capture. Also fails
-// if replays do not increase the saved step count.
+// Fails if step() cannot be captured, or replays use the captured learning rate. Also fails if
+// replays do not increase the saved step count.
 TEST(AdamWOptimizer, StepsInAGraph) {
   const Params ours = make_params(), theirs = make_params();
   AdamWOptimizer optimizer(ours, AdamOptions(1e-2).weight_decay(0.05));

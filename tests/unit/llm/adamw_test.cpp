@@ -148,7 +148,7 @@ TEST(AdamW, RejectsAStateWithTheWrongShape) {
   EXPECT_EQ(optimizer.state().step.item<float>(), 0);
 }
 
-// Fails if an option out of range, an empty list of parameters or a mask that is too short is
+// Fails if an out-of-range option, an empty list of parameters or a mask that is too short is
 // accepted.
 TEST(AdamW, RejectsInvalidArguments) {
   EXPECT_THROW(AdamW({parameter({1})}, {.lr = -1}), Error);

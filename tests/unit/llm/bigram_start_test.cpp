@@ -60,8 +60,8 @@ TEST(BigramStart, NarrowModelsAreBetterThanUniform) {
   EXPECT_GT(chances[0][4].item<double>(), 3.0 / kTokens);
 }
 
-// Fails if tied embeddings are overwritten. They cannot represent the counted probabilities, whose
-// factors are not symmetric.
+// Fails if tied embeddings are overwritten. They cannot represent the counted probabilities, which
+// require different matrices for the embedding and the head.
 TEST(BigramStart, KeepsTiedEmbeddings) {
   ModelConfig config = config_of(16);
   config.tie_word_embeddings = true;

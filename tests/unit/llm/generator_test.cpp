@@ -46,7 +46,7 @@ TEST(LookUp, ContinuesTheLongestMatch) {
             (Ids{6, 2}));  // a match of two tokens takes precedence over a match of one
   EXPECT_EQ(look_up(Ids{1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2}));  // fewer tokens than requested follow
   EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 9, 3}, 2),
-            (Ids{8, 9}));  // the latest match that enough tokens follow
+            (Ids{8, 9}));  // the latest match that is followed by enough tokens
   EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 3}, 3), (Ids{6, 7, 3}));  // otherwise, the first match
   EXPECT_EQ(look_up(Ids{1, 2, 3}, 4), Ids());
   EXPECT_EQ(look_up(Ids{1}, 4), Ids());

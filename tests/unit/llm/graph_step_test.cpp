@@ -94,7 +94,7 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     EXPECT_EQ(plain.graph_step().captures(), 0);
   }
 
-  /// Fills the cache positions from `begin` to before `end` with NaN.
+  /// Fills the cache positions in [begin, end) with NaN.
   static void fill_with_nan(const KvCache& cache, std::int64_t begin, std::int64_t end) {
     for (const auto* layers : {&cache.keys(), &cache.values()}) {
       for (const at::Tensor& layer : *layers) {
@@ -230,8 +230,8 @@ TEST_P(GraphStepTest, Integers) {
   compare(config, 5, 20, taken ? 1 : 0, taken ? 19 : 0, quantized, 2e-3);
 }
 
-// Fails if truncated positions become visible again or affect masked results, or the graph is
-// captured again because the sequence is shorter.
+// Fails if truncated positions become visible again or affect results although they are masked.
+// Also fails if the graph is captured again because the sequence is shorter.
 TEST_P(GraphStepTest, Truncation) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();

@@ -13,7 +13,7 @@
 namespace anyaccel::llm {
 namespace {
 
-/// A model with a window in its second layer.
+/// A model with a sliding window in its second layer.
 ModelConfig windowed() {
   ModelConfig config = small_config();
   config.max_positions = 64;
@@ -33,7 +33,7 @@ struct Llama : testing::Test {
 };
 
 // Fails if truncated positions are still visible, or earlier positions are not. One layer has a
-// window.
+// sliding window.
 TEST_F(Llama, TruncatedCacheContinuesAnotherSequence) {
   KvCache kept = cache(12);
   forward({1, 2, 3, 4, 5, 6, 7, 8}, &kept);

@@ -13,7 +13,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if a sequence of the batch belongs to two ranks or to none, or ranks get uneven parts. The
+// Fails if a sequence in the batch belongs to two ranks or to none, or ranks get uneven parts. The
 // weighted mean over ranks must equal the mean over the batch.
 TEST(Ranks, PartsOfABatch) {
   for (const int size : {1, 2, 3, 7})

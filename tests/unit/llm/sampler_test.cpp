@@ -56,8 +56,8 @@ TEST(Sampler, LargestOfMany) {
   }
 }
 
-// Fails if the penalty makes repeated tokens more likely. Dividing negative logits, as in this
-// test, by the penalty would do so.
+// Fails if the penalty makes repeated tokens more likely. It would do so if the negative logits in
+// this test were divided by the penalty.
 TEST(Sampler, RepetitionPenalty) {
   EXPECT_LT(frequencies({.repetition_penalty = 2}, {1})[1], 0.3);
   EXPECT_EQ(frequencies({.temperature = 0, .repetition_penalty = 2}, {1, 1, 1}).begin()->first, 3);

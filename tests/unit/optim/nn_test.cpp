@@ -1,4 +1,4 @@
-// Tests layers as torch::nn::Module.
+// Tests the layers through the torch::nn::Module interface.
 #include "anyaccel/nn.h"
 
 #include <ATen/ops/allclose.h>

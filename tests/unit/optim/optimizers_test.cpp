@@ -1,4 +1,5 @@
-// Tests optimizers as torch::optim::Optimizer, mostly against LibTorch's optimizers.
+// Tests the optimizers through the torch::optim::Optimizer interface, mostly against LibTorch's
+// optimizers.
 #include "anyaccel/optim.h"
 
 #include <ATen/ops/allclose.h>

@@ -160,7 +160,7 @@ TEST(ShmComm, CallsTheIdleFunctionWhileWaiting) {
   EXPECT_EQ(errors, std::vector<std::string>(2));
 }
 
-// Fails if a broadcast succeeds although ranks name different sources.
+// Fails if a broadcast succeeds although ranks specify different source ranks.
 TEST(ShmComm, DifferentBroadcastSourcesAreErrors) {
   for (const int size : {2, 3}) {
     const auto errors = errors_of(size, [](Communicator& group, int rank) {

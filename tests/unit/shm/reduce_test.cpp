@@ -1,4 +1,4 @@
-// Tests the reductions of each instruction set against a reference with wider types and against
+// Tests the reductions for each instruction set against a reference with wider types and against
 // each other.
 #include "comm/shm/reduce.h"
 
@@ -123,7 +123,7 @@ TEST(ShmReduce, AllInstructionSetsAgreeBitwise) {
   std::vector<std::vector<std::uint16_t>> ranks(3, std::vector<std::uint16_t>(20000));
   for (auto& rank : ranks)
     for (auto& value : rank)
-      value = static_cast<std::uint16_t>(random() & 0xbfff);  // no NaN, whose payload may differ
+      value = static_cast<std::uint16_t>(random() & 0xbfff);  // no NaNs; their payloads may differ
   for (const auto kind : {Kind::f16, Kind::bf16})
     for (const auto reduce :
          {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min, Reduce::max}) {

@@ -19,7 +19,7 @@
 
 namespace anyaccel::ops::shm {
 
-/// Exchanges texts between ranks before they have another connection. Create it before fork().
+/// Exchanges strings between ranks that have no other connection yet. Create it before fork().
 class Meeting {
  public:
   explicit Meeting(int size) : size_(size) {

@@ -1,4 +1,4 @@
-// Normalization and other steps of a tokenizer, and their limits.
+// Tests normalization and other tokenizer steps, and their limits.
 #include <gtest/gtest.h>
 
 #include "anyaccel/llm/tokenizer.h"

@@ -79,7 +79,7 @@ TEST_F(SavedMachine, HbmIsNotADevice) {
   EXPECT_EQ(format_cpu_list(machine.nodes[2].near_cpus), "2-3");
 }
 
-// Fails if HBM that is not named as such is not recognized by the bandwidth that the firmware
+// Fails if HBM that is not labeled as HBM is not recognized by the bandwidth that the firmware
 // reports.
 TEST_F(SavedMachine, HbmIsRecognizedByItsBandwidth) {
   const auto machine = saved("hbm_by_bandwidth");

@@ -58,7 +58,7 @@ class FakeSystem : public testing::Test {
   fs::path root;
 };
 
-// Fails if kB are not converted to bytes, or MemFree is used instead of MemAvailable.
+// Fails if values in kB are not converted to bytes, or MemFree is used instead of MemAvailable.
 TEST_F(FakeSystem, Host) {
   const auto amount = usable_memory({}, root);
   EXPECT_EQ(amount.total, 16 * kMiB);
@@ -100,7 +100,7 @@ TEST_F(FakeSystem, MovedToAnotherGroup) {
   EXPECT_EQ(usable_memory({}, root).total, 3 * kMiB);
 }
 
-// Fails if a host path, which a container without a cgroup namespace sees, is looked up below the
+// Fails if a host path, which a container without a cgroup namespace sees, is looked up under the
 // container's cgroup mount.
 TEST_F(FakeSystem, ContainerWithTheHostsPath) {
   put_v2("/docker/abc", "/docker/abc");
@@ -129,8 +129,8 @@ TEST_F(FakeSystem, GroupV1) {
   EXPECT_EQ(usable_memory({}, root).total, 16 * kMiB);
 }
 
-// Fails if a CPU quota of the control group or an ancestor is ignored, with version 1 or version 2
-// of control groups.
+// Fails if a CPU quota of the control group or an ancestor is ignored, for control groups of
+// version 1 or version 2.
 TEST_F(FakeSystem, CpuQuota) {
   EXPECT_EQ(control_group_processors(root), std::numeric_limits<double>::infinity());
   put_v2("/slice/job");

@@ -41,8 +41,8 @@ TEST(CountingAllocator, IsInstalledAtLoad) {
   EXPECT_NE(c10::GetCPUAllocator(), c10::GetDefaultCPUAllocator());
 }
 
-// Fails if the count differs from the exact sizes of live tensors, for example because it includes
-// the allocator's headers.
+// Fails if the count differs from the total size of the live tensors, for example because it
+// includes the allocator's headers.
 TEST(CountingAllocator, CountsExactBytes) {
   const auto before = counted_memory();
   {

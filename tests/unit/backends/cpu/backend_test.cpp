@@ -88,8 +88,8 @@ TEST_F(CpuAccelerator, CurrentDeviceIsPerThread) {
   accelerator.set_device(0);
 }
 
-// Fails if a thread keeps a device index from an earlier backend that is out of range for the
-// current one.
+// Fails if a backend uses the index that a thread has set with a backend of more devices, although
+// the index is out of range for this backend.
 TEST(CpuBackendTest, StaleDeviceIndexIsDiscarded) {
   CpuBackend two(two_nodes());
   two.set_device(1);

@@ -139,7 +139,7 @@ TEST_F(SimChecker, DisjointRowsDoNotConflict) {
   EXPECT_THAT(anyaccel::sim::problems(), SizeIs(of_row_15));
 }
 
-// Fails if an index tensor that changes after the launch changes what is compared.
+// Fails if changing an index tensor after the launch changes which rows are compared.
 TEST_F(SimChecker, RowsAreThoseOfTheLaunch) {
   auto cache = at::zeros({16, 4}, on());
   auto index = at::zeros({1}, on().dtype(at::kLong));
@@ -251,8 +251,8 @@ TEST_F(SimChecker, GraphsMayReuseTheirMemoryAtRandom) {
   EXPECT_THAT(anyaccel::sim::problems(), IsEmpty());
 }
 
-// Fails if an input that was freed after the capture counts as memory of the graph because other
-// tensors of the graph reuse it.
+// Fails if an input that was freed after the capture is treated as the graph's own memory because
+// other tensors of the graph reuse it.
 TEST_F(SimChecker, FreedGraphInputIsReported) {
   auto out = at::zeros({256}, on());
   auto first = at::ones({256}, on()), second = at::ones({256}, on());

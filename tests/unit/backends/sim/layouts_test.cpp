@@ -24,7 +24,7 @@ class SimLayouts : public testing::Test {
   at::Tensor host = at::randn({4, 6});
 };
 
-/// The message of the error that `call` throws.
+/// Returns the message of the error that `call` throws.
 template <typename Call>
 std::string message_of(Call call) {
   try {
@@ -35,7 +35,7 @@ std::string message_of(Call call) {
   return "no error";
 }
 
-// Fails if quantizing on the device, or a copy of a quantized tensor, changes its values.
+// Fails if quantizing on the device, or copying a quantized tensor, changes the values.
 TEST_F(SimLayouts, QuantizedTensorsHaveTheValuesOfTheCPU) {
   const auto expected = at::quantize_per_tensor(host, 0.1, 10, at::kQInt8);
   const auto ours = at::quantize_per_tensor(host.to(device), 0.1, 10, at::kQInt8);
@@ -48,7 +48,7 @@ TEST_F(SimLayouts, QuantizedTensorsHaveTheValuesOfTheCPU) {
   EXPECT_TRUE(expected.to(device).dequantize().cpu().equal(expected.dequantize()));
 }
 
-// Fails if a scale or zero point per channel is lost.
+// Fails if a per-channel scale or zero point is lost.
 TEST_F(SimLayouts, QuantizesPerChannel) {
   const auto scales = at::randn({4}).abs() + 0.01;
   const auto zeros = at::zeros({4}, at::kLong);
@@ -66,8 +66,8 @@ TEST_F(SimLayouts, WritesQuantizedTensorsInPlace) {
   EXPECT_TRUE(x.dequantize().cpu().equal(at::zeros({4, 6})));
 }
 
-// Fails if an op without support for a layout reports anything but one line with the op and the
-// layout.
+// Fails if an op without support for a sparse layout does not throw a one-line error that names the
+// op and the layout.
 TEST_F(SimLayouts, SparseTensorsAreRejectedWithOneLine) {
   for (const auto& message : {message_of([&] { (void)at::eye(3).to(device).to_sparse(); }),
                               message_of([&] { (void)at::eye(3).to_sparse().to(device); }),

@@ -99,7 +99,7 @@ void expect_equal(const char* name, const Tensors& inputs, Work work) {
 }
 
 // Fails if an op's result differs from the CPU result in any bit, forward or backward. The cases
-// cover functional, in-place, out=, view and decomposed ops, and ops with several results.
+// cover functional, in-place, out=, view and decomposed ops, and ops with multiple outputs.
 TEST_F(SimOps, MatchTheCpuBitwise) {
   const auto x = at::randn({6, 8}), y = at::randn({8, 5}), z = at::randn({8});
   expect_equal("mm", {x, y}, [](const Tensors& t) { return t[0].mm(t[1]); });
@@ -255,7 +255,7 @@ TEST(SimBackend, IsAnAccelerator) {
   EXPECT_THROW(at::empty({100 << 20}, tensor.options()), c10::OutOfMemoryError);
 }
 
-// Fails if detection selects the simulator, or the simulator cannot be selected by name.
+// Fails if automatic detection selects the simulator, or the simulator cannot be selected by name.
 TEST(SimBackend, IsChosenByNameOnly) {
   EXPECT_NE(detect().accelerator, "sim");
   set_accelerator("sim");

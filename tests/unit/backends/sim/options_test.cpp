@@ -46,8 +46,8 @@ TEST(SimOptions, InvalidValuesAreErrors) {
   }
 }
 
-// Fails if a variable's text is read differently than in the environment, or an unknown variable is
-// ignored.
+// Fails if an option set as text is parsed differently from its environment variable, or an unknown
+// variable name is ignored.
 TEST(SimOptions, CanBeSetAsText) {
   anyaccel::sim::Options options;
   anyaccel::sim::set_option(options, "SIM_MEMORY", "2MiB");

@@ -25,8 +25,8 @@ class SimProfiler : public testing::Test {
   at::Tensor make() { return at::randn({256, 256}, c10::Device(c10::DeviceType::PrivateUse1, 0)); }
 };
 
-// Fails if the time between two marks does not include the work queued between them, or has
-// another unit than microseconds.
+// Fails if the time between two marks does not include the work queued between them, or is not in
+// microseconds.
 TEST_F(SimProfiler, MeasuresTheTimeOfQueuedWork) {
   const auto& stubs = this->stubs();
   const auto x = make();
@@ -42,7 +42,7 @@ TEST_F(SimProfiler, MeasuresTheTimeOfQueuedWork) {
   const std::chrono::duration<float, std::micro> passed = std::chrono::steady_clock::now() - before;
   EXPECT_EQ(device, 0);
   EXPECT_GT(host_time, 0);
-  EXPECT_GT(microseconds, 100);  // 20 products of 33 million operations
+  EXPECT_GT(microseconds, 100);  // 20 matrix products with 33 million operations each
   EXPECT_LT(microseconds, passed.count());
 }
 

@@ -27,7 +27,7 @@ at::TensorOptions options_on(int index = 0, c10::ScalarType dtype = c10::kFloat)
   return at::TensorOptions().dtype(dtype).device(runtime().device(index));
 }
 
-// Fails if a lost device stays lost, or an error of earlier work is thrown after the reset.
+// Fails if a lost device stays lost, or an error from earlier work is thrown after the reset.
 TEST(SimReset, RecoversFromErrors) {
   install({.faults = "lost@2/0,kernel@2/1"});
   for (int index = 0; index < 2; ++index) {
@@ -43,7 +43,7 @@ TEST(SimReset, RecoversFromErrors) {
     EXPECT_EQ(at::ones({4}, options_on(index)).add(1).sum().item<float>(), 8) << index;
 }
 
-// Fails if the faults of a reset are not injected, or their count continues.
+// Fails if faults passed to reset() are not injected, or calls before the reset count toward them.
 TEST(SimReset, CountsFaultsFromOne) {
   install({});
   at::ones({4}, options_on());
@@ -54,8 +54,8 @@ TEST(SimReset, CountsFaultsFromOne) {
   }
 }
 
-// Fails if the memory limit of a reset does not apply, the cache counts against it, or statistics
-// continue.
+// Fails if a memory limit passed to reset() does not apply, memory cached before the reset counts
+// against it, or statistics are not reset.
 TEST(SimReset, LimitsMemory) {
   install({.memory = 64 << 20});
   at::empty({48 << 20}, options_on(0, c10::kByte));
@@ -79,7 +79,7 @@ TEST(SimReset, KeepsTensors) {
   EXPECT_EQ(tensor[123].item<float>(), 1);
 }
 
-// Fails if the dtypes of a reset do not apply.
+// Fails if dtypes passed to reset() do not apply.
 TEST(SimReset, RestrictsDtypes) {
   install({});
   anyaccel::sim::reset({.dtypes = {"float32"}});

@@ -19,8 +19,8 @@ class SimRnn : public testing::Test {
     at::set_num_threads(1);
     anyaccel::sim::install({.memory = 64 << 20});
   }
-  /// Runs a bidirectional recurrent network of two layers. Returns the outputs and the gradients of
-  /// the input, the initial state and the weights of the first layer.
+  /// Runs a two-layer bidirectional recurrent network. Returns the outputs and the gradients of the
+  /// input, the initial state and the weights of the first layer.
   static std::vector<at::Tensor> run(std::int64_t gates, bool bias, c10::Device where) {
     at::manual_seed(1);
     const auto leaf = [&](at::IntArrayRef sizes) {

@@ -114,7 +114,7 @@ TEST_P(SimStandsIn, HasAutocast) {
   EXPECT_EQ(a.grad().scalar_type(), at::kFloat);
 }
 
-// The types for which torch has separate hooks, and one name for PrivateUse1.
+// The device types with dedicated hooks in torch, and one name for PrivateUse1.
 INSTANTIATE_TEST_SUITE_P(Types, SimStandsIn,
                          testing::Values("hpu", "xpu", "mtia", "cuda", "mps", "npu"),
                          [](const auto& test) { return std::string(test.param); });

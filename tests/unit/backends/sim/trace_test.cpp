@@ -7,8 +7,8 @@
 namespace anyaccel::backends::sim {
 namespace {
 
-// Fails if kernels outside of a recording are kept, or a recording contains those of an earlier
-// one.
+// Fails if kernels launched outside a recording are kept, or a recording includes kernels from an
+// earlier one.
 TEST(SimTrace, RecordsBetweenStartAndStop) {
   trace::add({.name = "before"});
   trace::start();
@@ -22,7 +22,8 @@ TEST(SimTrace, RecordsBetweenStartAndStop) {
   EXPECT_TRUE(trace::stop().empty());
 }
 
-// Fails if a nested op hides the op around it after it ends, or threads share their ops.
+// Fails if the enclosing op is not current again after a nested op ends, or threads share their
+// current op.
 TEST(SimTrace, CorrelationsNestPerThread) {
   EXPECT_EQ(trace::correlation(), 0U);
   trace::push_correlation(1);

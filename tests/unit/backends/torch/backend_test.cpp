@@ -70,7 +70,7 @@ TEST_F(TorchBackendTest, StreamsBelongToDevices) {
   EXPECT_ERROR(accelerator_.set_stream(host), invalid_argument, "another accelerator");
 }
 
-// Fails if the generic backend measures the time of an event that has not been recorded or was
+// Fails if the generic backend computes an elapsed time with an event that was not recorded or was
 // created without timing.
 TEST_F(TorchBackendTest, EventRules) {
   auto timed = accelerator_.Event(true);

@@ -189,8 +189,8 @@ TEST_F(CudaTest, GraphsRequireACudaLibTorch) {
 }
 
 #if ANYACCEL_TEST_GRAPHS
-// Fails if a LibTorch without CUDA prevents a test device that replaces CUDA from using the graphs
-// that it registers.
+// Fails if a test device that replaces CUDA cannot use its own registered graphs because LibTorch
+// was built without CUDA.
 TEST_F(CudaTest, GraphsOfATestDevice) {
   machine(9, 0);
   const auto& device = test::install_test_device("cuda");

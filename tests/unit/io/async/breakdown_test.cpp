@@ -53,7 +53,8 @@ class AioFailures : public testing::Test {
   Bytes bytes;
 };
 
-/// A queue that throws in the given submit() or reap() call, counted from 0.
+/// A queue that throws in the submit() or reap() call with the given zero-based index. All later
+/// reap() calls throw too.
 class BrokenQueue final : public Queue {
  public:
   BrokenQueue(int bad_submit, int bad_reap)

@@ -189,7 +189,7 @@ TEST(AioFile, DescriptorsOfCallers) {
   ::close(ends[1]);
 }
 
-// Fails if requests of several threads are mixed up or lost. The thread sanitizer also runs this
+// Fails if requests from several threads are mixed up or lost. The thread sanitizer also runs this
 // test.
 TEST(AioEngine, SeveralThreadsAndEngines) {
   const Folder folder;

@@ -16,7 +16,7 @@
 namespace anyaccel::ops {
 namespace {
 
-// Fails if a method in the header does not match the op's, or arguments are swapped.
+// Fails if a method in the header does not match the op's method, or arguments are swapped.
 TEST(AsyncIOHandle, EveryMethod) {
   const std::string path = std::string(ANYACCEL_BUILD_DIR) + "/async_io_api_test.data";
   AsyncIOHandle handle(4096, 8, true, true, 2);

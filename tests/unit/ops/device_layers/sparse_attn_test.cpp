@@ -42,7 +42,7 @@ struct Call {
   }
 };
 
-/// A mask of numbers or booleans that masks some keys.
+/// A numeric or Boolean mask that masks some keys.
 Tensor mask_of(Chance& chance, at::IntArrayRef sizes, at::ScalarType type,
                const std::string& mode) {
   const Tensor seen = at::bernoulli(at::full(sizes, 0.7)).to(at::kBool);
@@ -91,8 +91,8 @@ Call random_call(Chance& chance, at::ScalarType type) {
   return out;
 }
 
-// Fails if results of the device code path differ from the op's on the host. Covers strides, masks,
-// layouts per head, rpe gradients and empty sizes.
+// Fails if the device code path gives different results than the op on the host. Covers strides,
+// masks, per-head layouts, rpe gradients and empty sizes.
 TEST(SparseAttentionOnDevice, MatchesTheHost) {
   static const auto host_forward =
       load_op<Forward>("SparseAttnBuilder", "_sparse_attention_forward");

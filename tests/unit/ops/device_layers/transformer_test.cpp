@@ -127,8 +127,8 @@ std::vector<Tensor> list_of(const Results& results) {
   return std::apply([](const auto&... each) { return std::vector<Tensor>{each...}; }, results);
 }
 
-// Fails if a result, saved tensor or gradient of the device code path differs from the op's on the
-// host. Covers strides, masks, dropout and all options.
+// Fails if the device code path gives a different result, saved tensor or gradient than the op on
+// the host. Covers strides, masks, dropout and all options.
 TEST(TransformerOnDevice, MatchesTheHost) {
   static const auto host_forward =
       load_op<Forward>("TransformerBuilder", "_transformer_layer_forward");

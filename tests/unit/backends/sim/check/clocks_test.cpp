@@ -18,8 +18,8 @@ TEST(SimCheckClocks, StreamsAreUnordered) {
   EXPECT_FALSE(clocks.known_by_host(0, first, host));
 }
 
-// Fails if waiting for an event orders anything but the work before the event, or the order is not
-// transitive.
+// Fails if waiting for an event also orders work that does not precede the event, or if ordering is
+// not transitive.
 TEST(SimCheckClocks, EventsOrderEarlierWork) {
   Clocks clocks;
   HostThread host;
@@ -66,8 +66,8 @@ TEST(SimCheckClocks, DroppedEventsOrderEverything) {
   EXPECT_TRUE(clocks.ordered(0, work, 2, host));
 }
 
-// Fails if a wait by one thread orders launches of another thread that has not learned of the wait,
-// or if an open thread is not treated as one that learns everything.
+// Fails if a wait by one thread orders launches of another thread that has not synchronized with
+// it, or if an open thread is not treated as synchronized with all threads.
 TEST(SimCheckClocks, WaitsCountForTheirThread) {
   Clocks clocks;
   HostThread first, second, open;

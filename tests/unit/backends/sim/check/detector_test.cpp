@@ -121,9 +121,9 @@ TEST_F(SimCheckDetector, WaitBeforeReuseIsEnough) {
   EXPECT_EQ(launch(0, {writes(kA)}), 0U);
 }
 
-// Fails if memory that was allocated on one stream may be used on another while work of the first
-// stream still uses the tensor that had the memory before, or if a wait does not prevent the
-// report.
+// Fails if memory is allocated on one stream and used on another without a report, although the
+// first stream may still be using a freed tensor at the same address. A wait between the streams
+// must prevent the report.
 TEST_F(SimCheckDetector, ReportsUseBeforeFormerTensorIsDone) {
   for (const bool waits : {false, true}) {
     detector.host_waits_for_stream(0);
@@ -142,7 +142,7 @@ TEST_F(SimCheckDetector, ReportsUseBeforeFormerTensorIsDone) {
     EXPECT_EQ(launch(1, {writes(kA)}), 0U);  // reported once
     detector.host_waits_for_stream(1);
   }
-  // Work of the same stream, and work that the host has waited for, does not matter.
+  // Work on the same stream and work that the host has waited for cannot conflict.
   detector.host_waits_for_stream(0);
   launch(0, {writes(kB)});
   detector.free(kB);

@@ -47,7 +47,8 @@ TEST_F(SimCheckHostThreads, ReportsUnorderedLaunches) {
   EXPECT_EQ(found[0].kind, Conflict::unordered_threads);
 }
 
-// Fails if a lock does not order launches, or orders those that follow its release.
+// Fails if releasing and acquiring a lock does not order the launches before the release, or also
+// orders launches after the release.
 TEST_F(SimCheckHostThreads, LocksOrderLaunches) {
   run([&] {
     launch(0);
@@ -63,7 +64,7 @@ TEST_F(SimCheckHostThreads, LocksOrderLaunches) {
   EXPECT_EQ(launch(0).size(), 1U);
 }
 
-// Fails if a wait orders the work of a thread that does not learn of it.
+// Fails if a wait by one thread orders launches of a thread that has not synchronized with it.
 TEST_F(SimCheckHostThreads, WaitsPassThroughLocks) {
   run([&] {
     launch(1);
@@ -83,7 +84,7 @@ TEST_F(SimCheckHostThreads, WaitsPassThroughLocks) {
   EXPECT_TRUE(launch(0).empty());
 }
 
-// Fails if the end of a joined thread does not order its work.
+// Fails if joining a thread does not order the thread's launches.
 TEST_F(SimCheckHostThreads, JoinsOrderLaunches) {
   pthread_t thread{};
   std::thread child([&, inherited = start_of_child()] {

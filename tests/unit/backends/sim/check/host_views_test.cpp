@@ -50,8 +50,8 @@ struct SimCheckHostViews : testing::Test {
   int early_reads = 0, early_writes = 0;
 };
 
-// Fails if an access to the target of a pending copy is not reported exactly once, or the program
-// cannot continue after the access.
+// Fails if an access to the destination of a pending copy is not reported exactly once, or the
+// program cannot continue after the access.
 TEST_F(SimCheckHostViews, EarlyReadIsReportedOnce) {
   views.close(copy_of(0, 100, /*written=*/true), /*whole=*/true);
   read(8);

@@ -16,8 +16,8 @@ std::size_t replace_in_program(void* function) {
   });
 }
 
-// Fails if calls of an imported function do not go to its replacement, or if replacing it twice
-// counts twice.
+// Fails if calls to an imported function do not reach its replacement, or a second replacement is
+// counted again.
 TEST(SimCheckImports, AreReplaced) {
   EXPECT_GT(::getppid(), 0);
   const auto original = reinterpret_cast<void*>(&::getppid);

@@ -40,7 +40,8 @@ TEST(SimCheckReport, TextIsComplete) {
     EXPECT_THAT(all, HasSubstr(part));
 }
 
-// Fails if a report of a job's process does not contain its rank, or another process's does.
+// Fails if a report from a process that has a rank lacks the rank, or a report from another process
+// has one.
 TEST(SimCheckReport, NamesTheRank) {
   EXPECT_THAT(text(example(), "3"), HasSubstr("sim check: rank 3: unordered use"));
   EXPECT_THAT(text(example()), HasSubstr("sim check: unordered use"));

@@ -44,7 +44,7 @@ TEST(SimCheckStack, PlacesAreDistinct) {
   EXPECT_EQ(places.size(), 2U);
 }
 
-// Fails if symbols are read from a truncated file, or one that is not ELF.
+// Fails if symbols are read from a truncated file or from a file that is not ELF.
 TEST(SimCheckStack, BrokenFilesHaveNoSymbols) {
   const llm::TemporaryFolder folder;
   EXPECT_TRUE(symbol_in_file((folder.path() / "none").string(), 16).name.empty());

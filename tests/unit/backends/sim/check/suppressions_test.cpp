@@ -21,7 +21,8 @@ bool suppressed(std::string_view text) {
   return Suppressions::parse(text, "known.txt").match(unordered_mm());
 }
 
-// Fails if a line suppresses a problem that it does not describe, or not one that it describes.
+// Fails if a line suppresses a problem that it does not match, or fails to suppress one that it
+// matches.
 TEST(SimCheckSuppressions, KindAndPatternMustMatch) {
   EXPECT_TRUE(suppressed("unordered_streams:aten::mm.out\n"));
   EXPECT_TRUE(suppressed("*:aten::copy_"));
