@@ -1,7 +1,7 @@
-"""pytest plugin of AnyAccel: runs each test on a fresh simulated device.
+"""AnyAccel's pytest plugin: runs each test on a fresh simulated device.
 
-pytest imports this module in every run, through an entry point. It therefore imports neither torch
-nor anyaccel unless a run uses them. docs/how-to/test-without-a-gpu.md is the guide.
+pytest imports this module in every run, through an entry point, so it does not import torch or
+anyaccel unless the run uses an accelerator. See docs/how-to/test-without-a-gpu.md.
 """
 
 import os
@@ -14,13 +14,13 @@ _OPTIONS = (
     ("--accelerator", "NAME", "run the tests on this accelerator: sim (simulated), or any name that DS_ACCELERATOR accepts"),
     ("--accelerator-stands-in-for", "NAME", "device type that the simulated accelerator replaces, for example cuda"),
     ("--accelerator-devices", "N", "number of simulated devices (default: 2)"),
-    ("--accelerator-memory", "SIZE", "memory of each simulated device, for example 2GiB (default: 8GiB)"),
-    ("--accelerator-faults", "LIST", "faults to inject in each test, for example alloc@3"),
-    ("--accelerator-seed", "N", "seed of faults that occur with a probability (default: 0)"),
+    ("--accelerator-memory", "SIZE", "memory per simulated device, for example 2GiB (default: 8GiB)"),
+    ("--accelerator-faults", "LIST", "faults to inject into each test, for example alloc@3"),
+    ("--accelerator-seed", "N", "seed for random faults (default: 0)"),
     ("--accelerator-baseline", "FILE", "known problems, which do not fail tests"),
     ("--accelerator-sarif", "FILE", "write the problems to this file in SARIF format"),
 )
-# Options of the simulator that are environment variables.
+# Options, and the simulator variables that they set.
 _VARIABLES = (("accelerator_devices", "SIM_DEVICES"), ("accelerator_memory", "SIM_MEMORY"), ("accelerator_faults", "SIM_FAULTS"),
               ("accelerator_seed", "SIM_SEED"))
 
@@ -29,10 +29,10 @@ def pytest_addoption(parser):
     group = parser.getgroup("accelerator", "AnyAccel's accelerators")
     for name, metavar, text in _OPTIONS:
         group.addoption(name, metavar=metavar, default=None, help=text)
-    group.addoption("--accelerator-check", action="store_true", help="fail tests that misuse streams, memory or devices (simulated devices)")
+    group.addoption("--accelerator-check", action="store_true", help="fail tests that misuse streams, memory or devices; requires --accelerator sim")
     group.addoption("--accelerator-update-baseline", action="store_true", help="write the problems of this run to the baseline")
-    parser.addini("accelerator", "default of --accelerator", default="")
-    parser.addini("accelerator_stands_in_for", "default of --accelerator-stands-in-for", default="")
+    parser.addini("accelerator", "default value of --accelerator", default="")
+    parser.addini("accelerator_stands_in_for", "default value of --accelerator-stands-in-for", default="")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -107,7 +107,7 @@ def rows_of_one_cache():
 
 
 def in_order(work, passed, taken):
-    """Let a thread change a tensor, and use the tensor once the thread has passed it on."""
+    """Change a tensor in a thread, and use it here once the thread has passed it on."""
     tensor = torch.zeros(32, device=first)
 
     def run():
@@ -218,7 +218,7 @@ def checkpoints_in_a_thread():
     for _ in range(5):
         net(torch.ones(4, 16, device=first)).square().mean().backward()
         if saved is not None:
-            saved.result()  # the copies have ended
+            saved.result()  # the copies are complete
         optimizer.step()
         optimizer.zero_grad()
         stepped = accelerator.current_stream().record_event()

@@ -63,8 +63,8 @@ class SimCampaign(unittest.TestCase):
         file.write_text(text)
         return ["--", PYTHON, file]
 
-    # Fails if a fault is not injected, a handled one counts as a failure, or the command that
-    # repeats a failure does not fail.
+    # Fails if a fault is not injected, if a handled fault counts as a failure, or if the command
+    # that is printed for a failure does not reproduce it.
     def test_finds_the_fault_that_is_not_handled(self):
         report = self.folder / "report.json"
         done = campaign("--kinds", "alloc", "--report", report, *self.program(HALF_SAFE))
@@ -81,7 +81,7 @@ class SimCampaign(unittest.TestCase):
             status = subprocess.run([PROGRAM, *words[1:]], capture_output=True, env=environment(), timeout=100).returncode
             self.assertEqual(status, 0 if run["survived"] else 1)
 
-    # Fails if crashes and hangs are confused with errors, or a hanging program outlives its run.
+    # Fails if crashes and hangs are confused with errors, or if a hanging program is not killed.
     def test_crashes_and_hangs(self):
         done = campaign("--kinds", "kernel,lost,slow", "--runs", 3, "--run-limit", 100, *self.program(BY_FAULT))
         self.assertRegex(done.stdout, r"(?m)^kernel@1 +killed by SIGSEGV")
@@ -90,7 +90,7 @@ class SimCampaign(unittest.TestCase):
         left = [line for line in map(command_line, os.listdir("/proc")) if str(self.folder) in line]
         self.assertEqual(left, [])
 
-    # Fails if a program that fails anyway, or does not use the device, looks like a result.
+    # Fails if a program is accepted that fails without faults, or that does not use the device.
     def test_programs_that_cannot_be_tested(self):
         done = campaign(*self.program("raise SystemExit('broken')"))
         self.assertEqual(done.returncode, 1)

@@ -94,7 +94,7 @@ class SimCheck(SmallModelTest):
                 done, problems = self.run_checked(line)
                 self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails if the checker reports a program that orders its streams correctly.
+    # Fails if the checker reports a problem in a program that orders its streams correctly.
     def test_correct_streams(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("this Python has no torch")
@@ -102,7 +102,8 @@ class SimCheck(SmallModelTest):
         done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}")
         self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails if the checker does not detect one of these bugs, or reports its corrected version.
+    # Fails if the checker does not detect one of these bugs, or reports a problem in the corrected
+    # version.
     def test_stream_bugs(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("this Python has no torch")
@@ -128,7 +129,7 @@ class SimCheck(SmallModelTest):
         self.assertIn("SIM_CHECK_EXTRA", done.stderr)
         self.assertEqual(done.returncode, 1)
 
-    # Fails if a report blames another line than the one that frees the tensor, does not say where
+    # Fails if a report names a line other than the one that frees the tensor, does not say where
     # the program created the stream, or is repeated for the same line.
     def test_blamed_lines(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:

@@ -202,11 +202,13 @@ class SimCuda(unittest.TestCase):
         self.check(STORAGES)
 
     def test_host_scalars(self):
-        """Fails if an op rejects a tensor without dimensions on the host, as either argument."""
+        """Fails if an op rejects a zero-dimensional host tensor as either argument."""
         self.check(HOST_SCALARS)
 
     def test_softmax_of_half_precision(self):
-        """Fails if softmax(x, dtype=float32), which torch leaves to CUDA's kernel, differs from the CPU's result."""
+        """Fails if softmax(x, dtype=float32) of a half-precision x, which CUDA's kernel converts,
+        differs from the CPU's result.
+        """
         self.check(SOFTMAX)
 
     def test_graphs(self):
@@ -230,7 +232,9 @@ class SimCuda(unittest.TestCase):
         self.check(COMPILE)
 
     def test_collectives(self):
-        """Fails if torch.distributed rejects "nccl", if a collective is wrong, or if the backend serves host tensors."""
+        """Fails if torch.distributed rejects "nccl", if a collective is wrong, or if the backend
+        accepts host tensors.
+        """
         with tempfile.NamedTemporaryFile("w", suffix=".py") as program:
             program.write(COLLECTIVES)
             program.flush()

@@ -1,5 +1,5 @@
-"""Tests of libanyaccel_sim.so in a Python program that does not use AnyAccel: training gives the
-same bits as on the CPU.
+"""Tests of libanyaccel_sim.so in a Python program that does not use AnyAccel: training gives
+bitwise the same results as on the CPU.
 """
 import os
 import subprocess

@@ -64,7 +64,7 @@ class SimRun(unittest.TestCase):
         self.assertEqual(result.stdout, "sim:0 4.0 3\n", result.stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
-    # Fails if the simulator is not loaded because a library has looked for torch before it is
+    # Fails if the simulator is not loaded because a library has checked for torch before it is
     # imported.
     def test_python_that_looks_for_torch_first(self):
         code = "import importlib.util; assert importlib.util.find_spec('torch').origin; import torch; print(torch.ones(2, device='sim').device)"

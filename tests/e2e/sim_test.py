@@ -39,8 +39,8 @@ class Sim(SmallModelTest):
         self.assertEqual([text.returncode for text in texts], [0, 0], texts[1].stderr)
         self.assertEqual(texts[0].stdout, texts[1].stdout)
 
-    # Fails if decoding with graphs is not used or generates different tokens than without graphs.
-    # The texts are longer than the 256 positions of the first graph.
+    # Fails if decoding does not use graphs, or if it generates different tokens than without
+    # graphs. The texts are longer than the 256 positions of the first graph.
     def test_graph_decoding_matches_cpu(self):
         self.train("cpu", small=SMALL.replace("--context 32", "--context 320 --vocab-size 257"))
         path = os.path.join(self.folder, "prompts")

@@ -55,7 +55,7 @@ def checkpoint_thread(fixed):
 
 
 def checkpoint_on_default_stream(fixed):
-    """A pool's thread copies the weights on the stream that training uses."""
+    """A thread-pool worker copies the weights on the stream that training uses."""
     net, optimizer = model()
     with ThreadPoolExecutor(1) as pool:
         saved = pool.submit(lambda: {name: value.cpu() for name, value in net.state_dict().items()})
@@ -84,7 +84,7 @@ def batch_not_awaited(fixed):
 
 
 def freed_without_record_stream(fixed):
-    """A batch is freed while a side stream may still read it, and its memory is used again."""
+    """A batch is freed while a side stream may still read it, and its memory is reused."""
     side = torch.Stream(device)  # the side stream
     for _ in range(3):
         batch = torch.ones(1 << 16, device=device)
@@ -115,7 +115,9 @@ def collective_not_awaited(fixed):
 
 
 def collective_read_late(fixed):
-    """Like collective_not_awaited, but the collective has ended by chance before the host reads the sum."""
+    """Like collective_not_awaited, but the collective happens to complete before the host reads the
+    sum.
+    """
     process_group()
     total = torch.ones(1 << 16, device=device)
     work = torch.distributed.all_reduce(total, async_op=True)
@@ -166,7 +168,7 @@ def leaked_output(fixed):
 
 
 def buffer_never_filled(fixed):
-    """A running mean is created with empty() and read before it is written."""
+    """A running mean is created with empty() and read before it is first written."""
     mean = torch.empty(64, device=device)
     if fixed:
         mean.zero_()

@@ -1,5 +1,5 @@
 """Runs programs on each kind of `torch.<device type>` module that AnyAccel registers: new modules,
-torch's own with AnyAccel's functions, and one for a Python backend.
+torch's own modules with AnyAccel's functions, and the module of a Python backend.
 """
 
 import os
@@ -17,7 +17,7 @@ class Card(anyaccel.Backend):
         return super().default_generator(index)
 anyaccel.register_backend("card", Card, base="sim")
 """
-# Backends whose device types are torch's PrivateUse1 under another name, or torch's CUDA.
+# Backends whose device type is a renamed PrivateUse1 or torch's CUDA type.
 MORE_KINDS = ("npu", "mlu", "sdaa", "supa", "klxpu")
 KINDS = {"sim": "", "npu": "", "hpu": "", "xpu": "", "mtia": "", "mps": "", "cuda": "", "card": PYTHON_BACKEND}
 
@@ -29,7 +29,7 @@ def run(code, kind="sim", **variables):
     if kind in ("sim", "card"):
         return child.run(KINDS[kind] + code, environment, timeout=300)
     environment["SIM_STANDS_IN_FOR"] = kind
-    if kind == "mtia":  # a device type of torch without an AnyAccel backend
+    if kind == "mtia":  # a torch device type without an AnyAccel backend
         environment["DS_ACCELERATOR"] = "card"
         code = 'import anyaccel\nanyaccel.register_backend("card", anyaccel.Backend, device_type="mtia")\n' + code
     # The simulator replaces another type when AnyAccel's library is loaded.

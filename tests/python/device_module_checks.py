@@ -1,7 +1,7 @@
-"""Checks of the attributes of `torch.<device type>`, one function per attribute.
+"""Checks for the attributes of `torch.<device type>`.
 
-A program that has selected an accelerator with two devices calls `failures()`. Each function calls
-the attribute of its name and raises AssertionError if the result is wrong.
+A program that has selected an accelerator with two devices calls `failures()`. Each check calls the
+attributes for which it is registered, and raises AssertionError if a result is wrong.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ from anyaccel import get_accelerator
 
 CHECKS = {}
 INTERFACE_CHECKS = {}
-# Their backends follow the vendor: hpu has one device per process and no cache to release, mps has
-# one device.
+# Exceptions, which follow the vendors' modules: hpu has one device per process and no cache to
+# release, and mps has one device.
 IGNORES_DEVICES = ("torch.hpu",)
 KEEPS_MEMORY = ("torch.hpu",)
 ONE_DEVICE = ("torch.mps",)
@@ -29,7 +29,7 @@ def check(*names, checks=CHECKS):
 
 
 def failures(names, checks=None):
-    """Run the checks of the names. Return {name: error}."""
+    """Run the checks for `names`. Return {name: error} for those that fail."""
     checks = CHECKS if checks is None else checks
     found = {}
     module = getattr(torch, get_accelerator().device_type())

@@ -1,11 +1,12 @@
-"""Finds the names that torch's Python code reads from the module of a device type, such as
-torch.cuda, and from Dynamo's interface of a device type, by parsing torch's sources.
+"""Finds the names that torch's Python code reads from device modules such as torch.cuda, and from
+Dynamo's device interfaces, by parsing torch's sources.
 
     python tests/python/device_module_reads.py [FOLDER OF TORCH'S SOURCES]
 
-`names()` maps each name to the files that read it. It follows the results of getattr(torch, <device
-type>), torch.get_device_module() and similar calls through variables, attributes, parameters and
-return values of the same file, and recognizes the usual names of variables that hold such a module.
+`names()` maps each name to the files that read it. Within a file, it follows the results of
+getattr(torch, <device type>), torch.get_device_module() and similar calls through variables,
+attributes, parameters and return values. It also recognizes the usual names of variables that hold
+such a module.
 """
 
 import ast
@@ -18,8 +19,8 @@ import torch
 
 # Excluded: vendors' own modules, tests, and tools that users do not run on a device.
 _SKIPPED = ("_C/", "ao/", "cpu/", "cuda/", "include/", "mps/", "mtia/", "onnx/", "testing/", "utils/benchmark/", "xpu/")
-# getattr(torch, X) returns the module of a device type if the expression X contains one of the
-# first words and none of the second.
+# getattr(torch, X) is assumed to return a device module if the expression X contains one of
+# _DEVICE_WORDS and none of _OTHER_WORDS.
 _DEVICE_WORDS = ("device", "backend", "gpu", "GPU", "acc", "privateuse")
 _OTHER_WORDS = ("dtype", "func")
 
@@ -31,7 +32,8 @@ class Source:
 
     makers: frozenset
     holders: frozenset
-    # Further text that a file must contain to be parsed: parsing all of torch takes half a minute.
+    # More strings that mark a file as relevant. Other files are skipped, because parsing all of
+    # torch takes half a minute.
     signs: tuple = ()
     attributes_of_torch: bool = False
 
@@ -118,7 +120,7 @@ def _is_device_type(node):
 
 
 def names(source=MODULE, root=os.path.dirname(torch.__file__)):
-    """Return {name: the files that read it} of the sources of torch in the folder `root`."""
+    """Return {name: files that read it} for the torch sources in the folder `root`."""
     readers = collections.defaultdict(set)
     signs = (*source.makers, *source.holders, *source.signs)
     for folder, _, files in os.walk(root):

@@ -38,7 +38,7 @@ def test_modules_pass_the_suite(kind):
     assert len([result for result in results.values() if result[0] == "skipped"]) <= 1
 
 
-# Code that injects the defect of a row in mutants.md. It can use `module` and `accelerator`.
+# For each row in mutants.md, code that injects the defect. It can use `module` and `accelerator`.
 DEFECTS = {
     "module_without_initialized": "del module._initialized",
     "module_never_initialized": "module.is_initialized = lambda: False",

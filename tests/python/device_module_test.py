@@ -45,8 +45,8 @@ def test_audit_lists_what_torch_reads():
         assert found.keys() <= listed.keys()
 
 
-# Fails if the analysis loses a module on its way through variables, attributes, parameters, return
-# values and lambdas, or follows other results of getattr().
+# Fails if the analysis does not follow a module through variables, attributes, parameters, return
+# values and lambdas, or if it follows the results of unrelated getattr() calls.
 def test_reads_are_found_through_variables(tmp_path):
     import device_module_reads
     (tmp_path / "example.py").write_text("""
@@ -85,20 +85,20 @@ def test_audit_is_well_formed():
         assert (ours, effect) != ("absent", "results"), f"{name} changes results and is absent"
 
 
-# Fails if a name of the table that is present, or a name of torch's class DeviceInterface that must
-# be overridden, has no function that calls it.
+# Fails if there is no check for a name that the table lists as present, or for a name that
+# subclasses of torch's DeviceInterface must override.
 def test_every_name_has_a_check():
     import device_module_checks
     from torch._dynamo.device_interface import DeviceInterface
     listed = {name for name, ours, *_ in rows() if ours != "absent"}
     assert listed - device_module_checks.CHECKS.keys() - device_module_checks.INTERFACE_CHECKS.keys() == set()
     abstract = {f"interface.{name}" for name, value in vars(DeviceInterface).items()
-                if not name.startswith("_") and name != "raise_if_triton_unavailable"}  # raises where Triton does not work
+                if not name.startswith("_") and name != "raise_if_triton_unavailable"}  # raises by design if Triton does not work
     assert abstract - device_module_checks.INTERFACE_CHECKS.keys() == set()
 
 
-# Fails if a module lacks a name that the table lists as present, or if a call of one of the names
-# gives a wrong result.
+# Fails if a module lacks a name that the table lists as present, or if calling one of them gives a
+# wrong result.
 @pytest.mark.parametrize("kind", [*KINDS, *MORE_KINDS])
 def test_names_work(kind):
     names = [name for name, ours, *_ in rows() if ours in ("present", kind)]

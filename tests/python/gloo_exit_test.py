@@ -1,4 +1,4 @@
-"""The exit of a program whose gloo threads may still hold tensors."""
+"""Tests that a program exits cleanly if its gloo threads may still hold tensors."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The pytest plugin, run in child processes of pytest."""
+"""Tests of the pytest plugin, which run pytest in child processes."""
 
 import importlib.util
 import json
@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif("sim" not in anyaccel.registered_backends(), reason="this build has no simulator")
 
-# A test with a race between two streams, and its corrected twin.
+# A test with a race between two streams, and a corrected version of it.
 RACE = """
 import torch
 
@@ -56,8 +56,8 @@ def suite(tmp_path, monkeypatch):
 CHECKED = ("--accelerator", "sim", "--accelerator-check")
 
 
-# Fails if a race passes, correct code fails, or the failure does not show the line, the problem and
-# the fix.
+# Fails if a test with a race passes, if a correct test fails, or if the failure does not show the
+# line, the problem and the fix.
 def test_a_problem_fails_the_test(suite, tmp_path):
     output = suite(RACE, *CHECKED, "--junitxml", "junit.xml", status=1)
     assert "1 failed, 1 passed" in output
@@ -71,8 +71,8 @@ def test_a_problem_fails_the_test(suite, tmp_path):
     assert cases["test_no_race"].find("failure") is None
 
 
-# Fails if the problem of a test that fails anyway is lost, or a test that fails for another reason
-# gets a second outcome.
+# Fails if a test that also fails for another reason does not show its problems, or is counted
+# twice.
 def test_a_failed_test_also_shows_its_problems(suite):
     output = suite(RACE.replace("accelerator.Stream())\n\n", "accelerator.Stream())\n    assert x.shape == (1,)\n\n", 1), *CHECKED, status=1)
     assert "assert torch.Size([64, 64]) == (1,)" in output
@@ -80,7 +80,8 @@ def test_a_failed_test_also_shows_its_problems(suite):
     assert "1 failed, 1 passed" in output
 
 
-# Fails if a test sees memory, faults, seeds, dtypes, lost devices or errors of another test.
+# Fails if memory, faults, seeds, dtypes, lost devices or errors carry over from one test to the
+# next.
 def test_each_test_has_a_fresh_device(suite):
     output = suite(
         """
@@ -122,7 +123,7 @@ def test_fresh(turn, device, accelerator):
     assert "6 passed" in output
 
 
-# Fails if an error of asynchronous work is reported by a later test, or by none.
+# Fails if an asynchronous error is reported by a later test, or not at all.
 def test_an_asynchronous_error_belongs_to_its_test(suite):
     output = suite(
         """
@@ -157,8 +158,8 @@ def test_three(devices):
     assert "1 passed, 1 skipped" in output and "needs 3 devices; cuda has 2" in output
 
 
-# Fails if known problems fail tests, a fixed problem stays in the baseline silently, or a malformed
-# file is accepted.
+# Fails if known problems fail tests, if a baseline entry for a fixed problem is not reported, or if
+# a malformed file is accepted.
 def test_baseline(suite, tmp_path):
     baseline = (*CHECKED, "--accelerator-baseline", "known.json")
     assert "cannot read the baseline 'known.json'" in suite(RACE, *baseline, status=4)
@@ -174,7 +175,7 @@ def test_baseline(suite, tmp_path):
     assert "is not a baseline: version 2, want 1" in suite(RACE, *baseline, status=4)
 
 
-# Fails if the SARIF file lacks a problem, its place, or its rule.
+# Fails if the SARIF file lacks a problem, its location, or its rule.
 @pytest.mark.parametrize("workers", [0, 2])
 def test_sarif(suite, tmp_path, workers):
     if workers and importlib.util.find_spec("xdist") is None:
@@ -188,7 +189,7 @@ def test_sarif(suite, tmp_path, workers):
     assert result["level"] == "error" and "test_it.py::test_race" in result["message"]["text"]
 
 
-# Fails if options are ignored where they have no effect, or errors are not one clear line.
+# Fails if an option that cannot have an effect is accepted, or if an error is not one clear line.
 @pytest.mark.parametrize("options, message", [
     (("--accelerator", "cpu", "--accelerator-check"), "--accelerator-check requires --accelerator sim; got --accelerator cpu"),
     (("--accelerator", "cpu", "--accelerator-memory", "1GiB"), "--accelerator-memory requires --accelerator sim"),
@@ -213,7 +214,8 @@ def test_invalid_markers(suite, marker, message):
     assert message in output and "1 error" in output
 
 
-# Fails if tests for the simulated device run on real ones, or the plugin needs the simulator.
+# Fails if a test that needs the simulated device runs on a real one, or if the plugin requires the
+# simulator for other accelerators.
 def test_other_accelerators(suite):
     content = """
 import pytest

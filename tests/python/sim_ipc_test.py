@@ -45,7 +45,8 @@ class Channel:
 
 
 def run(path, code, device="sim", method="spawn", status=0, **variables):
-    """Run a program, which torch.multiprocessing can import again in its children."""
+    """Run `code` from a file, so that torch.multiprocessing can import it again in child processes.
+    """
     program = path / "program.py"
     program.write_text(START + code)
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("DS_", "SIM_"))}
@@ -124,7 +125,8 @@ if __name__ == "__main__":
     assert done.stdout == "passed\n", done.stdout + done.stderr
 
 
-# Fails if the tensors of a model and an optimizer that train in another process do not change here.
+# Fails if training in another process does not update the tensors of the model and the optimizer in
+# this process.
 def test_model_trains_in_another_process(tmp_path):
     done = run(tmp_path, """
 def train(to, back, model):
@@ -146,7 +148,7 @@ if __name__ == "__main__":
     assert done.stdout == "passed\n", done.stdout + done.stderr
 
 
-# Fails if a call that CUDA rejects crashes or sends wrong data instead of raising one line.
+# Fails if a call that CUDA rejects crashes or sends wrong data instead of raising a one-line error.
 @pytest.mark.parametrize("device", ["sim", "cuda"])
 def test_errors(tmp_path, device):
     need(device)
@@ -209,7 +211,7 @@ if __name__ == "__main__":
     assert done.stdout == "passed\n", done.stdout + done.stderr
 
 
-# Fails if a forked child shares the device memory of its parent without having received it.
+# Fails if a forked child and its parent write to the same device memory.
 def test_forked_child_has_memory_of_its_own(tmp_path):
     done = run(tmp_path, """
 anyaccel.get_accelerator()

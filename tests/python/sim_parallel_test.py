@@ -139,8 +139,8 @@ def run(*arguments, launcher=()):
 
 
 def test_parallelism():
-    """Fails if one of torch's forms of parallelism does not run on the device, or gives different
-    gradients, outputs or losses than one device.
+    """Fails if a kind of parallelism in torch does not run on the device, or gives different
+    gradients, outputs or losses than a single device.
     """
     with tempfile.TemporaryDirectory() as folder:
         done = run(folder, launcher=("launch", "-q", "--num_accelerators", "2"))

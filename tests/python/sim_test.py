@@ -63,7 +63,7 @@ def test_training_matches_the_cpu():
     assert ours[-1] < ours[0] * 0.75
 
 
-# Fails if torch's own functions for devices do not work on the simulated device.
+# Fails if torch's device functions do not work on the simulated device.
 def test_torch_knows_the_device():
     x = torch.ones(3, device="sim")
     assert x.device == torch.device("sim", 0) and x.is_sim and str(x.sum()).startswith("tensor(3.")

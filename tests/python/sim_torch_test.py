@@ -39,7 +39,7 @@ def test_compile_with_the_name_of_the_device():
 
 def test_inductor_is_replaced():
     """Fails if torch.compile() with its default backend raises an error on the device, or if it no
-    longer uses Inductor for the host's tensors.
+    longer uses Inductor for host tensors.
     """
     model = torch.nn.Linear(4, 4).to("sim")
     x = torch.randn(2, 4, device="sim")
@@ -138,7 +138,7 @@ def test_autocast_rejects_binary_cross_entropy():
 
 
 def test_storages():
-    """Fails if storages cannot move to the device or do not know that they are there."""
+    """Fails if a storage cannot be moved to the device, or if it reports the wrong device."""
     host = torch.arange(4.0)
     storage = host.untyped_storage().sim()
     assert storage.is_sim and not host.untyped_storage().is_sim
@@ -163,7 +163,7 @@ def test_submodules():
 
 
 def test_process_group_without_a_backend():
-    """Fails if a process group without a named backend cannot reduce tensors of the host or of the
+    """Fails if a process group without a named backend cannot reduce tensors on the host or on the
     device, or if DistributedDataParallel has no timer for the device.
     """
     done = child.run("""

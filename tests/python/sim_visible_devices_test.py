@@ -49,7 +49,8 @@ def need_no_cuda():
         pytest.skip("this LibTorch is built with CUDA, so the simulator cannot stand in for it")
 
 
-# Fails if CUDA_VISIBLE_DEVICES has no effect in place of CUDA, or another one than on CUDA.
+# Fails if CUDA_VISIBLE_DEVICES has no effect on the simulator in place of CUDA, or a different
+# effect than on CUDA.
 @pytest.mark.parametrize(("value", "seen"), [(None, "3 0 1 2"), ("2", "1 2"), ("2,0", "2 2 0"), ("1,-1,2", "1 1"),
                                              ("0,0", "none False 0"), ("", "none False 0"), ("-1", "none False 0"),
                                              ("GPU-00000000-0000-0000-0000-000000000001", "1 1")])
@@ -70,7 +71,7 @@ def test_on_sim():
     assert "SIM_VISIBLE_DEVICES selects 0 of 2 devices" in text
 
 
-# Fails if the variable of another backend is ignored.
+# Fails if the simulator in place of another backend ignores that backend's variable.
 def test_in_place_of_another_backend():
     assert show(SHOW.replace("module.get_device_properties(index).uuid", "index"), SIM_STANDS_IN_FOR="npu",
                 ASCEND_RT_VISIBLE_DEVICES="1") == "1 0"
@@ -89,7 +90,7 @@ assert torch.cuda.device_count() == 1
     assert show(code, SIM_STANDS_IN_FOR="cuda", CUDA_VISIBLE_DEVICES="0,1") == "1 1"
 
 
-# Fails if child processes do not follow the variable that the parent sets for them.
+# Fails if child processes ignore the variable that their parent sets for them.
 def test_child_processes():
     need_no_cuda()
     code = f"""

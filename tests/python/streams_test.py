@@ -26,7 +26,8 @@ def test_streams_are_values():
     assert weakref.ref(stream)() is stream
 
 
-# Fails if a stream cannot be created with `device`, as in torch.cuda, or ignores a contradiction.
+# Fails if a stream cannot be created with `device`, as in torch.cuda, or if contradictory arguments
+# are accepted.
 def test_a_stream_of_a_device():
     name = get_accelerator().current_device_name()
     for device in (0, name, torch.device(name)):

@@ -1,4 +1,4 @@
-"""Tests of tools/compat: the adapted tests of another project, and the table of their results."""
+"""Tests of tools/compat: how it adapts the tests of another project, and the table of results."""
 import argparse
 import importlib.util
 import json
@@ -22,7 +22,7 @@ JUNIT = """<testsuites><testsuite>
 </testsuite></testsuites>
 """
 
-# In place of `anyaccel sim run`: writes what it was asked to do, and the files that pytest would
+# Stand-in for `anyaccel sim run`. Prints its arguments, and writes the files that pytest would
 # write.
 FAKE_PROGRAM = f"""
 import json, os, pathlib, sys
@@ -46,7 +46,7 @@ class Compat(unittest.TestCase):
         path.write_text(JUNIT)
         return report.read_junit(path, "test_a.py")
 
-    # Fails if a test keeps the name of the other device, or expects the other device's messages.
+    # Fails if an adapted test still contains OpenReg's device name or expects OpenReg's messages.
     def test_names_and_messages_are_replaced(self):
         text = ('import torch_openreg\nx = torch.openreg.current_device()\nassert ProfilerActivity.OPENREG\n'
                 'assertRaisesRegex("The device index is out of range")\n"Cannot re-initialize OpenReg in forked subprocess."\n')
@@ -61,7 +61,7 @@ class Compat(unittest.TestCase):
                           ("test_a.py::TestTwo::test_is_skipped", "skipped")])
         self.assertEqual(results[1].reason, "AssertionError: 1 | 2")
 
-    # Fails if the table counts wrongly, breaks on a `|`, or omits a failure or a reason.
+    # Fails if the table has wrong counts, breaks on a `|`, or omits a failure or a reason.
     def test_table(self):
         excluded = {"test_a.py::TestOne::test_left_out": "tests something else"}
         results = [*self.results(), report.Result("test_a.py::TestOne::test_left_out", "excluded", "test_a.py::TestOne::test_left_out")]
@@ -89,7 +89,8 @@ class Compat(unittest.TestCase):
             report.read_exclusions(ROOT / f"tools/compat_suites/{suite}.tsv")
         self.assertTrue(report.read_exclusions(ROOT / "tools/compat_suites/openreg.tsv"))
 
-    # Fails if an exclusion also leaves out other tests, or keeps a parameter of an excluded test.
+    # Fails if an exclusion also leaves out other tests, or keeps a parameter set of an excluded
+    # test.
     def test_exclusions_of_tests_classes_and_files(self):
         excluded = {"a/test_b.py::One::test_x", "a/test_b.py::Two::*", "test_c.py::*", "test_d.py::test_y"}
         for node, name in (("tests/a/test_b.py::One::test_x[0-a::b]", "a/test_b.py::One::test_x"), ("tests/a/test_b.py::One::test_xy", None),
@@ -138,8 +139,8 @@ class Compat(unittest.TestCase):
             excluded = report.read_exclusions(ROOT / f"tools/compat_suites/{name}.tsv")
             self.assertEqual([key for key in excluded if key.split("::")[0] not in suite.FILES], [], name)
 
-    # Fails if an exclusion also matches a test whose name merely begins with it, or no parameter
-    # set.
+    # Fails if an exclusion matches a test whose name merely begins with it, or does not match the
+    # parameter sets of its test.
     def test_exclusions_match_whole_names(self):
         excluded = ["a.py::TestOne::test", "b.py::*"]
         found = {test: recorder.exclusion_of(test, excluded) for test in
@@ -162,7 +163,7 @@ class Compat(unittest.TestCase):
                          [("a.py::test", "failed", "no"), ("a.py::two", "excluded", "a.py::two"),
                           ("b.py::*", "failed", "pytest ended early")])
 
-    # Fails if the recorder, in a real session, loses the outcome of a test or an exclusion.
+    # Fails if the recorder loses a test outcome or an exclusion in a real session.
     @unittest.skipIf(importlib.util.find_spec("pytest") is None, "the Python of the tests has no pytest")
     def test_a_session(self):
         tests = self.folder / "tests"

@@ -1,15 +1,15 @@
 """DeepSpeed's unit tests on two simulated devices.
 
 DeepSpeed uses AnyAccel's accelerator `sim` and AnyAccel's ops; its communication backend is
-`staged`. FILES are the tests of what DeepSpeed does with an accelerator. Tests of its CUDA and
-Triton kernels, of its launcher and of models from a hub are not selected.
+`staged`. FILES selects tests that exercise the accelerator. It omits tests of DeepSpeed's CUDA and
+Triton kernels, tests of its launcher, and tests that load models from a hub.
 """
 from . import session
 
 TITLE = "DeepSpeed's unit tests"
 MARK = "unit/common.py"
 SECONDS_PER_TEST = 120
-# Parameter sets per test function: all of them would take hours.
+# Maximum number of parameter sets per test function. Running all of them would take hours.
 CASES = 1
 
 FILES = (
@@ -84,8 +84,8 @@ FILES = (
     "unit/v1/zero/test_zero_user_backward.py",
 )
 
-# DeepSpeed allows bfloat16 tests only for the accelerators that it knows. Appended to the copy of
-# unit/util.py.
+# DeepSpeed allows bfloat16 tests only on accelerators that it knows. This function, which is
+# appended to the copy of unit/util.py, allows them.
 BF16_CHECK = '''
 
 def bf16_required_version_check(accelerator_check=True):
@@ -94,13 +94,15 @@ def bf16_required_version_check(accelerator_check=True):
 
 
 def adapt(tests):
-    """Let the copy of the tests ask the accelerator for bfloat16."""
+    """Make the copied tests ask the accelerator whether it supports bfloat16."""
     with open(tests / "unit/util.py", "a") as file:
         file.write(BF16_CHECK)
 
 
 def run(options, excluded):
-    """Return the report.Results of FILES in the source folder, DeepSpeed's folder `tests`."""
+    """Run FILES from the source folder, DeepSpeed's folder `tests`, and return their
+    report.Results.
+    """
     environment = {"DS_ACCELERATOR": "sim", "CUDA_VISIBLE_DEVICES": "0,1", "DS_UNITTEST_TIMEOUT": str(SECONDS_PER_TEST),
                    "DS_DISABLE_REUSE_DIST_ENV": "1", "COMPAT_CASES": str(CASES)}
     return session.run(options, session.selected(FILES, options.only), excluded, mark=MARK, site="site_deepspeed",

@@ -1,7 +1,7 @@
 """Tests of Hugging Face libraries that need one or two GPUs, on the simulator in place of CUDA.
 
-The tests run in a copy of the repository's folders, without network. Models that they load by name
-are small checkpoints with random weights; see checkpoints.py.
+The tests run in a copy of the repository's folders, without a network. Models that they load by
+name are small checkpoints with random weights; see checkpoints.py.
 """
 import json
 import os
@@ -12,26 +12,30 @@ import tempfile
 
 from . import process, report
 
-# Code that runs in the Python of the tests. Its folder is on PYTHONPATH.
+# Folder on the PYTHONPATH of the tests, with code that runs in their Python process.
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 
 
 class Suite:
-    """Tests of a library. `files` are test files relative to its folder `tests`, {file: tests} to select
-    only some classes or tests (CLASS or CLASS::TEST) of a file, or () for all. `models` are names on the
-    hub. `folders` are folders next to `tests` that the tests read."""
+    """Tests of a library.
+
+    `files` lists test files relative to the library's folder `tests`. As a dictionary {file:
+    tests}, it selects some classes or tests (CLASS or CLASS::TEST) of each file; an empty tuple
+    selects all. `models` lists model names on the hub. `folders` lists folders next to `tests` that
+    the tests read.
+    """
 
     can_resume = True
     devices = 2
     timeout = 1800  # seconds per test file
-    needed = ()  # files that --source must have, if they are not `files`
+    needed = ()  # files that --source must contain; if empty, `files`
 
     def __init__(self, title, files, models=(), folders=()):
         self.TITLE, self.models, self.folders = title, models, folders
         self.files = files if isinstance(files, dict) else dict.fromkeys(files, ())
 
     def run(self, options, excluded):
-        """Return the report.Results of the test files."""
+        """Run the test files and return their report.Results."""
         only = options.only
         files = [file for file in self.files if not only or only in (file, pathlib.Path(file).name)]
         missing = [file for file in self.needed or files if not (options.source / file).is_file()]
@@ -62,7 +66,7 @@ class Suite:
                                   text=True)
             if done.returncode != 0:
                 message = (done.stderr.strip().splitlines() or ["no message"])[-1]
-                raise report.CannotRun(f"the checkpoints could not be made: {message}")
+                raise report.CannotRun(f"cannot create the checkpoints: {message}")
 
     def _run_file(self, folder, file, options, excluded):
         junit, left_out, asked = folder / "junit.xml", folder / "excluded.json", folder / "exclusions.json"

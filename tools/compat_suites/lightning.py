@@ -1,7 +1,8 @@
-"""PyTorch Lightning's tests that require CUDA and run in one process, on the simulator in place of CUDA.
+"""PyTorch Lightning's tests that require CUDA and run in one process, on the simulator in place of
+CUDA.
 
 RUN_ONLY_CUDA_TESTS selects the tests that require one or two devices. Lightning skips tests that
-must run alone, among them those that start a second process with the strategies ddp and fsdp.
+must run alone, such as those that start a second process with the strategies ddp and fsdp.
 """
 from . import session
 
@@ -36,7 +37,9 @@ FILES = (
 
 
 def run(options, excluded):
-    """Return the report.Results of FILES in the source folder, Lightning's folder `tests`."""
+    """Run FILES from the source folder, Lightning's folder `tests`, and return their
+    report.Results.
+    """
     prefix = (str(options.build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
     return session.run(options, session.selected(FILES, options.only), excluded, mark=MARK, prefix=prefix,
                        environment={"RUN_ONLY_CUDA_TESTS": "1"})

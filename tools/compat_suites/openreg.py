@@ -25,7 +25,7 @@ MESSAGES = (
 
 
 def adapted(text):
-    """Return a test file for the simulated accelerator."""
+    """Return the text of a test file, adapted to the simulated accelerator."""
     for theirs, ours in MESSAGES:
         text = text.replace(theirs, ours)
     for pattern, replacement in NAMES:
@@ -34,7 +34,7 @@ def adapted(text):
 
 
 def run(options, excluded):
-    """Return the report.Results of all test files in the source folder."""
+    """Run all test files in the source folder and return their report.Results."""
     if not any(options.source.glob("test_*.py")):
         raise report.CannotRun(f"no test_*.py in {options.source}; pass the folder with {TITLE} as --source")
     results = []

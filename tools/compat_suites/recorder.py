@@ -1,11 +1,12 @@
-"""pytest plugin for `tools/compat`: deselects the excluded tests and records each result at once.
+"""pytest plugin for `tools/compat`: deselects the excluded tests and records each result
+immediately.
 
-COMPAT_RESULTS names the file for the results, with one JSON list [test, state, reason] per line. A
-crash or a time limit therefore loses no earlier result. COMPAT_EXCLUDED is a JSON list of
-exclusions. An exclusion is a test's id, or the beginning of one that ends before `[` or `::`; a
-trailing `::*` has no effect. COMPAT_CASES limits the parameter sets per test function.
+COMPAT_RESULTS names the file for the results, with one JSON list [test, state, reason] per line.
+Earlier results are therefore kept if the session crashes or exceeds its time limit. COMPAT_EXCLUDED
+is a JSON list of exclusions. An exclusion is a test id, or a prefix of one that ends before `[` or
+`::`; a trailing `::*` has no effect. COMPAT_CASES limits the parameter sets per test function.
 
-This file is also copied next to the tests, so it must not import the package.
+This file is also copied next to the tests, so it must not import compat_suites.
 """
 import json
 import os
@@ -26,7 +27,9 @@ def exclusion_of(test, excluded):
 
 
 def chosen(tests, limit):
-    """Return the set of at most `limit` ids per test function, from the first to the last at equal distances."""
+    """Return at most `limit` test ids per test function as a set, evenly spaced from the first to
+    the last.
+    """
     functions = {}
     for test in tests:
         functions.setdefault(test.partition("[")[0], []).append(test)

@@ -16,7 +16,7 @@ class CannotRun(Exception):
 
 
 class Result:
-    """A test with its state, one of STATES. `reason` explains a failure or an exclusion."""
+    """The state of a test, one of STATES, and the `reason` for a failure or an exclusion."""
 
     def __init__(self, name, state, reason=""):
         self.name, self.state, self.reason = name, state, reason
@@ -104,7 +104,7 @@ def table(title, commit, results, excluded):
 
 
 def listed(names):
-    """Return up to three names, or the number of the names and their files."""
+    """Return the names if there are at most three, otherwise their number and their files."""
     if len(names) <= 3:
         return escaped(", ".join(names))
     return f"{len(names)} tests of {', '.join(sorted({name.split('::')[0] for name in names}))}"

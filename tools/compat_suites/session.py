@@ -15,18 +15,18 @@ SECONDS_PER_FILE = 600
 
 
 def selected(files, only):
-    """Return the files that `only`, a path or a file's name, selects: all without it."""
+    """Return the files whose path or name is `only`, or all files if `only` is None."""
     return [file for file in files if not only or only in (file, file.rsplit("/", 1)[-1])]
 
 
 def run(options, files, excluded, *, mark, site=None, environment=(), arguments=(), prefix=(), adapt=None, above=False):
-    """Return the report.Results of the test files in a copy of the source folder, which contains
-    the file `mark`.
+    """Run the test files in a copy of the source folder and return their report.Results. The source
+    folder must contain a file that matches `mark`.
 
     `site` names the folder with modules for the processes of the session, `prefix` precedes the
-    command, `adapt` is called with the copy, and `options.timeout` is the limit per file, on
-    average. With `above`, pytest runs in the folder above the copy, and `files` begin with its
-    name.
+    command, and `adapt` is called with the copy. `options.timeout` is the average time limit per
+    file. With `above`, pytest runs in the parent folder of the copy, and `files` are relative to
+    that folder.
     """
     source, python, timeout = options.source, options.python, options.timeout or SECONDS_PER_FILE
     if not any(source.glob(mark)):

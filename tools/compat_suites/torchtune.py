@@ -1,8 +1,8 @@
 """torchtune's tests that use CUDA, on the simulator in place of CUDA.
 
 Tests that require torchtune's recipes, which load checkpoints, are not selected. Each file runs in
-a session of its own: torch's test helpers, which one file imports, freeze the flags that another
-one changes.
+its own session, because torch's test helpers, which one file imports, freeze flags that another
+file changes.
 """
 from . import session
 
@@ -23,7 +23,9 @@ FILES = (
 
 
 def run(options, excluded):
-    """Return the report.Results of FILES in the source folder, torchtune's folder `tests`."""
+    """Run FILES from the source folder, torchtune's folder `tests`, and return their
+    report.Results.
+    """
     prefix = (str(options.build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
     results = []
     for file in session.selected(FILES, options.only):

@@ -1,8 +1,8 @@
-"""Completes torch.cuda where the simulator stands in for CUDA.
+"""Completes torch.cuda when the simulator stands in for CUDA.
 
-In a torch without CUDA, functions of torch.cuda call functions of torch._C that do not exist, and
-its classes have base classes that cannot be instantiated. This module supplies both. Functions that
-the simulator cannot provide raise one line with their name.
+In a torch build without CUDA, functions in torch.cuda call missing functions of torch._C, and some
+classes have base classes that cannot be instantiated. This module supplies both. A function that
+the simulator cannot provide raises a one-line error that names the function.
 """
 
 import itertools
@@ -19,10 +19,11 @@ CAPABILITY = (8, 0)
 # with ROCm or without GPU support.
 CUDA_VERSION = "12.6"
 
-# Numbers of pools that programs make. The simulator numbers the pools of captures from 1.
+# IDs for memory pools that programs create. The simulator numbers the pools of captures from 1.
 _pools = itertools.count(1 << 32)
 
-# Functions of torch._C that have no meaning on a simulated device, with the public name.
+# torch._C functions that have no meaning on a simulated device, and their public names in
+# torch.cuda.
 UNSUPPORTED = {
     "_cuda_memorySnapshot": "memory_snapshot", "_cuda_setMemoryFraction": "set_per_process_memory_fraction",
     "_cuda_getMemoryFraction": "get_per_process_memory_fraction", "_cuda_getCurrentBlasHandle": "current_blas_handle",
@@ -47,7 +48,7 @@ def complete(cuda, accelerator):
 
     cuda.get_device_properties = get_device_properties
     cuda.get_device_capability = lambda device=None: CAPABILITY
-    cuda.memory_stats = torch.cuda.memory.memory_stats  # has more statistics than the accelerator's
+    cuda.memory_stats = torch.cuda.memory.memory_stats  # reports more statistics than the accelerator's
     cuda.nvtx._nvtx = _Ranges(accelerator)
 
 
@@ -111,8 +112,9 @@ def _unsupported(name):
 
 
 def _add_collectives():
-    """Add the functions of torch.nn.parallel.comm, through which DataParallel copies tensors between
-    devices of a process."""
+    """Add the torch._C functions that torch.nn.parallel.comm calls. DataParallel uses them to copy
+    tensors between the devices of a process.
+    """
 
     def device_of(index):
         return torch.device("cpu") if index == -1 else torch.device(_torch.CUDA, index)
@@ -148,7 +150,7 @@ def _add_collectives():
                            ("_gather", gather), ("_gather_out", gather_out)):
         if not hasattr(torch._C, name):
             setattr(torch._C, name, function)
-    torch.cuda.nccl.is_available = lambda tensors: False  # torch's function warns
+    torch.cuda.nccl.is_available = lambda tensors: False  # in builds without NCCL, torch's function warns
     if not hasattr(torch._C, "_broadcast_coalesced"):
         torch._C._broadcast_coalesced = lambda tensors, devices, buffer_size: [
             [broadcast(tensor, [index])[0] for tensor in tensors] for index in devices]
@@ -209,14 +211,15 @@ def _add_graphs(accelerator):
 
     graphs = torch.cuda.graphs
     graphs.CUDAGraph.__bases__ = (GraphBase,)
-    # As in torch, the first number is 0 for pools that a program makes.
+    # As in torch, the first number of a pool ID is 0 if the program created the pool.
     graphs._graph_pool_handle = lambda: (0, next(_pools))
     graphs._cuda_isCurrentStreamCapturing = accelerator.is_current_stream_capturing
 
 
 class _Ranges:
-    """The functions that torch.cuda.nvtx calls. Ranges become ranges of the accelerator, and marks are
-    ignored."""
+    """The functions that torch.cuda.nvtx calls. range_push() and range_pop() are forwarded to the
+    accelerator. Other ranges and marks are ignored.
+    """
 
     def __init__(self, accelerator):
         self._accelerator = accelerator

@@ -1,7 +1,7 @@
 """Imports torch.
 
-Raises an error if torch's version is not the one that this package was built with, because the
-package's library requires that version's symbols.
+Raises an error if torch's version differs from the one that this package was built with, because
+the package's library requires symbols from that version.
 """
 
 import ctypes
@@ -25,9 +25,9 @@ SEEDED_BY_MANUAL_SEED = ("mps",)
 DETECTED_BY_IMPORT = ("cuda",)
 # Device type whose functions are missing from torch._C if torch was built without it.
 CUDA = "cuda"
-# Device type whose module DTensor asks for a kind of generator.
+# Device type on whose module DTensor calls set_rng_ctx() to select a kind of generator.
 HPU = "hpu"
-# Functions of torch's modules that work on the simulator and do more than ours.
+# torch functions that are kept, because they work on the simulator and do more than ours.
 KEPT_FUNCTIONS = {"cuda": ("graph", "memory_stats_as_nested_dict", "memory_summary"), "xpu": ("get_device_capability",)}
 # The simulator's device type, unless the simulator stands in for a different type.
 SIMULATED = "sim"

@@ -80,7 +80,7 @@ def _replace(present, ours, kept):
         if key.startswith("__") or key in kept or (isinstance(value, types.ModuleType) and hasattr(present, key)):
             continue
         setattr(present, key, value)
-        # Submodules such as torch.cuda.random define the same functions again.
+        # Submodules such as torch.cuda.random have their own copies of these functions.
         random = getattr(present, "random", None)
         if isinstance(random, types.ModuleType) and hasattr(random, key):
             setattr(random, key, value)
@@ -102,7 +102,7 @@ def _allow_storages(name):
 
 
 def _make(name, accelerator):
-    module = types.ModuleType(f"torch.{name}", f"Functions of torch for {name} devices, provided by anyaccel.")
+    module = types.ModuleType(f"torch.{name}", f"torch functions for {name} devices, provided by anyaccel.")
     state = _ProcessState(name, accelerator)
 
     def index_of(device):
@@ -142,7 +142,7 @@ def _make(name, accelerator):
             switch_to(self._previous.pop())
 
     def switch_to(index):
-        _native.Accelerator.set_device(accelerator, index)  # unlike set_device(), a scope does not count as choosing a device
+        _native.Accelerator.set_device(accelerator, index)  # unlike set_device(), a scope does not count as selecting a device
 
     def exchange_device(device):
         previous = accelerator.current_device()
@@ -242,7 +242,7 @@ def _make(name, accelerator):
 
 def _make_random(name, module):
     """Make the submodule `random`, which has the module's functions for random numbers."""
-    random = types.ModuleType(f"torch.{name}.random", f"Random numbers of {name} devices.")
+    random = types.ModuleType(f"torch.{name}.random", f"Random numbers on {name} devices.")
     for function in ("get_rng_state", "get_rng_state_all", "set_rng_state", "set_rng_state_all", "manual_seed", "manual_seed_all",
                      "seed", "seed_all", "initial_seed"):
         setattr(random, function, getattr(module, function))

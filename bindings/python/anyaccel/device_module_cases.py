@@ -47,7 +47,7 @@ def _need_two_devices():
 
 
 def _device(index):
-    # Not device_name(), which has no index for hpu.
+    # device_name() would return a name without an index for hpu.
     return torch.device(get_accelerator().device_type(), index)
 
 
@@ -156,11 +156,11 @@ def rng_states_are_copies():
     kept = state.clone()
     _draw()
     module.get_rng_state()
-    assert torch.equal(state, kept), "a state that was read earlier changes"
+    assert torch.equal(state, kept), "a state that was returned earlier changes"
     module.set_rng_state(state)
     given = state.clone()
     state.zero_()
-    assert torch.equal(module.get_rng_state(), given), "zeroing a state that was set changes the generator"
+    assert torch.equal(module.get_rng_state(), given), "zeroing a state after set_rng_state() changes the generator"
 
 
 @case("required")
@@ -222,7 +222,7 @@ def autocast_types_compute():
     types = module.get_amp_supported_dtype()
     for dtype in (torch.float16, torch.bfloat16):
         computable = get_accelerator().dtype_support(dtype).computable
-        _equal(dtype in types, computable, f"whether get_amp_supported_dtype() has {dtype}")
+        _equal(dtype in types, computable, f"whether get_amp_supported_dtype() includes {dtype}")
 
 
 @case("required")
@@ -267,7 +267,7 @@ def saved_tensors_come_back_to_their_device():
         back = torch.load(file)
         expected = _device(0) if there.device.type in _torch.SAVED_WITHOUT_INDEX else there.device
         _equal(back.device, expected, "the device of a loaded tensor")
-        assert torch.equal(back.cpu(), there.cpu()), "a saved tensor has different values after it is loaded"
+        assert torch.equal(back.cpu(), there.cpu()), "a saved tensor has different values after loading"
 
 
 @case("recommended")

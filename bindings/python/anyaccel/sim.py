@@ -1,4 +1,4 @@
-"""The simulated accelerator of this process: include/anyaccel/sim.h for Python.
+"""Python interface to the simulated accelerator of this process (include/anyaccel/sim.h).
 
     from anyaccel import sim
 
@@ -22,13 +22,13 @@ class Options:
     docs/reference/environment.md describes."""
     devices: int = 2  # SIM_DEVICES: number of devices, 1 to 16
     visible: "list[int] | None" = None  # SIM_VISIBLE_DEVICES: devices that this process sees, in this order; None: all
-    memory: int = 8 << 30  # SIM_MEMORY: bytes of each device
+    memory: int = 8 << 30  # SIM_MEMORY: memory per device in bytes
     dtypes: "list[str]" = dataclasses.field(default_factory=list)  # SIM_DTYPES: supported dtypes; empty: all
     latency_us: float = 0  # SIM_LATENCY: delay before each kernel starts, in microseconds
     stands_in_for: str = ""  # SIM_STANDS_IN_FOR: backend or device type that the simulator replaces
-    seed: int = 0  # SIM_SEED: seed for faults that occur with a probability
+    seed: int = 0  # SIM_SEED: seed for random faults
     faults: str = ""  # SIM_FAULTS: which faults to inject, and when
-    check: str = ""  # SIM_CHECK: "report" or "abort"; empty: the variable's value, otherwise off
+    check: str = ""  # SIM_CHECK: "report" or "abort"; empty: the variable's value, or off if it is unset
     check_json: str = ""  # SIM_CHECK_JSON: file for the problems that the checker finds
 
 
@@ -63,10 +63,11 @@ def options_from_environment():
 
 
 def parse_options(options=None, **values):
-    """Return a copy of `options` with other values, in the syntax of the SIM_* variables:
-    `parse_options(memory="2GiB", latency="20us", dtypes=["float32"], faults="alloc@3", seed=1,
-    devices=2, stands_in_for="cuda")`. Raises `invalid_argument` for an unknown name or an invalid
-    value."""
+    """Return a copy of `options` with the given values, which use the syntax of the SIM_*
+    variables: `parse_options(memory="2GiB", latency="20us", dtypes=["float32"], faults="alloc@3",
+    seed=1, devices=2, stands_in_for="cuda")`. Raises `invalid_argument` for an unknown name or an
+    invalid value.
+    """
     native = _native_options(options, {})
     for name, value in values.items():
         text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
@@ -88,10 +89,11 @@ def install(options=None, **changes):
 
 
 def reset(options=None, **changes):
-    """Give every device the state that a new device with these options has: wait for all streams,
-    discard stored errors and recover lost devices, empty the allocator's cache, reset memory
-    statistics, seeds, the current device and the current streams, and forget the problems found so
-    far.
+    """Reset every device to the state of a new device with these options.
+
+    Waits for all streams, discards stored errors, recovers lost devices and empties the allocator's
+    cache. Resets memory statistics, seeds, the current device and the current streams, and forgets
+    the problems found so far.
 
     The options may differ from those of install() in `memory` (which may only be smaller),
     `dtypes`, `latency_us`, `seed` and `faults`; an empty `check` or `check_json` means no change.
@@ -104,15 +106,18 @@ def reset(options=None, **changes):
 
 
 def problems():
-    """Return the problems that the checker has found since the start or the last reset(), without
-    duplicates. Empty without the checker. Each has `kind`, `op`, `stream`, `shape`, `message`,
-    `what`, `remedy` and `stack`. Thread-safe."""
+    """Return the problems that the checker has found since the process started or since the last
+    reset(), without duplicates. The list is empty if the checker is off. Each problem has `kind`,
+    `op`, `stream`, `shape`, `message`, `what`, `remedy` and `stack`. Thread-safe.
+    """
     _require()
     return _native.sim_problems()
 
 
 def notes():
-    """Return the out-of-memory errors from which the program has recovered, like problems()."""
+    """Return the out-of-memory errors from which the program has recovered, in the same form as
+    problems().
+    """
     _require()
     return _native.sim_notes()
 

@@ -1,1 +1,2 @@
-"""Code that runs in the Python of the tests, with only this folder on its path."""
+"""Code that runs in the Python process of the tests, which cannot import the rest of compat_suites.
+"""

@@ -1,5 +1,5 @@
-"""Fills a cache of the Hugging Face hub with small random checkpoints, so that tests which load a
-model by name need no network.
+"""Fills a Hugging Face hub cache with small random checkpoints, so that tests can load models by
+name without a network.
 
 Usage: python checkpoints.py CACHE NAME...
 """
@@ -7,8 +7,8 @@ import hashlib
 import pathlib
 import sys
 
-# (class of the configuration, its arguments, class of the model). The class of the model is None if
-# the tests load only the configuration.
+# (configuration class, its arguments, model class). The model class is None if the tests load only
+# the configuration.
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 1000}
 GPT2 = ("GPT2Config", {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 1000, "n_positions": 128}, "GPT2LMHeadModel")
 LLAMA = ("LlamaConfig", {**SMALL, "num_key_value_heads": 2}, "LlamaForCausalLM")

@@ -1,4 +1,4 @@
-"""pytest plugin that leaves out the tests listed in a suite's exclusions and records which they were.
+"""pytest plugin that deselects a suite's excluded tests and records them.
 
 The environment variable COMPAT_EXCLUSIONS names a JSON file with `excluded`, a list of names, and
 `report`, the file to write: a list of [test, name that excludes it].
@@ -9,8 +9,9 @@ import pathlib
 
 
 def exclusion_of(node, excluded):
-    """Return the name in `excluded` that matches a test's node ID, or None. Names are FILE::CLASS::TEST,
-    FILE::TEST or FILE::CLASS::*; all parameters of a TEST match."""
+    """Return the name in `excluded` that matches a test's node ID, or None. Names are
+    FILE::CLASS::TEST, FILE::TEST or FILE::CLASS::*; a TEST matches with any parameters.
+    """
     parts = node.split("[")[0].split("::")
     file = parts[0].removeprefix("tests/")
     for name in ("::".join([file, *parts[1:]]), "::".join([file, *parts[1:-1], "*"]), f"{file}::*"):

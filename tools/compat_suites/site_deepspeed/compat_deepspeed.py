@@ -1,8 +1,9 @@
-"""pytest plugin that keeps one failed test of DeepSpeed's suite from ending or stalling the session.
+"""pytest plugin that keeps one failed test of DeepSpeed's suite from ending or stalling the
+session.
 
 DeepSpeed's tests run in a pool of worker processes, one per rank. If one rank fails, the others
-wait in a collective, and DeepSpeed ends the session after its time limit, then waits for these
-workers forever.
+wait in a collective. After its time limit, DeepSpeed ends the session, and waits for these workers
+forever.
 """
 import multiprocessing
 import multiprocessing.pool
@@ -10,8 +11,8 @@ import sys
 
 import pytest
 
-# The fork server imports these once, which takes seconds; torch imports torch._dynamo with the
-# first op on a meta tensor.
+# The fork server imports these modules once, because importing them takes seconds. torch imports
+# torch._dynamo at the first op on a meta tensor.
 multiprocessing.set_forkserver_preload(["deepspeed", "torch._dynamo"])
 
 _set = multiprocessing.pool.MapResult._set

@@ -1,7 +1,7 @@
 """Known problems of a test suite, which do not fail tests.
 
 The file is JSON: {"version": 1, "problems": [{"test", "kind", "op", "file", "function"}, ...]}. It
-contains no line numbers, so that unrelated changes do not invalidate it.
+contains no line numbers, so unrelated changes do not invalidate it.
 """
 
 import json

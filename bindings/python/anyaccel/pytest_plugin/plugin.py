@@ -33,26 +33,26 @@ class Plugin:
         self.old_baseline = baseline.read(self.baseline_path) if exists else set()
         self.known = set() if self.updates_baseline else self.old_baseline
         self.sarif_path = options.accelerator_sarif
-        self.all = []  # (problem, whether it is known), of all tests
+        self.all = []  # (problem, is known) pairs from all tests
         self.ran = set()
-        self.reported = collections.Counter()  # problems of the current test per phase that are already in a report
+        self.reported = collections.Counter()  # number of problems already reported for the current test, per phase
         self.is_worker = hasattr(config, "workerinput")
 
     # The state of the device
 
     def options_of(self, item):
-        """Return the marker's options. The closest marker overrides the others, one by one."""
+        """Return the marker's options. If several markers set an option, the closest one wins."""
         chosen = {}
         for marker in reversed(list(item.iter_markers("accelerator"))):
             unknown = sorted(set(marker.kwargs) - set(_KNOWN))
             if marker.args or unknown:
                 given = unknown[0] if unknown else repr(marker.args[0])
-                pytest.fail(f"anyaccel: @pytest.mark.accelerator has no option {given}; it has {', '.join(_KNOWN)}", pytrace=False)
+                pytest.fail(f"anyaccel: @pytest.mark.accelerator has no option {given}; its options are {', '.join(_KNOWN)}", pytrace=False)
             chosen.update(marker.kwargs)
         return chosen
 
     def reset(self, chosen):
-        """Give the devices the state that the marker asks for."""
+        """Give the devices the state that the marker requests."""
         texts = {name: chosen[name] for name in _STATE if name in chosen}
         try:
             options = sim.parse_options(self.options, **texts)
@@ -77,7 +77,7 @@ class Plugin:
     def pytest_runtest_call(self, item):
         result = yield
         # An error of asynchronous work belongs to the test that launched the work. A test whose
-        # marker loses the device expects that error.
+        # marker injects the loss of the device expects that error.
         if "lost" not in "".join(self.options_of(item).get("faults", "")):
             anyaccel.get_accelerator().synchronize()
         return result

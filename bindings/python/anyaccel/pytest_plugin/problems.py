@@ -1,5 +1,6 @@
-"""Problems of the checker in the form in which test reports carry them: plain dictionaries, so that
-they survive the transfer from a worker of pytest-xdist."""
+"""Checker problems as plain dictionaries, which test reports can carry from pytest-xdist workers to
+the main process.
+"""
 
 import linecache
 import os
@@ -20,9 +21,10 @@ def _is_installed(file):
 
 
 def location(stack, root):
-    """Return the innermost frame in the tested project as (file, line, function): the first below
-    `root`, otherwise the first outside installed packages, otherwise the first. None if the stack
-    has no Python frames."""
+    """Return the innermost frame in the tested project as (file, line, function). Frames below
+    `root` are preferred, then frames outside installed packages, then any frame. Return None if the
+    stack has no Python frames.
+    """
     found = frames(stack)
     below = [frame for frame in found if os.path.abspath(frame[0]).startswith(os.path.join(root, "")) and not _is_installed(frame[0])]
     outside = [frame for frame in found if not _is_installed(frame[0])]
@@ -30,7 +32,9 @@ def location(stack, root):
 
 
 def as_dict(problem, test, phase, root):
-    """Return a problem of anyaccel.sim.problems() that occurred in a phase of a test."""
+    """Return a problem from anyaccel.sim.problems() as a dictionary, with the test and the phase in
+    which it occurred.
+    """
     place = location(problem.stack, root)
     return {
         "test": test, "phase": phase, "kind": problem.kind, "op": problem.op, "what": problem.what, "remedy": problem.remedy,

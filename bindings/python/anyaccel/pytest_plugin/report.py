@@ -1,4 +1,4 @@
-"""Shows problems as pytest shows failed assertions."""
+"""Formats problems the way pytest formats failed assertions."""
 
 from _pytest._code.code import ExceptionChainRepr, ReprEntry, ReprFileLocation, ReprTraceback
 
@@ -6,8 +6,9 @@ from . import problems
 
 
 def failure(found, root):
-    """Return what pytest stores in a failed report: an entry per problem, and the line of the short
-    summary."""
+    """Return the value of `longrepr` for a failed report: one entry per problem, and the line for
+    the short summary.
+    """
     entries = []
     for problem in found:
         place = ReprFileLocation(problem["file"] or problem["test"].split("::")[0], problem["line"], problem["kind"])

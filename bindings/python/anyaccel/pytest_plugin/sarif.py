@@ -1,4 +1,6 @@
-"""The problems of a test run in SARIF 2.1.0, which code hosting services show next to the source."""
+"""Writes the problems of a test run in SARIF 2.1.0. Code hosting services show them next to the
+source.
+"""
 
 import json
 
@@ -12,10 +14,10 @@ _TITLES = {
     "not_synchronized": "Host access to pinned memory before a copy has ended",
     "unordered_streams": "Unordered use on two streams",
     "freed_in_use": "Memory freed while work may still use it",
-    "memory_limit": "More memory than the device has",
-    "unordered_threads": "Unordered launches of two host threads",
+    "memory_limit": "Allocation that exceeds the device memory",
+    "unordered_threads": "Unordered launches from two host threads",
     "uninitialized": "Read of uninitialized memory",
-    "leak": "Memory that is still allocated at exit",
+    "leak": "Memory still allocated at exit",
     "other_accelerator": "Use of another accelerator's device",
 }
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -36,7 +38,7 @@ def _result(problem, known):
 
 
 def write(path, problems):
-    """Write `problems`, pairs (problem, whether it is known), to a file."""
+    """Write `problems`, a list of (problem, is known) pairs, to a SARIF file."""
     rules = [{"id": kind, "shortDescription": {"text": title}} for kind, title in _TITLES.items()]
     driver = {"name": "AnyAccel checker", "version": __version__, "rules": rules}
     run = {"tool": {"driver": driver}, "results": [_result(*each) for each in problems]}

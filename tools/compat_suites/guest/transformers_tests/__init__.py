@@ -1,1 +1,1 @@
-"""The package of the tests, which the source distribution of transformers lacks."""
+"""Makes the tests a package. The source distribution of transformers lacks this file."""

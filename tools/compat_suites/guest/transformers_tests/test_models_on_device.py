@@ -36,7 +36,7 @@ class Tester:
 
 
 class Common(ModelTesterMixin):
-    """Properties of the mixins' tests that all models here share."""
+    """The generic tests, adapted to the source distribution."""
 
     def test_generation_tester_mixin_inheritance(self):
         self.skipTest("the source distribution lacks the tests of generate()")

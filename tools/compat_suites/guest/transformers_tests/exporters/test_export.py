@@ -1,4 +1,4 @@
-"""In place of the tests of torch.export, which the source distribution lacks."""
+"""Stands in for the tests of torch.export, which are missing from the source distribution."""
 
 
 class ExportTesterMixin:

@@ -1,1 +1,1 @@
-"""In place of files that the source distribution of transformers lacks."""
+"""Stands in for files that are missing from the source distribution of transformers."""

@@ -1,4 +1,4 @@
-"""In place of the tests of generate(), which the source distribution lacks."""
+"""Stands in for the tests of generate(), which are missing from the source distribution."""
 
 
 class GenerationTesterMixin:
