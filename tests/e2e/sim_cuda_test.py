@@ -98,6 +98,7 @@ SLEEP = """
 other = torch.cuda.Stream()
 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 x = torch.ones(4, device="cuda")
+x += torch.ones(4, device="cuda") * 0  # the first call of an op takes seconds
 torch.cuda.synchronize()
 start.record()
 torch.cuda._sleep(3_000_000_000)

@@ -76,6 +76,7 @@ def streams(module):
         equal(module.current_stream(), side)
         doubled = ones() * 2
     equal(module.current_stream(), before)
+    assert isinstance(module.StreamContext, type)  # Dynamo passes it to isinstance()
     with module.StreamContext(side):
         equal(module.current_stream(), side)
     module.set_stream(side)

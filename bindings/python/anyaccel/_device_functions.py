@@ -33,8 +33,21 @@ def add(module, accelerator, index_of):
             index = accelerator.current_device()
         return _table(index, accelerator.memory_stats(index), abbreviated)
 
+    class StreamContext:
+        """Makes a stream current for a `with` block, like `stream()`. A class, because Dynamo passes it
+        to isinstance()."""
+
+        def __init__(self, stream):
+            self._scope = accelerator.stream(stream)
+
+        def __enter__(self):
+            return self._scope.__enter__()
+
+        def __exit__(self, *error):
+            return self._scope.__exit__(*error)
+
     module.device_of = DeviceOf
-    module.StreamContext = module.stream
+    module.StreamContext = StreamContext
     module.is_current_stream_capturing = accelerator.is_current_stream_capturing
     module.get_device_capability = lambda device=None: accelerator.compute_capability(index_of(device))
     module.memory_stats_as_nested_dict, module.memory_summary = memory_stats_as_nested_dict, memory_summary
