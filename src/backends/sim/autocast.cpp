@@ -1,4 +1,4 @@
-// Autocast for device types for which torch does not implement autocast. Uses torch's lists of ops.
+// Autocast for device types that torch's autocast does not support. Uses torch's op lists.
 #include <ATen/autocast_mode.h>
 
 #include "backends/sim/kernels.h"
@@ -60,7 +60,8 @@ void to_float(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack
   op.callBoxed(stack);
 }
 
-/// For ops with an argument that sets the result's dtype: changes its default to float32.
+/// Handles ops with an argument for the result's dtype. If the argument is not set, it becomes
+/// float32.
 void with_float_result(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key());
   const auto& arguments = op.schema().arguments();
@@ -74,7 +75,7 @@ void with_float_result(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys
   op.callBoxed(stack);
 }
 
-/// Casts all arguments to the widest of their types.
+/// Casts all arguments to the widest dtype among them.
 void to_widest(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key());
   auto widest = at::autocast::get_autocast_dtype(runtime().type);
@@ -95,7 +96,7 @@ void put(torch::Library& library, const char* name, const char* overload = "") {
                torch::CppFunction::makeFromBoxedFunction<kernel>());
 }
 
-/// As on CUDA: the loss of float16 probabilities is often infinite.
+/// As on CUDA, this is an error, because the loss of float16 probabilities is often infinite.
 at::Tensor reject_binary_cross_entropy(const at::Tensor& /*input*/, const at::Tensor& /*target*/,
                                        const std::optional<at::Tensor>& /*weight*/,
                                        std::int64_t /*reduction*/) {

@@ -195,7 +195,7 @@ void Checker::on_program_end(bool failed, Uncaught uncaught) {
   reporter_.finish();
   if (failed || exit_code_ == 0 || reporter_.problems().empty()) return;
   std::fflush(nullptr);
-  ::_exit(exit_code_);  // an exit function cannot change the exit code in another way
+  ::_exit(exit_code_);  // the only way to change the exit code in an exit handler
 }
 
 bool Checker::on_fault(std::uintptr_t address, bool writes) {
