@@ -38,7 +38,7 @@ Detector::Blocks::const_iterator Detector::find(std::uintptr_t address) const {
 
 Detector::Block& Detector::block_of(const Touch& touch) {
   if (const auto found = find(touch.storage); found != blocks_.end()) return found->second;
-  // Host memory of other allocators, such as registered memory, is not known here yet.
+  // Host memory from other allocators, such as registered memory, is not known here yet.
   auto& block = blocks_[touch.storage];
   block = {.bytes = touch.bytes, .number = ++number_, .live = true};
   return block;

@@ -18,7 +18,7 @@ struct Replacement {
 
 /// A loaded library, or the program.
 struct LoadedObject {
-  std::uintptr_t base = 0;  ///< what the loader adds to its addresses
+  std::uintptr_t base = 0;  ///< added to the object's addresses by the loader
   std::string path;         ///< empty for the program
 };
 

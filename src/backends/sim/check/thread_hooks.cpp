@@ -191,7 +191,8 @@ void hook_threads() {
     });
   }
   track_threads();
-  // Without the lock, because Python may load an extension module and come back to this function.
+  // Called without the lock, because Python may load an extension module and so reenter this
+  // function.
   watch_python_queues(&acquire_from, &release_to);
 }
 
