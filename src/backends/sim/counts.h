@@ -10,7 +10,7 @@ namespace anyaccel::backends::sim {
 class OperationCounter {
  public:
   void add() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
-  /// Counts from 0 again.
+  /// Restarts counting at 0.
   void reset() noexcept {
     most_ = most();
     count_ = 0;

@@ -37,7 +37,7 @@ std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values,
   return tensors;
 }
 
-/// Throws if the host's kernel made a tensor that the device cannot hold.
+/// Throws if the CPU kernel returned a tensor that the device cannot hold.
 void check_layout(const OpInfo& info, const at::Tensor& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       !value.defined() || value.layout() == c10::kStrided, "[sim] ", info.name,
@@ -175,7 +175,7 @@ void launch_call(const Call& call, std::unique_ptr<Task> task,
   if (rows != nullptr) rows->submitted();
 }
 
-/// Tells the observer about work that the host did in place of the stream.
+/// Reports to the observer an op that the host ran in place of the stream.
 void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
   add_results(operands, fresh);
   auto* watching = observer();
@@ -202,9 +202,9 @@ void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t
   give_back(call, stack, arguments, fresh, geometry.lists);
 }
 
-/// Runs the host's kernel in stream order, waits for it and rethrows its exception. Errors of
-/// earlier work are reported at the program's next wait. If the op returns values to the program,
-/// this call counts as such a wait.
+/// Runs the CPU kernel in stream order, waits for it and rethrows its exception. Errors of earlier
+/// work are reported at the program's next wait. If the op returns values to the program, this call
+/// counts as such a wait.
 void run_now(const Call& call, Stack& host) {
   const auto& info = call.info();
   auto& stream = call.stream();

@@ -175,7 +175,7 @@ class Detector {
   std::uint64_t number_ = 0;
   std::unordered_map<StreamId, std::vector<Freed>>
       freed_;  ///< by the stream that owns the freed memory
-  std::unordered_map<StreamId, std::vector<Former>> former_;  ///< by the stream that owns the memory
+  std::unordered_map<StreamId, std::vector<Former>> former_;  ///< by the owner of the block
   std::unordered_map<const void*, Graph> graphs_;
 };
 
