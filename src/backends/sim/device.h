@@ -51,7 +51,7 @@ struct Device {
   std::vector<std::unique_ptr<SimStream>> streams;
   std::atomic<int> urgent_streams{0};
   std::unique_ptr<DeviceMemory> memory;
-  OperationCounter allocations, launches;  ///< what SIM_FAULTS counts; counted even if no faults are set
+  OperationCounter allocations, launches;  ///< what SIM_FAULTS counts, even if it is not set
 
  private:
   std::atomic<unsigned> next_normal_{0}, next_urgent_{0};

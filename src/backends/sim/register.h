@@ -13,7 +13,7 @@ void register_hooks();
 void register_fallback();
 void register_memory_kernels();
 void register_copy_kernels();
-/// Before the special kernels, which give the rest of torch's ops their names.
+/// Must precede register_special_kernels(), which registers torch's remaining ops by name.
 void register_layouts();
 void register_special_kernels();
 void register_rnn_kernels();

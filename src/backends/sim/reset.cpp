@@ -10,7 +10,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// Throws if `options` change what a running simulator cannot change.
+/// Throws if `options` differ in a setting that a running simulator cannot change.
 void check_changes(const Options& options) {
   const auto& now = runtime().options;
   const auto fail = [](const char* what, const std::string& got, const std::string& want) {

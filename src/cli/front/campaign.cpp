@@ -75,7 +75,7 @@ std::string last_line(const std::string& output) {
   return printable_text(output.substr(begin + 1, end - begin), 160);
 }
 
-/// Environment of a run: this process's, with `changes` (NAME=VALUE).
+/// Environment of a run: this process's environment, changed by `changes` (NAME=VALUE).
 std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
   std::vector<std::string> result;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -103,7 +103,8 @@ Run run_once(const std::vector<std::string>& command, const std::vector<std::str
   return run;
 }
 
-/// A folder for the counts of a run's processes, deleted with the object.
+/// A temporary folder for the operation counts that the processes of a run write. The destructor
+/// deletes it.
 class CountsFolder {
  public:
   CountsFolder() {
