@@ -89,13 +89,13 @@ class OpTask final : public Task {
     for (std::size_t i = 0; i < stack.size(); ++i)
       if (info_.returned[i] < 0) fresh.push_back(stack[i]);
     const auto values = flattened(fresh);
-    TORCH_CHECK(values.size() == copies_.size(), "returned ", values.size(), " results instead of ",
-                copies_.size(), " as before with arguments of the same shapes");
+    TORCH_CHECK(values.size() == copies_.size(), "returned ", values.size(), " results, but ",
+                copies_.size(), " in an earlier call with the same argument shapes");
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!copies_[i].defined() || !values[i].defined()) continue;
       TORCH_CHECK(values[i].sizes() == copies_[i].sizes(), "returned a result of shape ",
-                  values[i].sizes(), " instead of ", copies_[i].sizes(),
-                  " as before with arguments of the same shapes");
+                  values[i].sizes(), ", but ", copies_[i].sizes(),
+                  " in an earlier call with the same argument shapes");
       copies_[i].copy_(values[i]);
     }
   }

@@ -227,7 +227,7 @@ std::string share(const at::Tensor& tensor) {
   struct stat facts = {};
   auto* counter = counters().take(*block);
   TORCH_CHECK(counter != nullptr && ::fstat(memory_map.file, &facts) == 0,
-              "[sim] the tensor belongs to the parent process, which alone can share it");
+              "[sim] the tensor belongs to the parent process; only that process can share it");
   counter->fetch_add(1);
   const auto counters_begin = memory_map.slice * static_cast<std::size_t>(memory_map.devices);
   return text(

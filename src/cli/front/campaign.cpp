@@ -169,11 +169,13 @@ std::unique_ptr<CLI::App> campaign_parser(CampaignOptions& options) {
       ->check(CLI::PositiveNumber);
   app->add_option(
          "--run-limit", options.run_limit,
-         "End a run after this many seconds (default: 10 s plus 5 times the run without faults)")
+         "End a run after this many seconds (default: 10 s plus 5 times the duration of the run "
+         "without faults)")
       ->type_name("SECONDS")
       ->check(CLI::PositiveNumber);
   app->add_option("--runs", options.runs, "Maximum number of runs with a fault")->type_name("N");
-  app->add_option("--seed", options.seed, "Seed of the order of faults and of reorder (default: 0)")
+  app->add_option("--seed", options.seed,
+                  "Seed for the order of the faults and for reorder (default: 0)")
       ->type_name("N");
   app->add_option_function<std::string>(
          "--kinds", [&options](const std::string& text) { options.kinds = split(text); },
