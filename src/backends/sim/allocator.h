@@ -34,7 +34,7 @@ struct Block {
   bool allocated = false;
   Block *before = nullptr, *after = nullptr;  ///< neighbors in the segment
   std::vector<SimStream*> users;              ///< streams that were passed to record_stream()
-  int shared = -1;  ///< index of its use counter for other processes (ipc.h); -1: never shared
+  int shared = -1;     ///< index of its use counter for other processes (ipc.h); -1: never shared
   int shared_by = -1;  ///< the process that shared it, which may be the parent
 };
 

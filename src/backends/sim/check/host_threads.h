@@ -21,14 +21,14 @@ enum class ThreadKind {
 /// thread's clock.
 std::uint64_t first_version() noexcept;
 
-/// What a host thread knows. Used only by that thread.
+/// A host thread and what it knows. Used only by that thread.
 struct HostThread {
   ThreadKind kind = ThreadKind::open;
   ThreadId id = -1;  ///< component of this thread in clocks; -1 if it is open
   Clock clock;
   std::uint64_t version = first_version();  ///< counts changes of the clock
   std::uint64_t seen_shared = 0;  ///< the version of the shared clock that this clock has merged
-  bool passed = false;  ///< other threads may know the current time of this thread
+  bool passed = false;            ///< other threads may know the current time of this thread
 };
 
 /// The calling thread. If it was not started through start_of_child(), its kind is:

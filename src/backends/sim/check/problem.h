@@ -11,10 +11,10 @@ namespace anyaccel::backends::sim::checking {
 enum class Kind {
   host_access,        ///< host access to device memory
   wrong_device,       ///< use of a tensor on the wrong device
-  not_synchronized,  ///< host access to pinned memory before a copy has completed
+  not_synchronized,   ///< host access to pinned memory before a copy has completed
   unordered_streams,  ///< unordered use on two streams
   freed_in_use,       ///< memory freed while work may still use it
-  memory_limit,  ///< out of device memory
+  memory_limit,       ///< out of device memory
   unordered_threads,  ///< unordered launches of conflicting work by two host threads
   uninitialized,      ///< read of memory that was never written
   leak,               ///< memory that is allocated when the program exits
