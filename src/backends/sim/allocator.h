@@ -130,7 +130,7 @@ class SimAllocator final : public c10::DeviceAllocator {
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override;
 };
 
-/// Returns the block of memory that SimAllocator has allocated; null for other memory.
+/// Returns the block for memory from SimAllocator; null for other memory.
 Block* block_of(const c10::DataPtr& data) noexcept;
 
 /// The process-wide allocator; never destroyed.

@@ -89,7 +89,7 @@ void to_widest(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stac
 
 template <c10::BoxedKernel::BoxedKernelFunction_withDispatchKeys* kernel>
 void put(torch::Library& library, const char* name, const char* overload = "") {
-  // The lists come from one version of torch. Other versions may lack some of these ops.
+  // The lists come from one version of torch. Some of these ops may be missing from other versions.
   const auto full = std::string("aten::") + name;
   if (!c10::Dispatcher::singleton().findSchema({full, overload})) return;
   library.impl((std::string(name) + (*overload == '\0' ? "" : ".") + overload).c_str(),

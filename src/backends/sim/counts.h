@@ -26,8 +26,8 @@ class OperationCounter {
   std::uint64_t most_ = 0;
 };
 
-/// If SIM_COUNTS names a file (`%p` becomes the process id), writes the counts of the device with
-/// the most operations to it: {"allocations": N, "launches": N}. Called at program exit.
+/// If SIM_COUNTS names a file (`%p` becomes the process id), writes {"allocations": N, "launches":
+/// N} to it. Each count is the largest of all devices. Called at program exit.
 void write_counts() noexcept;
 
 }  // namespace anyaccel::backends::sim

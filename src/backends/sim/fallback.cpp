@@ -183,7 +183,7 @@ void tell(const Call& call, std::vector<Operand> operands, const std::vector<at:
     watching->on_launch(call.stream(), {.op = call.info().name.c_str(), .operands = operands});
 }
 
-/// Queues a call whose results have a known geometry, without waiting.
+/// Queues a call whose result geometry is known, without waiting.
 void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t arguments) {
   const auto& written = call.written();
   const c10::ArrayRef<TensorGeometry> all(geometry.tensors);

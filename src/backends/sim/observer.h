@@ -60,7 +60,7 @@ class Observer {
                                 SimStream& /*stream*/) {}
   /// The graph's work was destroyed, or its capture was abandoned. Called on any thread.
   virtual void on_graph_end(const void* /*graph*/) noexcept {}
-  /// `record` identifies the recording. Functions that wait for the recording get the same number.
+  /// `record` identifies the recording. on_event_wait() and on_event_synchronize() get it, too.
   virtual void on_event_record(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   virtual void on_event_wait(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   /// The host waits for the recording, or a query found it complete.

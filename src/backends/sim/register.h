@@ -19,7 +19,7 @@ void register_special_kernels();
 void register_rnn_kernels();
 void register_autocast();
 void register_sleep();
-/// The functions through which Python shares memory with other processes.
+/// Registers the functions through which Python shares memory with other processes.
 void register_ipc();
 void register_profiler();
 void register_kineto();

@@ -1,4 +1,4 @@
-// Gives the devices of a running simulator the state of new devices.
+// Resets the devices of a running simulator to their initial state.
 #include "anyaccel/error.h"
 #include "backends/sim/allocator.h"
 #include "backends/sim/check/checker.h"

@@ -74,7 +74,7 @@ class SimStream {
   /// Records whether the worker waits for another stream. If it does, lower-priority streams need
   /// not wait for this one. Called only by the worker.
   void set_blocked(bool blocked) noexcept { blocked_.store(blocked, std::memory_order_relaxed); }
-  /// True if kernels are queued that could run now.
+  /// True if there are queued kernels that could run now.
   bool wants_device() const noexcept {
     return !idle() && !blocked_.load(std::memory_order_relaxed);
   }

@@ -10,7 +10,7 @@
 
 namespace anyaccel::cli {
 
-/// Number of operations of a run without faults: the maximum over devices and processes.
+/// Number of operations in a run without faults: the maximum over devices and processes.
 struct Counts {
   std::uint64_t allocations = 0;
   std::uint64_t launches = 0;

@@ -1,4 +1,4 @@
-// Options of the simulated accelerator, shared by `anyaccel sim run` and `anyaccel sim campaign`.
+// Options for the simulated accelerator, shared by `anyaccel sim run` and `anyaccel sim campaign`.
 #pragma once
 
 #include <initializer_list>

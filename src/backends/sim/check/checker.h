@@ -32,8 +32,9 @@ ExtraChecks parse_extra_checks(const std::string& text);
 class Checker final : public Observer {
  public:
   /// `keep_stacks`: store the call stack of each launch, so that a report shows the stacks of both
-  /// operations. This is slow. `exit_code`: the exit code if the program succeeds but problems were
-  /// reported; 0 keeps the program's own exit code.
+  /// operations. This is slow.
+  /// `exit_code`: the exit code if the program succeeds but problems were reported; 0 keeps the
+  /// program's own exit code.
   Checker(bool aborts, const std::string& json_file, bool keep_stacks,
           Suppressions suppressions = {}, int exit_code = 0, ExtraChecks extra = {});
 

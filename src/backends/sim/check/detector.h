@@ -97,7 +97,8 @@ class Detector {
 
   /// `owner`: the stream whose work may use the memory from now on, and also after it is freed; -1
   /// for host memory. Memory from a graph's pool still belongs to the graph after the tensors in it
-  /// are freed. `stack`: the stack of the allocation, or null.
+  /// are freed.
+  /// `stack`: the stack of the allocation, or null.
   void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0,
                 std::shared_ptr<const Stack> stack = nullptr);
   /// From now on, also reports reads of device memory that has not been written since its

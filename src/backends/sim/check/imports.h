@@ -1,5 +1,4 @@
-// Replaces functions that loaded libraries import, so that their calls go to other functions. No
-// torch.
+// Redirects calls of functions that loaded libraries import to other functions. No torch.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +22,8 @@ struct LoadedObject {
 };
 
 /// For each loaded object, asks `wanted` for the replacements and writes them into the object's
-/// table of imported functions. Calling it again, for libraries that were loaded since, is
-/// harmless. Returns the number of imports that were replaced.
+/// table of imported functions. May be called again for libraries that were loaded since. Returns
+/// the number of imports that were replaced.
 std::size_t replace_imports(
     const std::function<std::span<const Replacement>(const LoadedObject&)>& wanted);
 
