@@ -11,7 +11,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// Reports an allocation, or with negative bytes a deallocation, to torch's profiler.
+/// Reports an allocation or, if `bytes` is negative, a deallocation to torch's profiler.
 void report(void* address, std::int64_t bytes, const Device& device) {
   if (!c10::memoryProfilingEnabled()) return;
   const auto stats = device.memory->stats();
@@ -79,7 +79,7 @@ Block* block_of(const c10::DataPtr& data) noexcept {
 }
 
 void SimAllocator::recordStream(const c10::DataPtr& data, c10::Stream stream) {
-  // Allocations of zero bytes, and memory of other allocators, have no block here.
+  // Allocations of zero bytes, and memory from other allocators, have no block here.
   auto* block = block_of(data);
   if (block == nullptr) return;
   block->stream->device().memory->record_stream(block, stream_of(stream));

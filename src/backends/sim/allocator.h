@@ -1,5 +1,5 @@
-// The caching allocator of device memory, like torch's own on GPUs. It takes memory from the device
-// in segments and splits them into blocks. Later work of the same stream can reuse a freed block
+// Caching allocator for device memory, like torch's own on GPUs. It takes memory from the device in
+// segments and splits them into blocks. Later work on the same stream can reuse a freed block
 // immediately.
 #pragma once
 
@@ -34,7 +34,7 @@ struct Block {
   bool allocated = false;
   Block *before = nullptr, *after = nullptr;  ///< neighbors in the segment
   std::vector<SimStream*> users;              ///< streams that were passed to record_stream()
-  int shared = -1;     ///< its counter of uses by other processes (ipc.h); -1: never shared
+  int shared = -1;     ///< index of its use counter for other processes (ipc.h); -1: never shared
   int shared_by = -1;  ///< the process that shared it, which may be the parent
 };
 
@@ -58,10 +58,11 @@ class DeviceMemory {
   void free(Block* block) noexcept;
   void record_stream(Block* block, SimStream& stream);
   void empty_cache();
-  /// Frees blocks that were freed while other processes used them, and that they have released.
+  /// Releases blocks that were freed while other processes used them and are no longer in use
+  /// there.
   void collect_shared() noexcept;
 
-  /// Reserves addresses that no segment uses, for memory of another process.
+  /// Reserves an unused address range, into which memory of another process can be mapped.
   char* take_addresses(std::size_t bytes);
   void give_addresses_back(char* address) noexcept;
 
@@ -73,7 +74,7 @@ class DeviceMemory {
   void reset_peak_stats();
   void reset_accumulated_stats();
   std::size_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
-  /// Does not free memory that exceeds a lower limit.
+  /// If the new limit is below the current usage, nothing is freed.
   void set_limit(std::size_t limit) noexcept { limit_ = limit; }
   /// Bytes reserved from the device.
   std::size_t reserved();
@@ -92,7 +93,7 @@ class DeviceMemory {
 
   FreeBlocks& free_blocks(PoolId pool, bool small) { return free_[{pool, small}]; }
   Block* find(std::size_t size, SimStream& stream, PoolId pool);
-  /// Null if `bytes` consecutive bytes are not free.
+  /// Returns null if there is no free range of `bytes` bytes.
   char* find_addresses(std::size_t bytes) const;
   Block* new_segment(std::size_t size, SimStream& stream, PoolId pool);
   Block* take(Block* block, std::size_t size, std::size_t requested);
@@ -110,7 +111,7 @@ class DeviceMemory {
   std::map<std::pair<PoolId, bool>, FreeBlocks> free_;
   std::set<PoolId> released_pools_;
   std::list<Waiting> waiting_;
-  std::vector<Block*> used_elsewhere_;  ///< freed here, but in use by other processes
+  std::vector<Block*> used_elsewhere_;  ///< freed here, but still in use by other processes
   std::map<char*, std::unique_ptr<Segment>> segments_;  ///< by address
   c10::CachingDeviceAllocator::DeviceStats stats_;
 };
@@ -129,7 +130,7 @@ class SimAllocator final : public c10::DeviceAllocator {
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override;
 };
 
-/// Returns the block of memory that SimAllocator has allocated; null for other memory.
+/// Returns the block for memory from SimAllocator; null for other memory.
 Block* block_of(const c10::DataPtr& data) noexcept;
 
 /// The process-wide allocator; never destroyed.

@@ -1,4 +1,4 @@
-// Autocast for device types for which torch does not implement autocast. Uses torch's lists of ops.
+// Autocast for device types that torch's autocast does not support. Uses torch's op lists.
 #include <ATen/autocast_mode.h>
 
 #include "backends/sim/kernels.h"
@@ -60,7 +60,8 @@ void to_float(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack
   op.callBoxed(stack);
 }
 
-/// For ops with an argument that sets the result's dtype: changes its default to float32.
+/// Handles ops with an argument for the result's dtype. If the argument is not set, it becomes
+/// float32.
 void with_float_result(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key());
   const auto& arguments = op.schema().arguments();
@@ -74,7 +75,7 @@ void with_float_result(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys
   op.callBoxed(stack);
 }
 
-/// Casts all arguments to the widest of their types.
+/// Casts all arguments to the widest dtype among them.
 void to_widest(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key());
   auto widest = at::autocast::get_autocast_dtype(runtime().type);
@@ -88,14 +89,14 @@ void to_widest(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stac
 
 template <c10::BoxedKernel::BoxedKernelFunction_withDispatchKeys* kernel>
 void put(torch::Library& library, const char* name, const char* overload = "") {
-  // The lists come from one version of torch. Other versions may lack some of these ops.
+  // The lists come from one version of torch. Some of these ops may be missing from other versions.
   const auto full = std::string("aten::") + name;
   if (!c10::Dispatcher::singleton().findSchema({full, overload})) return;
   library.impl((std::string(name) + (*overload == '\0' ? "" : ".") + overload).c_str(),
                torch::CppFunction::makeFromBoxedFunction<kernel>());
 }
 
-/// As on CUDA: the loss of float16 probabilities is often infinite.
+/// As on CUDA, this is an error, because the loss of float16 probabilities is often infinite.
 at::Tensor reject_binary_cross_entropy(const at::Tensor& /*input*/, const at::Tensor& /*target*/,
                                        const std::optional<at::Tensor>& /*weight*/,
                                        std::int64_t /*reduction*/) {

@@ -18,7 +18,7 @@ sdk::Traits running_traits() {
   return result;
 }
 
-/// Implemented without torch's registry of graphs, which exists only since 2.12.
+/// Does not use torch's graph registry, which exists only since 2.12.
 class Graph final : public sdk::GraphImpl {
  public:
   void capture_begin(std::optional<GraphPool> pool) override {
@@ -49,8 +49,8 @@ DeviceProperties SimBackend::properties(DeviceIndex index) const {
 
 DtypeSupport SimBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = TorchBackend::dtype_support(index, dtype);
-  // Programs choose a dtype by `fast`. A simulated GPU counts as having half-precision
-  // instructions, although the CPU kernels convert the values.
+  // Programs choose a dtype based on `fast`. A simulated GPU reports float16 and bfloat16 as fast,
+  // although the CPU kernels convert the values.
   if (c10::isReducedFloatingType(dtype) && dtype != c10::kHalf && dtype != c10::kBFloat16)
     support.fast = false;
   return support;

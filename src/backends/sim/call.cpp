@@ -164,7 +164,7 @@ torch::jit::Stack Call::meta_arguments(std::vector<at::Tensor>& metas) const {
   });
   for (auto& value : stack)
     if (value.isDevice()) value = c10::Device(c10::kMeta);
-  // torch's Python meta kernels require the first argument to be on the result's device, also if it
+  // torch's Python meta kernels require the first argument to be on the result's device, even if it
   // is a host scalar. They receive wrapped numbers as Python numbers.
   if (!stack.empty() && stack[0].isTensor()) {
     const auto first = stack[0].toTensor();

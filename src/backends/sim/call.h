@@ -29,7 +29,7 @@ class Call {
     return arguments_[static_cast<std::size_t>(index)];
   }
 
-  /// The arguments for a kernel on the host. `aliases` receives the host's alias of each tensor in
+  /// The arguments for a kernel on the host. `aliases` receives the host alias of each tensor in
   /// `written()`.
   torch::jit::Stack host_arguments(std::vector<at::Tensor>& aliases) const;
   /// The same arguments without data, for kernels that only infer shapes.

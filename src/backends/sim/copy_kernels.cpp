@@ -17,7 +17,7 @@ constexpr const char* kCopy = "aten::copy_";
 // CUDA, too, stages small copies from pageable memory and returns immediately.
 constexpr std::size_t kStaged = 64 << 10;
 
-/// Returns a tensor on the same pinned memory, through the view that copies use.
+/// Returns a tensor over the same pinned memory, through the view that copies use.
 at::Tensor through_device_view(const at::Tensor& host) {
   const auto& storage = host.storage();
   auto view = c10::make_intrusive<c10::StorageImpl>(

@@ -10,7 +10,7 @@ namespace anyaccel::backends::sim {
 class OperationCounter {
  public:
   void add() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
-  /// Counts from 0 again.
+  /// Restarts counting at 0.
   void reset() noexcept {
     most_ = most();
     count_ = 0;
@@ -26,8 +26,8 @@ class OperationCounter {
   std::uint64_t most_ = 0;
 };
 
-/// If SIM_COUNTS names a file (`%p` becomes the process id), writes the counts of the device with
-/// the most operations to it: {"allocations": N, "launches": N}. Called at program exit.
+/// If SIM_COUNTS names a file (`%p` becomes the process id), writes {"allocations": N, "launches":
+/// N} to it. Each count is the largest of all devices. Called at program exit.
 void write_counts() noexcept;
 
 }  // namespace anyaccel::backends::sim

@@ -29,7 +29,8 @@ struct Device {
   /// Waits for all streams, then throws the first error since the last wait.
   void synchronize();
 
-  /// Stores the first error until the program waits. Thread-safe, like the functions below.
+  /// Stores an error until the program next waits. Later errors are dropped. Thread-safe, like the
+  /// functions below.
   void fail(const char* op, const std::string& what);
   /// Throws the stored error once. If the device is lost, throws on every call.
   void raise();
@@ -50,7 +51,7 @@ struct Device {
   std::vector<std::unique_ptr<SimStream>> streams;
   std::atomic<int> urgent_streams{0};
   std::unique_ptr<DeviceMemory> memory;
-  OperationCounter allocations, launches;  ///< what SIM_FAULTS counts, even without faults
+  OperationCounter allocations, launches;  ///< what SIM_FAULTS counts, even if it is not set
 
  private:
   std::atomic<unsigned> next_normal_{0}, next_urgent_{0};

@@ -96,8 +96,8 @@ char* DeviceMemory::take_addresses(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   char* address = find_addresses(bytes);
   TORCH_CHECK_WITH(OutOfMemoryError, address != nullptr, "[sim] device ", device_.index,
-                   " has no addresses for ", in_mib(bytes),
-                   " of another process; release memory, or raise SIM_MEMORY");
+                   " has no free address range for ", in_mib(bytes),
+                   " of another process's memory; release memory, or raise SIM_MEMORY");
   auto segment = std::make_unique<Segment>();
   segment->address = address;
   segment->size = bytes;

@@ -82,7 +82,7 @@ void wait_mark(SimStream& stream, const std::shared_ptr<EventRecord>& record) {
   }
   if (record->done()) return;
   TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a captured stream cannot wait for work outside of the capture; wait before "
+              "[sim] a captured stream cannot wait for work outside the capture; wait before "
               "capture_begin()");
   stream.submit(std::make_unique<WaitTask>(record, stream));
 }

@@ -1,4 +1,4 @@
-// Events: marks in streams that other streams and the host wait for.
+// Events: marks in streams that other streams and the host can wait for.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class EventRecord {
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   void complete();
   void wait();
-  /// Nanoseconds of a steady clock at completion.
+  /// Completion time in nanoseconds, from a steady clock.
   std::int64_t time() const noexcept { return time_; }
 
  private:
@@ -45,7 +45,7 @@ class SimEvent {
   void wait(SimStream& stream) const;
   bool query() const;
   void synchronize() const;
-  /// Returns the milliseconds from this event to `end`. Throws if either event was made without
+  /// Returns the milliseconds from this event to `end`. Throws if either event was created without
   /// timing, was not recorded, or is not complete.
   double elapsed(const SimEvent& end) const;
 

@@ -37,7 +37,7 @@ std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values,
   return tensors;
 }
 
-/// Throws if the host's kernel made a tensor that the device cannot hold.
+/// Throws if the CPU kernel returned a tensor that the device cannot hold.
 void check_layout(const OpInfo& info, const at::Tensor& value) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       !value.defined() || value.layout() == c10::kStrided, "[sim] ", info.name,
@@ -89,13 +89,13 @@ class OpTask final : public Task {
     for (std::size_t i = 0; i < stack.size(); ++i)
       if (info_.returned[i] < 0) fresh.push_back(stack[i]);
     const auto values = flattened(fresh);
-    TORCH_CHECK(values.size() == copies_.size(), "returned ", values.size(), " results instead of ",
-                copies_.size(), " as before with arguments of the same shapes");
+    TORCH_CHECK(values.size() == copies_.size(), "returned ", values.size(), " results, but ",
+                copies_.size(), " in an earlier call with the same argument shapes");
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!copies_[i].defined() || !values[i].defined()) continue;
       TORCH_CHECK(values[i].sizes() == copies_[i].sizes(), "returned a result of shape ",
-                  values[i].sizes(), " instead of ", copies_[i].sizes(),
-                  " as before with arguments of the same shapes");
+                  values[i].sizes(), ", but ", copies_[i].sizes(),
+                  " in an earlier call with the same argument shapes");
       copies_[i].copy_(values[i]);
     }
   }
@@ -175,7 +175,7 @@ void launch_call(const Call& call, std::unique_ptr<Task> task,
   if (rows != nullptr) rows->submitted();
 }
 
-/// Tells the observer about work that the host did in place of the stream.
+/// Reports to the observer an op that the host ran in place of the stream.
 void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
   add_results(operands, fresh);
   auto* watching = observer();
@@ -183,7 +183,7 @@ void tell(const Call& call, std::vector<Operand> operands, const std::vector<at:
     watching->on_launch(call.stream(), {.op = call.info().name.c_str(), .operands = operands});
 }
 
-/// Queues a call whose results have a known geometry, without waiting.
+/// Queues a call whose result geometry is known, without waiting.
 void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t arguments) {
   const auto& written = call.written();
   const c10::ArrayRef<TensorGeometry> all(geometry.tensors);
@@ -202,9 +202,9 @@ void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t
   give_back(call, stack, arguments, fresh, geometry.lists);
 }
 
-/// Runs the host's kernel in stream order, waits for it and rethrows its exception. Errors of
-/// earlier work are reported at the program's next wait. If the op returns values to the program,
-/// this call counts as such a wait.
+/// Runs the CPU kernel in stream order, waits for it and rethrows its exception. Errors of earlier
+/// work are reported at the program's next wait. If the op returns values to the program, this call
+/// counts as such a wait.
 void run_now(const Call& call, Stack& host) {
   const auto& info = call.info();
   auto& stream = call.stream();

@@ -1,6 +1,6 @@
-// Faults that are injected on request. SIM_FAULTS is a comma-separated list of
-// `KIND[=VALUE]WHEN[/DEVICE]`. WHEN is @N (only the N-th call), @N+ (the N-th call and all later
-// ones) or %P (with probability P, reproducible for a given seed). Examples:
+// Fault injection. SIM_FAULTS is a comma-separated list of `KIND[=VALUE]WHEN[/DEVICE]`. WHEN is @N
+// (only the N-th call), @N+ (the N-th call and all later ones) or %P (with probability P,
+// reproducible for a given seed). Examples:
 // - alloc@3 or oom@3: the third allocation fails
 // - kernel@10: the tenth launched kernel fails
 // - kernel=mm@2: the second launch of aten::mm fails
@@ -24,7 +24,7 @@ struct Fault {
   /// kernel: only this op, by its name without "aten::", with or without overload. Empty: any op.
   std::string op = {};
   double delay_us = 0;   ///< slow: additional time
-  std::uint64_t at = 0;  ///< the N-th call, from 1; 0: by probability
+  std::uint64_t at = 0;  ///< one-based number of the call; 0: use `probability`
   bool onwards = false;  ///< also all later calls
   double probability = 0;
   int device = -1;  ///< -1: every device, each with its own count
@@ -43,7 +43,7 @@ struct LaunchFault {
   double delay_us = 0;
 };
 
-/// Counts the calls of one device and decides which of them fail. Thread-safe.
+/// Counts the calls on one device and decides which of them fail. Thread-safe.
 class FaultCounter {
  public:
   FaultCounter(const std::vector<Fault>& faults, int device, std::uint64_t seed);

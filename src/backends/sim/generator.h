@@ -52,9 +52,9 @@ class SimGenerator final : public c10::GeneratorImpl {
 
 const at::Generator& default_generator(int device);
 
-/// The random numbers of the next launch on `device`, from `given` or the device's own generator.
-/// While the device's current stream is captured, the graph records them. Throws if `given` is of
-/// another device type.
+/// Returns the random numbers for the next launch on `device`, from `given` or the device's own
+/// generator. While a graph captures the device's current stream, the graph records them. Throws if
+/// `given` is for another device type.
 RandomDraw next_draw(int device, const std::optional<at::Generator>& given);
 
 }  // namespace anyaccel::backends::sim

@@ -78,7 +78,7 @@ class SimGraph {
   PoolId pool_ = 0;
 };
 
-/// Registers graphs of this device with torch (2.12 and later).
+/// Registers this device type's graphs with torch (2.12 and later).
 void register_graphs();
 
 }  // namespace anyaccel::backends::sim

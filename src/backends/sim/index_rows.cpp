@@ -100,7 +100,8 @@ void IndexRows::read_locked() {
 std::optional<std::vector<std::int64_t>> IndexRows::values() {
   stream_.wait(stream_.last());
   const std::lock_guard lock(mutex_);
-  // Before the op is queued, all work that computes the index tensor has now run.
+  // If the op is not queued yet, all work that computes the index tensor precedes it and has
+  // completed.
   if (!submitted_) read_locked();
   return values_;
 }

@@ -1,4 +1,4 @@
-// Reads the index tensors of ops that access single rows, so that the checker can compare rows.
+// Reads the index tensors of ops that access individual rows, so that the checker can compare rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>

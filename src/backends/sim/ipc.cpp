@@ -39,11 +39,11 @@ constexpr std::size_t kCounters = kIpcBytes / sizeof(Counter);
 
 std::string with_reason(const std::string& what) { return what + ": " + std::strerror(errno); }
 
-/// The counters of this process' blocks, at the end of its file. A forked child has a new file, so
-/// it starts again without shared blocks.
+/// Use counters of the blocks that this process shares, at the end of its memory file. A forked
+/// child has a new file, so it starts without shared blocks.
 class Counters {
  public:
-  /// The block's counter, which is taken at the first call. Null if the block was inherited.
+  /// Returns the block's counter, which the first call assigns. Null if the block was inherited.
   Counter* take(Block& block) {
     const std::lock_guard lock(mutex_);
     if (block.shared < 0) {
@@ -203,7 +203,7 @@ class HoldTask final : public Task {
 void close_opened(void* context) {
   const std::shared_ptr<Opened> opened(static_cast<Opened*>(context));
   if (opened->owner != ::getpid()) return;
-  // The host does not wait, because a worker may need the interpreter's lock that it holds.
+  // Do not wait here: a worker may need the interpreter's lock, which this thread may hold.
   for (const auto& device : runtime().devices)
     for (const auto& stream : device->streams)
       if (!stream->idle() && stream->capture() == nullptr)
@@ -227,7 +227,7 @@ std::string share(const at::Tensor& tensor) {
   struct stat facts = {};
   auto* counter = counters().take(*block);
   TORCH_CHECK(counter != nullptr && ::fstat(memory_map.file, &facts) == 0,
-              "[sim] the tensor belongs to the parent process, which alone can share it");
+              "[sim] the tensor belongs to the parent process; only that process can share it");
   counter->fetch_add(1);
   const auto counters_begin = memory_map.slice * static_cast<std::size_t>(memory_map.devices);
   return text(

@@ -1,9 +1,9 @@
 // Device memory that other processes use, as with CUDA's IPC handles.
 //
-// A process shares the memory of a tensor as a text, the handle, and sends it to another process.
-// That process maps the memory, so both see the same bytes. Each shared block has a counter in
-// memory that both processes map: the handles that were sent and not yet released. A block that is
-// freed while its counter is not 0 stays allocated.
+// To share a tensor's memory, a process creates a handle, which is a string, and sends it to
+// another process. That process maps the memory, so both see the same bytes. Each shared block has
+// a counter in memory that both processes map. It is the number of handles that were sent and not
+// yet released. A block that is freed while its counter is not 0 stays allocated.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,12 +19,12 @@ struct Block;
 /// it. Thread-safe, like the functions below.
 std::string share(const at::Tensor& tensor);
 
-/// Maps the memory of a handle. Returns a tensor of bytes. When its storage is freed, and the work
-/// that is queued at that time has completed, the use ends. Throws if the handle is malformed, or
-/// if the process that made it has ended.
+/// Maps the memory of a handle. Returns a tensor of bytes. The use ends when the tensor's storage
+/// has been freed and the work that was queued by then has completed. Throws if the handle is
+/// malformed, or if the process that created it has ended.
 at::Tensor open_shared(const std::string& handle, int device);
 
-/// Ends the use of a handle that is not opened.
+/// Ends the use of a handle that was never opened.
 void release_shared(const std::string& handle);
 
 /// True if other processes use the block.

@@ -12,7 +12,7 @@
 
 namespace anyaccel::backends::sim {
 
-/// Makes a library of kernels. It is never destroyed, because that would unregister them.
+/// Creates a library of kernels. It is never destroyed, because that would unregister them.
 torch::Library& make_library(const char* name_space, c10::DispatchKey key);
 /// The library of torch's own ops for the simulated device.
 torch::Library& device_library();

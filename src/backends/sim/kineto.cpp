@@ -4,7 +4,7 @@
 #if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
 
 #ifndef USE_KINETO
-#define USE_KINETO  // LibTorch is built with Kineto, but its headers do not say so
+#define USE_KINETO  // LibTorch is built with Kineto, but its headers do not define this
 #endif
 #ifndef FMT_HEADER_ONLY
 #define FMT_HEADER_ONLY  // Kineto's headers use fmt, which LibTorch does not export

@@ -55,7 +55,7 @@ at::Tensor quantized_to_device(const at::Tensor& host, int device) {
                           key_of(c10::DispatchKey::Quantized));
 }
 
-/// Runs an op on the host after the device has finished its work.
+/// Waits for the current stream, then runs an op on the host.
 class HostCall {
  public:
   HostCall(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments)
@@ -160,7 +160,7 @@ void register_layouts() {
         "quantize_per_tensor_dynamic", "quantize_per_channel", "_make_per_tensor_quantized_tensor",
         "_make_per_channel_quantized_tensor"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&quantized>());
-  // torch's kernel for all layouts copies between host and device with ops for dense tensors.
+  // torch's generic copy_ kernel would copy between host and device with ops for dense tensors.
   make_library("aten", key_of(c10::DispatchKey::Quantized))
       .impl("copy_", torch::CppFunction::makeFromBoxedFunction<&quantized>());
   const auto fallback = [](c10::DispatchKey functionality, torch::CppFunction function) {

@@ -89,7 +89,7 @@ at::Tensor& set_nothing(at::Tensor& self) {
 }
 
 /// True if `self.data = from` is allowed. As with CUDA and other vendors' devices, it is allowed
-/// between dense tensors of the host and the device.
+/// between dense host tensors and dense device tensors.
 bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
   const auto plain = [](const at::Tensor& tensor) {
     return tensor.layout() == at::kStrided && (tensor.is_cpu() || on_device(tensor));
@@ -97,8 +97,8 @@ bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
   return self.key_set() == from.key_set() || (plain(self) && plain(from));
 }
 
-/// The op that torch.compile calls for UntypedStorage.resize_(). In place of CUDA, that method
-/// calls this kernel, because torch's own code for CUDA requires a CUDA build.
+/// The op that torch.compile calls for UntypedStorage.resize_(). If the simulator stands in for
+/// CUDA, that method calls this kernel, because torch's own code for CUDA requires a CUDA build.
 void resize_storage_of(const at::Tensor& self, c10::SymInt bytes) {
   const auto wanted = bytes.guard_int(__FILE__, __LINE__);
   TORCH_CHECK(wanted >= 0, "[sim] the size of a storage is negative (got ", wanted, ")");

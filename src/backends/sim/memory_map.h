@@ -1,7 +1,6 @@
-// The addresses of device memory. Programs see a range of addresses per device that cannot be
-// accessed. Kernels access the device's memory through a second range of the same size, at a
-// constant distance. Only kernels add the distance. The memory is a file without a name, which
-// other processes can map (see ipc.h).
+// Addresses of device memory. For each device, programs see an address range that cannot be
+// accessed. Kernels access the memory through a second range of the same size, at a fixed offset,
+// which only kernels add. The memory is an unnamed file, which other processes can map (see ipc.h).
 #pragma once
 
 #include <cstddef>
@@ -38,25 +37,25 @@ struct MemoryMap {
 
 constexpr std::size_t kPage = 4096;
 
-/// Bytes of the file after the memory of all devices, which belong to ipc.cpp.
+/// Size of the part of the file that follows the memory of all devices. Only ipc.cpp uses it.
 constexpr std::size_t kIpcBytes = 1 << 20;
 
 /// Filled once by reserve_memory(), before any device memory exists.
 inline MemoryMap memory_map;
 
 /// Reserves address space for `devices` slices of `slice` bytes, without allocating memory. Throws
-/// `unavailable` with the system's reason. A forked child gets memory of its own at the same
-/// addresses, which reads as zero.
+/// `unavailable` with the system's reason. A forked child gets its own, zeroed memory at the same
+/// addresses.
 void reserve_memory(int devices, std::size_t slice);
 
 /// Returns the memory at the device addresses [address, address + bytes) to the system. The range
 /// then reads as zero.
 void release_pages(void* address, std::size_t bytes) noexcept;
 
-/// Maps bytes of another process' file at the device address. Both must be multiples of the page
-/// size. Throws with the system's reason.
+/// Maps `bytes` bytes of another process's file, starting at `offset`, at a device address.
+/// `address` and `offset` must be multiples of the page size. Throws with the system's reason.
 void map_foreign(void* address, std::size_t bytes, int file, std::size_t offset);
-/// Maps this process' own memory there again.
+/// Undoes map_foreign(): maps this process's own memory there again.
 void unmap_foreign(void* address, std::size_t bytes) noexcept;
 
 }  // namespace anyaccel::backends::sim

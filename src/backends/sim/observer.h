@@ -1,5 +1,5 @@
-// Events that a checker can observe. Each kind of event is reported from one place. Without an
-// observer, this costs one load.
+// Events that a checker can observe. Each kind of event is reported from one place. If there is no
+// observer, an event costs one memory load.
 #pragma once
 
 #include <c10/core/TensorImpl.h>
@@ -37,9 +37,9 @@ struct LaunchInfo {
   bool replay = false;          ///< true if this launch replays `graph`
 };
 
-/// The simulator calls these functions on the thread that makes the call, before the call takes
+/// The simulator calls each function on the thread that causes the event, before the event takes
 /// effect. If a lock orders the effects, the functions are called in the same order. They may throw
-/// to reject the call, except on_free(). They must not launch work, and must not allocate or free
+/// to reject the event, except on_free(). They must not launch work, and must not allocate or free
 /// device memory. Waits that the simulator needs but hardware does not are not reported.
 class Observer {
  public:
@@ -60,7 +60,7 @@ class Observer {
                                 SimStream& /*stream*/) {}
   /// The graph's work was destroyed, or its capture was abandoned. Called on any thread.
   virtual void on_graph_end(const void* /*graph*/) noexcept {}
-  /// `record` identifies the recording. Functions that wait for the recording get the same number.
+  /// `record` identifies the recording. on_event_wait() and on_event_synchronize() get it, too.
   virtual void on_event_record(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   virtual void on_event_wait(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   /// The host waits for the recording, or a query found it complete.

@@ -51,8 +51,8 @@ bool host_tensors(const std::string& name) {
   return names.count(name) != 0;
 }
 
-/// True for ops whose out= form temporarily resizes its result, and warns if the result already has
-/// the final shape.
+/// True for ops whose out= form temporarily resizes its result. The resize causes a warning if the
+/// result already has the final shape.
 bool resizes_result(const std::string& name) {
   return name == "aten::mse_loss" || name == "aten::smooth_l1_loss";
 }
@@ -70,7 +70,8 @@ std::optional<c10::OperatorHandle> out_overload(const c10::FunctionSchema& schem
   return handle;
 }
 
-/// Functional ops whose shapes torch infers with the same code for every device. Indexed by name.
+/// Functional ops whose result shapes torch infers with the same code for every device. Indexed by
+/// name.
 const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structured_ops() {
   static const auto* all = [] {
     auto* found = new std::unordered_map<std::string, std::vector<c10::OperatorHandle>>;

@@ -67,7 +67,7 @@ std::int64_t read_bytes(const char* where, const std::string& text) {
        "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
 }
 
-/// Parses Python's names of torch's types, and short forms such as "fp32".
+/// Parses Python's names for torch's dtypes, and short forms such as "fp32".
 std::optional<c10::ScalarType> read_dtype(const std::string& name) {
   static const std::pair<const char*, c10::ScalarType> kNames[] = {
       {"float32", c10::kFloat},

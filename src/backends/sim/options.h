@@ -17,8 +17,8 @@ using anyaccel::sim::Options;
 /// Throws `invalid_argument` for an invalid option.
 void check(const Options& options);
 
-/// Bit mask of the dtypes that `options` allows, indexed by torch's numbers for them. All bits are
-/// set if the list is empty. Throws for an unknown name.
+/// Bit mask of the dtypes that `options` allows, indexed by c10::ScalarType. All bits are set if
+/// the list is empty. Throws for an unknown name.
 std::uint64_t dtype_bits(const Options& options);
 
 /// Applies SIM_CHECK and SIM_CHECK_JSON if `options` do not configure checks. Does not validate
@@ -29,9 +29,9 @@ void take_checks_from_environment(Options& options);
 /// simulator replaces. Empty: none.
 std::string visible_variable(const Options& options);
 
-/// The devices that a list such as "1,0" selects of `devices`, by the rules of
-/// CUDA_VISIBLE_DEVICES: the list ends at the first entry that does not name a device, and a
-/// repeated device selects none. Entries are indices or the start of the UUID, such as
+/// Returns which of `devices` devices a list such as "1,0" selects, by the rules of
+/// CUDA_VISIBLE_DEVICES. The list ends at the first entry that does not name a device, and a list
+/// that repeats a device selects none. An entry is an index or the start of a UUID, such as
 /// "GPU-00000000-0000-0000-0000-000000000001".
 std::vector<int> select_devices(std::string_view list, int devices);
 
@@ -40,12 +40,12 @@ std::string device_uuid(int device);
 
 /// Number of devices that the process sees.
 int visible_count(const Options& options);
-/// Which devices these are, for messages, such as "; CUDA_VISIBLE_DEVICES selects 1 of 2 devices".
+/// Describes the selection for messages, such as "; CUDA_VISIBLE_DEVICES selects 1 of 2 devices".
 std::string visible_text(const Options& options);
 
 bool operator==(const Options& a, const Options& b) noexcept;
 
-/// torch's name of the simulator's device type: "sim", or the name of the backend or type that the
+/// torch's name for the simulator's device type: "sim", or the name of the backend or type that the
 /// simulator stands in for.
 std::string device_type_name(const Options& options);
 

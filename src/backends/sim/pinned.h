@@ -12,14 +12,15 @@ namespace anyaccel::backends::sim {
 
 at::HostAllocator& pinned_allocator() noexcept;
 
-/// True for memory of pinned_allocator() and for memory that was registered with register_pinned().
+/// True for memory from pinned_allocator() and for memory that was registered with
+/// register_pinned().
 bool is_pinned(const void* address) noexcept;
 
-/// Returns the address in the view that copies use, or `address` itself for memory of other
+/// Returns the address in the view that copies use, or `address` itself for memory from other
 /// allocators.
 void* device_view(void* address) noexcept;
 
-/// Registers memory of other allocators as pinned. Throws if it is pinned already.
+/// Registers memory from other allocators as pinned. Throws if it is already pinned.
 void register_pinned(void* address, std::size_t bytes);
 /// Throws if the memory was not registered.
 void unregister_pinned(void* address);

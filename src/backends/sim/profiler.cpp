@@ -1,4 +1,4 @@
-// torch's profiler: marks in streams, from which it computes the device time of ops.
+// Stream marks for torch's profiler, which computes the device time of ops from them.
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
 

@@ -24,14 +24,14 @@ sdk::Probe probe() {
   return {.device_count = visible_count(options), .reason = described(options)};
 }
 
-/// Answers the probe of the backend that the simulator stands in for, because there are no device
-/// files to count.
+/// Sets the probe result of the backend that the simulator stands in for. The backend's own probe
+/// would find no device files.
 void stand_in(const std::string& name) {
   try {
     const auto options = anyaccel::sim::options_from_environment();
-    // Without a visible device, torch is left without devices of the type.
+    // If no device is visible, torch is left without devices of the type.
     if (visible_count(options) > 0) anyaccel::sim::install(options);
-    // An earlier choice is kept if a device was used.
+    // Once a device has been used, the earlier selection stays in effect.
     const auto& chosen = visible_count(options) > 0 ? runtime().options : options;
     answer_probe(name, {.device_count = visible_count(chosen),
                         .reason = described(chosen) + ", by SIM_STANDS_IN_FOR"});

@@ -13,13 +13,13 @@ void register_hooks();
 void register_fallback();
 void register_memory_kernels();
 void register_copy_kernels();
-/// Before the special kernels, which give the rest of torch's ops their names.
+/// Must precede register_special_kernels(), which registers torch's remaining ops by name.
 void register_layouts();
 void register_special_kernels();
 void register_rnn_kernels();
 void register_autocast();
 void register_sleep();
-/// The functions through which Python shares memory with other processes.
+/// Registers the functions through which Python shares memory with other processes.
 void register_ipc();
 void register_profiler();
 void register_kineto();

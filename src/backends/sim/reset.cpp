@@ -1,4 +1,4 @@
-// Gives the devices of a running simulator the state of new devices.
+// Resets the devices of a running simulator to their initial state.
 #include "anyaccel/error.h"
 #include "backends/sim/allocator.h"
 #include "backends/sim/check/checker.h"
@@ -10,7 +10,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// Throws if `options` change what a running simulator cannot change.
+/// Throws if `options` differ in a setting that a running simulator cannot change.
 void check_changes(const Options& options) {
   const auto& now = runtime().options;
   const auto fail = [](const char* what, const std::string& got, const std::string& want) {
@@ -62,7 +62,7 @@ void reset(const Options& given, std::int64_t installed_memory) {
   // The address space is reserved once.
   if (options.memory > installed_memory)
     throw Error(ErrorCode::invalid_argument, "sim reset",
-                {.what = "the memory exceeds that at the start of the simulator",
+                {.what = "the memory size exceeds the size at the start of the simulator",
                  .got = std::to_string(options.memory) + " bytes",
                  .want = "at most " + std::to_string(installed_memory),
                  .hint = "start the simulator with more memory"});

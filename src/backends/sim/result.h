@@ -1,4 +1,5 @@
-// Makes the results of a CPU kernel valid in device memory after the kernel ran.
+// Puts the results of a CPU kernel into device memory after the kernel has run, if they are not
+// already there.
 #pragma once
 
 #include <ATen/EmptyTensor.h>

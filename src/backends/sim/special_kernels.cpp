@@ -61,8 +61,8 @@ std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p,
   return {at::mul(input, mask).mul_(p == 1 ? 0.0 : 1 / (1 - p)), mask};
 }
 
-/// In place of CUDA, torch lets the softmax kernel convert half precision to float. The CPU's
-/// kernel requires a float input. Arguments: self, dim, half_to_float, out.
+/// If the simulator stands in for CUDA, torch lets the softmax kernel convert half precision to
+/// float. The CPU kernel requires a float input. Arguments: self, dim, half_to_float, out.
 void softmax_out(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                  torch::jit::Stack* stack) {
   auto& self = torch::jit::peek(*stack, 0, 4);
@@ -116,7 +116,7 @@ void name_host_kernels(torch::Library& library) {
 
 void register_special_kernels() {
   auto& library = device_library();
-  // torch would decompose the losses into their out= form, which warns; see op_info.cpp.
+  // torch would decompose the losses into their out= form, which causes a warning; see op_info.cpp.
   for (const char* name : {"convolution", "convolution_backward", "mse_loss", "smooth_l1_loss"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   for (const char* name : {"_softmax.out", "_log_softmax.out"})

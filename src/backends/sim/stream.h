@@ -29,7 +29,7 @@ class Task {
   /// False for marks and waits, which take no time on a device and cannot fail.
   bool kernel() const noexcept { return kernel_; }
   LaunchFault fault = {};
-  /// The profiler's number of the op that launched the task; 0 if no profiler records.
+  /// The profiler's number for the op that launched the task; 0 if no profiler is recording.
   std::uint64_t correlation = 0;
   /// Rows whose index tensor the worker reads before it runs the task; may be null.
   std::shared_ptr<IndexRows> rows;
@@ -74,7 +74,7 @@ class SimStream {
   /// Records whether the worker waits for another stream. If it does, lower-priority streams need
   /// not wait for this one. Called only by the worker.
   void set_blocked(bool blocked) noexcept { blocked_.store(blocked, std::memory_order_relaxed); }
-  /// True if kernels are queued that could run now.
+  /// True if there are queued kernels that could run now.
   bool wants_device() const noexcept {
     return !idle() && !blocked_.load(std::memory_order_relaxed);
   }
@@ -118,8 +118,8 @@ struct Running {
 };
 Running running() noexcept;
 
-/// Runs one task with the device's latency and the task's fault. The device stores the task's
-/// exception.
+/// Runs one task, with the device's latency and the task's injected fault. Exceptions of the task
+/// are stored in the device.
 void execute_task(SimStream& stream, Task& task, bool again);
 
 /// Waits for a stream, then throws the first error on its device since the last wait. Calls the

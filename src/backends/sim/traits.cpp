@@ -39,7 +39,8 @@ const sdk::Traits& traits() {
       // Inductor cannot generate code for the device.
       .compile_backend = "aot_eager",
       .compile_backends = {"aot_eager", "eager"},
-      // Below the CPU, which is always available, so that the simulator is selected only by name.
+      // Lower than the priority of the CPU, which is always available, so the simulator is selected
+      // only by name.
       .priority = -2000,
       .visible_devices_envs = {kVisible},
       .export_envs = {"SIM"},

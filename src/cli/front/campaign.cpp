@@ -74,7 +74,7 @@ std::string last_line(const std::string& output) {
   return printable_text(output.substr(begin + 1, end - begin), 160);
 }
 
-/// Environment of a run: this process's, with `changes` (NAME=VALUE).
+/// Environment of a run: this process's environment, changed by `changes` (NAME=VALUE).
 std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
   std::vector<std::string> result;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -102,7 +102,8 @@ Run run_once(const std::vector<std::string>& command, const std::vector<std::str
   return run;
 }
 
-/// A folder for the counts of a run's processes, deleted with the object.
+/// A temporary folder for the operation counts that the processes of a run write. The destructor
+/// deletes it.
 class CountsFolder {
  public:
   CountsFolder() {
@@ -167,12 +168,14 @@ std::unique_ptr<CLI::App> campaign_parser(CampaignOptions& options) {
       ->check(CLI::PositiveNumber);
   app->add_option(
          "--run-limit", options.run_limit,
-         "End a run after this many seconds (default: 10 s plus 5 times the run without faults)")
+         "End a run after this many seconds (default: 10 s plus 5 times the duration of the run "
+         "without faults)")
       ->type_name("SECONDS")
       ->check(CLI::PositiveNumber);
   app->add_option("--runs", options.runs, "Maximum number of runs with a fault")->type_name("N");
   // SIM_SEED accepts up to 2^63 - 1, and each run with "reorder" adds 1.
-  app->add_option("--seed", options.seed, "Seed of the order of faults and of reorder (default: 0)")
+  app->add_option("--seed", options.seed,
+                  "Seed for the order of the faults and for reorder (default: 0)")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
   app->add_option_function<std::string>(

@@ -7,10 +7,11 @@ namespace anyaccel::cli {
 
 namespace {
 
-/// More places than a campaign can try in a day are not listed.
+/// Limits the list of places to more than a campaign can try in a day.
 constexpr std::uint64_t kMaxPlaces = 1'000'000;
 
-/// Returns 1 to `count`: the first, the last, then the others in random order, all reversed.
+/// Returns the numbers 1 to `count` in reverse order of use. The order of use is the first, the
+/// last, then the others in random order.
 std::vector<std::uint64_t> shuffled(std::uint64_t count, std::uint64_t seed) {
   std::vector<std::uint64_t> places(std::min(count, kMaxPlaces));
   std::iota(places.begin(), places.end(), 1);

@@ -10,7 +10,7 @@
 
 namespace anyaccel::cli {
 
-/// Number of operations of a run without faults: the maximum over devices and processes.
+/// Number of operations in a run without faults: the maximum over devices and processes.
 struct Counts {
   std::uint64_t allocations = 0;
   std::uint64_t launches = 0;
@@ -25,16 +25,16 @@ struct InjectedFault {
 /// "alloc", "kernel", "lost", "slow" and "reorder".
 const std::vector<std::string>& campaign_kinds();
 
-/// Generates faults, the kinds in turn. For each kind except "reorder", the fault occurs at every
-/// operation once: first at the first and the last one, then at the others in random order. The
-/// order depends only on the seed. "reorder" delays random kernels, which changes the order of work
-/// on different streams; each of its faults has its own seed. Not thread-safe.
+/// Generates faults, cycling through the kinds. For each kind except "reorder", the fault occurs
+/// once at every operation: first at the first and the last one, then at the others in random
+/// order. The order depends only on the seed. "reorder" delays random kernels, which changes the
+/// order of work on different streams; each of its faults has its own seed. Not thread-safe.
 class FaultPlan {
  public:
   /// `kinds`: non-empty subset of campaign_kinds().
   FaultPlan(const std::vector<std::string>& kinds, const Counts& counts, std::uint64_t seed);
-  /// Returns nullopt when all faults were generated; never with the kind "reorder" if the program
-  /// launches kernels.
+  /// Returns nullopt after all faults have been generated. This never happens with the kind
+  /// "reorder" if the program launches kernels.
   std::optional<InjectedFault> next();
 
  private:

@@ -29,8 +29,7 @@ constexpr SimOption kSimOptions[] = {
     {"--suppressions", "SIM_CHECK_SUPPRESSIONS", "FILE",
      "Ignore the known problems listed in this file; implies --check report"},
     {"--check-extra", "SIM_CHECK_EXTRA", "LIST",
-     "Also check for leaks and uninitialized (one or both, separated by a comma); implies --check "
-     "report"},
+     "Extra checks: leaks, uninitialized, or both separated by a comma; implies --check report"},
     {"--error-exitcode", "SIM_CHECK_EXIT_CODE", "N",
      "Exit code if the program succeeds but problems were reported; implies --check report"},
     {"--log-level", "ANYACCEL_LOG_LEVEL", "LEVEL",

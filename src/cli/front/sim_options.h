@@ -1,4 +1,4 @@
-// Options of the simulated accelerator, shared by `anyaccel sim run` and `anyaccel sim campaign`.
+// Options for the simulated accelerator, shared by `anyaccel sim run` and `anyaccel sim campaign`.
 #pragma once
 
 #include <initializer_list>
@@ -17,10 +17,12 @@ namespace anyaccel::cli {
 /// simulated program reads.
 void add_sim_options(CLI::App& app, std::initializer_list<std::string_view> without = {});
 
-/// The simulator's options of the parsed command line, as words: "--devices", "4".
+/// Returns the simulator options on the parsed command line, as separate arguments: "--devices",
+/// "4".
 std::vector<std::string> given_sim_options(const CLI::App& app);
 
-/// Runs `anyaccel sim campaign` with the arguments after these words. Returns the exit code.
+/// Runs `anyaccel sim campaign`. `words`: the arguments after `anyaccel sim campaign`. Returns the
+/// exit code.
 int run_campaign(std::span<const char* const> words);
 
 }  // namespace anyaccel::cli

@@ -143,7 +143,8 @@ void Checker::on_device_synchronize(int device) {
 }
 
 void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
-  // Captured copies run at a replay. Memory of other allocators has no second view to protect.
+  // Captured copies run only when the graph is replayed. Memory from other allocators has no second
+  // view to protect.
   if (stream.capture() != nullptr || device_view(const_cast<void*>(host.address)) == host.address)
     return;
   const auto touch = touch_of(host);
@@ -181,7 +182,7 @@ Checker* checker() noexcept { return started.load(std::memory_order_acquire); }
 void start_checks() {
   const auto& options = runtime().options;
   if (options.check.empty()) return;
-  // Never destroyed, because work of other threads may end after static destruction has begun.
+  // Never destroyed, because other threads may still run work after static destruction has begun.
   auto* one = new Checker(options.check == "abort", options.check_json,
                           env_flag("SIM_CHECK_STACKS"), suppressions_from_environment(),
                           static_cast<int>(env_int("SIM_CHECK_EXIT_CODE", 0, 255).value_or(0)),

@@ -1,5 +1,5 @@
-// The observer of SIM_CHECK. Passes the simulator's events to the detector and turns the detector's
-// conflicts into reports.
+// The observer that SIM_CHECK enables. Passes the simulator's events to the detector and turns the
+// detector's conflicts into reports.
 #pragma once
 
 #include <c10/core/TensorImpl.h>
@@ -31,10 +31,10 @@ ExtraChecks parse_extra_checks(const std::string& text);
 /// Thread-safe.
 class Checker final : public Observer {
  public:
-  /// `keep_stacks`: stores the call stack of each launch, so that a report shows the stacks of both
+  /// `keep_stacks`: store the call stack of each launch, so that a report shows the stacks of both
   /// operations. This is slow.
-  /// `exit_code`: the exit code of a program that succeeds although there are problems; 0 keeps the
-  /// program's own.
+  /// `exit_code`: the exit code if the program succeeds but problems were reported; 0 keeps the
+  /// program's own exit code.
   Checker(bool aborts, const std::string& json_file, bool keep_stacks,
           Suppressions suppressions = {}, int exit_code = 0, ExtraChecks extra = {});
 
@@ -70,8 +70,8 @@ class Checker final : public Observer {
   void report_leaks();
   void check_devices(SimStream& stream, const LaunchInfo& info);
   void report(const Conflict& conflict);
-  /// Reports a problem with the calling thread's stack. `before`: the stack of the earlier
-  /// operation, if it was stored.
+  /// Reports the problem together with the calling thread's stack. `before`: the stack of the
+  /// earlier operation, if it was stored.
   void report(Problem problem, const Frames* before = nullptr);
   void report(Problem problem, const Stack& stack, const Frames* before = nullptr);
   Part part(const Use& use) const;

@@ -69,7 +69,7 @@ void Checker::report(const Conflict& conflict) {
     case Conflict::uninitialized:
       problem.kind = Kind::uninitialized;
       problem.what = problem.now.op + " on " + problem.now.stream +
-                     " reads memory to which nothing was written since its allocation";
+                     " reads memory that has not been written since its allocation";
       problem.before = {};
       break;
     case Conflict::freed_in_use:
@@ -87,7 +87,7 @@ void Checker::report(const Conflict& conflict) {
       problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) +
                      " memory that was allocated on another stream, while " + problem.before.op +
                      " on " + problem.before.stream +
-                     " may still use the freed tensor that had this memory before";
+                     " may still use a freed tensor in the same memory";
       break;
     case Conflict::freed_capture:
       problem.kind = Kind::freed_in_use;
@@ -131,7 +131,7 @@ void Checker::check_devices(SimStream& stream, const LaunchInfo& info) {
   if (elsewhere < 0 || here) return;
   Problem problem{.kind = Kind::wrong_device, .what = {}, .now = {}};
   problem.what = std::string(info.op) + " was launched on " + stream_text(id_of(stream)) +
-                 " but uses only memory of " + device_text(elsewhere);
+                 " but uses only memory on " + device_text(elsewhere);
   problem.now = {.op = info.op, .stream = stream_text(id_of(stream)), .shape = {}};
   if (const auto touch = touch_of(info.operands.front()))
     problem.now.shape = shape_text(touch->region);
@@ -144,7 +144,7 @@ void Checker::report_leaks() {
     const auto [used, blocks] = detector_.live_in(low, low + memory_map.slice, 1000);
     for (const auto& block : blocks) {
       Problem problem{.kind = Kind::leak, .what = {}, .now = {}};
-      problem.what = std::to_string(block.bytes) + " bytes of " + device_text(device->index) +
+      problem.what = std::to_string(block.bytes) + " bytes on " + device_text(device->index) +
                      " are still allocated when the program exits";
       problem.now = {.op = "allocation", .stream = {}, .shape = {}};
       if (block.last)
@@ -195,7 +195,7 @@ void Checker::on_program_end(bool failed, Uncaught uncaught) {
   reporter_.finish();
   if (failed || exit_code_ == 0 || reporter_.problems().empty()) return;
   std::fflush(nullptr);
-  ::_exit(exit_code_);  // an exit function cannot change the exit code in another way
+  ::_exit(exit_code_);  // the only way to change the exit code in an exit handler
 }
 
 bool Checker::on_fault(std::uintptr_t address, bool writes) {
@@ -208,14 +208,14 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     problem.kind = Kind::host_access;
     problem.now = {.op = op, .stream = {}, .shape = {}};
     const auto memory = detector_.memory_at(address);
-    problem.what = op + (writes ? " writes to " : " reads ") + "memory of " +
+    problem.what = op + (writes ? " writes to " : " reads ") + "memory on " +
                    device_text(memory_map.device_of(pointer)) + " from the host";
     const auto kernel = running();
     if (kernel.stream != nullptr) {
       problem.now.op = kernel.op;
-      problem.what = std::string(kernel.op) + " on " + stream_text(id_of(*kernel.stream)) +
-                     " uses the tensor's address instead of the kernel's; get the address from "
-                     "alias() when launching it";
+      problem.what =
+          std::string(kernel.op) + " on " + stream_text(id_of(*kernel.stream)) +
+          " uses the tensor's address, which kernels cannot access; use the address from alias()";
     }
     if (!memory || !memory->live) {
       problem.what += ", which no longer belongs to a tensor";
@@ -236,7 +236,7 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     problem.now = {.op = op, .stream = problem.before.stream, .shape = problem.before.shape};
     problem.what = op + (writes ? " writes to " : " reads ") +
                    "pinned memory on the host while a copy " + (copy->written ? "into" : "out of") +
-                   " it on " + problem.before.stream + " may not have ended";
+                   " it on " + problem.before.stream + " may not have completed";
     report(std::move(problem));
   }
   return true;
@@ -253,7 +253,7 @@ void Checker::on_refused(const Refusal& refusal) {
                    ", but the accelerator of this program is " + device_text(0);
   } else {
     problem.kind = Kind::wrong_device;
-    problem.what = refusal.op + " got tensors of several devices: " + refusal.tensors;
+    problem.what = refusal.op + " got tensors on several devices: " + refusal.tensors;
   }
   report(std::move(problem));
 }

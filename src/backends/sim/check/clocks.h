@@ -7,19 +7,19 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Index of a stream, from 0. Indices need not be dense.
+/// Zero-based stream index. Indices need not be dense.
 using StreamId = int;
-/// Index of a host thread, from 0.
+/// Zero-based index of a host thread.
 using ThreadId = int;
-/// Sequence number of a task in its stream, from 1; 0 is before the first.
+/// One-based sequence number of a task in its stream; 0 is before the first.
 using Time = std::uint64_t;
 
 struct HostThread;
 
-/// How far the work of each stream is known to be complete. The clock of a host thread also says up
-/// to which time it knows of the other threads' launches. That knowledge passes only from thread to
-/// thread: a wait for a stream covers another thread's launch only if that launch happened to be
-/// earlier.
+/// The time up to which the work of each stream is known to be complete. The clock of a host thread
+/// also contains the time up to which it knows the launches of each other thread. Only threads pass
+/// on that knowledge. Waiting for a stream does not, because the wait covers another thread's
+/// launch only if that launch happened to be earlier.
 class Clock {
  public:
   Time at(StreamId stream) const noexcept { return get(times_, stream); }
@@ -44,9 +44,10 @@ class Clock {
   Times times_, threads_;
 };
 
-/// Not thread-safe. `host` is the thread that makes the call. A wait by a thread counts for that
-/// thread, and for others once it has passed its knowledge to them (host_threads.h). Open threads
-/// share one clock, know of all waits, and every thread knows of their waits.
+/// The clocks of all streams, events and threads. Not thread-safe. `host` is the calling thread. A
+/// wait counts for the thread that waits, and for other threads once it has passed its knowledge to
+/// them (host_threads.h). Open threads share one clock: they know of every thread's waits, and
+/// every thread knows of theirs.
 class Clocks {
  public:
   /// Adds a task to the stream, ordered after everything that the host has waited for. Returns its
@@ -60,7 +61,7 @@ class Clocks {
   bool known_by_any(StreamId stream, Time time) const noexcept { return all_.at(stream) >= time; }
 
   void record(std::uint64_t event, StreamId stream, HostThread& host);
-  /// Orders later work of `stream` after the event. If the event is so old that it is no longer
+  /// Orders later work on `stream` after the event. If the event is so old that it is no longer
   /// stored, orders the work after all earlier work.
   void wait(std::uint64_t event, StreamId stream);
   void host_waits_for_event(std::uint64_t event, HostThread& host);
@@ -82,7 +83,7 @@ class Clocks {
     const HostThread* host = nullptr;
     std::uint64_t version = 0;
   };
-  std::vector<Seen> seen_;  ///< the host's clock that each stream has merged last
+  std::vector<Seen> seen_;  ///< for each stream, the host clock that it merged last
   Clock all_;               ///< what any thread has waited for
   Clock open_;              ///< what open threads have waited for
   std::uint64_t all_version_ = 0, open_version_ = 0;

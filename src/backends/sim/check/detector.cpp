@@ -38,7 +38,7 @@ Detector::Blocks::const_iterator Detector::find(std::uintptr_t address) const {
 
 Detector::Block& Detector::block_of(const Touch& touch) {
   if (const auto found = find(touch.storage); found != blocks_.end()) return found->second;
-  // Host memory of other allocators, such as registered memory, is not known here yet.
+  // Host memory from other allocators, such as registered memory, is not known here yet.
   auto& block = blocks_[touch.storage];
   block = {.bytes = touch.bytes, .number = ++number_, .live = true};
   return block;
@@ -197,8 +197,8 @@ Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
     const bool same =
         at != blocks_.end() && at->second.live && at->second.number == captured.number;
     if (!same) {
-      // A graph may reuse its own memory. While a graph of the pool exists, no other work gets that
-      // memory.
+      // A graph may reuse its own memory. While a graph of the pool exists, no other work gets
+      // memory from that pool.
       if (captured.pool != 0 && (captured.pool == graph_pool || in_use(captured.pool))) continue;
       if (captured.uses.empty()) continue;
       Use now{.op = "graph.replay",

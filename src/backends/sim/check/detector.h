@@ -1,4 +1,4 @@
-// Finds unordered work on several streams that accesses the same memory, and memory that is freed
+// Detects unordered accesses to the same memory on different streams, and memory that is freed
 // while work may still use it. Streams are identified by number and memory by address. No torch.
 #pragma once
 
@@ -56,13 +56,14 @@ struct Conflict {
     freed_in_use,
     /// The replayed graph uses memory that was freed after the capture. `before` is that use.
     freed_capture,
-    /// `now` uses memory that was allocated on another stream and does not wait for that stream's
-    /// earlier work, of which `before` may still use the tensor that had the memory before.
+    /// `now` uses memory that was allocated on another stream, and does not wait for earlier work
+    /// on that stream. `before` is such work, which may still use a freed tensor in the same
+    /// memory.
     reused,
-    /// Like unordered, but the streams order the two accesses in this run only because of the order
-    /// in which two host threads made their launches, and nothing orders the threads.
+    /// Like unordered, but the streams order the two accesses in this run. They do so only because
+    /// one of two host threads happened to launch first, and nothing orders the threads.
     unordered_threads,
-    /// `now` reads memory that nothing was written to since its allocation.
+    /// `now` reads memory that has not been written since its allocation.
     uninitialized,
   };
   Kind kind = unordered;
@@ -95,12 +96,13 @@ class Detector {
   void end_graph(const void* graph);
 
   /// `owner`: the stream whose work may use the memory from now on, and also after it is freed; -1
-  /// for host memory. Memory of a graph's pool still belongs to the graph after the tensors in it
+  /// for host memory. Memory from a graph's pool still belongs to the graph after the tensors in it
   /// are freed.
   /// `stack`: the stack of the allocation, or null.
   void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0,
                 std::shared_ptr<const Stack> stack = nullptr);
-  /// Reports reads of device memory to which nothing was written since its allocation.
+  /// From now on, also reports reads of device memory that has not been written since its
+  /// allocation.
   void check_uninitialized() noexcept { uninitialized_ = true; }
   /// `stack` is called if the memory is freed while work may still use it; may be null.
   void free(std::uintptr_t address, StackFunction stack = nullptr);
@@ -114,7 +116,8 @@ class Detector {
   bool known_by_any(StreamId stream, Time time) const;
 
   std::optional<Memory> memory_at(std::uintptr_t address) const;
-  /// At most `most` live blocks in [low, high), largest first, and the total size of all of them.
+  /// Returns the total size of all live blocks in [low, high), and the largest of these blocks: at
+  /// most `most`, in descending order of size.
   std::pair<std::size_t, std::vector<Memory>> live_in(std::uintptr_t low, std::uintptr_t high,
                                                       std::size_t most) const;
 
@@ -131,7 +134,7 @@ class Detector {
     std::shared_ptr<const Stack> stack;
     std::vector<StreamId> recorded;
     std::vector<Use> uses;
-    std::vector<Use> former;  ///< uses of freed tensors in this memory that may not have ended
+    std::vector<Use> former;  ///< uses of freed tensors in this memory that may still be running
   };
   struct Freed {
     Use use;
@@ -173,7 +176,7 @@ class Detector {
   std::uint64_t number_ = 0;
   std::unordered_map<StreamId, std::vector<Freed>>
       freed_;  ///< by the stream that owns the freed memory
-  std::unordered_map<StreamId, std::vector<Former>> former_;  ///< likewise
+  std::unordered_map<StreamId, std::vector<Former>> former_;  ///< by the owner of the block
   std::unordered_map<const void*, Graph> graphs_;
 };
 

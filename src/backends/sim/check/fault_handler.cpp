@@ -27,8 +27,8 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   } else if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
     former.sa_handler(signal);
   } else {
-    // After a fault, the access is retried and faults again, now with the previous action. A signal
-    // that a process sent does not recur, so raise it.
+    // After a fault, the access is retried and faults again, and the previous action handles that
+    // fault. A signal that a process sent does not recur, so raise it.
     ::sigaction(signal, &former, nullptr);
     if (info->si_code <= 0) ::raise(signal);
   }

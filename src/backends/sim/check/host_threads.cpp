@@ -15,11 +15,11 @@ namespace anyaccel::backends::sim::checking {
 namespace {
 
 std::atomic<bool> tracked{false};
-/// In a forked child, another thread's spin lock may stay locked for ever.
+/// In a forked child, another thread's spin lock may stay locked forever.
 std::atomic<bool> forked{false};
 
-/// Numbers of threads. Numbers of ended threads are reused, and their time goes on, so a number's
-/// former thread counts as known wherever the new one is.
+/// Thread ids. When the id of an ended thread is reused, its time continues. So a clock that knows
+/// the new thread also knows all launches of the old one.
 struct Numbers {
   std::mutex mutex;
   std::vector<std::pair<ThreadId, Time>> unused;
@@ -44,7 +44,7 @@ Numbers& numbers() {
 }
 
 /// The clock that was last passed through a lock. The spin lock is held for a few nanoseconds and
-/// never while a program's function runs.
+/// never while the program's code runs.
 struct Slot {
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
   std::atomic<bool> used{false};
@@ -143,7 +143,7 @@ bool known_kind(Own& one) {
   return one.known = true;
 }
 
-/// The thread that gives up or gets a lock; null if it has no clock. A library thread gets its
+/// The thread that releases or acquires a lock; null if it has no clock. A library thread gets its
 /// name only after it has used some locks.
 HostThread* at_lock() {
   if (Own::ended || forked.load(std::memory_order_relaxed)) return nullptr;

@@ -17,30 +17,32 @@ enum class ThreadKind {
   library,  ///< threads of torch's autograd engine and of AnyAccel's collectives
 };
 
-/// Differs for each thread, also for one whose clock has the address of a former thread's clock.
+/// Returns a different value for each thread, even if its clock reuses the address of an ended
+/// thread's clock.
 std::uint64_t first_version() noexcept;
 
-/// The knowledge of a host thread. Only its own thread uses it.
+/// A host thread and what it knows. Used only by that thread.
 struct HostThread {
   ThreadKind kind = ThreadKind::open;
   ThreadId id = -1;  ///< component of this thread in clocks; -1 if it is open
   Clock clock;
   std::uint64_t version = first_version();  ///< counts changes of the clock
   std::uint64_t seen_shared = 0;  ///< the version of the shared clock that this clock has merged
-  bool passed = false;            ///< other threads may know the current time of its own component
+  bool passed = false;            ///< other threads may know the current time of this thread
 };
 
-/// The calling thread. A thread that was not started through start_of_child() is a program thread
-/// if it is the main thread, a library thread if it has the name of one and threads are tracked,
-/// and otherwise open.
+/// The calling thread. If it was not started through start_of_child(), its kind is:
+/// - program, if it is the main thread
+/// - library, if threads are tracked and its name is that of a library thread
+/// - open, otherwise
 HostThread& host_thread();
 
 /// Called before a launch: gives the thread a new time if other threads may know the current one,
 /// so that they do not count as knowing this launch.
 void start_launch(HostThread& host) noexcept;
 
-/// From now on, library threads are tracked, too. Until then, only the main thread and threads
-/// that adopt() something are.
+/// From now on, library threads are tracked, too. Until then, only the main thread and threads that
+/// call adopt() are tracked.
 void track_threads() noexcept;
 bool threads_are_tracked() noexcept;
 
@@ -49,16 +51,17 @@ std::unique_ptr<Clock> start_of_child();
 /// Makes the calling thread a program thread that knows `inherited`. Called first on a new thread.
 void adopt(const Clock& inherited);
 
-/// The calling thread gave up, or got, the lock or message that `address` stands for. Different
-/// addresses may share a record, which hides problems but never invents any.
+/// The calling thread released, or acquired, the lock or message that `address` identifies.
+/// Different addresses may share a record, which may hide problems but never causes false reports.
 void release_to(const void* address) noexcept;
 void acquire_from(const void* address) noexcept;
 
-/// Stands for the end of a thread in acquire_from(), for threads that adopted a clock.
+/// The address that represents the end of a thread in acquire_from(). Only for threads that adopted
+/// a clock.
 const void* end_of(pthread_t thread) noexcept;
 
-/// The same for mutexes inside of libraries. They pass only what library threads know or need to
-/// know, so that a lock within torch does not order the program's own threads.
+/// The same for mutexes inside libraries. They pass only what library threads know or need to know,
+/// so that a lock within torch does not order the program's own threads.
 void release_library_mutex(const void* mutex) noexcept;
 void acquire_library_mutex(const void* mutex) noexcept;
 

@@ -34,7 +34,7 @@ struct Imports {
   const ElfW(Sym) * symbols = nullptr;
   const char* names = nullptr;
   Relocations called, taken;
-  Range read_only;  ///< what the loader protects after it has resolved the imports
+  Range read_only;  ///< made read-only by the loader after it has resolved the imports (RELRO)
 };
 
 /// The loader stores some addresses relative to the object, for example in the vDSO.
@@ -66,7 +66,7 @@ Imports imports_of(const dl_phdr_info& object) {
       default: break;
     }
   }
-  // A big library has a million of them, and they come first.
+  // Skip the relative relocations. They come first, and a big library has a million of them.
   if (found.taken.first != nullptr && relative <= found.taken.count)
     found.taken = {found.taken.first + relative, found.taken.count - relative};
   return found;

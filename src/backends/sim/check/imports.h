@@ -1,5 +1,4 @@
-// Replaces functions that loaded libraries import, so that their calls go to other functions. No
-// torch.
+// Redirects calls of functions that loaded libraries import to other functions. No torch.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +17,13 @@ struct Replacement {
 
 /// A loaded library, or the program.
 struct LoadedObject {
-  std::uintptr_t base = 0;  ///< what the loader adds to its addresses
+  std::uintptr_t base = 0;  ///< added to the object's addresses by the loader
   std::string path;         ///< empty for the program
 };
 
 /// For each loaded object, asks `wanted` for the replacements and writes them into the object's
-/// table of imported functions. Calling it again, for libraries that were loaded since, is
-/// harmless. Returns the number of imports that were replaced.
+/// table of imported functions. May be called again for libraries that were loaded since. Returns
+/// the number of imports that were replaced.
 std::size_t replace_imports(
     const std::function<std::span<const Replacement>(const LoadedObject&)>& wanted);
 

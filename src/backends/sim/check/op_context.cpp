@@ -52,7 +52,7 @@ std::function<void(const Refusal&)>& on_refused() {
   return *function;
 }
 
-/// True for ops that accept tensors of several devices, or index tensors on the host.
+/// True for ops that accept tensors on several devices, or index tensors on the host.
 bool may_mix(const char* op, bool on_host_and_one_device) {
   static constexpr const char* kCopies[] = {
       "aten::copy_", "aten::_copy_from", "aten::_copy_from_and_resize", "aten::_to_copy",

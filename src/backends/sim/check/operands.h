@@ -1,4 +1,4 @@
-// Streams and memory in the form that the detector and the reports take.
+// Converts streams and operands to the types that the detector and the reports use.
 #pragma once
 
 #include <cstdint>

@@ -20,22 +20,22 @@ constexpr std::array<Words, 10> kWords{{
      "device"},
     {"wrong_device", "tensor on the wrong device",
      "move the tensors to one device first (tensor.to(device))"},
-    {"not_synchronized", "host uses pinned memory before the copy has ended",
+    {"not_synchronized", "host uses pinned memory before the copy has completed",
      "wait first: synchronize the stream or the device, or an event recorded after the copy"},
     {"unordered_streams", "unordered use on two streams",
      "record an event on the first stream and let the second wait for it (stream.wait_stream, "
      "event.wait); after an asynchronous collective, call work.wait() first"},
     {"freed_in_use", "memory freed while it is in use",
-     "call tensor.record_stream(stream) for the stream that uses it, or keep the tensor until that "
-     "work is waited for"},
-    {"memory_limit", "more memory than the device has",
+     "call tensor.record_stream(stream) for the stream that uses it, or keep the tensor alive "
+     "until that stream has been synchronized"},
+    {"memory_limit", "out of device memory",
      "use less memory, free tensors earlier, or raise SIM_MEMORY"},
-    {"unordered_threads", "unordered launches of two host threads",
+    {"unordered_threads", "unordered launches by two host threads",
      "let one thread wait for the other before it launches (a lock, a queue, Thread.join, "
      "Future.result), or copy the tensor before the thread starts"},
     {"uninitialized", "read of uninitialized memory",
      "fill the tensor first, or create it with zeros()"},
-    {"leak", "memory that is still allocated at exit",
+    {"leak", "memory still allocated at exit",
      "drop the last reference to the tensor; look for reference cycles through C++ objects, such "
      "as "
      "an output that a custom autograd function stores in its context without save_for_backward()"},

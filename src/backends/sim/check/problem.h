@@ -11,14 +11,14 @@ namespace anyaccel::backends::sim::checking {
 enum class Kind {
   host_access,        ///< host access to device memory
   wrong_device,       ///< use of a tensor on the wrong device
-  not_synchronized,   ///< the host accesses pinned memory before a copy has ended
+  not_synchronized,   ///< host access to pinned memory before a copy has completed
   unordered_streams,  ///< unordered use on two streams
   freed_in_use,       ///< memory freed while work may still use it
-  memory_limit,       ///< more memory than the device has
-  unordered_threads,  ///< conflicting launches of two host threads in no defined order
+  memory_limit,       ///< out of device memory
+  unordered_threads,  ///< unordered launches of conflicting work by two host threads
   uninitialized,      ///< read of memory that was never written
   leak,               ///< memory that is allocated when the program exits
-  other_accelerator,  ///< the program uses another accelerator's device
+  other_accelerator,  ///< use of another accelerator's device
 };
 
 /// All kinds, in the order of the enumerators.

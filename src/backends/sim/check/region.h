@@ -26,7 +26,7 @@ struct Region {
 };
 
 /// True if the regions have a byte in common. Exact, except that tensors with very many separate
-/// runs overlap if their ranges [low, high) do.
+/// runs count as overlapping if their ranges [low, high) overlap.
 bool overlap(const Region& a, const Region& b);
 
 /// True if `outer` certainly contains all bytes of `inner`.

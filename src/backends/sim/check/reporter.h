@@ -19,8 +19,8 @@ class Reporter {
   /// program (SIGABRT).
   Reporter(bool aborts, const std::string& json_file, Suppressions suppressions = {});
 
-  /// Counts a repeated problem and returns true, or returns false for a new one. Does not need the
-  /// problem's stack.
+  /// If the problem is a repeated one, counts it and returns true. Does not need the problem's
+  /// stack.
   bool count(const Problem& problem);
   /// Like count(), for a note.
   bool count_note(const Problem& problem);

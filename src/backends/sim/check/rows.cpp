@@ -47,7 +47,7 @@ Region row_of(const Region& region, int dim, std::int64_t row) {
     count *= result.sizes[i];
   }
   result.high = result.low + static_cast<std::uintptr_t>(last + 1) * region.item;
-  // A row without gaps spans as many items as it has.
+  // A row is dense if it spans exactly as many items as it contains.
   result.dense = last + 1 == count;
   return result;
 }

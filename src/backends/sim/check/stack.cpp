@@ -164,7 +164,8 @@ std::vector<std::string> stack_text(const Stack& stack) {
     if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) continue;
     outside |= info.dli_fbase != own.dli_fbase;
     if (!outside) continue;
-    if (is_interpreter(stack, info, program_base())) break;  // its own frames say the rest
+    // The interpreter's own stack shows the rest.
+    if (is_interpreter(stack, info, program_base())) break;
     const auto line = frame_text(address, info, info.dli_fbase == program_base());
     if (line.empty()) continue;
     lines.push_back("#" + std::to_string(number++) + " " + line);

@@ -24,7 +24,7 @@ Stack capture_stack();
 /// AnyAccel. Empty if there is none. Looking up a native function takes milliseconds.
 std::string caller(const Stack& stack);
 
-/// A hash that is equal for the same place in a program. Takes microseconds, whereas looking up
+/// A hash that identifies the stack's place in the program. Takes microseconds, whereas looking up
 /// names takes milliseconds.
 std::size_t place(const Stack& stack);
 

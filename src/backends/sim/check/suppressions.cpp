@@ -30,7 +30,7 @@ Suppressions Suppressions::parse(std::string_view text, const std::string& file)
       for (const auto each : all) kinds.append(", ").append(name(each));
       throw Error(ErrorCode::invalid_argument, "SIM_CHECK_SUPPRESSIONS",
                   {.what = "line " + std::to_string(number) + " of " + quoted_text(file) +
-                           " is not a suppression",
+                           " is not a valid suppression",
                    .got = quoted_text(line),
                    .want = "KIND:PATTERN with one of the kinds " + kinds});
     }

@@ -1,4 +1,4 @@
-// Known problems that a program does not want to see. No torch.
+// Known problems that the checker does not report. No torch.
 #pragma once
 
 #include <string>

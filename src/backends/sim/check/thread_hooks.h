@@ -4,9 +4,9 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Starts observing if the process runs a Python interpreter whose locks are semaphores (3.10 to
-/// 3.13, with the global interpreter lock), and tracks threads from then on. Call it again after
-/// more libraries were loaded. Otherwise, threads stay open. Thread-safe.
+/// Starts observing, and tracking threads, if the process runs a Python interpreter whose locks are
+/// semaphores (3.10 to 3.13, with the global interpreter lock). If not, threads stay open. Call it
+/// again after more libraries were loaded. Thread-safe.
 void hook_threads();
 
 }  // namespace anyaccel::backends::sim::checking

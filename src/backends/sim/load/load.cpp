@@ -1,6 +1,7 @@
-// libanyaccel_sim.so: opening the library starts the simulator with the SIM_* variables. It is for
-// programs that do not call AnyAccel: `torch.ops.load_library(path)` or `ctypes.CDLL(path)`. Open
-// it before `import torch` if torch inspects the device type during the import.
+// libanyaccel_sim.so: opening the library starts the simulator with the options in the SIM_*
+// variables. Use it in programs that do not call AnyAccel: `torch.ops.load_library(path)` or
+// `ctypes.CDLL(path)`. Open it before `import torch` if torch inspects the device type during the
+// import.
 #include <cstdlib>
 #include <string>
 
