@@ -32,7 +32,7 @@ struct HostThread {
 
 /// The calling thread. A thread that was not started through start_of_child() is a program thread
 /// if it is the main thread, a library thread if it has the name of one and threads are tracked,
-/// and otherwise open.
+/// and otherwise open. A thread whose thread_local objects have been destroyed is open.
 HostThread& host_thread();
 
 /// Called before a launch: gives the thread a new time if other threads may know the current one,
