@@ -64,6 +64,7 @@ class DeviceMemory {
 
   /// Reserves an unused address range, into which memory of another process can be mapped.
   char* take_addresses(std::size_t bytes);
+  /// Stream workers call this, so it does not acquire the lock of this object.
   void give_addresses_back(char* address) noexcept;
 
   /// Call this when no graph uses `pool` any more. The pool's memory is released as soon as no
@@ -79,7 +80,9 @@ class DeviceMemory {
   /// Bytes reserved from the device.
   std::size_t reserved();
 
+  /// To be held at a fork, in the order `memory` and `inner`.
   std::mutex& lock_for_fork() noexcept { return mutex_; }
+  std::mutex& inner_lock_for_fork() noexcept { return given_back_mutex_; }
 
  private:
   struct Fits {
@@ -94,7 +97,8 @@ class DeviceMemory {
   FreeBlocks& free_blocks(PoolId pool, bool small) { return free_[{pool, small}]; }
   Block* find(std::size_t size, SimStream& stream, PoolId pool);
   /// Returns null if there is no free range of `bytes` bytes.
-  char* find_addresses(std::size_t bytes) const;
+  char* find_addresses(std::size_t bytes);
+  void collect_given_back();
   Block* new_segment(std::size_t size, SimStream& stream, PoolId pool);
   Block* take(Block* block, std::size_t size, std::size_t requested);
   void put_back(Block* block);
@@ -113,6 +117,8 @@ class DeviceMemory {
   std::list<Waiting> waiting_;
   std::vector<Block*> used_elsewhere_;  ///< freed here, but still in use by other processes
   std::map<char*, std::unique_ptr<Segment>> segments_;  ///< by address
+  std::mutex given_back_mutex_;
+  std::vector<char*> given_back_;  ///< keys of `segments_` from give_addresses_back()
   c10::CachingDeviceAllocator::DeviceStats stats_;
 };
 

@@ -93,6 +93,7 @@ void Device::reset(double latency, const std::vector<Fault>& list, std::uint64_t
 
 void Device::keep_locks_free_in_forks() {
   hold_at_fork(memory->lock_for_fork(), ForkOrder::memory);
+  hold_at_fork(memory->inner_lock_for_fork(), ForkOrder::inner);
   hold_at_fork(mutex_, ForkOrder::inner);
   for (const auto& stream : streams) hold_at_fork(stream->lock_for_fork(), ForkOrder::inner);
 }

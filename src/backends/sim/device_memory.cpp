@@ -82,7 +82,8 @@ Block* DeviceMemory::find(std::size_t size, SimStream& stream, PoolId pool) {
   return block;
 }
 
-char* DeviceMemory::find_addresses(std::size_t bytes) const {
+char* DeviceMemory::find_addresses(std::size_t bytes) {
+  collect_given_back();
   char* address = memory_map.device_base(device_.index);
   for (const auto& [start, segment] : segments_) {
     if (static_cast<std::size_t>(start - address) >= bytes) break;
@@ -106,8 +107,14 @@ char* DeviceMemory::take_addresses(std::size_t bytes) {
 }
 
 void DeviceMemory::give_addresses_back(char* address) noexcept {
-  const std::lock_guard lock(mutex_);
-  segments_.erase(address);
+  const std::lock_guard lock(given_back_mutex_);
+  given_back_.push_back(address);
+}
+
+void DeviceMemory::collect_given_back() {
+  const std::lock_guard lock(given_back_mutex_);
+  for (auto* address : given_back_) segments_.erase(address);
+  given_back_.clear();
 }
 
 Block* DeviceMemory::new_segment(std::size_t size, SimStream& stream, PoolId pool) {

@@ -212,7 +212,12 @@ void install(const Options& given) {
     expected.visible = options.visible;
     if (expected == options) {
       // As on CUDA, a change of the visible devices after the first use of a device has no effect.
-      if (!any_device_used()) choose_devices(options);
+      // The other options are those of the last reset().
+      auto chosen = runtime().options;
+      if (chosen.visible != options.visible && !any_device_used()) {
+        chosen.visible = options.visible;
+        choose_devices(chosen);
+      }
       return;
     }
     throw Error(ErrorCode::invalid_state, "sim",

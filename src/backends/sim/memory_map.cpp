@@ -17,6 +17,7 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr int kShared = MAP_SHARED | MAP_NORESERVE;
+constexpr int kWithoutFile = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 [[noreturn]] void fail(std::size_t bytes) {
   throw Error(
@@ -50,8 +51,7 @@ void separate_child() {
   const auto bytes = all_bytes();
   const int inherited = std::exchange(memory_map.file, new_file(bytes));
   ::mmap(memory_map.alias(memory_map.base), bytes, PROT_READ | PROT_WRITE,
-         MAP_FIXED | (memory_map.file >= 0 ? kShared : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE),
-         memory_map.file, 0);
+         MAP_FIXED | (memory_map.file >= 0 ? kShared : kWithoutFile), memory_map.file, 0);
   ::madvise(memory_map.alias(memory_map.base), bytes, MADV_DONTDUMP);
   ::close(inherited);
 }
@@ -99,8 +99,10 @@ void map_foreign(void* address, std::size_t bytes, int file, std::size_t offset)
 }
 
 void unmap_foreign(void* address, std::size_t bytes) noexcept {
-  ::mmap(memory_map.alias(address), bytes, PROT_READ | PROT_WRITE, MAP_FIXED | kShared,
-         memory_map.file, static_cast<char*>(address) - memory_map.base);
+  const bool in_file = memory_map.file >= 0;  // a forked child may be without one
+  ::mmap(memory_map.alias(address), bytes, PROT_READ | PROT_WRITE,
+         MAP_FIXED | (in_file ? kShared : kWithoutFile), memory_map.file,
+         in_file ? static_cast<char*>(address) - memory_map.base : 0);
 }
 
 }  // namespace anyaccel::backends::sim

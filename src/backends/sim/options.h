@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "anyaccel/sim.h"
+#include "backends/sim/traits.h"
 
 namespace anyaccel::backends::sim {
 
@@ -28,15 +28,6 @@ void take_checks_from_environment(Options& options);
 /// Name of the variable that selects devices: SIM_VISIBLE_DEVICES, or that of the backend that the
 /// simulator replaces. Empty: none.
 std::string visible_variable(const Options& options);
-
-/// Returns which of `devices` devices a list such as "1,0" selects, by the rules of
-/// CUDA_VISIBLE_DEVICES. The list ends at the first entry that does not name a device, and a list
-/// that repeats a device selects none. An entry is an index or the start of a UUID, such as
-/// "GPU-00000000-0000-0000-0000-000000000001".
-std::vector<int> select_devices(std::string_view list, int devices);
-
-/// UUID of a device without the prefix "GPU-".
-std::string device_uuid(int device);
 
 /// Number of devices that the process sees.
 int visible_count(const Options& options);

@@ -4,7 +4,6 @@
 #include <exception>
 #include <string>
 
-#include "base/device_files.h"
 #include "base/env.h"
 #include "base/untrusted_text.h"
 
@@ -20,7 +19,7 @@ sdk::Probe probe() noexcept {
     const long count = env_int("SIM_DEVICES", 1, 16).value_or(2);
     const char* list = std::getenv(kVisible);  // not env(): an empty value hides all devices
     if (list == nullptr) return {static_cast<int>(count), "simulated; SIM_DEVICES sets the number"};
-    const int visible = count_visible(list, static_cast<int>(count), VisibleIds::indices);
+    const int visible = static_cast<int>(select_devices(list, static_cast<int>(count)).size());
     return {visible, std::string("simulated; ") + kVisible + "=" + printable_text(list) +
                          " selects " + std::to_string(visible) + " of " + std::to_string(count)};
   } catch (const std::exception& error) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/sim/fork.h"
+
 namespace anyaccel::backends::sim::checking {
 
 namespace {
@@ -21,7 +23,7 @@ std::atomic<bool> forked{false};
 /// Thread ids. When the id of an ended thread is reused, its time continues. So a clock that knows
 /// the new thread also knows all launches of the old one.
 struct Numbers {
-  std::mutex mutex;
+  HeldAtFork mutex{ForkOrder::inner};
   std::vector<std::pair<ThreadId, Time>> unused;
   ThreadId next = 0;
 
@@ -133,6 +135,14 @@ Own& own() {
   return one;
 }
 
+/// Replaces own() after its destruction: the destructors of static and later thread_local objects
+/// may still free device memory.
+HostThread& ended_thread() {
+  static thread_local HostThread* open = nullptr;
+  if (open == nullptr) open = new HostThread;  // never destroyed
+  return *open;
+}
+
 bool known_kind(Own& one) {
   if (::gettid() == ::getpid())
     number(one.thread, ThreadKind::program);
@@ -150,7 +160,9 @@ HostThread* at_lock() {
   auto& one = own();
   if (one.known) return one.thread.id < 0 ? nullptr : &one.thread;
   constexpr int kMostLooks = 100;
-  return ++one.looks < kMostLooks && known_kind(one) ? &one.thread : nullptr;
+  if (one.looks >= kMostLooks) return nullptr;
+  ++one.looks;
+  return known_kind(one) ? &one.thread : nullptr;
 }
 
 }  // namespace
@@ -161,6 +173,7 @@ std::uint64_t first_version() noexcept {
 }
 
 HostThread& host_thread() {
+  if (Own::ended) return ended_thread();
   auto& one = own();
   if (!one.known && !known_kind(one)) one.known = true;  // an open thread
   return one.thread;

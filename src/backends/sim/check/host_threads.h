@@ -35,6 +35,7 @@ struct HostThread {
 /// - program, if it is the main thread
 /// - library, if threads are tracked and its name is that of a library thread
 /// - open, otherwise
+/// A thread whose thread_local objects have been destroyed is open.
 HostThread& host_thread();
 
 /// Called before a launch: gives the thread a new time if other threads may know the current one,

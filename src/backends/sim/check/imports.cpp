@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -10,8 +11,6 @@
 namespace anyaccel::backends::sim::checking {
 
 namespace {
-
-constexpr std::uintptr_t kProtectedPage = 4096;
 
 #if defined(__aarch64__)
 constexpr std::uint32_t kCalled = R_AARCH64_JUMP_SLOT, kTaken = R_AARCH64_GLOB_DAT;
@@ -37,6 +36,13 @@ struct Imports {
   Range read_only;  ///< made read-only by the loader after it has resolved the imports (RELRO)
 };
 
+std::uintptr_t page_size() {
+  static const auto size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+std::uintptr_t page_of(std::uintptr_t address) { return address / page_size() * page_size(); }
+
 /// The loader stores some addresses relative to the object, for example in the vDSO.
 std::uintptr_t address_in(const dl_phdr_info& object, std::uintptr_t value) {
   return value < object.dlpi_addr ? value + object.dlpi_addr : value;
@@ -49,7 +55,9 @@ Imports imports_of(const dl_phdr_info& object) {
     const auto& header = object.dlpi_phdr[i];
     const auto low = object.dlpi_addr + header.p_vaddr;
     if (header.p_type == PT_DYNAMIC) entry = reinterpret_cast<const ElfW(Dyn)*>(low);
-    if (header.p_type == PT_GNU_RELRO) found.read_only = {low, low + header.p_memsz};
+    // The loader rounds both ends down, so the last partial page stays writable.
+    if (header.p_type == PT_GNU_RELRO)
+      found.read_only = {page_of(low), page_of(low + header.p_memsz)};
   }
   std::size_t relative = 0;
   for (; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
@@ -75,13 +83,11 @@ Imports imports_of(const dl_phdr_info& object) {
 bool write(std::uintptr_t address, void* function, const Range& read_only) {
   auto* place = reinterpret_cast<void**>(address);
   if (std::atomic_ref(*place).load() == function) return false;
-  const auto page = address / kProtectedPage * kProtectedPage;
+  auto* page = reinterpret_cast<void*>(page_of(address));
   const bool locked = read_only.contains(address);
-  if (locked &&
-      ::mprotect(reinterpret_cast<void*>(page), kProtectedPage, PROT_READ | PROT_WRITE) != 0)
-    return false;
+  if (locked && ::mprotect(page, page_size(), PROT_READ | PROT_WRITE) != 0) return false;
   std::atomic_ref(*place).store(function);
-  if (locked) ::mprotect(reinterpret_cast<void*>(page), kProtectedPage, PROT_READ);
+  if (locked) ::mprotect(page, page_size(), PROT_READ);
   return true;
 }
 

@@ -69,6 +69,21 @@ TEST(SimCheckOptions, KernelsThatUseDeviceAddressesAreNamed) {
       "my_kernel on the default stream of sim:0 uses the tensor's address");
 }
 
+// Fails if a static tensor of two streams cannot be freed at exit.
+TEST(SimCheckOptions, StaticTensorsAreFreedAtExit) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        static at::Tensor kept;
+        anyaccel::sim::install({.check = "report"});
+        kept = at::ones({4}, on());
+        const c10::StreamGuard guard(to_torch(stream(1)));
+        kept.add_(1);
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 // Fails if ops are observed while checks are disabled. This would make every program slower.
 TEST(SimCheckOptions, NothingIsObservedByDefault) {
   anyaccel::sim::install({});

@@ -4,6 +4,7 @@
 
 #include "anyaccel/error.h"
 #include "backends/sim/faults.h"
+#include "backends/sim/traits.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/scoped_env.h"
 
@@ -61,25 +62,26 @@ TEST(SimOptions, CanBeSetAsText) {
                "1 to 16");
 }
 
-// Fails if a list of visible devices is not read like CUDA_VISIBLE_DEVICES.
+// Fails if a list of visible devices is not read like CUDA_VISIBLE_DEVICES, or if the probe counts
+// other devices.
 TEST(SimOptions, VisibleDevicesAreSelectedLikeCudas) {
   using Devices = std::vector<int>;
   const std::pair<const char*, Devices> cases[] = {
-      {"0,1,2", {0, 1, 2}},
-      {"2,0", {2, 0}},
-      {" 1 , 2 ", {1, 2}},
-      {"", {}},
-      {"-1", {}},
-      {"1,-1,2", {1}},
-      {"1,3,2", {1}},
-      {"1,1", {}},
-      {"2gpus", {2}},
-      {"none", {}},
-      {"GPU-00000000-0000-0000-0000-000000000002,0", {2, 0}},
+      {"0,1,2", {0, 1, 2}}, {"2,0", {2, 0}},
+      {" 1 , 2 ", {1, 2}},  {"", {}},
+      {"-1", {}},           {"1,-1,2", {1}},
+      {"1,3,2", {1}},       {"1,1", {}},
+      {"2gpus", {2}},       {"0x", {0}},
+      {"none", {}},         {"GPU-00000000-0000-0000-0000-000000000002,0", {2, 0}},
       {"GPU-0", {}},  // ambiguous
-      {"GPU-7", {}},
-      {"99999999999999999999", {}}};
-  for (const auto& [list, expected] : cases) EXPECT_EQ(select_devices(list, 3), expected) << list;
+      {"GPU-7", {}},        {"99999999999999999999", {}}};
+  const ScopedEnv count("SIM_DEVICES", "3");
+  for (const auto& [list, expected] : cases) {
+    EXPECT_EQ(select_devices(list, 3), expected) << list;
+    // The launcher uses the probe, and must count the devices that its processes will see.
+    const ScopedEnv variable("SIM_VISIBLE_DEVICES", list);
+    EXPECT_EQ(traits().probe().device_count, static_cast<int>(expected.size())) << list;
+  }
 }
 
 // Fails if the variable of the replaced backend is ignored, if another backend's variable has an

@@ -54,6 +54,23 @@ TEST(SimReset, CountsFaultsFromOne) {
   }
 }
 
+// Fails if a later install() with the options of the first one restores their faults.
+TEST(SimReset, FaultsStayAfterAnotherInstall) {
+  install({});
+  anyaccel::sim::reset({.faults = "alloc@1"});
+  install({});
+  EXPECT_THROW(at::empty({4}, options_on()), c10::OutOfMemoryError);
+}
+
+// Fails if the choice of devices by a later install() restores the faults of the first one.
+TEST(SimReset, FaultsStayWhenOtherDevicesBecomeVisible) {
+  install({});
+  anyaccel::sim::reset({.faults = "alloc@1/1"});
+  install({.visible = std::vector<int>{1}});
+  EXPECT_EQ(runtime().devices.size(), 1U);
+  EXPECT_THROW(at::empty({4}, options_on()), c10::OutOfMemoryError);
+}
+
 // Fails if a memory limit passed to reset() does not apply, memory cached before the reset counts
 // against it, or statistics are not reset.
 TEST(SimReset, LimitsMemory) {

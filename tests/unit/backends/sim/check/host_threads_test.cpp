@@ -37,6 +37,33 @@ struct SimCheckHostThreads : ::testing::Test {
   }
 };
 
+/// Frees memory that two streams have used when the thread ends, after the thread's clock is
+/// destroyed.
+struct FreesAtEnd {
+  Detector* detector = nullptr;
+  bool* result = nullptr;
+  ~FreesAtEnd() {
+    if (detector == nullptr) return;
+    *result = host_thread().kind == ThreadKind::open && host_thread().id == -1;
+    detector->free(kShared, nullptr);
+  }
+};
+
+// Fails if the destructor of a static or thread_local tensor uses the clock of its thread, which
+// has been destroyed.
+TEST_F(SimCheckHostThreads, MemoryMayBeFreedAfterTheClockOfAThread) {
+  bool open = false;
+  std::thread([&, inherited = start_of_child()] {
+    static thread_local FreesAtEnd last;  // created before the clock, so destroyed after it
+    last.detector = &detector;
+    last.result = &open;
+    adopt(*inherited);
+    launch(0);
+    launch(1);
+  }).join();
+  EXPECT_TRUE(open);
+}
+
 // Fails if two threads that do not synchronize may launch conflicting work on one stream.
 TEST_F(SimCheckHostThreads, ReportsUnorderedLaunches) {
   EXPECT_TRUE(launch(0).empty());
