@@ -176,7 +176,7 @@ def test_invalid_arguments():
     def configured(**values):
         return lambda a: [setattr(a["config"], name, value) for name, value in values.items()]
 
-    refused("divide", configured(num_kv_heads=3))
+    refused("not divisible", configured(num_kv_heads=3))
     refused("head_dim is out of range", configured(head_dim=513))
     for group, first in ((4, 0), (3, 3), (1, 0), (2, -1), (0, 1), (1 << 30, 0)):  # 4 heads, 2 key heads
         refused("number of key heads|out of range", configured(heads_per_kv_head=group, first_head=first))
