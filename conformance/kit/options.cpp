@@ -19,7 +19,8 @@ constexpr std::array kOptions{
     OptionInfo{"case", "PATTERN", "Run only matching cases, for example 'memory.peak_*'"},
     OptionInfo{"list", nullptr, "List the cases with their grades and exit"},
     OptionInfo{"json", "FILE",
-               "Write the results as JSON; - replaces the text report on standard output"},
+               "Write the results as JSON; with -, print JSON to standard output instead of the "
+               "text report"},
     OptionInfo{"junit", "FILE", "Write the results as JUnit XML"},
     OptionInfo{"markdown", "FILE", "Write the results as a Markdown page"},
     OptionInfo{"note", "TEXT", "Note for the Markdown page, for example the hardware"},

@@ -117,7 +117,7 @@ JobAccelerator find_accelerator(const std::optional<std::string>& named, bool el
       return made(std::move(candidate), probe, "no other accelerator has devices here");
     }
     if (probe && probe->device_count > 0)
-      return made(std::move(candidate), probe, "the first accelerator that has devices here");
+      return made(std::move(candidate), probe, "the first accelerator with devices on this host");
     if (probe)
       reasons.append(reasons.empty() ? "" : "; ")
           .append(candidate.traits.name + ": " + probe->reason);

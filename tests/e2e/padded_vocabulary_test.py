@@ -91,7 +91,8 @@ class PaddedVocabulary(unittest.TestCase):
         self.assertNotEqual(bad.returncode, 0)
 
     def test_stop(self):
-        # Fails if a stop string is missed because an id without a token is between its tokens.
+        # Fails if a stop string is missed because an id that maps to no token falls between its
+        # tokens.
         ids, text = self.want(PROMPTS[2])
         place = next(i for i in range(1, NEW - 1) if ids[i] > TOKENS and ids[i - 1] < TOKENS and ids[i + 1] < TOKENS)
         stop = self.tokenizer.decode(ids[place - 1:place + 2])

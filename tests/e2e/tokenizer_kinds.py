@@ -132,7 +132,7 @@ def nfc_bytes(text):
 
 
 def llama2(text):
-    """Return a tokenizer like Llama 2's: SentencePiece's BPE, with bytes for unknown characters."""
+    """Return a tokenizer like Llama 2's: SentencePiece BPE with byte fallback."""
     t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     t.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])

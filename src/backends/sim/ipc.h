@@ -14,9 +14,9 @@ namespace anyaccel::backends::sim {
 
 struct Block;
 
-/// Returns a handle for the memory of a tensor's storage, and counts it as one use. Does not wait
-/// for queued work. Throws if the memory belongs to another process, or if the system cannot share
-/// it. Thread-safe, like the functions below.
+/// Returns a handle for the memory of a tensor's storage, and increments its use count. Does not
+/// wait for queued work. Throws if the memory belongs to another process, or if the system cannot
+/// share it. Thread-safe, like the functions below.
 std::string share(const at::Tensor& tensor);
 
 /// Maps the memory of a handle. Returns a tensor of bytes. The use ends when the tensor's storage

@@ -105,7 +105,7 @@ void run_chat(const ChatArguments& arguments, Context& context) {
   Conversation conversation(arguments);
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   if (terminal)
-    std::cerr << "/exit or Ctrl-D: exit, /reset: clear the conversation, Ctrl-C: stop the answer\n";
+    std::cerr << "/exit or Ctrl-D: exit, /reset: clear the conversation, Ctrl-C: stop generating\n";
   // On a terminal, Ctrl-C stops the current answer and is ignored at the prompt. There is no time
   // limit: only a second Ctrl-C ends the program.
   std::optional<llm::StopSignal> stop;

@@ -37,7 +37,8 @@ void check_name(const std::string& name) {
   if (!is_plugin_name(name) || !letters || name.back() == '_' ||
       name.find("__") != std::string::npos)
     fail("not a valid backend name", name,
-         "2 to 32 characters: a-z, with single '_' between letters, for example mycard");
+         "2 to 32 lowercase letters (a-z), optionally separated by single underscores, for example "
+         "my_card");
   if (is_reserved_name(name))
     fail("this name is reserved by AnyAccel or torch", name, "another name");
 }

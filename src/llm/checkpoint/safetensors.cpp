@@ -50,7 +50,7 @@ TensorEntry read_entry(const std::filesystem::path& path, const std::string& nam
   if (!json.is_object() || !json.contains("dtype") || !json["dtype"].is_string() ||
       !json.contains("shape") || !json["shape"].is_array() || !json.contains("data_offsets") ||
       !json["data_offsets"].is_array() || json["data_offsets"].size() != 2) {
-    corrupt(path, "entry of " + tensor + " is malformed");
+    corrupt(path, "the entry for tensor " + tensor + " is malformed");
   }
   TensorEntry entry{};
   const auto& dtype = json["dtype"].get_ref<const std::string&>();

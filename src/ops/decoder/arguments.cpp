@@ -330,7 +330,7 @@ DecoderCall make_decoder(const DecoderArguments& g) {
           angle.dim() != 2 || angle.size(0) != g.x.size(0) || angle.size(1) != d.half ||
           2 * d.half > d.head_dim)
         fail_argument(where, "the angles have the wrong shape, dtype or number", words(angle),
-                      "2 or 4 float32 [rows, at most head_dim / 2]");
+                      "2 or 4 float32 tensors of shape [rows, n] with n <= head_dim / 2");
     }
   }
   Weights weights(g.weights, g.x);

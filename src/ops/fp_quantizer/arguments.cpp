@@ -121,7 +121,7 @@ SelectArguments select_arguments(const char* op, const Tensor& val, const Tensor
   if (indexes.dim() != 1 ||
       (indexes.scalar_type() != at::kInt && indexes.scalar_type() != at::kLong))
     fail_argument(op, "the indexes have the wrong shape or dtype", words(indexes),
-                  "one dimension of int32 or int64");
+                  "a 1-D int32 or int64 tensor");
   const std::int64_t count = indexes.size(0), bytes = row_bytes(out.rows.job.format, group);
   if (count == 0 ? out.rows.groups != 0 : out.rows.groups % count != 0)
     fail_argument(op, "the result does not have the same number of whole groups for each index",
