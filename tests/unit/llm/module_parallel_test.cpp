@@ -213,7 +213,7 @@ TEST(ModuleParallel, Plan) {
   EXPECT_ERROR(module_plan(*block, 0, 2, {.rules = {{"tokens", ModuleStyle::row}}}),
                invalid_argument, "tokens");
   EXPECT_ERROR(module_plan(*block, 0, 4, {.rules = {{"mlp.down_proj", ModuleStyle::row, 1, 4}}}),
-               invalid_argument, "units of 4");
+               invalid_argument, "a multiple of fused * unit, 1 * 4");
   EXPECT_ERROR(module_plan(*block, 2, 2), invalid_argument, "rank");
 }
 
