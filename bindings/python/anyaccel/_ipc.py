@@ -93,10 +93,9 @@ def collect():
 
 def _start(device_type, backend):
     """Start the simulator in a process that has received a tensor before it used a device."""
-    from .accelerator import get_accelerator, set_accelerator
     if backend is not None and not hasattr(getattr(torch, device_type, None), "_anyaccel") and not os.environ.get("DS_ACCELERATOR"):
-        set_accelerator(backend if backend in _native.registered_backends() else _torch.SIMULATED)
-    accelerator = get_accelerator()
+        _native.set_accelerator_name(backend if backend in _native.registered_backends() else _torch.SIMULATED)
+    accelerator = _native.get_accelerator()
     if accelerator.device_type() != device_type:
         raise make_error("invalid_state", "torch.multiprocessing", f"this process cannot receive a tensor on {device_type}",
                          got=f"the accelerator {accelerator.name()!r} with devices of the type {accelerator.device_type()!r}",

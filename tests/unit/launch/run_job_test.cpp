@@ -54,7 +54,7 @@ TEST_F(RunJob, NoProcessSurvivesAFailure) {
 // Fails if processes that a successful job leaves behind keep running or are not reported.
 TEST_F(RunJob, NoProcessSurvivesSuccess) {
   EXPECT_EQ(run({"setsid sleep 1000 > /dev/null 2>&1 & exit 0", "exit 0"}), 0);
-  EXPECT_THAT(said_, HasSubstr("processes left behind and ended: 1"));
+  EXPECT_THAT(said_, HasSubstr("leftover processes that were terminated: 1"));
 }
 
 // Fails if the failure that is reported first is not the earliest one. The guard is stopped while
