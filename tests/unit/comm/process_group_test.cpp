@@ -270,7 +270,8 @@ TEST(ProcessGroupWithoutLauncher, IsAGroupOfOne) {
   expect_equal(group.all_gather(x), at::full({2}, 3.0));
   EXPECT_EQ(group.size(), 1);
   EXPECT_NE(group.shared_memory_reason(), "");
-  EXPECT_ERROR(init_process_group({.world_size = 2}), invalid_argument, "RANK is neither set nor given in the options");
+  EXPECT_ERROR(init_process_group({.world_size = 2}), invalid_argument,
+               "RANK is neither set nor given in the options");
   EXPECT_ERROR(init_process_group({.rank = 2, .world_size = 2}), invalid_argument, "rank 2 of 2");
   EXPECT_ERROR(init_process_group({.rank = 0, .world_size = 2}), invalid_argument,
                "MASTER_ADDR is not set");
