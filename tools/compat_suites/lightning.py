@@ -40,6 +40,5 @@ def run(options, excluded):
     """Run FILES from the source folder, Lightning's folder `tests`, and return their
     report.Results.
     """
-    prefix = (str(options.build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
-    return session.run(options, session.selected(FILES, options.only), excluded, mark=MARK, prefix=prefix,
+    return session.run(options, session.selected(FILES, options.only), excluded, mark=MARK, prefix=session.in_place_of_cuda(options),
                        environment={"RUN_ONLY_CUDA_TESTS": "1"})

@@ -19,6 +19,11 @@ def selected(files, only):
     return [file for file in files if not only or only in (file, file.rsplit("/", 1)[-1])]
 
 
+def in_place_of_cuda(options):
+    """Return the words that run a command with the simulator in place of CUDA."""
+    return (str(options.build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
+
+
 def run(options, files, excluded, *, mark, site=None, environment=(), arguments=(), prefix=(), adapt=None, above=False):
     """Run the test files in a copy of the source folder and return their report.Results. The source
     folder must contain a file that matches `mark`.

@@ -26,9 +26,8 @@ def run(options, excluded):
     """Run FILES from the source folder, torchtune's folder `tests`, and return their
     report.Results.
     """
-    prefix = (str(options.build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
     results = []
     for file in session.selected(FILES, options.only):
-        results += session.run(options, [file], excluded, mark=MARK, prefix=prefix, above=True,
+        results += session.run(options, [file], excluded, mark=MARK, prefix=session.in_place_of_cuda(options), above=True,
                                arguments=("--without-integration",))
     return results

@@ -34,8 +34,8 @@ struct SamplingOptions {
 
 /// Read the sampling options from a folder's generation_config.json, or from config.json if
 /// generation_config.json does not exist. As in transformers, the temperature is 0 without
-/// `do_sample`, and top_k defaults to 50. Returns SamplingOptions{} if there is no
-/// generation_config.json and config.json has no sampling options. Logs a warning for unsupported
+/// `do_sample`, and top_k defaults to 50. Returns SamplingOptions{} if
+/// neither file contains sampling options. Logs a warning for unsupported
 /// options (beams, n-grams, suppressed tokens). Throws `corrupt` with the file and key.
 ANYACCEL_API SamplingOptions sampling_defaults(const std::filesystem::path& folder);
 

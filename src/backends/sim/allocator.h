@@ -58,8 +58,8 @@ class DeviceMemory {
   void free(Block* block) noexcept;
   void record_stream(Block* block, SimStream& stream);
   void empty_cache();
-  /// Releases blocks that were freed while other processes used them and are no longer in use
-  /// there.
+  /// Releases the blocks that were freed while other processes used them, once those processes
+  /// have released them.
   void collect_shared() noexcept;
 
   /// Reserves an unused address range, into which memory of another process can be mapped.

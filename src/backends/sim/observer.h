@@ -1,4 +1,4 @@
-// Events that a checker can observe. Each kind of event is reported from one place. If there is no
+// Events that a checker can observe. Each kind of event is reported from one place. Without an
 // observer, an event costs one memory load.
 #pragma once
 

@@ -159,9 +159,6 @@ std::unique_ptr<CLI::App> campaign_parser(CampaignOptions& options) {
       "which reorders the work of different streams (reorder). List the faults after which the "
       "program fails, with the command that repeats each. Exit code: 0 if the program survives all "
       "faults, 1 if not.");
-  app->add_option("PROGRAM", "Program and its arguments, after `--`")
-      ->type_name("")
-      ->expected(0, -1);
   add_sim_options(*app, {"--faults", "--json", "--log-level"});
   app->add_option("--time-limit", options.time_limit, "Stop after this many seconds (default: 600)")
       ->type_name("SECONDS")

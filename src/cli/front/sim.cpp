@@ -32,10 +32,6 @@ std::unique_ptr<CLI::App> sim_parser() {
                          "binary that links LibTorch. It accesses the devices through "
                          "get_accelerator(), at::accelerator, torch.accelerator, torch.Stream and "
                          "torch.Event, or by device name. The exit code is the program's.");
-  // Only for the help text. The program's arguments are not parsed.
-  app->add_option("PROGRAM", "Program and its arguments, after `--`")
-      ->type_name("")
-      ->expected(0, -1);
   add_sim_options(*app);
   return app;
 }

@@ -52,6 +52,10 @@ void set_option(const SimOption& option, const std::string& value) {
 }  // namespace
 
 void add_sim_options(CLI::App& app, std::initializer_list<std::string_view> without) {
+  // Only for the help text. The program's arguments are not parsed.
+  app.add_option("PROGRAM", "Program and its arguments, after `--`")
+      ->type_name("")
+      ->expected(0, -1);
   for (const auto& option : kSimOptions)
     if (std::find(without.begin(), without.end(), option.name) == without.end())
       app.add_option_function<std::string>(

@@ -13,8 +13,8 @@ class App;
 
 namespace anyaccel::cli {
 
-/// Adds the options, except those in `without`. A given option sets its SIM_* variable, which the
-/// simulated program reads.
+/// Adds the argument PROGRAM and the options, except those in `without`. A given option sets its
+/// SIM_* variable, which the simulated program reads.
 void add_sim_options(CLI::App& app, std::initializer_list<std::string_view> without = {});
 
 /// Returns the simulator options on the parsed command line, as separate arguments: "--devices",

@@ -229,7 +229,7 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     report(std::move(problem));
     return false;
   }
-  // If there is no copy, another thread has made the pages accessible in the meantime.
+  // Without a copy, another thread has made the pages accessible in the meantime.
   if (const auto copy = views_.touched(address, writes)) {
     problem.kind = Kind::not_synchronized;
     problem.before = part(*copy);

@@ -36,7 +36,7 @@ struct Part {
   std::string stream;  ///< "stream 3 of sim:0"; empty if there is none
   std::string shape;   ///< "float32 [8, 64]"; empty if there is no tensor
   std::vector<std::string> stack = {};
-  int stream_id = -1;               ///< of the detector; -1 if there is no stream
+  int stream_id = -1;               ///< number in the detector; -1 without a stream
   std::string stream_created = {};  ///< the line that created the stream; empty for default streams
 };
 

@@ -21,7 +21,8 @@ Stack capture_stack();
 
 /// The innermost line of the stack that belongs to the program: in Python, the first one outside of
 /// installed packages and the standard library; otherwise the first function outside of torch and
-/// AnyAccel. Empty if there is none. Looking up a native function takes milliseconds.
+/// AnyAccel. Empty if no line belongs to the program. Looking up a native function takes
+/// milliseconds.
 std::string caller(const Stack& stack);
 
 /// A hash that identifies the stack's place in the program. Takes microseconds, whereas looking up

@@ -150,8 +150,8 @@ const Replacement kOfLibraries[] = {
     {"pthread_cond_clockwait", untyped(&condition_clock_wait)},
     {"_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE", untyped(&standard_wait)}};
 
-/// The load address of the interpreter; nullopt if there is none, or if its locks cannot be
-/// observed.
+/// The load address of the Python interpreter; nullopt in processes without one, or if its locks
+/// cannot be observed.
 std::optional<std::uintptr_t> interpreter() {
   const auto version = reinterpret_cast<const char* (*)()>(::dlsym(RTLD_DEFAULT, "Py_GetVersion"));
   if (version == nullptr) return std::nullopt;
