@@ -181,7 +181,7 @@ class Train(SmallModelTest):
         done = self.train("out", "--resume --steps 5")
         self.assertEqual(done.returncode, 2)
         self.assertIn("data", done.stderr)
-        self.assertIn("no such file", self.train("nowhere", "--resume").stderr.lower())
+        self.assertIn("no run to resume", self.train("nowhere", "--resume").stderr)
 
     # Fails if invalid input is accepted, or if the error does not name the cause.
     def test_invalid_input(self):
