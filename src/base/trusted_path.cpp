@@ -171,7 +171,7 @@ std::string walk(const fs::path& path, TrustedKind kind) {
 std::string trust_problem(const fs::path& path, TrustedKind kind) noexcept try {
   return walk(path, kind);
 } catch (const std::exception&) {
-  return "memory is exhausted";
+  return "out of memory";
 }
 
 std::optional<std::string> env_library(const char* variable) {

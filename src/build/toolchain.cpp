@@ -58,7 +58,7 @@ std::string find_compiler(const std::string& wanted) {
                   {.what = from + " is not a single program",
                    .got = "'" + named + "'",
                    .want = "the name or path of a program, optionally after `ccache`",
-                   .hint = "put flags into a wrapper script"});
+                   .hint = "put the flags into a wrapper script"});
   }
   if (!named.empty()) {
     auto found = find_tool(named);
@@ -69,7 +69,7 @@ std::string find_compiler(const std::string& wanted) {
     throw Error(ErrorCode::unavailable, "op builders",
                 {.what = "the C++ compiler " + named + " was not found",
                  .hint = wanted.empty() ? "set CXX to a C++20 compiler"
-                                        : "install it; the op's description requires it"});
+                                        : "install this compiler, which the op's description requires"});
   }
   for (const char* name : {"c++", "g++", "clang++"})
     if (auto found = find_tool(name)) return *found;

@@ -101,7 +101,7 @@ class OpenOps {
     const auto library = DynamicLibrary::try_open(found.held.library.string(), &reason,
                                                   DynamicLibrary::Unload::never);
     if (library) return {};
-    return reason.empty() ? "the loader gives no reason" : reason;
+    return reason.empty() ? "the loader reported no reason" : reason;
   }
 
   ForkSafeMutex mutex_;

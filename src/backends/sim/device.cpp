@@ -39,7 +39,7 @@ void Device::synchronize() {
   for (const auto& stream : streams) {
     TORCH_CHECK(
         stream->capture() == nullptr,
-        "[sim] a device cannot be synchronized while a graph captures on it; synchronize after "
+        "[sim] a device cannot be synchronized while a graph is being captured on it; synchronize after "
         "capture_end()");
     stream->wait(stream->last());
   }

@@ -57,7 +57,7 @@ c10::intrusive_ptr<c10::TensorImpl> SimGenerator::get_state() const {
 
 void SimGenerator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& state) {
   const auto* other = dynamic_cast<const SimGenerator*>(state.get());
-  TORCH_CHECK(other != nullptr, "[sim] the state belongs to a generator of another device");
+  TORCH_CHECK(other != nullptr, "[sim] the state belongs to another device's generator");
   seed_ = other->seed_;
   offset_ = other->offset_;
 }

@@ -62,7 +62,7 @@ void reset(const Options& given, std::int64_t installed_memory) {
   // The address space is reserved once.
   if (options.memory > installed_memory)
     throw Error(ErrorCode::invalid_argument, "sim reset",
-                {.what = "the memory size exceeds the size at the start of the simulator",
+                {.what = "the memory size exceeds the size that the simulator was started with",
                  .got = std::to_string(options.memory) + " bytes",
                  .want = "at most " + std::to_string(installed_memory),
                  .hint = "start the simulator with more memory"});

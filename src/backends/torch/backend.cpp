@@ -114,7 +114,7 @@ std::shared_ptr<GraphImpl> TorchBackend::new_graph() {
   if (auto graph = torch_parts::make_graph(device_type())) return graph;
   fail_unsupported("create_graph", "capturing graphs",
                    "the LibTorch of this process (" TORCH_VERSION
-                   ") has no graph registered for this device type");
+                   ") has no graph implementation for this device type");
 }
 
 bool TorchBackend::is_current_stream_capturing() const {

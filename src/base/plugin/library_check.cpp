@@ -91,7 +91,7 @@ std::string library_problem(const std::filesystem::path& path) noexcept try {
   struct stat info {};
   if (file.number < 0 || ::fstat(file.number, &info) != 0)
     return std::string("it cannot be read: ") + std::strerror(errno);
-  if (!S_ISREG(info.st_mode)) return "it is not a file";
+  if (!S_ISREG(info.st_mode)) return "it is not a regular file";
   Header header{};
   if (!read_at(file.number, &header, sizeof header, 0))
     return "it is not an ELF file, so it is not a shared library";

@@ -184,8 +184,7 @@ bool is_plugin_name(std::string_view name) noexcept {
 PluginFile parse_plugin_file(std::string_view text) {
   auto lines = read_lines(text);
   if (lines.empty() || lines.front().key != "anyaccel_plugin")
-    fail(lines.empty() ? 0 : lines.front().number, "not a plugin text file",
-         lines.empty() ? std::string() : lines.front().key,
+    fail(lines.empty() ? 0 : lines.front().number, "not a plugin text file", lines.empty() ? std::string() : lines.front().key,
          "`anyaccel_plugin = 1` as the first line");
   if (lines.front().value != std::to_string(kFormat))
     throw Error(ErrorCode::version_mismatch, kWhere,
@@ -204,7 +203,7 @@ PluginFile parse_plugin_file(std::string_view text) {
     } else if (line->key == "library") {
       file.library = line->value;
       if (file.library.empty() || file.library.find('/') != std::string::npos)
-        fail(line->number, "the library must be next to the text file", file.library,
+        fail(line->number, "the library must be in the same folder as the text file", file.library,
              "a file name without a folder");
     } else if (line->key == "abi") {
       file.build.abi = static_cast<unsigned>(number_of(*line, 0, 1'000'000));
@@ -233,7 +232,7 @@ PluginTraits plugin_traits(const PluginFile& file) {
     if (line.value.empty()) fail(line.number, line.key + " has no value");
     if (!read_trait(line, out.traits) && !read_list(line, out.traits) &&
         !read_probe(line, out.probe))
-      fail(line.number, "unknown key", line.key, "one of those in docs/reference/plugins.md");
+      fail(line.number, "unknown key", line.key, "a key from docs/reference/plugins.md");
   }
   require(!out.traits.class_name.empty(), "`class_name` is missing");
   require(!out.traits.device_type.empty(), "`device_type` is missing");
