@@ -40,8 +40,7 @@ std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_iden
   const auto both =
       "nvcc is from CUDA " + release + ", but LibTorch was built with CUDA " + torch.cuda;
   if (major_of(release) == major_of(torch.cuda)) {
-    log_once(LogLevel::info, "cuda minor",
-             both + ": compatible, because the major versions match");
+    log_once(LogLevel::info, "cuda minor", both + ": compatible, because the major versions match");
     return {};
   }
   if (env_flag("DS_SKIP_CUDA_CHECK")) {

@@ -48,7 +48,7 @@ std::vector<Line> read_lines(std::string_view text) {
     if (std::any_of(line.begin(), line.end(),
                     [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
       throw Error(ErrorCode::corrupt, kWhere,
-                  {.what = "line " + std::to_string(number) + ": it contains a control character"});
+                  {.what = "line " + std::to_string(number) + " contains a control character"});
     if (equals == std::string_view::npos) fail(whole, "not `key = value`");
     Line made{number, std::string(trimmed(line.substr(0, equals))),
               std::string(trimmed(line.substr(equals + 1)))};
@@ -104,8 +104,8 @@ Source source_of(const Line& line) {
     if (type != ".cpp" && type != ".cc" && type != ".c" && type != ".cu")
       fail(line, "not a source file", "a .cpp, .cc, .c or .cu file");
     if (out.files.size() > 1 && type != ".cpp" && type != ".cc")
-      fail(line, quoted_text(file) + " cannot be compiled together with others",
-           "only C++ sources, or a separate line");
+      fail(line, quoted_text(file) + " cannot share a line with other sources",
+           "only C++ sources, or one line per source");
   }
   return out;
 }
@@ -160,7 +160,8 @@ bool read_list(const Line& line, Description& out) {
 void read_single(const Line& line, Description& out) {
   if (line.key == "class_name") {
     if (!all_of(line.value, "_") || !line.value.ends_with("Builder"))
-      fail(line, "not the class name of a builder", "a name that ends in Builder, such as CPUAdamBuilder");
+      fail(line, "not the class name of a builder",
+           "a name that ends in Builder, such as CPUAdamBuilder");
     out.class_name = line.value;
   } else if (line.key == "name") {
     if (!all_of(line.value, "_") || line.value.size() > 64)
@@ -169,7 +170,8 @@ void read_single(const Line& line, Description& out) {
   } else if (line.key == "kernel_path" || line.key.ends_with("_kernel_path")) {
     out.kernel_path = path_of(line, line.value);
   } else if (line.key == "prefix_variable") {
-    if (!all_of(line.value, "_")) fail(line, "not a variable name", "a variable name, such as CCL_ROOT");
+    if (!all_of(line.value, "_"))
+      fail(line, "not a variable name", "a variable name, such as CCL_ROOT");
     out.prefix_variable = line.value;
   } else if (line.key == "compiler") {
     if (line.value.front() == '-' || !all_of(line.value, "_-+./"))
@@ -177,7 +179,9 @@ void read_single(const Line& line, Description& out) {
     out.compiler = line.value;
   } else if (line.key == "python") {
     if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
-      fail(line, "not an absolute path", "the absolute path of the folder that contains Python.h, such as /usr/include/python3.12");
+      fail(line, "not an absolute path",
+           "the absolute path of the folder that contains Python.h, such as "
+           "/usr/include/python3.12");
     out.python = line.value;
   } else if (line.key == "torch") {
     if (line.value != "yes" && line.value != "no") fail(line, "neither yes nor no", "yes or no");
@@ -243,7 +247,7 @@ Description parse_description(std::string_view text) {
       if (!is_safe_for_nvcc(flag))
         throw Error(ErrorCode::corrupt, kWhere,
                     {.what = "nvcc cannot use the flag " + quoted_text(flag) +
-                             ": its shell expands $ and backquotes"});
+                             ", because the shell that nvcc starts expands $ and backquotes"});
   return out;
 }
 

@@ -135,7 +135,8 @@ double read_microseconds(const char* where, const std::string& text) {
   if (amount && amount->unit == "ms") scale = 1e3;
   if (amount && amount->unit == "s") scale = 1e6;
   if (scale == 0 || amount->number < 0 || amount->number * scale > 60e6)
-    fail(where, "invalid duration", text, "a number with a unit (ns, us, ms or s), such as 20us, and at most 60s");
+    fail(where, "invalid duration", text,
+         "a number with a unit (ns, us, ms or s), such as 20us, and at most 60s");
   return amount->number * scale;
 }
 

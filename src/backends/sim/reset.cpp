@@ -33,8 +33,7 @@ void check_not_captured(const Device& device) {
   for (const auto& stream : device.streams)
     if (stream->capture() != nullptr)
       throw Error(ErrorCode::invalid_state, "sim reset",
-                  {.what = "a graph is being captured",
-                   .got = "device " + std::to_string(device.index),
+                  {.what = "a graph is being captured on device " + std::to_string(device.index),
                    .hint = "call capture_end() first"});
 }
 

@@ -58,7 +58,7 @@ int number_of(const PluginLine& line, int low, int high) {
 bool flag_of(const PluginLine& line) {
   if (line.value == "true") return true;
   if (line.value != "false")
-    fail(line.number, line.key + " is neither true nor false", line.value, "true or false");
+    fail(line.number, line.key + " is not a Boolean", line.value, "true or false");
   return false;
 }
 
@@ -67,21 +67,22 @@ sdk::EnvironmentSetting setting_of(const PluginLine& line) {
   const auto first = line.value.find('|');
   const auto second = first == std::string::npos ? first : line.value.find('|', first + 1);
   if (second == std::string::npos)
-    fail(line.number, "expected three parts", line.value, "NAME | value | reason");
+    fail(line.number, "wrong number of parts", line.value, "NAME | value | reason");
   const std::string_view all = line.value;
   sdk::EnvironmentSetting out{
       .name = std::string(trimmed(all.substr(0, first))),
       .value = std::string(trimmed(all.substr(first + 1, second - first - 1))),
       .reason = std::string(trimmed(all.substr(second + 1)))};
   if (out.name.empty() || out.name.find('=') != std::string::npos)
-    fail(line.number, "not a variable name", out.name, "NAME | value | reason");
+    fail(line.number, "not a variable name", out.name, "a name without =");
   return out;
 }
 
 /// Returns the line's path. Rejects paths that are absolute or contain "..".
 std::string path_of(const PluginLine& line) {
   if (line.value.empty() || line.value.front() == '/' || line.value.find("..") != std::string::npos)
-    fail(line.number, line.key + " is not a path below the root", line.value, "for example dev");
+    fail(line.number, line.key + " is not a relative path", line.value,
+         "a path relative to the root, such as dev");
   return line.value;
 }
 
@@ -184,7 +185,8 @@ bool is_plugin_name(std::string_view name) noexcept {
 PluginFile parse_plugin_file(std::string_view text) {
   auto lines = read_lines(text);
   if (lines.empty() || lines.front().key != "anyaccel_plugin")
-    fail(lines.empty() ? 0 : lines.front().number, "not a plugin text file", lines.empty() ? std::string() : lines.front().key,
+    fail(lines.empty() ? 0 : lines.front().number, "not a plugin text file",
+         lines.empty() ? std::string() : lines.front().key,
          "`anyaccel_plugin = 1` as the first line");
   if (lines.front().value != std::to_string(kFormat))
     throw Error(ErrorCode::version_mismatch, kWhere,

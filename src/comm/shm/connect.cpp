@@ -89,7 +89,7 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
     throw Error(ErrorCode::invalid_argument, "shm_comm",
                 {.what = "ranks have different group or chunk sizes",
                  .got = std::to_string(bytes) + " bytes",
-                 .want = std::to_string(offer.bytes)});
+                 .want = std::to_string(offer.bytes) + " bytes"});
   if (options.rank != 0) {
     memory = std::make_shared<Memory>(Memory::open(offer.text, bytes));
     // On a different machine, this path may refer to a different file: both the process id and the

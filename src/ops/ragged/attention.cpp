@@ -103,9 +103,9 @@ void attend_atoms(const Tensor& out, const Tensor& q, const Tensor& k, const Ten
     if (atom.first_query < 0 || atom.queries < 0 || atom.keys < 0 || atom.first_place < 0 ||
         std::int64_t{atom.first_query} + atom.queries > q.size(0) ||
         (atom.keys + k.size(1) - 1) / k.size(1) > atom.blocks_count)
-      fail_argument(where, "an atom is outside of the batch",
+      fail_argument(where, "an atom exceeds the batch",
                     c10::str(atom.queries, " queries at ", atom.first_query),
-                    c10::str("within ", q.size(0), " tokens, and a block for each of its ",
+                    c10::str("queries within ", q.size(0), " tokens, and blocks for all ",
                              atom.keys, " keys"));
     for (std::int64_t b = 0; b < atom.blocks_count; ++b)
       if (atom.blocks[b] < 0 || atom.blocks[b] >= k.size(0))

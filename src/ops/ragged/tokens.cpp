@@ -117,7 +117,7 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
     const RaggedSequence& sequence = batch.sequence(i);
     const std::int64_t end = sequence.tokens ? std::int64_t{sequence.seen} + sequence.tokens : 0;
     if (end > to.tensor.size(0) * to.block)
-      fail_argument(where, "a sequence is longer than the cache", std::to_string(end),
+      fail_argument(where, "a sequence is longer than the cache", std::to_string(end) + " tokens",
                     c10::str("at most ", to.tensor.size(0) * to.block, " tokens"));
     for (std::int64_t b = sequence.seen / to.block; b * to.block < end; ++b)
       to.check(where, batch.blocks(i)[b]);
