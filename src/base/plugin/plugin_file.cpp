@@ -81,8 +81,8 @@ sdk::EnvironmentSetting setting_of(const PluginLine& line) {
 /// Returns the line's path. Rejects paths that are absolute or contain "..".
 std::string path_of(const PluginLine& line) {
   if (line.value.empty() || line.value.front() == '/' || line.value.find("..") != std::string::npos)
-    fail(line.number, line.key + " is not a relative path", line.value,
-         "a path relative to the root, such as dev");
+    fail(line.number, line.key + " is not a path below the root", line.value,
+         "a relative path, such as dev");
   return line.value;
 }
 
