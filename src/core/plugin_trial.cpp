@@ -227,7 +227,7 @@ void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<voi
     if (trial.bytes > kMaxOutput)
       stop("it wrote more than " + std::to_string(kMaxOutput >> 20) + " MiB of output in a trial");
     if (limited && Clock::now() >= end)
-      stop("it took longer than " + std::to_string(static_cast<int>(seconds)) + " s in a trial");
+      stop("took longer than " + std::to_string(static_cast<int>(seconds)) + " s in a trial");
     try {
       throw_if_interrupted("plugin");
     } catch (const Error& error) {

@@ -33,7 +33,7 @@ void Request::check() const {
   if (!why_.empty()) hint = why_;
   if (error_ == ENOSPC) hint = "free disk space; the content of the range is now undefined";
   throw Error(error_ == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::io, "aio_handle",
-              {.what = place + " failed", .got = std::strerror(error_), .hint = hint});
+              {.what = place + " failed: " + std::strerror(error_), .hint = hint});
 }
 
 void Request::release() noexcept {

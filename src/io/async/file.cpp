@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void fail(const char* what, const std::string& path, int error) {
   throw Error(error == ENOENT ? ErrorCode::not_found : ErrorCode::io, "aio_handle",
-              {.what = std::string(what) + " " + path + " failed", .got = std::strerror(error)});
+              {.what = std::string(what) + " " + path + " failed: " + std::strerror(error)});
 }
 
 int open_retrying(const char* path, int flags) {
