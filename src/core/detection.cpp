@@ -107,8 +107,8 @@ std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detectio
                            all_reasons(detection),
                    .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
     detection.accelerator = entries[i].traits.name;
-    detection.reason = "first of " + std::to_string(entries.size()) +
-                       " probed backends with devices; " + detection.backends[i].reason;
+    detection.reason = "first backend with devices among " + std::to_string(entries.size()) +
+                       " probed; " + detection.backends[i].reason;
     return i;
   }
   throw Error(ErrorCode::unavailable, kWhere,

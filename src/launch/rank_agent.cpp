@@ -153,7 +153,7 @@ std::size_t host_of(const std::vector<Host>& hosts, const RankPlace& place, Runn
        .want = found
                    ? text(place.rank, size, place.rank - first, slots) + " on " + hosts[*found].name
                    : std::to_string(size) + " ranks",
-       .hint = "omit options that place processes from --launcher_args, and list each host once"});
+       .hint = "remove process-placement options from --launcher_args, and list each host once"});
 }
 
 Options rank_options(Runner runner) {
@@ -161,7 +161,7 @@ Options rank_options(Runner runner) {
   if (!text)
     throw Error(ErrorCode::unavailable, kWhere,
                 {.what = std::string(to_string(runner)) + " did not pass on " + kJobVariable,
-                 .hint = "omit options that select variables from --launcher_args"});
+                 .hint = "remove options that filter environment variables from --launcher_args"});
   ::unsetenv(kJobVariable);
   const auto words = parse_words(*text);
   std::vector<const char*> pointers;

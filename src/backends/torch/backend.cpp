@@ -17,10 +17,11 @@ const at::AcceleratorHooksInterface& hooks(c10::DeviceType type) {
 
 TorchBackend::TorchBackend(Traits traits) : Backend(std::move(traits)) {
   if (!c10::impl::hasDeviceGuardImpl(device_type()))
-    throw Error(ErrorCode::unavailable, traits_.name,
-                {.what = "the LibTorch of this process was built without this device type",
-                 .got = traits_.device_type,
-                 .hint = "use a LibTorch built for it, or load the vendor's library first"});
+    throw Error(
+        ErrorCode::unavailable, traits_.name,
+        {.what = "the LibTorch of this process was built without this device type",
+         .got = traits_.device_type,
+         .hint = "use a LibTorch built for this device type, or load the vendor's library first"});
 }
 
 void TorchBackend::start() const { at::globalContext().lazyInitDevice(device_type()); }

@@ -164,7 +164,7 @@ Connected connect(const Options& options, const Exchange& exchange) {
     throw Error(ErrorCode::unsupported, "shm_comm",
                 {.what = "the group is too large",
                  .got = std::to_string(options.size) + " ranks",
-                 .want = "at most " + std::to_string(kMaxRanks)});
+                 .want = "at most " + std::to_string(kMaxRanks) + " ranks"});
   const auto kinds = options.rank == 0 ? candidates() : std::vector<Candidate>{};
   std::string reasons;
   for (std::size_t i = 0;; ++i) {

@@ -38,7 +38,7 @@ std::string mib(unsigned long long bytes) {
 [[noreturn]] void too_small(const std::string& place, const std::string& got, std::size_t bytes) {
   throw Error(
       ErrorCode::unavailable, kWhere,
-      {.what = "there is not enough shared memory in " + place,
+      {.what = "not enough shared memory in " + place,
        .got = got,
        .want = mib(bytes),
        .hint = "give the container more memory (--shm-size), remove old files there, or unset "
@@ -62,7 +62,8 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   int error;
   do error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
   while (error == EINTR);
-  if (error != 0) too_small(place, std::strerror(error), bytes);
+  if (error != 0)
+    too_small(place, "an allocation error (" + std::string(std::strerror(error)) + ")", bytes);
 }
 
 /// Returns the fcntl() lock that represents `place`. It is used as an open-file-description lock,

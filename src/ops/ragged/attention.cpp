@@ -88,10 +88,10 @@ void attend_atoms(const Tensor& out, const Tensor& q, const Tensor& k, const Ten
   if (q.dim() != 2 || q.stride(1) != 1 || out.dim() != 2 || out.stride(1) != 1 ||
       out.sizes() != q.sizes() || out.scalar_type() != q.scalar_type() ||
       atoms.scalar_type() != at::kInt || !atoms.is_contiguous() || k.sizes() != v.sizes())
-    fail_argument(
-        where, "the shapes, strides or dtypes of the tensors do not match",
-        c10::str(words(out), ", ", words(q), ", ", words(k), ", ", words(atoms)),
-        "[tokens, heads * head dim] for both, caches of equal shape, and atoms from build_atoms");
+    fail_argument(where, "the shapes, strides or dtypes of the tensors do not match",
+                  c10::str(words(out), ", ", words(q), ", ", words(k), ", ", words(atoms)),
+                  "[tokens, heads * head dim] for out and q, caches of equal shape, and atoms from "
+                  "build_atoms");
   check_cache(where, k, q);
   check_cache(where, v, q);
   const auto* const all = reinterpret_cast<const AttentionAtom*>(atoms.const_data_ptr());

@@ -26,7 +26,7 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
                   positions->size(0) == 0 || positions->scalar_type() != weight.scalar_type())))
     fail_argument(where, "the shapes or dtypes of the tensors do not match",
                   c10::str(words(out), ", ", words(weight)),
-                  "[tokens, channels] and [words, channels]");
+                  "[tokens, channels] and [vocabulary size, channels]");
   const Tensor rows = weight.contiguous(), places = placed ? positions->contiguous() : Tensor(),
                words_at = ids.to(at::kLong).contiguous();
   const std::int64_t channels = weight.size(1);
