@@ -95,7 +95,7 @@ int make_file(const std::string& folder, std::string& name) {
                   static_cast<unsigned long>(about.f_type) & 0xffffffffUL);
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = "shared memory cannot be on a network file system",
-                 .got = folder + " on " + type,
+                 .got = folder + " (file system type " + type + ")",
                  .want = "a folder on a local file system such as tmpfs",
                  .hint = "set ANYACCEL_SHM_DIR to such a folder, or unset it"});
   }
