@@ -243,6 +243,22 @@ def loader_with_pinned_batches():
         total.sum().item()
 
 
+def ring_of_pinned_losses():
+    """Other entries of the ring are used while a copy into one is in flight, and that one after a wait."""
+    ring, loss = torch.zeros(16, pin_memory=True), torch.ones((), device=first)
+    entries = ring.numpy()
+    for index in range(4):
+        ring[index].copy_(loss, non_blocking=True)
+        entry = ring[index].numpy()
+        rest = ring[index + 1:]
+        rest.add_(1)
+        assert rest.sum().item() == (index + 1) * len(rest) and max(rest.tolist()) == entries[15] == index + 1
+        torch.accelerator.current_stream().synchronize()
+        assert float(entry) == float(ring[index]) == entries[index] == 1
+        entry.fill(2)
+        assert ring[index] == 2
+
+
 def collectives():
     torch.distributed.init_process_group("staged", store=torch.distributed.HashStore(), rank=0, world_size=1)
     net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 16).to(first))
@@ -271,4 +287,5 @@ pools()
 backward_in_threads()
 checkpoints_in_a_thread()
 loader_with_pinned_batches()
+ring_of_pinned_losses()
 collectives()

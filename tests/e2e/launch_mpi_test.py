@@ -167,11 +167,14 @@ class Runner:
             lines = [line for line in result.stdout.splitlines() if line.startswith(f"[rank {rank}] ")]
             self.assertEqual(lines, [f"[rank {rank}] {i}" for i in range(1, 101)])
         result = self.run_line(self.launch + "sh -c 'yes $RANK | head -200000; yes $RANK | head -200000 >&2' | (sleep 0.5; cat)")
-        # On a busy machine, srun adds its own messages to standard error.
-        for text, extra in ((result.stdout, 0), (result.stderr, 20)):
-            lines = collections.Counter(text.splitlines())
-            self.assertEqual([lines[letter] for letter in "012"], [200000, 200000, 200000])
-            self.assertLessEqual(lines.total(), 600000 + extra)
+        # On a busy machine, Open MPI's blocks may split lines, and srun adds its own messages to standard error.
+        for text, extra in ((result.stdout, 0), (result.stderr, 2000)):
+            characters = collections.Counter(text)
+            for letter in "012":
+                self.assertLessEqual(200000, characters[letter])
+                self.assertLessEqual(characters[letter], 200000 + extra)
+            self.assertLessEqual(600000, characters["\n"])
+            self.assertLessEqual(len(text), 1200000 + extra)
         result = self.run_line(self.launch + "--log_level info --save_pid --enable_each_rank_log logs sh -c 'echo out $RANK; echo err $RANK >&2'")
         pid = re.search(r"(?m)^anyaccel: info: launch: launcher pid: ([0-9]+), kept in ", result.stderr)[1]
         self.assertEqual(result.stdout, "")

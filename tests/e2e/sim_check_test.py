@@ -61,6 +61,29 @@ if sys.argv[2] == "fail later":
 """
 
 
+REJECTED = """
+import torch
+from anyaccel import get_accelerator
+accelerator = get_accelerator()
+x = torch.ones(3, device="sim")
+first, second = (torch.Event(device="sim", enable_timing=True) for _ in range(2))
+first.record()
+torch.ops.anyaccel_sim.sleep(0, 10 ** 9)
+second.record()
+try:
+    first.elapsed_time(second)
+except RuntimeError:
+    pass
+accelerator.synchronize()
+try:
+    with accelerator.capture_to_graph(accelerator.create_graph()):
+        x.sum().item()
+except RuntimeError:
+    pass
+torch.ones(3, dtype=torch.float64, device="sim")
+"""
+
+
 # The programs in stream_bugs.py, and the kind of problem that the checker must report.
 STREAM_BUGS = {
     "checkpoint_thread": "unordered_streams",
@@ -72,6 +95,11 @@ STREAM_BUGS = {
     "collective_awaited_on_other_stream": "unordered_streams",
     "leaked_output": "leak",
     "buffer_never_filled": "uninitialized",
+    "ring_item": "not_synchronized",
+    "ring_op": "not_synchronized",
+    "ring_tolist": "not_synchronized",
+    "ring_numpy": "not_synchronized",
+    "batch_slot_overwritten": "not_synchronized",
 }
 
 
@@ -197,6 +225,22 @@ class SimCheck(SmallModelTest):
         self.assertEqual({problem["kind"] for problem in problems} - {"freed_in_use"},
                          {"unordered_streams", "other_accelerator"})
         self.assertIn(f'wrong.py", line {line} in train_step', problems[0]["stack"][0])
+
+    # Fails if a call that the simulator rejects is missing from the JSON file, or counts as a problem.
+    def test_rejected_calls(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("this Python has no torch")
+        program = os.path.join(self.folder, "rejected.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(REJECTED)
+        done, notes = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}", "abort", "notes", SIM_DTYPES="float32")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual([(note["kind"], note["line"].split('"')[2]) for note in notes],
+                         [("rejected", ", line 11 in <module>"), ("rejected", ", line 17 in <module>"), ("rejected", ", line 20 in <module>")])
+        self.assertIn("before it was complete", notes[0]["what"])
+        self.assertIn("must wait for its values", notes[1]["what"])
+        self.assertIn("Double", notes[2]["what"])
+        self.assertNotIn("sim check", done.stderr)
 
     def run_out_of_memory(self, way, check, kind):
         program = os.path.join(self.folder, "out_of_memory.py")

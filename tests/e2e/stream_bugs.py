@@ -179,10 +179,48 @@ def buffer_never_filled(fixed):
     out.sum().item()
 
 
+def ring_read_early(fixed, read):
+    """A loop reads the newest entry of a pinned ring of losses while the copy into it may be in flight."""
+    ring = torch.zeros(16).pin_memory()
+    loss = torch.ones((), device=device) * 3
+    for index in range(2):
+        ring[index].copy_(loss, non_blocking=True)
+        assert ring[15].item() == 0  # on the same page, but not written
+    if fixed:
+        current().synchronize()
+    read(ring[1])
+
+
+def ring_item(fixed):
+    ring_read_early(fixed, lambda entry: entry.item())
+
+
+def ring_op(fixed):
+    ring_read_early(fixed, lambda entry: entry + 1)
+
+
+def ring_tolist(fixed):
+    ring_read_early(fixed, lambda entry: entry.tolist())
+
+
+def ring_numpy(fixed):
+    ring_read_early(fixed, lambda entry: float(entry.numpy()))
+
+
+def batch_slot_overwritten(fixed):
+    """A loader writes the next batch into a slot of a pinned buffer that a copy to the device may still read."""
+    slots = torch.zeros(4, 8).pin_memory()
+    batch = slots[1].to(device, non_blocking=True)
+    if fixed:
+        current().synchronize()
+    slots[1].fill_(7)
+    assert batch.shape == (8,)
+
+
 PROGRAMS = {each.__name__: each for each in (
     checkpoint_thread, checkpoint_on_default_stream, batch_not_awaited, freed_without_record_stream, collective_not_awaited,
     collective_read_late, collective_awaited_on_other_stream, leaked_output,
-    buffer_never_filled)}
+    buffer_never_filled, ring_item, ring_op, ring_tolist, ring_numpy, batch_slot_overwritten)}
 
 if __name__ == "__main__":
     name, version = sys.argv[1:]

@@ -4,6 +4,7 @@
 #include "backends/sim/allocator.h"
 #include "backends/sim/kernels.h"
 #include "backends/sim/memory_map.h"
+#include "backends/sim/reject.h"
 
 namespace anyaccel::backends::sim {
 
@@ -44,9 +45,9 @@ Operand operand(const at::Tensor& tensor, bool written) {
 }
 
 void check_dtype(c10::ScalarType dtype) {
-  TORCH_CHECK_TYPE((runtime().dtype_bits >> static_cast<unsigned>(dtype)) & 1U,
-                   "[sim] the device does not support the dtype ", dtype,
-                   ": SIM_DTYPES excludes it; convert to a supported one");
+  if (((runtime().dtype_bits >> static_cast<unsigned>(dtype)) & 1U) == 0)
+    reject<c10::TypeError>("the device does not support the dtype ", dtype,
+                           ": SIM_DTYPES excludes it; convert to a supported one");
 }
 
 namespace {

@@ -8,12 +8,15 @@
 #include "backends/sim/kernels.h"
 #include "backends/sim/pinned.h"
 #include "backends/sim/register.h"
+#include "backends/sim/reject.h"
 
 namespace anyaccel::backends::sim {
 
 namespace {
 
 constexpr const char* kCopy = "aten::copy_";
+constexpr const char* kPageable =
+    "a copy from pageable host memory cannot be captured; pin the memory";
 // CUDA, too, stages small copies from pageable memory and returns immediately.
 constexpr std::size_t kStaged = 64 << 10;
 
@@ -60,16 +63,14 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_block
     // The caller may change `from` as soon as this returns.
     at::Tensor staged = at::Tensor(at::detail::empty_cpu(from.sizes(), from.scalar_type()));
     staged.copy_(from);
-    TORCH_CHECK(stream.capture() == nullptr,
-                "[sim] a copy from pageable host memory cannot be captured; pin the memory");
+    if (stream.capture() != nullptr) reject(kPageable);
     launch_copy(stream, to, from, alias(to), staged);
     // Other streams may rely on this wait: on GPUs, too, a copy waits unless the caller requests an
     // asynchronous one.
     if (!non_blocking) drain(stream, kCopy);
     return;
   }
-  TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a copy from pageable host memory cannot be captured; pin the memory");
+  if (stream.capture() != nullptr) reject(kPageable);
   launch_copy(stream, to, from, alias(to), without_object(from));
   if (non_blocking)
     stream.wait(stream.last());
@@ -86,9 +87,8 @@ void copy_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blockin
     if (auto* watching = observer()) watching->on_pinned_copy(operand(to, true), stream);
     return;
   }
-  TORCH_CHECK(
-      stream.capture() == nullptr,
-      "[sim] a blocking copy to the host cannot be captured; use non_blocking and pinned memory");
+  if (stream.capture() != nullptr)
+    reject("a blocking copy to the host cannot be captured; use non_blocking and pinned memory");
   launch_copy(stream, to, from,
               is_pinned(to.storage().data()) ? through_device_view(to) : without_object(to),
               alias(from));

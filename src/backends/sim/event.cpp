@@ -6,6 +6,7 @@
 
 #include "backends/sim/device.h"
 #include "backends/sim/graph.h"
+#include "backends/sim/reject.h"
 
 namespace anyaccel::backends::sim {
 
@@ -81,9 +82,9 @@ void wait_mark(SimStream& stream, const std::shared_ptr<EventRecord>& record) {
     return;
   }
   if (record->done()) return;
-  TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a captured stream cannot wait for work outside the capture; wait before "
-              "capture_begin()");
+  if (stream.capture() != nullptr)
+    reject(
+        "a captured stream cannot wait for work outside the capture; wait before capture_begin()");
   stream.submit(std::make_unique<WaitTask>(record, stream));
 }
 
@@ -107,16 +108,20 @@ void SimEvent::wait(SimStream& stream) const {
 bool SimEvent::query() const {
   const auto record = last();
   if (record == nullptr) return true;
-  if (!record->done()) return false;
-  if (auto* watching = observer()) watching->on_event_synchronize(record->number());
+  auto* watching = observer();
+  if (!record->done()) {
+    if (watching != nullptr) watching->on_event_incomplete();
+    return false;
+  }
+  if (watching != nullptr) watching->on_event_synchronize(record->number());
   return true;
 }
 
 void SimEvent::synchronize() const {
   const auto record = last();
   if (record == nullptr) return;
-  TORCH_CHECK(record->capture() == nullptr,
-              "[sim] the host cannot wait for an event that was recorded in a capture");
+  if (record->capture() != nullptr)
+    reject("the host cannot wait for an event that was recorded in a capture");
   check_not_forked();
   if (auto* watching = observer()) watching->on_event_synchronize(record->number());
   record->wait();
@@ -124,13 +129,13 @@ void SimEvent::synchronize() const {
 }
 
 double SimEvent::elapsed(const SimEvent& end) const {
-  TORCH_CHECK(timing_ && end.timing_, "[sim] both events must be created with enable_timing");
+  if (!timing_ || !end.timing_) reject("both events must be created with enable_timing");
   const auto from = last();
   const auto to = end.last();
-  TORCH_CHECK(from != nullptr && to != nullptr,
-              "[sim] both events must be recorded before their times are compared");
-  TORCH_CHECK(from->done() && to->done(),
-              "[sim] both events must be complete; synchronize() the later one first");
+  if (from == nullptr || to == nullptr)
+    reject("both events must be recorded before their times are compared");
+  if (!from->done() || !to->done())
+    reject("both events must be complete; synchronize() the later one first");
   return static_cast<double>(to->time() - from->time()) * 1e-6;
 }
 

@@ -9,6 +9,7 @@
 #include "backends/sim/index_rows.h"
 #include "backends/sim/memory_map.h"
 #include "backends/sim/register.h"
+#include "backends/sim/reject.h"
 #include "backends/sim/result.h"
 
 namespace anyaccel::backends::sim {
@@ -39,11 +40,11 @@ std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values,
 
 /// Throws if the CPU kernel returned a tensor that the device cannot hold.
 void check_layout(const OpInfo& info, const at::Tensor& value) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      !value.defined() || value.layout() == c10::kStrided, "[sim] ", info.name,
-      " returned a tensor with the layout ", value.layout(),
-      ", but sparse tensors are not supported on the simulated device; use dense tensors, or "
-      "compute on the host");
+  if (value.defined() && value.layout() != c10::kStrided)
+    reject<c10::NotImplementedError>(
+        info.name, " returned a tensor with the layout ", value.layout(),
+        ", but sparse tensors are not supported on the simulated device; use dense tensors, or "
+        "compute on the host");
 }
 
 /// A queued op. It holds addresses but no references, because memory is freed in stream order, as
@@ -310,11 +311,12 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
 /// Nothing can run during a capture, so torch's meta kernels infer the shapes.
 Geometry geometry_without_data(const Call& call) {
   const auto& info = call.info();
-  TORCH_CHECK(!info.waits && call.known_by_key(), "[sim] ", info.name,
-              " cannot be captured: the host must wait for its values");
-  TORCH_CHECK(info.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta), "[sim] ", info.name,
-              " cannot be captured before it has run with these shapes; run the work once before "
-              "the capture");
+  if (info.waits || !call.known_by_key())
+    reject(info.name, " cannot be captured: the host must wait for its values");
+  if (!info.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta))
+    reject(info.name,
+           " cannot be captured before it has run with these shapes; run the work once before the "
+           "capture");
   Geometry geometry;
   std::vector<at::Tensor> metas;
   auto stack = call.meta_arguments(metas);
@@ -365,15 +367,16 @@ void run_view(const Call& call, Stack* stack, std::size_t arguments) {
 }  // namespace
 
 void drain(SimStream& stream, const char* op) {
-  TORCH_CHECK(stream.capture() == nullptr, "[sim] ", op,
-              " cannot be captured: the host must wait for its values");
+  if (stream.capture() != nullptr)
+    reject(op, " cannot be captured: the host must wait for its values");
   synchronize(stream);
 }
 
 void run_op(const c10::OperatorHandle& op, Stack* stack) {
   const auto& info = op_info(op);
-  TORCH_CHECK_NOT_IMPLEMENTED(info.host_kernel, "[sim] ", info.name,
-                              " has no kernel for the CPU, so the simulated device cannot run it");
+  if (!info.host_kernel)
+    reject<c10::NotImplementedError>(
+        info.name, " has no kernel for the CPU, so the simulated device cannot run it");
   TORCH_CHECK(info.name.rfind("c10d::", 0) != 0, "[sim] ", info.name,
               " is a collective and runs through a process group, not through the device");
   const auto arguments = info.written.size();

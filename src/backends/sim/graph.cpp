@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backends/sim/fork.h"
+#include "backends/sim/reject.h"
 #include "backends/sim/runtime.h"
 
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12
@@ -117,7 +118,7 @@ SimGraph::~SimGraph() { reset(); }
 void SimGraph::capture_begin(std::pair<std::uint64_t, std::uint64_t> pool) {
   TORCH_CHECK(capture_ == nullptr, "[sim] the graph is already capturing");
   auto& stream = current_stream(current_device());
-  TORCH_CHECK(stream.capture() == nullptr, "[sim] another graph is already capturing this stream");
+  if (stream.capture() != nullptr) reject("another graph is already capturing this stream");
   reset();
   device_ = &stream.device();
   {
@@ -139,8 +140,8 @@ void SimGraph::capture_end() {
 void SimGraph::replay() {
   TORCH_CHECK(work_ != nullptr, "[sim] there is no captured work to replay");
   auto& stream = current_stream(device_->index);
-  TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a graph cannot be replayed while another one is capturing the stream");
+  if (stream.capture() != nullptr)
+    reject("a graph cannot be replayed while another one is capturing the stream");
   launch(stream, std::make_unique<ReplayTask>(work_, stream),
          {.op = "graph.replay", .graph = work_.get(), .replay = true});
 }

@@ -10,6 +10,7 @@
 #include "backends/sim/kernels.h"
 #include "backends/sim/memory_map.h"
 #include "backends/sim/register.h"
+#include "backends/sim/reject.h"
 
 namespace anyaccel::backends::sim {
 
@@ -142,10 +143,10 @@ void quantized(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stac
 }
 
 template <const char* layout>
-void reject(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* /*stack*/) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "[sim] ", op.schema().name(), ": ", layout,
-                              " tensors are not supported on the simulated device; use dense "
-                              "tensors, or compute on the host");
+void reject_layout(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* /*stack*/) {
+  reject<c10::NotImplementedError>(op.schema().name(), ": ", layout,
+                                   " tensors are not supported on the simulated device; use dense "
+                                   "tensors, or compute on the host");
 }
 
 constexpr char kSparse[] = "sparse";
@@ -167,11 +168,12 @@ void register_layouts() {
     make_library("_", key_of(functionality)).fallback(std::move(function));
   };
   fallback(c10::DispatchKey::Quantized, torch::CppFunction::makeFromBoxedFunction<&quantized>());
-  fallback(c10::DispatchKey::Sparse, torch::CppFunction::makeFromBoxedFunction<&reject<kSparse>>());
+  fallback(c10::DispatchKey::Sparse,
+           torch::CppFunction::makeFromBoxedFunction<&reject_layout<kSparse>>());
   fallback(c10::DispatchKey::SparseCsr,
-           torch::CppFunction::makeFromBoxedFunction<&reject<kSparse>>());
+           torch::CppFunction::makeFromBoxedFunction<&reject_layout<kSparse>>());
   fallback(c10::DispatchKey::NestedTensor,
-           torch::CppFunction::makeFromBoxedFunction<&reject<kNested>>());
+           torch::CppFunction::makeFromBoxedFunction<&reject_layout<kNested>>());
 }
 
 }  // namespace anyaccel::backends::sim

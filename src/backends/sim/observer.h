@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace anyaccel::backends::sim {
 
@@ -56,6 +57,8 @@ class Observer {
   /// The allocation does not fit in the device's memory. An OutOfMemoryError follows, which the
   /// program may handle.
   virtual void on_out_of_memory(int /*device*/, std::size_t /*bytes*/) {}
+  /// The program's call is an error on a GPU, too. An exception with the message `what` follows.
+  virtual void on_reject(const std::string& /*what*/) {}
   virtual void on_record_stream(const void* /*address*/, std::size_t /*bytes*/,
                                 SimStream& /*stream*/) {}
   /// The graph's work was destroyed, or its capture was abandoned. Called on any thread.
@@ -63,6 +66,8 @@ class Observer {
   /// `record` identifies the recording. on_event_wait() and on_event_synchronize() get it, too.
   virtual void on_event_record(std::uint64_t /*record*/, SimStream& /*stream*/) {}
   virtual void on_event_wait(std::uint64_t /*record*/, SimStream& /*stream*/) {}
+  /// A query found that the recording is not complete.
+  virtual void on_event_incomplete() {}
   /// The host waits for the recording, or a query found it complete.
   virtual void on_event_synchronize(std::uint64_t /*record*/) {}
   virtual void on_stream_synchronize(SimStream& /*stream*/) {}

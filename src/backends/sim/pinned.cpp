@@ -47,6 +47,7 @@ class PinnedAllocator final : public at::HostAllocator {
            static_cast<std::size_t>(static_cast<const char*>(address) - base_) < kAddresses;
   }
   std::ptrdiff_t delta() const noexcept { return delta_; }
+  void* map_again(char* address, std::size_t bytes) const noexcept;
 
  private:
   static void free_block(void* context);
@@ -145,6 +146,23 @@ c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   return {block->address, block, &free_block, c10::Device(c10::kCPU)};
 }
 
+/// The range in whole pages.
+struct Pages {
+  Pages(const char* address, std::size_t bytes)
+      : offset(reinterpret_cast<std::uintptr_t>(address) % kPage),
+        size((offset + bytes + kPage - 1) / kPage * kPage) {}
+  std::size_t offset;  ///< of the address in its first page
+  std::size_t size;
+};
+
+void* PinnedAllocator::map_again(char* address, std::size_t bytes) const noexcept {
+  if (!owns(address)) return nullptr;
+  const Pages pages(address, bytes);
+  void* view = ::mmap(nullptr, pages.size, PROT_READ | PROT_WRITE, MAP_SHARED, file_,
+                      address - base_ - static_cast<std::ptrdiff_t>(pages.offset));
+  return view == MAP_FAILED ? nullptr : static_cast<char*>(view) + pages.offset;
+}
+
 void PinnedAllocator::free_block(void* context) {
   instance().free(static_cast<PinnedBlock*>(context));
 }
@@ -241,6 +259,15 @@ bool is_pinned(const void* address) noexcept {
 
 void* device_view(void* address) noexcept {
   return instance().owns(address) ? static_cast<char*>(address) + instance().delta() : address;
+}
+
+void* map_again(void* address, std::size_t bytes) noexcept {
+  return instance().map_again(static_cast<char*>(address), bytes);
+}
+
+void unmap_again(void* address, std::size_t bytes) noexcept {
+  const Pages pages(static_cast<char*>(address), bytes);
+  ::munmap(static_cast<char*>(address) - pages.offset, pages.size);
 }
 
 void register_pinned(void* address, std::size_t bytes) {

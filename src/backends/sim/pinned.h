@@ -20,6 +20,12 @@ bool is_pinned(const void* address) noexcept;
 /// allocators.
 void* device_view(void* address) noexcept;
 
+/// Maps memory from pinned_allocator() once more, for programs, and returns the new address; null
+/// if the memory belongs to another allocator or the system has no more addresses.
+void* map_again(void* address, std::size_t bytes) noexcept;
+/// Unmaps what map_again() returned.
+void unmap_again(void* address, std::size_t bytes) noexcept;
+
 /// Registers memory from other allocators as pinned. Throws if it is already pinned.
 void register_pinned(void* address, std::size_t bytes);
 /// Throws if the memory was not registered.

@@ -12,6 +12,7 @@
 #include "backends/sim/device.h"
 #include "backends/sim/graph.h"
 #include "backends/sim/index_rows.h"
+#include "backends/sim/reject.h"
 #include "backends/sim/trace.h"
 
 namespace anyaccel::backends::sim {
@@ -236,10 +237,10 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
 }
 
 void synchronize(SimStream& stream) {
-  TORCH_CHECK(
-      stream.capture() == nullptr,
-      "[sim] a stream cannot be synchronized while a graph is capturing it; synchronize after "
-      "capture_end()");
+  if (stream.capture() != nullptr)
+    reject(
+        "a stream cannot be synchronized while a graph is capturing it; synchronize after "
+        "capture_end()");
   check_not_forked();
   if (auto* watching = observer()) watching->on_stream_synchronize(stream);
   stream.wait(stream.last());

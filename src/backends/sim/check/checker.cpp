@@ -170,6 +170,18 @@ void Checker::on_pinned_allocate(const void* address, std::size_t bytes) {
   detector_.allocate(number(address), bytes, -1);
 }
 
+std::uintptr_t Checker::map_view(std::uintptr_t address, std::size_t bytes) {
+  if (!views_.has_parts() || !views_.covered(address, bytes)) return 0;
+  const auto view = number(map_again(reinterpret_cast<void*>(address), bytes));
+  if (view != 0) views_.guard(view, address, bytes);
+  return view;
+}
+
+void Checker::unmap_view(std::uintptr_t address, std::size_t bytes) {
+  views_.forget(address);
+  unmap_again(reinterpret_cast<void*>(address), bytes);
+}
+
 void Checker::keep_locks_free_in_forks() {
   hold_at_fork(views_.lock_for_fork(), ForkOrder::views);
   hold_at_fork(detector_.lock_for_fork(), ForkOrder::history);
@@ -190,7 +202,12 @@ void start_checks() {
   one->keep_locks_free_in_forks();
   started.store(one, std::memory_order_release);
   set_observer(one);
-  watch_ops([one](const Refusal& refusal) { one->on_refused(refusal); });
+  watch_ops({.refused = [one](const Refusal& refusal) { one->on_refused(refusal); },
+             .wants_host_op = [one] { return one->wants_host_op(); },
+             .host_op = [one](const auto& op, auto arguments) { one->on_host_op(op, arguments); },
+             .read = [](auto address, auto bytes) { checker()->on_host_read(address, bytes); },
+             .map = [](auto address, auto bytes) { return checker()->map_view(address, bytes); },
+             .unmap = [](auto address, auto bytes) { checker()->unmap_view(address, bytes); }});
   handle_faults(
       [](std::uintptr_t address, bool writes) { return checker()->on_fault(address, writes); });
   watch_program_end(

@@ -43,10 +43,12 @@ class Checker final : public Observer {
   void on_allocate(const void* address, std::size_t bytes, SimStream& stream) override;
   void on_free(const void* address, std::size_t bytes, SimStream& stream) noexcept override;
   void on_out_of_memory(int device, std::size_t bytes) override;
+  void on_reject(const std::string& what) override;
   void on_record_stream(const void* address, std::size_t bytes, SimStream& stream) override;
   void on_graph_end(const void* graph) noexcept override;
   void on_event_record(std::uint64_t record, SimStream& stream) override;
   void on_event_wait(std::uint64_t record, SimStream& stream) override;
+  void on_event_incomplete() override { expect_early_use(); }
   void on_event_synchronize(std::uint64_t record) override;
   void on_stream_synchronize(SimStream& stream) override;
   void on_device_synchronize(int device) override;
@@ -58,6 +60,17 @@ class Checker final : public Observer {
   /// Reports the last out-of-memory error if that error ended the program, then prints the summary.
   void on_program_end(bool failed, Uncaught uncaught);
   void on_refused(const Refusal& refusal);
+  /// True if on_host_op() may find a problem.
+  bool wants_host_op() const noexcept { return views_.has_parts(); }
+  /// Reports an op that accesses a part of pinned memory while a copy may be in flight.
+  void on_host_op(const c10::OperatorName& op, c10::ArrayRef<const c10::IValue> arguments);
+
+  /// Reports a read of a part of pinned memory while a copy may be in flight.
+  void on_host_read(std::uintptr_t address, std::size_t bytes);
+  /// Returns the address of a guarded view of pinned memory that a copy in flight covers; 0 if no
+  /// copy covers it.
+  std::uintptr_t map_view(std::uintptr_t address, std::size_t bytes);
+  void unmap_view(std::uintptr_t address, std::size_t bytes);
 
   /// Makes fork() leave the checker's locks unlocked in the child. Only for a checker that is never
   /// destroyed.
@@ -68,12 +81,16 @@ class Checker final : public Observer {
 
  private:
   void report_leaks();
+  /// `op` accesses pinned memory while `copy` may be in flight.
+  void report_early_access(const std::string& op, const Use& copy, bool writes);
   void check_devices(SimStream& stream, const LaunchInfo& info);
   void report(const Conflict& conflict);
   /// Reports the problem together with the calling thread's stack. `before`: the stack of the
   /// earlier operation, if it was stored.
   void report(Problem problem, const Frames* before = nullptr);
   void report(Problem problem, const Stack& stack, const Frames* before = nullptr);
+  /// Records an error that the program may still handle, together with the calling thread's stack.
+  void note(Problem problem);
   Part part(const Use& use) const;
   std::string created_at(StreamId stream) const;
 

@@ -4,8 +4,10 @@
 #include <cstdio>
 
 #include "backends/sim/check/checker.h"
+#include "backends/sim/check/host_operands.h"
 #include "backends/sim/check/operands.h"
 #include "backends/sim/check/stack.h"
+#include "backends/sim/check/tensors.h"
 #include "backends/sim/memory_map.h"
 #include "backends/sim/pinned.h"
 #include "backends/sim/runtime.h"
@@ -172,14 +174,25 @@ void Checker::on_out_of_memory(int device, std::size_t bytes) {
   problem.now = {.op = current_op(),
                  .stream = stream_text(id_of(current_stream(device))),
                  .shape = std::to_string(bytes) + " bytes"};
-  const auto stack = capture_stack();
-  problem.place = place(stack);
-  if (!reporter_.count_note(problem)) {
-    problem.now.stack = stack_text(stack);
-    reporter_.note(std::move(problem));
-  }
+  note(std::move(problem));
   stopped_.store(true, std::memory_order_relaxed);
   expect_error();
+}
+
+void Checker::on_reject(const std::string& what) {
+  Problem problem{.kind = Kind::rejected, .what = what, .now = {}};
+  problem.now.op = current_op();
+  note(std::move(problem));
+  expect_error();
+}
+
+void Checker::note(Problem problem) {
+  const auto stack = capture_stack();
+  problem.place = place(stack);
+  if (reporter_.count_note(problem)) return;
+  problem.now.stack = stack_text(stack);
+  problem.line = caller(stack);
+  reporter_.note(std::move(problem));
 }
 
 void Checker::on_program_end(bool failed, Uncaught uncaught) {
@@ -201,7 +214,9 @@ void Checker::on_program_end(bool failed, Uncaught uncaught) {
 bool Checker::on_fault(std::uintptr_t address, bool writes) {
   const auto* pointer = reinterpret_cast<const void*>(address);
   const bool device = memory_map.contains(pointer);
-  if (!device && device_view(const_cast<void*>(pointer)) == pointer) return false;
+  if (!device && device_view(const_cast<void*>(pointer)) == pointer &&
+      !views_.in_second_view(address))
+    return false;
   Problem problem;
   const auto op = current_op();
   if (device) {
@@ -230,19 +245,43 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     return false;
   }
   // Without a copy, another thread has made the pages accessible in the meantime.
-  if (const auto copy = views_.touched(address, writes)) {
-    problem.kind = Kind::not_synchronized;
-    problem.before = part(*copy);
-    problem.now = {.op = op, .stream = problem.before.stream, .shape = problem.before.shape};
-    problem.what = op + (writes ? " writes to " : " reads ") +
-                   "pinned memory on the host while a copy " + (copy->written ? "into" : "out of") +
-                   " it on " + problem.before.stream + " may not have completed";
-    report(std::move(problem));
-  }
+  if (const auto copy = views_.touched(address, writes)) report_early_access(op, *copy, writes);
   return true;
 }
 
+void Checker::on_host_op(const c10::OperatorName& op, c10::ArrayRef<const c10::IValue> arguments) {
+  find_host_operands(op, arguments, [&](const c10::TensorImpl& tensor, bool writes) {
+    const auto region = region_of(tensor);
+    auto* address = reinterpret_cast<void*>(region.low);
+    if (device_view(address) == address) return;
+    if (const auto copy = views_.touched(region, writes))
+      report_early_access(op.name, *copy, writes);
+  });
+}
+
+void Checker::on_host_read(std::uintptr_t address, std::size_t bytes) {
+  if (!views_.has_parts()) return;
+  const Region region{.low = address, .high = address + bytes};
+  if (const auto copy = views_.touched(region, /*writes=*/false))
+    report_early_access(current_op(), *copy, /*writes=*/false);
+}
+
+void Checker::report_early_access(const std::string& op, const Use& copy, bool writes) {
+  Problem problem{.kind = Kind::not_synchronized, .what = {}, .now = {}, .before = part(copy)};
+  problem.now = {.op = op, .stream = problem.before.stream, .shape = problem.before.shape};
+  problem.what = op + (writes ? " writes to " : " reads ") +
+                 "pinned memory on the host while a copy " + (copy.written ? "into" : "out of") +
+                 " it on " + problem.before.stream + " may not have completed";
+  report(std::move(problem));
+}
+
 void Checker::on_refused(const Refusal& refusal) {
+  if (refusal.early_use) {
+    note({.kind = Kind::rejected,
+          .what = "an event was used before it was complete; synchronize() it first",
+          .now = {.op = current_op()}});
+    return;
+  }
   Problem problem;
   problem.now = {.op = refusal.op,
                  .stream = stream_text(id_of(current_stream(current_device()))),

@@ -2,6 +2,7 @@
 // a fault. No torch.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -12,7 +13,7 @@ namespace anyaccel::backends::sim::checking {
 
 /// Thread-safe. Protects ("closes") whole pages: against writes, and also against reads if the copy
 /// writes to them. If a tensor covers only a part of its memory, pages that it shares with other
-/// data stay open.
+/// data stay open; touched(region) finds accesses there.
 class HostViews {
  public:
   /// Closes the pages of a copy. `copy.region` has addresses of the program's view. `whole`: the
@@ -25,20 +26,43 @@ class HostViews {
   /// Opens the pages at `address` and returns the copy with which the access conflicts; nullopt if
   /// there is none.
   std::optional<Use> touched(std::uintptr_t address, bool writes);
+  /// True if a copy of a part of its memory may be in flight. Takes no lock.
+  bool has_parts() const noexcept { return parts_.load(std::memory_order_relaxed) != 0; }
+  /// Like touched(address), for code that accesses `region`. Finds only copies of a part of their
+  /// memory.
+  std::optional<Use> touched(const Region& region, bool writes);
+
+  /// True if a copy of a part of its memory covers [address, address + bytes) and may be in flight.
+  bool covered(std::uintptr_t address, std::size_t bytes);
+  /// Guards a second view of [address, address + bytes), at `view`, like the whole pages of the
+  /// copy that covers it.
+  void guard(std::uintptr_t view, std::uintptr_t address, std::size_t bytes);
+  /// Forgets a second view, which the caller unmaps.
+  void forget(std::uintptr_t view);
+  /// True for addresses in a second view. Takes no lock if there never was one.
+  bool in_second_view(std::uintptr_t address);
 
   std::mutex& lock_for_fork() noexcept { return mutex_; }
 
  private:
   struct Closed {
     Use copy;
-    std::uintptr_t low, high;  ///< whole pages
+    std::uintptr_t low, high;  ///< whole pages; the range may be empty for a part
+    bool part;                 ///< the copy covers a part of its memory
+  };
+  struct Range {
+    std::uintptr_t low, high;
   };
   template <typename Done>
   void open_where(Done done);
+  const Closed* covering(std::uintptr_t address, std::size_t bytes) const;
   void protect(const Closed& closed) const;
 
   std::mutex mutex_;
   std::vector<Closed> closed_;
+  std::vector<Range> second_views_;
+  std::atomic<std::size_t> parts_{0};
+  std::atomic<bool> had_second_view_{false};
 };
 
 }  // namespace anyaccel::backends::sim::checking

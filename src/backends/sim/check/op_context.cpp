@@ -16,7 +16,6 @@
 #include <cstring>
 
 #include "backends/sim/check/program_end.h"
-#include "backends/sim/check/python_names.h"
 #include "backends/sim/check/tensors.h"
 #include "backends/sim/check/thread_hooks.h"
 #include "backends/sim/runtime.h"
@@ -39,6 +38,7 @@ struct OpStack {
   std::array<OpFrame, 32> frames;
   std::size_t depth;
   bool expect_error;
+  bool expect_early_use;
   bool in_report;
 };
 
@@ -47,9 +47,9 @@ OpStack& ops() noexcept {
   return stack;
 }
 
-std::function<void(const Refusal&)>& on_refused() {
-  static auto* function = new std::function<void(const Refusal&)>;
-  return *function;
+OpCallbacks& callbacks() {
+  static auto* all = new OpCallbacks;
+  return *all;
 }
 
 /// True for ops that accept tensors on several devices, or index tensors on the host.
@@ -72,8 +72,9 @@ bool may_mix(const char* op, bool on_host_and_one_device) {
 
 /// The devices of an op's arguments.
 struct Devices {
-  std::uint32_t ours = 0;  // one bit per index
-  bool host = false;
+  std::uint32_t ours = 0;    // one bit per index
+  bool host = false;         // a tensor with dimensions
+  bool host_scalar = false;  // a tensor without dimensions, which ops on a device accept, too
   std::optional<c10::Device> other;
 
   void add_device(c10::Device device) {
@@ -89,7 +90,7 @@ struct Devices {
       const auto& tensor = value.toTensor();
       if (!tensor.defined()) return;
       if (tensor.device().is_cpu())
-        host |= tensor.dim() > 0;
+        (tensor.dim() > 0 ? host : host_scalar) = true;
       else
         add_device(tensor.device());
     } else if (value.isList()) {
@@ -101,6 +102,7 @@ struct Devices {
       add_device(value.toStream().device());
     }
   }
+  bool only_host() const { return (host || host_scalar) && ours == 0 && !other; }
   bool several() const { return (ours & (ours - 1)) != 0 || (host && ours != 0); }
 };
 
@@ -123,7 +125,7 @@ void describe(const c10::IValue& value, std::string& out) {
 std::atomic<bool> python_waits{false};
 
 void refused_by_python(const char* device_type) {
-  on_refused()(
+  callbacks().refused(
       {.other_accelerator = true, .op = current_op(), .tensors = {}, .device = device_type});
 }
 
@@ -131,13 +133,18 @@ void start_watching_python() {
   python_waits = false;
   hook_threads();  // again, after torch has loaded more libraries
   if (!watch_python(c10::DeviceTypeName(runtime().type, /*lower_case=*/true).c_str(),
-                    &refused_by_python, &python_failed))
+                    {.refused = &refused_by_python,
+                     .uncaught = &python_failed,
+                     .read = callbacks().read,
+                     .map = callbacks().map,
+                     .unmap = callbacks().unmap}))
     python_waits = true;
 }
 
 std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& function) {
   if (python_waits.load(std::memory_order_relaxed)) start_watching_python();
   auto& stack = ops();
+  stack.expect_early_use = false;
   const auto depth = stack.depth++;
   if (depth >= stack.frames.size()) return nullptr;
   auto& frame = stack.frames[depth];
@@ -148,6 +155,9 @@ std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& function
            .device = {}};
   Devices devices;
   for (const auto& value : function.inputs()) devices.add(value);
+  if (devices.only_host() && callbacks().wants_host_op()) {
+    if (const auto name = function.operator_name()) callbacks().host_op(*name, function.inputs());
+  }
   frame.other_accelerator = devices.other.has_value();
   frame.several_devices =
       devices.several() && !may_mix(frame.op, (devices.ours & (devices.ours - 1)) == 0);
@@ -174,13 +184,14 @@ void error_was_made() {
   auto& stack = ops();
   if (std::exchange(stack.expect_error, false) || stack.in_report) return;
   stack.in_report = true;
+  if (std::exchange(stack.expect_early_use, false)) callbacks().refused({.early_use = true});
   for (auto i = std::min(stack.depth, stack.frames.size()); i-- > 0;) {
     const auto& frame = stack.frames[i];
     if (!frame.several_devices && !frame.other_accelerator) continue;
-    on_refused()({.other_accelerator = frame.other_accelerator,
-                  .op = frame.op,
-                  .tensors = *frame.tensors,
-                  .device = *frame.device});
+    callbacks().refused({.other_accelerator = frame.other_accelerator,
+                         .op = frame.op,
+                         .tensors = *frame.tensors,
+                         .device = *frame.device});
     break;
   }
   stack.in_report = false;
@@ -194,10 +205,12 @@ std::string current_op() {
   return depth == 0 ? "host code" : stack.frames[depth - 1].op;
 }
 
+void expect_early_use() noexcept { ops().expect_early_use = true; }
+
 void expect_error() noexcept { ops().expect_error = true; }
 
-void watch_ops(std::function<void(const Refusal&)> refused) {
-  on_refused() = std::move(refused);
+void watch_ops(OpCallbacks wanted) {
+  callbacks() = std::move(wanted);
   start_watching_python();
   at::addGlobalCallback(at::RecordFunctionCallback(&begin_op, &end_op)
                             .needsInputs(true)

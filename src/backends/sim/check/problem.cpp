@@ -14,7 +14,7 @@ struct Words {
 };
 
 // In the order of the enumerators of Kind.
-constexpr std::array<Words, 10> kWords{{
+constexpr std::array<Words, 11> kWords{{
     {"host_access", "host access to device memory",
      "copy the tensor to the host first (tensor.cpu(), item()), or run the code as an op on the "
      "device"},
@@ -42,6 +42,7 @@ constexpr std::array<Words, 10> kWords{{
     {"other_accelerator", "device of another accelerator",
      "take the device from get_accelerator() (device_name(), current_device_name()) or from a "
      "tensor"},
+    {"rejected", "call that the device rejects", "change the call as the error message says"},
 }};
 
 const Words& words(Kind kind) { return kWords[static_cast<std::size_t>(kind)]; }

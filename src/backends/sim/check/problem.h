@@ -19,6 +19,7 @@ enum class Kind {
   uninitialized,      ///< read of memory that was never written
   leak,               ///< memory that is allocated when the program exits
   other_accelerator,  ///< use of another accelerator's device
+  rejected,           ///< call that ended in an error, which the program may have handled
 };
 
 /// All kinds, in the order of the enumerators.

@@ -55,6 +55,47 @@ def _anyaccel_watch_uncaught(address):
         if isinstance(last, BaseException):
             uncaught(any(isinstance(error, out_of_memory) or getattr(error, "code", None) == "out_of_memory"
                          for error in chain(last)))
+
+def _anyaccel_watch_reads(read, map, unmap):
+    import ctypes, sys, weakref
+    torch = sys.modules["torch"]
+    address, size = ctypes.c_size_t, ctypes.c_size_t
+    read = ctypes.CFUNCTYPE(None, address, size)(read)
+    map = ctypes.CFUNCTYPE(address, address, size)(map)
+    unmap = ctypes.CFUNCTYPE(None, address, size)(unmap)
+    own_tolist, own_numpy = torch.Tensor.tolist, torch.Tensor.numpy
+
+    class View:
+        """Memory of `array` at another address, for numpy.asarray()."""
+        def __init__(self, array, start):
+            self.array = array
+            self.__array_interface__ = dict(array.__array_interface__, data=(start, not array.flags.writeable))
+
+    def bytes_of(strides, sizes, item):
+        return 0 if 0 in sizes else item + sum((n - 1) * stride for n, stride in zip(sizes, strides))
+
+    def plain(tensor):
+        return type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.device.type == "cpu"
+
+    def tolist(self):
+        if plain(self):
+            item = self.element_size()
+            read(self.data_ptr(), bytes_of([stride * item for stride in self.stride()], self.shape, item))
+        return own_tolist(self)
+
+    def numpy(self, *args, **kwargs):
+        array = own_numpy(self, *args, **kwargs)
+        if not plain(self) or min(array.strides, default=0) < 0:
+            return array
+        start, count = array.__array_interface__["data"][0], bytes_of(array.strides, array.shape, array.itemsize)
+        moved = map(start, count)
+        if moved == 0:
+            return array
+        view = View(array, moved)
+        weakref.finalize(view, unmap, moved, count).atexit = False
+        return sys.modules["numpy"].asarray(view)
+
+    torch.Tensor.tolist, torch.Tensor.numpy = tolist, numpy
 )";
 
 template <typename Function>
@@ -64,7 +105,7 @@ Function find(const char* name) {
 
 }  // namespace
 
-bool watch_python(const char* own, NameFunction refused, UncaughtFunction uncaught) {
+bool watch_python(const char* own, const PythonCallbacks& callbacks) {
   const auto is_running = find<int (*)()>("Py_IsInitialized");
   const auto thread_state = find<void* (*)()>("PyGILState_GetThisThreadState");
   const auto lock = find<int (*)()>("PyGILState_Ensure");
@@ -85,11 +126,15 @@ bool watch_python(const char* own, NameFunction refused, UncaughtFunction uncaug
   const bool ready = torch != nullptr && has_attribute(torch, "_register_device_module") != 0 &&
                      has_attribute(torch, "compile") != 0;
   if (ready) {
-    const auto call = std::string(kProgram) + "_anyaccel_watch_names('" + own + "', " +
-                      std::to_string(reinterpret_cast<std::uintptr_t>(refused)) +
-                      ")\n_anyaccel_watch_uncaught(" +
-                      std::to_string(reinterpret_cast<std::uintptr_t>(uncaught)) +
-                      ")\ndel _anyaccel_watch_names, _anyaccel_watch_uncaught\n";
+    const auto text = [](auto function) {
+      return std::to_string(reinterpret_cast<std::uintptr_t>(function));
+    };
+    const auto call =
+        std::string(kProgram) + "_anyaccel_watch_names('" + own + "', " + text(callbacks.refused) +
+        ")\n_anyaccel_watch_uncaught(" + text(callbacks.uncaught) + ")\n_anyaccel_watch_reads(" +
+        text(callbacks.read) + ", " + text(callbacks.map) + ", " + text(callbacks.unmap) +
+        ")\ndel _anyaccel_watch_names, _anyaccel_watch_uncaught, "
+        "_anyaccel_watch_reads\n";
     run(call.c_str(), nullptr);
   }
   unlock(state);

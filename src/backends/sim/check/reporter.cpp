@@ -83,7 +83,7 @@ bool Reporter::count_note_locked(const Problem& problem) {
   auto* known = same(notes_, problem);
   if (known == nullptr) return false;
   ++known->seen;
-  last_note_ = static_cast<std::size_t>(known - notes_.data());
+  if (known->kind != Kind::rejected) last_note_ = static_cast<std::size_t>(known - notes_.data());
   return true;
 }
 
@@ -102,7 +102,8 @@ void Reporter::note(Problem problem) {
   if (count_note_locked(problem)) return;
   // Keep the newest note, because its error may be the one that ends the program.
   if (notes_.size() == kMaxProblems) notes_.pop_back();
-  last_note_ = notes_.size();
+  if (last_note_ >= notes_.size()) last_note_ = kNone;
+  if (problem.kind != Kind::rejected) last_note_ = notes_.size();
   notes_.push_back(std::move(problem));
   write_file();
 }
@@ -113,7 +114,7 @@ void Reporter::report_last_note() {
   const auto at = notes_.begin() + static_cast<std::ptrdiff_t>(last_note_);
   auto problem = std::move(*at);
   notes_.erase(at);
-  last_note_ = notes_.size();
+  last_note_ = kNone;
   report_locked(std::move(problem));
 }
 
@@ -153,7 +154,7 @@ void Reporter::clear() {
   problems_.clear();
   notes_.clear();
   suppressed_.clear();
-  last_note_ = 0;
+  last_note_ = kNone;
   left_out_ = 0;
 }
 
@@ -162,11 +163,16 @@ void Reporter::finish() {
   if (::getpid() != process_) return;
   write_file();
   std::uint64_t handled = 0;
-  for (const auto& note : notes_) handled += note.seen;
-  if (handled != 0)
+  const Problem* first = nullptr;
+  for (const auto& note : notes_) {
+    if (note.kind == Kind::rejected) continue;  // the program's own error message describes it
+    if (first == nullptr) first = &note;
+    handled += note.seen;
+  }
+  if (first != nullptr)
     write_all(STDERR_FILENO, "anyaccel: sim check: note: the program handled " +
                                  std::to_string(handled) + (handled == 1 ? " error" : " errors") +
-                                 "; the first: " + notes_.front().what + "\n");
+                                 "; the first: " + first->what + "\n");
   if (!suppressed_.empty())
     write_all(STDERR_FILENO, "anyaccel: sim check: " + std::to_string(suppressed_.size()) +
                                  (suppressed_.size() == 1 ? " problem was" : " problems were") +

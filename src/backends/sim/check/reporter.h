@@ -26,7 +26,8 @@ class Reporter {
   bool count_note(const Problem& problem);
   /// Records an error that the program may still handle. Neither prints it nor ends the program.
   void note(Problem problem);
-  /// Reports the last note as a problem, because the program did not handle that error.
+  /// Reports the last note as a problem, because the program did not handle that error. Notes of
+  /// the kind `rejected` do not count.
   void report_last_note();
   /// Prints a new problem, or counts a repeated one. Writes the file each time, because the program
   /// may crash next.
@@ -49,6 +50,8 @@ class Reporter {
   void report_locked(Problem problem);
   void write_file() const;
 
+  static constexpr auto kNone = static_cast<std::size_t>(-1);
+
   const bool aborts_;
   const std::string file_;
   const Suppressions suppressions_;
@@ -58,7 +61,7 @@ class Reporter {
   std::vector<Problem> problems_;
   std::vector<Problem> notes_;
   std::vector<Problem> suppressed_;
-  std::size_t last_note_ = 0;
+  std::size_t last_note_ = kNone;  ///< the last note that may end the program
   std::uint64_t left_out_ = 0;
 };
 

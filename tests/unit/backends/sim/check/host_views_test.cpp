@@ -98,6 +98,60 @@ TEST_F(SimCheckHostViews, RestOfThePageIsUnprotected) {
   EXPECT_EQ(early_reads, 1);
 }
 
+// Fails if an access to a part of a buffer by an op is not found on pages that the part shares, is
+// found for other parts, or is reported twice.
+TEST_F(SimCheckHostViews, PartIsFoundByItsBytes) {
+  const auto base = reinterpret_cast<std::uintptr_t>(pages);
+  const auto region = [base](std::size_t from, std::size_t to) {
+    return Region{.low = base + from, .high = base + to};
+  };
+  EXPECT_FALSE(views.has_parts());
+  views.close(copy_of(100, 200, /*written=*/true), /*whole=*/false);
+  EXPECT_TRUE(views.has_parts());
+  EXPECT_FALSE(views.touched(region(0, 100), true));
+  EXPECT_FALSE(views.touched(region(200, 300), true));
+  EXPECT_TRUE(views.touched(region(199, 201), false));
+  EXPECT_FALSE(views.touched(region(100, 200), false));
+  EXPECT_FALSE(views.has_parts());
+  views.close(copy_of(100, 200, /*written=*/false), false);
+  EXPECT_FALSE(views.touched(region(100, 200), false));
+  EXPECT_TRUE(views.touched(region(100, 200), true));
+}
+
+// Fails if a part is still guarded after the host has waited for the copy, or after the allocator
+// handed out the memory again.
+TEST_F(SimCheckHostViews, PartIsForgotten) {
+  Detector detector;
+  detector.launch(7, "copy", {});
+  views.close(copy_of(100, 200, true), false);
+  detector.host_waits_for_stream(7);
+  views.open_known(detector);
+  EXPECT_FALSE(views.has_parts());
+  views.close(copy_of(100, 200, true), false);
+  views.open(reinterpret_cast<std::uintptr_t>(pages), kPage);
+  EXPECT_FALSE(views.has_parts());
+}
+
+// Fails if a second view of a part is not guarded, or stays guarded after it was forgotten.
+TEST_F(SimCheckHostViews, SecondViewIsGuarded) {
+  const auto base = reinterpret_cast<std::uintptr_t>(pages);
+  EXPECT_FALSE(views.in_second_view(base + 3 * kPage));
+  views.close(copy_of(100, 200, true), false);
+  EXPECT_TRUE(views.covered(base + 120, 10));
+  EXPECT_FALSE(views.covered(base + 120, 100));
+  const auto view = base + 3 * kPage + 120;  // these pages take the place of the second mapping
+  views.guard(view, base + 120, 10);
+  EXPECT_TRUE(views.in_second_view(view));
+  EXPECT_FALSE(views.in_second_view(base));
+  read(3 * kPage + 120);
+  EXPECT_EQ(early_reads, 1);
+  ASSERT_TRUE(copy);
+  views.guard(view, base + 120, 10);
+  views.forget(view);
+  read(3 * kPage + 120);
+  EXPECT_EQ(early_reads, 1);
+}
+
 // Fails if memory is still protected when the allocator hands it out again.
 TEST_F(SimCheckHostViews, NewOwnerFindsItUnprotected) {
   views.close(copy_of(0, 100, true), true);

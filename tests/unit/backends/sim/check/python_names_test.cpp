@@ -8,8 +8,8 @@ namespace {
 
 // Fails if a program without Python searches for Python again on every op.
 TEST(SimCheckPython, IsSearchedOnce) {
-  EXPECT_TRUE(watch_python(
-      "sim", [](const char*) { ADD_FAILURE(); }, [](int) { ADD_FAILURE(); }));
+  EXPECT_TRUE(watch_python("sim", {.refused = [](const char*) { ADD_FAILURE(); },
+                                   .uncaught = [](int) { ADD_FAILURE(); }}));
 }
 
 }  // namespace

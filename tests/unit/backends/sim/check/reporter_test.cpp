@@ -52,12 +52,12 @@ TEST(SimCheckReport, NamesTheRank) {
 // Fails if two kinds of problems share a name, or one lacks a description.
 TEST(SimCheckReport, KindsHaveUniqueNames) {
   std::set<std::string> names;
-  for (int i = 0; i < 7; ++i) {
-    names.insert(name(static_cast<Kind>(i)));
-    EXPECT_GT(std::string(title(static_cast<Kind>(i))).size(), 10U);
-    EXPECT_GT(std::string(remedy(static_cast<Kind>(i))).size(), 10U);
+  for (const auto kind : all_kinds()) {
+    names.insert(name(kind));
+    EXPECT_GT(std::string(title(kind)).size(), 10U);
+    EXPECT_GT(std::string(remedy(kind)).size(), 10U);
   }
-  EXPECT_EQ(names.size(), 7U);
+  EXPECT_EQ(names.size(), all_kinds().size());
 }
 
 // Fails if the file is not updated with each report, or lists a problem twice.
@@ -82,6 +82,28 @@ TEST(SimCheckReport, FileHasEachProblemOnce) {
   EXPECT_EQ(problems[0]["before"]["op"], "aten::copy_");
   EXPECT_THAT(printed, HasSubstr("2 problems, seen 4 times"));
   EXPECT_EQ(reporter.problems().size(), 2U);
+}
+
+// Fails if a rejected call is counted as a handled error, or hides the error that ended the
+// program.
+TEST(SimCheckReport, RejectedCallsAreOnlyListed) {
+  const llm::TemporaryFolder folder;
+  const auto file = folder.path() / "problems.json";
+  Reporter reporter(/*aborts=*/false, file.string());
+  auto rejected = example();
+  rejected.kind = Kind::rejected;
+  testing::internal::CaptureStderr();
+  reporter.note(rejected);
+  reporter.report_last_note();
+  reporter.finish();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(read(file)["notes"][0]["kind"], "rejected");
+  testing::internal::CaptureStderr();
+  reporter.note(example());
+  reporter.note(rejected);
+  reporter.report_last_note();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("unordered_streams"));
+  EXPECT_EQ(read(file)["notes"].size(), 1U);
 }
 
 // Fails if a handled error is treated as a problem, or is missing from the file.
