@@ -26,36 +26,31 @@ void skip_python_events(Config& config) {
   if constexpr (requires { config.trace_only; }) config.trace_only = true;
 }
 
-struct Settings {
-  std::set<ActivityType> activities;
-  bool private_use = false;  // the device's kernels come from a PrivateUse1 backend
-  bool lines = true;
-  bool memory = true;
-};
-Settings settings;
-
 /// torch may record the threads of the whole process only if the profiler's state is global.
-ProfilerConfig config() {
+ProfilerConfig config(bool private_use) {
   ExperimentalConfig experimental;
   experimental.profile_all_threads = true;
   skip_python_events(experimental);
   return ProfilerConfig(
-      settings.private_use ? ProfilerState::KINETO_PRIVATEUSE1 : ProfilerState::KINETO,
+      private_use ? ProfilerState::KINETO_PRIVATEUSE1 : ProfilerState::KINETO,
       /*report_input_shapes=*/true, /*profile_memory=*/false, /*with_stack=*/false,
       /*with_flops=*/true, /*with_modules=*/false, experimental);
 }
 
-void start_window() {
+/// `private_use`: the device's kernels come from a PrivateUse1 backend.
+void start_window(const std::vector<int>& numbers, bool private_use, bool lines) {
   using at::RecordScope;
-  torch::autograd::profiler::prepareProfiler(config(), settings.activities);
+  std::set<ActivityType> activities;
+  for (const int number : numbers) activities.insert(static_cast<ActivityType>(number));
+  torch::autograd::profiler::prepareProfiler(config(private_use), activities);
   // Without ranges, which may stay open when the window ends.
   torch::autograd::profiler::enableProfiler(
-      config(), settings.activities,
+      config(private_use), activities,
       {RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION,
        RecordScope::CUSTOM_CLASS});
   // Callbacks run in the order of their registration, also at the end of an op. The observer comes
   // last, so an op that it has seen end does not use torch's profiler anymore.
-  profiler::start_observing(settings.lines, settings.memory);
+  profiler::start_observing(lines);
 }
 
 std::shared_ptr<ProfilerStateBase> stopped;
@@ -104,14 +99,10 @@ py::dict take(std::int64_t base, bool all_ranges) {
 }  // namespace
 
 void bind_profiler(py::module_& module) {
-  module.def("profiler_configure", [](const std::vector<int>& activities, bool private_use,
-                                      bool lines, bool memory, const py::object& classify) {
-    settings = {.private_use = private_use, .lines = lines, .memory = memory};
-    for (const int activity : activities)
-      settings.activities.insert(static_cast<ActivityType>(activity));
+  module.def("profiler_start_ranges", [](const py::object& classify) {
     profiler::set_line_classifier(classify);
+    profiler::start_ranges();
   });
-  module.def("profiler_start_ranges", &profiler::start_ranges);
   module.def("profiler_start_window", &start_window, NoGil());
   module.def("profiler_end_window", &end_window, NoGil());
   module.def("profiler_wait_for_open_ops", &profiler::wait_for_open_ops, NoGil());

@@ -30,7 +30,7 @@ std::vector<std::string> line_texts(std::size_t first);
 bool reads_frames_without_gil();
 
 /// Observes ops while a window is open.
-void start_observing(bool lines, bool memory);
+void start_observing(bool lines);
 
 /// Stops observing. Ops that are running remain counted until they end.
 void stop_observing();

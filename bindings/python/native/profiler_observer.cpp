@@ -167,10 +167,10 @@ std::string microseconds(std::int64_t nanoseconds) {
 
 }  // namespace
 
-void start_observing(bool lines, bool memory) {
+void start_observing(bool lines) {
   auto& to = state();
   to.lines.store(lines);
-  to.memory.store(memory);
+  to.memory.store(true);
   using at::RecordScope;
   to.handle = at::addGlobalCallback(
       at::RecordFunctionCallback(&begin_op, &end_op)

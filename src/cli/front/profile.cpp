@@ -17,6 +17,7 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/program.h"
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
@@ -66,6 +67,19 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
   app->add_flag("--no-lines", options.no_lines, "Do not record source lines");
   app->add_flag("--no-peak", options.no_peak,
                 "Do not measure the device's peak performance after the program has ended");
+  app->add_option_function<std::string>(
+         "--log-level",
+         [](const std::string& level) {
+           try {
+             set_log_level(parse_log_level(level));
+           } catch (const Error& error) {
+             throw CLI::ValidationError("--log-level", error.what());
+           }
+           ::setenv("ANYACCEL_LOG_LEVEL", level.c_str(), 1);
+         },
+         "AnyAccel's log level on standard error: error, warning, info or debug "
+         "(ANYACCEL_LOG_LEVEL)")
+      ->type_name("LEVEL");
   return app;
 }
 
@@ -79,7 +93,7 @@ void prepare_folder(const fs::path& folder) {
                  .hint = "choose another folder with -o DIR"});
   };
   try {
-    if (fs::exists(folder) && !fs::is_directory(folder)) refuse(quoted_text(folder) + ", a file");
+    if (fs::exists(folder) && !fs::is_directory(folder)) refuse(quoted_text(folder.string()) + ", a file");
     fs::create_directories(folder);
     const auto own = [](const std::string& name) {
       return name == "raw" || name == "profile.html" || name == "trace.json.gz" ||
@@ -87,12 +101,12 @@ void prepare_folder(const fs::path& folder) {
     };
     for (const auto& entry : fs::directory_iterator(folder))
       if (!own(entry.path().filename()))
-        refuse(quoted_text(folder) + " with " + quoted_text(entry.path().filename()));
+        refuse(quoted_text(folder.string()) + " with " + quoted_text(entry.path().filename().string()));
     for (const char* name : {"raw", "profile.html", "trace.json.gz", "summary.txt"})
       fs::remove_all(folder / name);
     fs::create_directory(folder / "raw");
   } catch (const fs::filesystem_error& error) {
-    refuse(quoted_text(folder) + ": " + error.code().message());
+    refuse(quoted_text(folder.string()) + ": " + error.code().message());
   }
 }
 

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Optional
+from typing import Any, List, Optional, Tuple
 
 import torch
 
@@ -38,22 +38,19 @@ class Recorder:
         self.wake = threading.Event()
         self.events = 0  # written so far
         self.every = 1  # record every n-th window
+        self.rate = 0.0  # events per second in the last window
         self.flush_seconds = 0.0  # CPU time of the recorder's thread
         self.thread = threading.Thread(target=self.run, name="anyaccel-profile", daemon=True)
 
     def open(self) -> None:
         """Start recording, on the thread that imported torch: Kineto must be initialized there."""
-        private_use = torch._C._get_privateuse1_backend_name() != "privateuseone"
-        supported = torch.autograd._supported_activities()
-        activities = [int(activity) for activity in supported]  # type: ignore[call-overload]
-        _native.profiler_configure(activities, private_use and _has_private_use(supported), self.settings.lines, True, _shorten)
-        _native.profiler_start_ranges()
+        _native.profiler_start_ranges(_shorten)
         self.begin_window()
         self.thread.start()
 
     def begin_window(self) -> None:
-        self.window = Window(len(self.process.windows) + 1)
-        _native.profiler_start_window()
+        self.window = Window(len(self.process.windows) + 1, activities())
+        _native.profiler_start_window(*self.window.activities, self.settings.lines)
 
     def end_window(self, last: bool = False) -> None:
         """Write the open window. Requires the lock."""
@@ -67,6 +64,7 @@ class Recorder:
                 return  # an op of another thread still runs, so its record cannot be collected
         written = window.write(self.process, self.lines, last)
         self.events += written
+        self.rate = written / max(0.001, (window.times[1] - window.times[0]) / 1e9)
         self.flush_seconds += time.thread_time() - began
         self.process.data["overhead_ns"] = int(self.flush_seconds * 1e9)
         self.process.update()
@@ -77,7 +75,8 @@ class Recorder:
             self.wake.wait(self.settings.poll)
             if self.finished or self.pauses:
                 continue
-            if self.window is not None and self.window.full(self.settings):
+            # A new device type may have been registered, for example by the first get_accelerator().
+            if self.window is not None and (self.window.full(self.settings) or self.window.activities != activities()):
                 with self.lock:
                     if not self.pauses and not self.finished:
                         self.end_window()
@@ -88,17 +87,20 @@ class Recorder:
 
     def rest(self) -> None:
         """Record nothing for a while, if the limits require it."""
-        began, ops = time.monotonic(), _native.profiler_observed_ops()
+        began = time.monotonic()
         seconds = self.flush_seconds_over_budget()
         if self.events >= self.settings.max_events:
             skipped = self.every
             self.every = min(2 * self.every, 1 << 10)
             self.process.data["dropped_windows"] += skipped
             seconds = max(seconds, skipped * self.settings.window)
+        if seconds == 0:
+            return
         until = began + seconds
         while not self.finished and time.monotonic() < until:
             self.wake.wait(min(0.1, max(0.0, until - time.monotonic())))
-        del ops
+        # Ops are not counted while nothing observes them.
+        self.process.data["dropped_events"] += int(self.rate * (time.monotonic() - began))
 
     def flush_seconds_over_budget(self) -> float:
         """Return how long to rest so that flushing stays within its share of the machine's time."""
@@ -142,9 +144,12 @@ class Recorder:
         self.process.forked()
 
 
-def _has_private_use(supported: Any) -> bool:
-    activity = getattr(torch.profiler.ProfilerActivity, "PrivateUse1", None)
-    return activity is not None and activity in supported
+def activities() -> Tuple[List[int], bool]:
+    """Return what torch's profiler can record now, and whether that includes a PrivateUse1 device."""
+    supported = torch.autograd._supported_activities()
+    private_use = getattr(torch.profiler.ProfilerActivity, "PrivateUse1", None)
+    named = torch._C._get_privateuse1_backend_name() != "privateuseone"
+    return sorted(int(activity) for activity in supported), named and private_use in supported  # type: ignore[call-overload]
 
 
 _INTERNAL = tuple(os.path.join(os.path.dirname(os.path.abspath(module.__file__ or "")), "")

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from .. import _native
 from .process import Process
@@ -35,15 +35,17 @@ class Lines:
 class Window:
     """The window that is being recorded."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, activities: Tuple[List[int], bool]) -> None:
         self.number = number
+        self.activities = activities
         self.began = time.monotonic()
         self.times = [time.time_ns(), 0]
         self.ops = _native.profiler_observed_ops()
 
     def full(self, settings: Settings) -> bool:
-        return (time.monotonic() - self.began >= settings.window or
-                _native.profiler_observed_ops() - self.ops >= settings.window_events)
+        """Return whether it is time to write the window. An empty window is never full."""
+        ops = _native.profiler_observed_ops() - self.ops
+        return ops >= settings.window_events or (ops > 0 and time.monotonic() - self.began >= settings.window)
 
     def end(self) -> None:
         """Stop recording. The program's threads may still be running ops that began before."""
