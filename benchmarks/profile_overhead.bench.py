@@ -13,5 +13,5 @@ benchmark = Benchmark(
         PyTorch, batch of 1, 128 tokens, one thread. Phases with and without recording alternate in
         one process; `low` and `high` bound the 95 % confidence interval of the ratio.""",
     sides=[side("CPU", "cpu"), side("sim", "sim")],
-    targets=[Target(f"{label}: time of a recorded step relative to a plain one", lambda sides, label=label: sides[label]["ratio"], at_most=1.10, unit="times")
-             for label in ("CPU", "sim")])
+    targets=[Target(f"{label}: time of a recorded step relative to a plain one", lambda sides, label=label: sides[label]["ratio"],
+                    at_most=1.10, unit="times") for label in ("CPU", "sim")])

@@ -99,8 +99,8 @@ class Profile(unittest.TestCase):
         self.assertEqual(sorted(process["rank"] for process in self.processes()), [0, 1])
         self.assertEqual({process["world_size"] for process in self.processes()}, {2})
 
-    # Fails if the simulator does not run under the recorder, if kernels are missing on sim, or if the
-    # checker's findings are not stored.
+    # Fails if programs on the simulator are not recorded, if kernels are missing, or if the checker's
+    # findings are not stored.
     def test_sim(self):
         if not os.path.exists(os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "lib", "libanyaccel_sim.so")):
             self.skipTest("this build has no simulated accelerator")

@@ -24,7 +24,8 @@ class Recording:
         self.leftovers = list(folder.glob("*.tmp"))
 
     def events(self, **wanted):
-        return [event for window in self.windows for event in window["traceEvents"] if all(event.get(key) == value for key, value in wanted.items())]
+        return [event for window in self.windows for event in window["traceEvents"]
+                if all(event.get(key) == value for key, value in wanted.items())]
 
     def names(self, category):
         return {event["name"] for event in self.events(cat=category)}
@@ -34,20 +35,23 @@ class Recording:
 
 
 def record(code, expect=0, **variables):
-    """Run a program that records itself. Return its recordings, the first process first, and its output."""
+    """Run a program that records itself. Return its recordings in the order of their start, and the
+    finished process.
+    """
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "program.py"
         program.write_text(textwrap.dedent(code))
-        environment = {**os.environ, "PYTHONPATH": HOOK + os.pathsep + os.environ["PYTHONPATH"], "ANYACCEL_PROFILE_DIR": folder + "/out",
-                       "ANYACCEL_PROFILE_WINDOW": "0.3", "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", **variables}
-        done = subprocess.run([sys.executable, "-B", str(program)], env=environment, capture_output=True, text=True, timeout=300, cwd=folder)
+        environment = {**os.environ, "PYTHONPATH": HOOK + os.pathsep + os.environ["PYTHONPATH"],
+                       "ANYACCEL_PROFILE_DIR": folder + "/out", "ANYACCEL_PROFILE_WINDOW": "0.3", "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", **variables}
+        done = subprocess.run([sys.executable, "-B", str(program)], env=environment, capture_output=True, text=True, timeout=300,
+                              cwd=folder)
         assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
         found = [Recording(path) for path in pathlib.Path(folder, "out", "raw").glob("*")]
         return sorted(found, key=lambda one: one.process["start_ns"]), done
 
 
-# Fails if ops of a thread, backward ops, allocations, ranges of any kind or source lines are missing,
-# or if NVTX functions raise an exception although there is no CUDA.
+# Fails if ops of a thread, backward ops, allocations, ranges or source lines are missing, or if NVTX
+# functions raise an exception because there is no CUDA.
 def test_contents():
     (one,), done = record("""
         import threading
@@ -86,8 +90,8 @@ def test_contents():
     assert not one.leftovers and done.stderr == ""
 
 
-# Fails if the time of an op in the lines file is not the time of the op in the trace: the page finds
-# an op's line by its thread and its time.
+# Fails if an op's time in the lines file differs from its time in the trace, because the page finds
+# the line by the time.
 def test_lines_have_the_times_of_ops():
     (one,), _ = record("""
         import torch
@@ -119,7 +123,7 @@ def test_killed():
     assert len(one.events(name="aten::sin")) > 30
 
 
-# Fails if the end of a program is not recorded as what it was, or if recording changes the exit code.
+# Fails if the end of a program is recorded wrongly, or if recording changes the exit code.
 def test_ends():
     body = "import os, sys, torch\ntorch.ones(3).sin()\n"
     for end, code, kind in (("sys.exit(5)", 5, "exit"), ("raise ValueError('boom')", 1, "exception"), ("os._exit(6)", 6, "running")):
@@ -129,7 +133,7 @@ def test_ends():
     assert "ValueError: boom" not in done.stderr
 
 
-# Fails if a range or an op that is open while a window is written is lost or breaks the next windows.
+# Fails if a range or an op that is open at the end of a window is lost or breaks later windows.
 def test_open_across_windows():
     (one,), _ = record("""
         import time
@@ -157,8 +161,8 @@ def test_open_across_windows():
     assert len(one.windows) >= 3 and one.events(name="aten::cos")
 
 
-# Fails if a program that uses torch.profiler gets an error or an empty trace, or if recording does not
-# continue afterwards.
+# Fails if a program that uses torch.profiler gets an error or an empty trace, or if recording does
+# not continue afterwards.
 def test_own_profiler():
     (one,), done = record("""
         import torch
@@ -202,7 +206,7 @@ def test_children():
     assert not any(one.windows for one in found if one.process["exit"]["kind"] == "fork")
 
 
-# Fails if the limit on events does not reduce the number of windows, or if nothing is recorded later.
+# Fails if the limit on events does not reduce the number of windows, or ends the recording.
 def test_event_limit():
     (one,), _ = record("""
         import time

@@ -31,10 +31,10 @@ ProfilerConfig config(bool private_use) {
   ExperimentalConfig experimental;
   experimental.profile_all_threads = true;
   skip_python_events(experimental);
-  return ProfilerConfig(
-      private_use ? ProfilerState::KINETO_PRIVATEUSE1 : ProfilerState::KINETO,
-      /*report_input_shapes=*/true, /*profile_memory=*/false, /*with_stack=*/false,
-      /*with_flops=*/true, /*with_modules=*/false, experimental);
+  return ProfilerConfig(private_use ? ProfilerState::KINETO_PRIVATEUSE1 : ProfilerState::KINETO,
+                        /*report_input_shapes=*/true, /*profile_memory=*/false,
+                        /*with_stack=*/false,
+                        /*with_flops=*/true, /*with_modules=*/false, experimental);
 }
 
 /// `private_use`: the device's kernels come from a PrivateUse1 backend.
@@ -92,8 +92,8 @@ py::dict take(std::int64_t base, bool all_ranges) {
   for (const auto& thread : observed.threads)
     threads[py::str(std::to_string(thread.id))] =
         py::dict(py::arg("start_ns") = thread.start, py::arg("frame") = thread.line);
-  return py::dict(py::arg("events") = py::bytes(observed.events),
-                  py::arg("count") = observed.count, py::arg("threads") = threads);
+  return py::dict(py::arg("events") = py::bytes(observed.events), py::arg("count") = observed.count,
+                  py::arg("threads") = threads);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::uint32_t current_line();
 /// belongs to torch or AnyAccel. Requires the GIL.
 void set_line_classifier(const py::object& classify);
 
-/// Texts of the lines with the numbers `first`, `first` + 1, and so on.
+/// Texts of the lines with the numbers `first` and above.
 std::vector<std::string> line_texts(std::size_t first);
 
 /// True if this build can read the stack without the GIL. Requires the GIL.
@@ -44,7 +44,7 @@ void start_ranges();
 /// Number of ops that were observed so far.
 std::uint64_t observed_ops();
 
-/// What the observer recorded since the last call.
+/// Records of the observer since the last call.
 struct Observed {
   std::string events;  ///< trace events as JSON, separated by ","; empty if there are none
   std::uint64_t count = 0;

@@ -133,8 +133,8 @@ std::uint32_t number_of(const Place& place, const std::string& file) {
 #if !ANYACCEL_READS_FRAMES
 template <typename Visit>
 void visit_frames(PyThreadState* state, Visit visit) {
-  auto frame = py::reinterpret_steal<py::object>(
-      reinterpret_cast<PyObject*>(PyThreadState_GetFrame(state)));
+  auto frame =
+      py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(state)));
   for (int count = 0; frame && count < kMostFrames; ++count) {
     auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
     const auto code =

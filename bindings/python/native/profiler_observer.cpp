@@ -143,7 +143,8 @@ struct RangeContext final : at::ObserverContext {
 
 std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& range) {
   auto& to = state();
-  Range record{.thread = this_thread().id, .name = range.name(), .begin = c10::getApproximateTime()};
+  Range record{
+      .thread = this_thread().id, .name = range.name(), .begin = c10::getApproximateTime()};
   const std::lock_guard lock(to.mutex);
   to.open_ranges.push_back(std::move(record));
   return std::make_unique<RangeContext>(std::prev(to.open_ranges.end()));

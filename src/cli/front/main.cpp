@@ -21,8 +21,8 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 /// These commands parse --log-level themselves, because the arguments after their own options
-/// belong to another program: all arguments of `launch` and `profile`, and those after `sim run` and
-/// `sim campaign`.
+/// belong to another program: all arguments of `launch` and `profile`, and those after `sim run`
+/// and `sim campaign`.
 constexpr std::string_view kWholeLine[] = {"launch", "profile"};
 constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run", "campaign"};
 

@@ -50,8 +50,9 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
   app->add_option("PROGRAM", "Program and its arguments, after `--`")
       ->type_name("")
       ->expected(0, -1);
-  app->add_option("-o,--output", options.folder, "Folder for the results; replaced if it contains "
-                                                 "an earlier profile")
+  app->add_option("-o,--output", options.folder,
+                  "Folder for the results; replaced if it contains "
+                  "an earlier profile")
       ->type_name("DIR")
       ->capture_default_str();
   app->add_option("--window", options.window,
@@ -93,7 +94,8 @@ void prepare_folder(const fs::path& folder) {
                  .hint = "choose another folder with -o DIR"});
   };
   try {
-    if (fs::exists(folder) && !fs::is_directory(folder)) refuse(quoted_text(folder.string()) + ", a file");
+    if (fs::exists(folder) && !fs::is_directory(folder))
+      refuse(quoted_text(folder.string()) + ", a file");
     fs::create_directories(folder);
     const auto own = [](const std::string& name) {
       return name == "raw" || name == "profile.html" || name == "trace.json.gz" ||
@@ -101,7 +103,8 @@ void prepare_folder(const fs::path& folder) {
     };
     for (const auto& entry : fs::directory_iterator(folder))
       if (!own(entry.path().filename()))
-        refuse(quoted_text(folder.string()) + " with " + quoted_text(entry.path().filename().string()));
+        refuse(quoted_text(folder.string()) + " with " +
+               quoted_text(entry.path().filename().string()));
     for (const char* name : {"raw", "profile.html", "trace.json.gz", "summary.txt"})
       fs::remove_all(folder / name);
     fs::create_directory(folder / "raw");
@@ -124,8 +127,8 @@ int run_and_wait(std::vector<std::string> words, unsigned seconds = 0) {
   arguments.push_back(nullptr);
   int failure[2];
   if (::pipe2(failure, O_CLOEXEC) != 0)
-    throw Error(ErrorCode::io, kProfile, {.what = "cannot create a pipe",
-                                          .got = std::strerror(errno)});
+    throw Error(ErrorCode::io, kProfile,
+                {.what = "cannot create a pipe", .got = std::strerror(errno)});
   std::fflush(stdout);
   // Signals of the terminal reach the program itself; those sent to this process are passed on.
   struct sigaction pass {};
@@ -134,8 +137,7 @@ int run_and_wait(std::vector<std::string> words, unsigned seconds = 0) {
   ignore.sa_handler = SIG_IGN;
   struct sigaction before[4];
   const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-  for (int i = 0; i < 4; ++i)
-    ::sigaction(signals[i], i < 2 ? &ignore : &pass, &before[i]);
+  for (int i = 0; i < 4; ++i) ::sigaction(signals[i], i < 2 ? &ignore : &pass, &before[i]);
   const pid_t child = ::fork();
   if (child == 0) {
     for (int i = 0; i < 4; ++i) ::sigaction(signals[i], &before[i], nullptr);
@@ -153,7 +155,8 @@ int run_and_wait(std::vector<std::string> words, unsigned seconds = 0) {
   while (got < 0 && errno == EINTR);
   ::close(failure[0]);
   int status = 0;
-  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   program = 0;
   for (int i = 0; i < 4; ++i) ::sigaction(signals[i], &before[i], nullptr);
   if (child < 0 || got == sizeof reason)

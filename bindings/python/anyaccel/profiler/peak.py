@@ -60,8 +60,6 @@ def _device(data: Dict[str, Any]) -> Any:
     import torch
     if data.get("device_type") in (None, "cpu"):
         return torch.device("cpu"), lambda: None
-    if data.get("accelerator") == "cuda" and not data.get("environment", {}).get("ANYACCEL_SIM_LIBRARY"):
-        return torch.device("cuda"), torch.cuda.synchronize
     from anyaccel import get_accelerator
     accelerator = get_accelerator()
     return torch.device(accelerator.current_device_name()), accelerator.synchronize
@@ -81,9 +79,9 @@ def add_peaks(folder: pathlib.Path) -> bool:
             found.append((path, data))
     if not found:
         return False
-    # Ranks and their helpers may use different devices. The accelerator is more telling than the CPU.
+    # Processes may use different devices. The accelerator matters more than the CPU.
     first = next((data for _, data in found if data.get("device_type") != "cpu"), found[0][1])
-    os.environ.update({name: str(value) for name, value in first.get("environment", {}).items() if name != "LD_PRELOAD"})
+    os.environ.update({name: str(value) for name, value in first.get("environment", {}).items()})
     if first.get("accelerator") and first["accelerator"] != "cpu":
         os.environ.setdefault("DS_ACCELERATOR", str(first["accelerator"]))
     peak = measure(*_device(first))
@@ -100,5 +98,6 @@ if __name__ == "__main__":
     try:
         add_peaks(pathlib.Path(sys.argv[1]))
     except Exception as error:
-        print(f"anyaccel profile: the device's peak performance is unknown: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        print(f"anyaccel profile: the device's peak performance is unknown: {reason}", file=sys.stderr)
         sys.exit(1)

@@ -16,8 +16,8 @@ from .settings import Settings
 
 
 # Variables that select the accelerator, with which its peak is measured after the program.
-_PEAK_VARIABLES = ("DS_ACCELERATOR", "ANYACCEL_SIM_LIBRARY", "SIM_STANDS_IN_FOR", "SIM_DEVICES", "SIM_MEMORY", "CUDA_VISIBLE_DEVICES",
-                   "LD_PRELOAD", "OMP_NUM_THREADS")
+_PEAK_VARIABLES = ("DS_ACCELERATOR", "ANYACCEL_SIM_LIBRARY", "SIM_STANDS_IN_FOR", "SIM_DEVICES", "SIM_MEMORY",
+                   "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
 
 
 def _number(name: str) -> Optional[int]:
@@ -26,7 +26,7 @@ def _number(name: str) -> Optional[int]:
 
 
 class Process:
-    """What is known about this process. Every change is written to process.json."""
+    """Description of this process. Every change is written to process.json."""
 
     def __init__(self, settings: Settings) -> None:
         self.began = time.monotonic()
@@ -36,11 +36,13 @@ class Process:
         self.windows: List[List[int]] = []
         self.data: Dict[str, Any] = {
             "version": 1, "host": socket.gethostname(), "pid": os.getpid(), "parent": os.getppid(),
-        "argv": list(getattr(sys, "orig_argv", sys.argv)), "rank": None, "local_rank": None, "world_size": None, "accelerator": "cpu",
-            "device_type": "cpu", "device_name": platform.machine(), "device_count": 0, "torch": torch.__version__,
-            "python": platform.python_version(), "start_ns": time.time_ns(), "end_ns": None, "clock_offset_ns": 0,
-            "exit": {"kind": "running", "detail": ""}, "dropped_events": 0, "dropped_windows": 0,
-            "limits": {"max_events": settings.max_events}, "overhead_ns": 0, "peak": None, "windows": self.windows, "pauses": [], "executable": sys.executable,
+            "argv": list(getattr(sys, "orig_argv", sys.argv)), "executable": sys.executable,
+            "rank": None, "local_rank": None, "world_size": None,
+            "accelerator": "cpu", "device_type": "cpu", "device_name": platform.machine(), "device_count": 0,
+            "torch": torch.__version__, "python": platform.python_version(),
+            "start_ns": time.time_ns(), "end_ns": None, "clock_offset_ns": 0, "exit": {"kind": "running", "detail": ""},
+            "dropped_events": 0, "dropped_windows": 0, "limits": {"max_events": settings.max_events}, "overhead_ns": 0,
+            "peak": None, "windows": self.windows, "pauses": [],
             "environment": {name: os.environ[name] for name in _PEAK_VARIABLES if name in os.environ}}
         self.update()
 
@@ -79,10 +81,12 @@ class Process:
                 accelerator = get_accelerator()
                 name = accelerator.current_device_name() if accelerator.name() != "cpu" else "cpu"
                 data.update(accelerator=accelerator.name(), device_type=name.split(":")[0], device_count=accelerator.device_count())
-            elif torch.cuda.is_initialized():
-                data.update(accelerator="cuda", device_type="cuda", device_count=torch.cuda.device_count())
             else:
-                return
+                device = torch.accelerator.current_accelerator()  # what torch was built for
+                module = getattr(torch, device.type, None) if device is not None else None
+                if device is None or module is None or not getattr(module, "is_initialized", lambda: False)():
+                    return
+                data.update(accelerator=device.type, device_type=device.type, device_count=module.device_count())
             module = getattr(torch, data["device_type"], None)
             if data["device_type"] != "cpu" and hasattr(module, "get_device_name"):
                 data["device_name"] = str(module.get_device_name())
@@ -112,9 +116,9 @@ class Process:
         try:
             self._name_folder()
             self.windows = []
-            self.data = {**self.data, "pid": os.getpid(), "parent": os.getppid(), "start_ns": time.time_ns(), "windows": self.windows,
-                         "pauses": [], "dropped_events": 0, "dropped_windows": 0, "overhead_ns": 0,
-                         "exit": {"kind": "fork", "detail": "forked children are not recorded"}}
+            self.data = {**self.data, "pid": os.getpid(), "parent": os.getppid(), "start_ns": time.time_ns(),
+                         "windows": self.windows, "pauses": [], "dropped_events": 0, "dropped_windows": 0,
+                         "overhead_ns": 0, "exit": {"kind": "fork", "detail": "forked children are not recorded"}}
             self.write()
         except OSError:
             pass  # the child may have closed its files or changed its user

@@ -75,7 +75,7 @@ class Recorder:
             self.wake.wait(self.settings.poll)
             if self.finished or self.pauses:
                 continue
-            # A new device type may have been registered, for example by the first get_accelerator().
+            # The program may have registered a device type, for example with get_accelerator().
             if self.window is not None and (self.window.full(self.settings) or self.window.activities != activities()):
                 with self.lock:
                     if not self.pauses and not self.finished:
@@ -136,7 +136,7 @@ class Recorder:
         self.thread.join(5.0)
 
     def in_child(self) -> None:
-        """Continue in a forked child, which is not recorded: torch's profiler does not support it."""
+        """Stop recording in a forked child, because torch's profiler does not support fork()."""
         self.finished = True
         self.window = None
         self.lock = threading.RLock()
@@ -148,7 +148,7 @@ def activities() -> Tuple[List[int], bool]:
     """Return what torch's profiler can record now, and whether that includes a PrivateUse1 device."""
     supported = torch.autograd._supported_activities()
     private_use = getattr(torch.profiler.ProfilerActivity, "PrivateUse1", None)
-    named = torch._C._get_privateuse1_backend_name() != "privateuseone"
+    named = hasattr(torch, torch._C._get_privateuse1_backend_name())  # not if there is no such device
     return sorted(int(activity) for activity in supported), named and private_use in supported  # type: ignore[call-overload]
 
 
