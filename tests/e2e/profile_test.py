@@ -84,7 +84,8 @@ class Profile(unittest.TestCase):
     # Fails if SIGTERM does not reach the program, or if what was recorded before is not shown.
     def test_terminated(self):
         code = "import time\nopen('ready', 'w')\nwhile True: torch.ones(3).cos(); time.sleep(0.01)"
-        command = [os.environ["ANYACCEL_PROGRAM"], "profile", "--no-peak", "--window", "0.2", "-o", "out", "--", PYTHON, "program.py", code]
+        command = [os.environ["ANYACCEL_PROGRAM"], "profile", "--no-peak", "--window", "0.2", "-o", "out", "--", PYTHON,
+                   "program.py", code]
         running = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_for(lambda: len(list(self.folder.glob("out/raw/*/window-*.gz"))) >= 2)
         running.send_signal(signal.SIGTERM)
@@ -99,13 +100,14 @@ class Profile(unittest.TestCase):
         self.assertEqual(sorted(process["rank"] for process in self.processes()), [0, 1])
         self.assertEqual({process["world_size"] for process in self.processes()}, {2})
 
-    # Fails if programs on the simulator are not recorded, if kernels are missing, or if the checker's
-    # findings are not stored.
+    # Fails if programs on the simulator are not recorded, or if kernels or the checker's findings are
+    # missing.
     def test_sim(self):
         if not os.path.exists(os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "lib", "libanyaccel_sim.so")):
             self.skipTest("this build has no simulated accelerator")
-        work = "x = torch.ones(9, 9, device='{0}'); y = x @ x; x.sum().item(); torch.ones(3, device='{0}')"
-        self.run_line(f"anyaccel profile --no-peak -o out -- anyaccel sim run --check report -- PYTHON program.py \"{work.format('sim')}\"")
+        work = "x = torch.ones(9, 9, device='DEVICE'); y = x @ x; x.sum().item()"
+        line = "anyaccel profile --no-peak -o {} -- anyaccel sim run {} -- PYTHON program.py \"" + work + '"'
+        self.run_line(line.format("out", "--check report").replace("DEVICE", "sim"))
         (process,) = self.processes()
         self.assertEqual((process["accelerator"], process["device_type"]), ("sim", "sim"))
         categories = {category for category, _ in self.ops()}
@@ -115,8 +117,7 @@ class Profile(unittest.TestCase):
         (findings,) = self.folder.glob("out/raw/*/findings.json")
         self.assertEqual(json.loads(findings.read_text())["problems"], [])
         if not libtorch_accelerator():
-            line = f"anyaccel profile --no-peak -o cuda -- anyaccel sim run --stands-in-for cuda -- PYTHON program.py \"{work.format('cuda')}\""
-            self.run_line(line)
+            self.run_line(line.format("cuda", "--stands-in-for cuda").replace("DEVICE", "cuda"))
             (process,) = self.processes("cuda")
             self.assertEqual(process["device_type"], "cuda")
 
