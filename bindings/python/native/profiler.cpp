@@ -110,6 +110,7 @@ void bind_profiler(py::module_& module) {
   module.def("profiler_take", &take);
   module.def("profiler_observed_ops", &profiler::observed_ops);
   module.def("profiler_line_texts", &profiler::line_texts);
+  module.def("profiler_leave_thread", &profiler::leave_thread);
   module.def("profiler_forget_after_fork", &forget_after_fork);
   module.def("profiler_reads_frames", &profiler::reads_frames_without_gil);
 }

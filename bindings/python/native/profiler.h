@@ -35,6 +35,9 @@ void start_observing(bool lines);
 /// Stops observing. Ops that are running remain counted until they end.
 void stop_observing();
 
+/// Stops observing this thread's memory, so that the program can start torch's profiler on it.
+void leave_thread();
+
 /// Waits until every op that began while observing has ended. Returns false after `seconds`.
 bool wait_for_open_ops(double seconds);
 

@@ -106,12 +106,16 @@ class MemoryObserver final : public ProfilerStateBase {
   ActiveProfilerType profilerType() override { return ActiveProfilerType::NONE; }
 };
 
+const std::shared_ptr<c10::DebugInfoBase>& memory_observer() {
+  static const auto* observer =
+      new std::shared_ptr<c10::DebugInfoBase>(std::make_shared<MemoryObserver>());
+  return *observer;
+}
+
 void observe_memory() {
-  static const auto observer =
-      std::shared_ptr<c10::DebugInfoBase>(std::make_shared<MemoryObserver>());
   // The program's own profiler has precedence. Threads that autograd starts inherit the observer.
   if (c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) == nullptr)
-    c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, observer);
+    c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, memory_observer());
 }
 
 std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& /*op*/) {
@@ -184,6 +188,11 @@ void stop_observing() {
   if (to.handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(to.handle);
   to.handle = at::INVALID_CALLBACK_HANDLE;
   to.memory.store(false);
+}
+
+void leave_thread() {
+  if (c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) == memory_observer().get())
+    c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
 }
 
 bool wait_for_open_ops(double seconds) {

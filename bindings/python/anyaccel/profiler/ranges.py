@@ -3,10 +3,12 @@ torch's profiler itself.
 """
 
 import threading
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
 
 import torch
 from torch.autograd.profiler import record_function
+
+from .. import _native
 
 _open = threading.local()
 _handles: Dict[int, record_function] = {}
@@ -63,21 +65,26 @@ def install(recorder: Any) -> None:
     for name, function in _range_functions(_has_nvtx()).items():
         setattr(torch.cuda.nvtx, name, function)
     profiler = torch.autograd.profiler
-    calls: Tuple[Any, Any] = (profiler._prepare_profiler, profiler._disable_profiler)
     paused = threading.Event()
 
-    def prepare(*arguments: Any, **named: Any) -> Any:
-        if not paused.is_set():
-            paused.set()
-            recorder.pause("the program uses torch.profiler")
-        return calls[0](*arguments, **named)
+    def pausing(function: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if not paused.is_set():
+                paused.set()
+                recorder.pause("the program uses torch.profiler")
+            _native.profiler_leave_thread()
+            return function(*arguments, **named)
+        return call
 
-    def disable(*arguments: Any, **named: Any) -> Any:
+    disable = profiler._disable_profiler
+
+    def resuming(*arguments: Any, **named: Any) -> Any:
         try:
-            return calls[1](*arguments, **named)
+            return disable(*arguments, **named)
         finally:
             if paused.is_set():
                 paused.clear()
                 recorder.resume()
 
-    profiler._prepare_profiler, profiler._disable_profiler = prepare, disable
+    profiler._prepare_profiler, profiler._enable_profiler = pausing(profiler._prepare_profiler), pausing(profiler._enable_profiler)
+    profiler._disable_profiler = resuming
