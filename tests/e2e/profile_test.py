@@ -21,7 +21,7 @@ class Profile(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
-        (self.folder / "program.py").write_text("import sys\n" + OPS + "\nexec(sys.argv[1] if len(sys.argv) > 1 else '')\n")
+        (self.folder / "program.py").write_text("import sys\n" + OPS + "\nexec(next((word for word in sys.argv[1:] if not word.startswith('--')), ''))\n")
 
     def run_line(self, line, code=0, **variables):
         done = shell(line.replace("PYTHON", PYTHON), cwd=self.folder, OMP_NUM_THREADS="1", **variables)

@@ -18,7 +18,6 @@
 #include "anyaccel/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/program.h"
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
 #include "cli/front/parser.h"
@@ -172,8 +171,10 @@ std::string recorded_python(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder / "raw", ignored)) {
     const auto text = try_read_file(entry.path() / "process.json").value_or("");
     const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("executable")) continue;
-    if (json["executable"].is_string() && is_program(json["executable"])) return json["executable"];
+    if (!json.is_object() || !json.contains("executable") || !json["executable"].is_string())
+      continue;
+    std::string python = json["executable"];
+    if (::access(python.c_str(), X_OK) == 0) return python;
   }
   return {};
 }
