@@ -184,6 +184,25 @@ def test_own_profiler():
     assert len(one.process["pauses"]) == 3 and all(pause["end_ns"] for pause in one.process["pauses"])
 
 
+# Fails if a full disk, or another error of the recorder, ends the program.
+def test_error_of_the_recorder():
+    (one,), done = record("""
+        import glob, os, time
+        import torch
+        folder, = glob.glob(os.environ["ANYACCEL_PROFILE_DIR"] + "/raw/*")
+        os.makedirs(folder + "/window.json.tmp/not empty")
+        end = time.time() + 2
+        while time.time() < end:
+            torch.ones(3).sin()
+            time.sleep(0.01)
+        with torch.profiler.profile():
+            torch.ones(3).sin()
+        print("finished")
+        """)
+    assert done.stdout == "finished\n" and done.stderr.count("the recording of process") == 1
+    assert not one.windows and "Error" in one.process["error"]
+
+
 # Fails if a forked child or a DataLoader worker breaks, or is not marked as a fork; or if a
 # subprocess is not recorded.
 def test_children():

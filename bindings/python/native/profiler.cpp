@@ -42,6 +42,7 @@ void start_window(const std::vector<int>& numbers, bool private_use, bool lines)
   using at::RecordScope;
   std::set<ActivityType> activities;
   for (const int number : numbers) activities.insert(static_cast<ActivityType>(number));
+  profiler::leave_thread();  // torch takes the memory observer for a profiler
   torch::autograd::profiler::prepareProfiler(config(private_use), activities);
   // Without ranges, which may stay open when the window ends.
   torch::autograd::profiler::enableProfiler(

@@ -49,8 +49,21 @@ class Recorder:
         self.thread.start()
 
     def begin_window(self) -> None:
-        self.window = Window(len(self.process.windows) + 1, activities())
-        _native.profiler_start_window(*self.window.activities, self.settings.lines)
+        """Start a window. Requires the lock. A failure ends the recording, not the program."""
+        window = Window(len(self.process.windows) + 1, activities())
+        try:
+            _native.profiler_start_window(*window.activities, self.settings.lines)
+        except Exception as error:
+            self.fail(error)
+            return
+        self.window = window
+
+    def fail(self, error: Exception) -> None:
+        """Stop recording because of an error, for example a full disk."""
+        self.finished = True
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        self.process.data["error"] = reason
+        print(f"anyaccel profile: the recording of process {os.getpid()} ends: {reason}", file=sys.stderr, flush=True)
 
     def end_window(self, last: bool = False) -> None:
         """Write the open window. Requires the lock."""
@@ -62,12 +75,19 @@ class Recorder:
         while not _native.profiler_wait_for_open_ops(1.0 if last else 10.0):
             if last:
                 return  # an op of another thread still runs, so its record cannot be collected
-        written = window.write(self.process, self.lines, last)
+        try:
+            written = window.write(self.process, self.lines, last)
+        except Exception as error:
+            self.fail(error)
+            return
         self.events += written
         self.rate = written / max(0.001, (window.times[1] - window.times[0]) / 1e9)
         self.flush_seconds += time.thread_time() - began
         self.process.data["overhead_ns"] = int(self.flush_seconds * 1e9)
-        self.process.update()
+        try:
+            self.process.update()
+        except OSError as error:
+            self.fail(error)
 
     def run(self) -> None:
         """Cut the recording into windows until the program ends."""
@@ -126,13 +146,16 @@ class Recorder:
 
     def finish(self, kind: str = "exit", detail: str = "") -> None:
         """Write the last window. Idempotent."""
-        if self.finished:
+        if self.process.data["end_ns"] is not None or self.process.data["exit"]["kind"] == "fork":
             return
         self.finished = True
         self.wake.set()
         with self.lock:
             self.end_window(last=True)
-            self.process.finish(kind, detail)
+            try:
+                self.process.finish(kind, detail)
+            except OSError as error:
+                self.fail(error)
         self.thread.join(5.0)
 
     def in_child(self) -> None:
