@@ -4,7 +4,8 @@ usage: profile_overhead.py [DEVICE] [--pairs N] [--small]
 
 Recording and plain phases alternate in one process, so that changes of the machine's load affect
 both. Prints {"plain_ms": median, "recorded_ms": median, "ratio": median of the pairs' ratios, "low":
-..., "high": bounds of the ratio's 95 % confidence interval from a bootstrap, "pairs": ...}.
+..., "high": bounds of the ratio's 95 % confidence interval from a bootstrap, "cpu_ratio": the same
+for CPU time, which includes the recorder's thread, "pairs": ...}.
 """
 import argparse
 import json
@@ -71,20 +72,22 @@ def main():
     ids = torch.randint(0, 512, (1, 129)).to(options.device)
 
     def step():
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         loss = torch.nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         loss.item()  # waits for the step
-        return time.perf_counter() - began
+        return time.perf_counter() - began, time.process_time() - cpu
 
     def phase(seconds=4.0):
-        """Return the mean time of a step over several windows of the recorder, flushes included."""
+        """Return the mean (wall time, CPU time) of a step. The CPU time includes the recorder's
+        thread, and does not depend on other programs.
+        """
         times = [step()]
-        while sum(times) < seconds:
+        while sum(wall for wall, _ in times) < seconds:
             times.append(step())
-        return statistics.mean(times)
+        return [statistics.mean(values) for values in zip(*times)]
 
     recorder.start()
     active = recorder._recorder
@@ -105,12 +108,14 @@ def main():
             plain = phase()
             taken = recorded()
         pairs.append((plain, taken))
-    ratios = [taken / plain for plain, taken in pairs]
+    ratios = [taken[0] / plain[0] for plain, taken in pairs]
     low, high = interval(ratios)
     print(json.dumps({"parameters": sum(p.numel() for p in model.parameters()), "pairs": len(pairs),
-                      "plain_ms": 1e3 * statistics.median(plain for plain, _ in pairs),
-                      "recorded_ms": 1e3 * statistics.median(taken for _, taken in pairs),
-                      "ratio": statistics.median(ratios), "low": low, "high": high}))
+                      "plain_ms": 1e3 * statistics.median(plain[0] for plain, _ in pairs),
+                      "recorded_ms": 1e3 * statistics.median(taken[0] for _, taken in pairs),
+                      "cpu_ratio": statistics.median(taken[1] / plain[1] for plain, taken in pairs),
+                      "ratio": statistics.median(ratios), "low": low, "high": high}), flush=True)
+    active.finish()  # before the folder is deleted
 
 
 main()
