@@ -100,8 +100,7 @@ class Profile(unittest.TestCase):
         self.assertEqual(sorted(process["rank"] for process in self.processes()), [0, 1])
         self.assertEqual({process["world_size"] for process in self.processes()}, {2})
 
-    # Fails if programs on the simulator are not recorded, or if kernels or the checker's findings are
-    # missing.
+    # Fails if programs on the simulator are not recorded, or if kernels or findings are missing.
     def test_sim(self):
         if not os.path.exists(os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "lib", "libanyaccel_sim.so")):
             self.skipTest("this build has no simulated accelerator")

@@ -35,8 +35,8 @@ class Recording:
 
 
 def record(code, expect=0, **variables):
-    """Run a program that records itself. Return its recordings, sorted by start, and the finished
-    process.
+    """Run a program that records itself. Return (its recordings, sorted by start; the finished
+    process).
     """
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "program.py"
@@ -51,7 +51,7 @@ def record(code, expect=0, **variables):
         return sorted(found, key=lambda one: one.process["start_ns"]), done
 
 
-# Fails if ops of a thread, backward ops, allocations, ranges or source lines are missing, or if NVTX
+# Fails if ops of a thread, backward ops, allocations, ranges or lines are missing, or if NVTX
 # functions raise an exception because there is no CUDA.
 def test_contents():
     (one,), done = record("""
