@@ -75,6 +75,7 @@ void bind_scope(py::module_& module, const char* name) {
 
 void bind_accelerator(py::module_& module);
 void bind_backends(py::module_& module);
+void bind_profiler(py::module_& module);
 void bind_records(py::module_& module);
 void bind_streams(py::module_& module);
 void bind_ops(py::module_& module);

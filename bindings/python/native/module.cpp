@@ -164,4 +164,5 @@ PYBIND11_MODULE(_native, module) {
   python::bind_registry(module);
   python::bind_ops(module);
   python::bind_sim(module);
+  python::bind_profiler(module);
 }

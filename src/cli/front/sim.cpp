@@ -17,6 +17,7 @@
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
 #include "cli/front/parser.h"
+#include "cli/front/python_hook.h"
 #include "cli/front/sim_options.h"
 
 namespace anyaccel::cli {
@@ -45,12 +46,6 @@ std::string accelerator_name() {
   return ANYACCEL_SIM_NAME;
 }
 
-void prepend(const char* variable, const std::string& value, char separator) {
-  const char* before = ::getenv(variable);
-  ::setenv(variable,
-           (before != nullptr && *before != 0 ? value + separator + before : value).c_str(), 1);
-}
-
 /// True for an ELF file that contains the names of LibTorch's libraries. A Python interpreter does
 /// not contain them; in Python programs, a hook loads the simulator.
 bool links_libtorch(const std::string& file) {
@@ -60,15 +55,6 @@ bool links_libtorch(const std::string& file) {
              "ELF") &&
          (content.find("libtorch") != std::string::npos ||
           content.find("libc10.so") != std::string::npos);
-}
-
-/// Throws `unavailable` if the AnyAccel installation lacks this file.
-void need_file(const std::string& file) {
-  if (::access(file.c_str(), R_OK) == 0) return;
-  throw Error(
-      ErrorCode::unavailable, kSimRun,
-      {.what = "the AnyAccel file " + file + " is missing",
-       .hint = "reinstall AnyAccel, or keep its bin, lib and share folders next to each other"});
 }
 
 }  // namespace
@@ -101,26 +87,19 @@ int run_sim(std::span<const char* const> arguments) {
   // A build tree always uses `lib`, even if an installation uses a different name for this folder.
   std::string library = prefix + "/" ANYACCEL_LIBDIR "/libanyaccel_sim.so";
   if (::access(library.c_str(), R_OK) != 0) library = prefix + "/lib/libanyaccel_sim.so";
-  const auto hook = prefix + "/" ANYACCEL_DATADIR "/anyaccel/python_hook/sitecustomize.py";
-  need_file(library);
-  need_file(hook);
+  need_file(library, kSimRun);
 
   ::setenv("DS_ACCELERATOR", accelerator_name().c_str(), 1);
   // If the simulator cannot start, the program must not fall back to another accelerator.
   ::setenv("ANYACCEL_SIM_LIBRARY", library.c_str(), 1);
-  for (const std::string& place : {prefix + "/" ANYACCEL_PYTHON_DIR, prefix + "/python"})
-    if (::access((place + "/anyaccel").c_str(), R_OK) == 0) {
-      ::setenv("ANYACCEL_PYTHON_PACKAGE", place.c_str(), 1);
-      break;
-    }
-  prepend("PYTHONPATH", hook.substr(0, hook.rfind('/')), ':');
+  use_python_hook(kSimRun);
   if (links_libtorch(find_program(program[0]).value_or(""))) {
     if (library.find_first_of(" :") != std::string::npos)
       throw Error(ErrorCode::unsupported, kSimRun,
                   {.what = "the system cannot preload a library whose path contains a space or ':'",
                    .got = library,
                    .hint = "install AnyAccel in a different folder"});
-    prepend("LD_PRELOAD", library, ' ');
+    prepend_variable("LD_PRELOAD", library, ' ');
   }
 
   std::fflush(stdout);

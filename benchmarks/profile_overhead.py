@@ -1,0 +1,121 @@
+"""Times training steps of a 135M-parameter transformer with and without the recorder of `anyaccel profile`.
+
+usage: profile_overhead.py [DEVICE] [--pairs N] [--small]
+
+Recording and plain phases alternate in one process, so that changes of the machine's load affect
+both. Prints {"plain_ms": median, "recorded_ms": median, "ratio": median of the pairs' ratios, "low":
+..., "high": bounds of the ratio's 95 % confidence interval from a bootstrap, "cpu_ratio": the same
+for CPU time, which includes the recorder's thread, "pairs": ...}.
+"""
+import argparse
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+
+import torch
+
+
+class Block(torch.nn.Module):
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(width) for _ in range(2))
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        parts = self.qkv(self.norms[0](x)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        y = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norms[1](x))))
+
+
+class Model(torch.nn.Module):
+
+    def __init__(self, layers, heads, width, vocabulary):
+        super().__init__()
+        self.tokens = torch.nn.Embedding(vocabulary, width)
+        self.blocks = torch.nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.norm = torch.nn.LayerNorm(width)
+
+    def forward(self, ids):
+        return self.norm(self.blocks(self.tokens(ids))) @ self.tokens.weight.T
+
+
+def interval(ratios, rounds=4000):
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(rounds))
+    return medians[int(0.025 * rounds)], medians[int(0.975 * rounds)]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("device", nargs="?", default="cpu")
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--small", action="store_true", help="small matrices: time is spent on launching ops")
+    options = parser.parse_args()
+    folder = tempfile.TemporaryDirectory()
+    os.environ["ANYACCEL_PROFILE_DIR"] = folder.name
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    from anyaccel import get_accelerator
+    from anyaccel.profiler import recorder
+    get_accelerator()
+    # 18 layers of width 768 and 9216 tokens: 134.7M parameters.
+    torch.manual_seed(0)
+    model = (Model(12, 4, 64, 512) if options.small else Model(18, 12, 768, 9216)).to(options.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    ids = torch.randint(0, 512, (1, 129)).to(options.device)
+
+    def step():
+        began, cpu = time.perf_counter(), time.process_time()
+        loss = torch.nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()  # waits for the step
+        return time.perf_counter() - began, time.process_time() - cpu
+
+    def phase(seconds=4.0):
+        """Return the mean (wall time, CPU time) of a step. The CPU time includes the recorder's
+        thread, and does not depend on other programs.
+        """
+        times = [step()]
+        while sum(wall for wall, _ in times) < seconds:
+            times.append(step())
+        return [statistics.mean(values) for values in zip(*times)]
+
+    recorder.start()
+    active = recorder._recorder
+    active.pause("warm-up")
+    step()
+    pairs = []
+    for number in range(options.pairs):
+        def recorded():
+            active.resume()
+            try:
+                return phase()
+            finally:
+                active.pause("benchmark")
+        if number % 2:
+            taken = recorded()
+            plain = phase()
+        else:
+            plain = phase()
+            taken = recorded()
+        pairs.append((plain, taken))
+    ratios = [taken[0] / plain[0] for plain, taken in pairs]
+    low, high = interval(ratios)
+    print(json.dumps({"parameters": sum(p.numel() for p in model.parameters()), "pairs": len(pairs),
+                      "plain_ms": 1e3 * statistics.median(plain[0] for plain, _ in pairs),
+                      "recorded_ms": 1e3 * statistics.median(taken[0] for _, taken in pairs),
+                      "cpu_ratio": statistics.median(taken[1] / plain[1] for plain, taken in pairs),
+                      "ratio": statistics.median(ratios), "low": low, "high": high}), flush=True)
+    active.finish()  # before the folder is deleted
+
+
+main()

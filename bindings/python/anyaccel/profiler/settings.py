@@ -1,0 +1,26 @@
+"""Settings of the recorder, which `anyaccel profile` passes in environment variables."""
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass
+class Settings:
+    """Limits of a recording."""
+    folder: str  #: the results' folder
+    window: float = 2.0  #: seconds per window
+    window_events: int = 100_000  #: ops per window, which limits the memory that a window takes
+    max_events: int = 1_000_000  #: events per process, after which fewer windows are recorded
+    lines: bool = True  #: record source lines
+    flush_share: float = 0.03  #: share of the machine's time that writing windows may take
+    flush_credit: float = 5.0  #: CPU seconds that writing windows may take in addition
+    poll: float = 0.05  #: seconds between checks whether a window is full
+
+    @classmethod
+    def from_environment(cls) -> "Settings":
+        """Read the variables ANYACCEL_PROFILE_*. ANYACCEL_PROFILE_DIR must be set."""
+        values = cls(os.path.abspath(os.environ["ANYACCEL_PROFILE_DIR"]))
+        values.window = float(os.environ.get("ANYACCEL_PROFILE_WINDOW", values.window))
+        values.max_events = int(os.environ.get("ANYACCEL_PROFILE_MAX_EVENTS", values.max_events))
+        values.lines = os.environ.get("ANYACCEL_PROFILE_LINES", "1") != "0"
+        return values

@@ -1,0 +1,77 @@
+"""Files of a recording window: the trace of torch's profiler and the source lines of its ops."""
+
+import gzip
+import json
+import os
+import re
+import time
+from typing import Any, Dict, List, Tuple
+
+from .. import _native
+from .process import Process
+from .settings import Settings
+
+_START = b'"traceEvents": ['
+_BASE = re.compile(rb'"baseTimeNanoseconds":\s*(\d+)')
+
+
+class Lines:
+    """The lines-NNNN.json.gz files of a process."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def write(self, number: int, threads: Dict[str, Dict[str, List[int]]]) -> None:
+        if not threads:
+            return
+        texts = _native.profiler_line_texts(0)
+        frames: Dict[str, int] = {}
+        for thread in threads.values():
+            thread["frame"] = [frames.setdefault(texts[frame], len(frames)) for frame in thread["frame"]]
+        data = {"frames": list(frames), "threads": threads}
+        _store(os.path.join(self._folder, f"lines-{number:04}.json.gz"), json.dumps(data).encode())
+
+
+class Window:
+    """The window that is being recorded."""
+
+    def __init__(self, number: int, activities: Tuple[List[int], bool]) -> None:
+        self.number = number
+        self.activities = activities
+        self.began = time.monotonic()
+        self.times = [time.time_ns(), 0]
+        self.ops = _native.profiler_observed_ops()
+
+    def full(self, settings: Settings) -> bool:
+        """Return whether it is time to write the window. An empty window is never full."""
+        ops = _native.profiler_observed_ops() - self.ops
+        return ops >= settings.window_events or (ops > 0 and time.monotonic() - self.began >= settings.window)
+
+    def end(self) -> None:
+        """Stop recording. The program's threads may still be running ops that began before."""
+        _native.profiler_end_window()
+        self.times[1] = time.time_ns()
+
+    def write(self, process: Process, lines: Lines, last: bool) -> int:
+        """Write the window's files and return the number of ops. `last`: ranges end now."""
+        plain = os.path.join(process.folder, "window.json.tmp")
+        _native.profiler_save_window(plain)
+        with open(plain, "rb") as file:
+            trace = file.read()
+        os.unlink(plain)
+        base = _BASE.search(trace)
+        taken: Dict[str, Any] = _native.profiler_take(int(base[1]) if base else 0, last)
+        at = trace.find(_START)
+        if at >= 0 and taken["events"]:
+            at += len(_START)
+            trace = b"".join([trace[:at], b"\n", taken["events"], b",", trace[at:]])
+        _store(os.path.join(process.folder, f"window-{self.number:04}.json.gz"), trace)
+        lines.write(self.number, taken["threads"])
+        process.windows.append(self.times)
+        return _native.profiler_observed_ops() - self.ops + taken["count"]
+
+
+def _store(path: str, data: bytes) -> None:
+    with open(path + ".tmp", "wb") as file:
+        file.write(gzip.compress(data, compresslevel=1))
+    os.replace(path + ".tmp", path)

@@ -1,0 +1,119 @@
+// The recorder behind `anyaccel profile`: windows of torch's profiler.
+#ifndef NDEBUG
+#define NDEBUG  // as in profiler_observer.cpp
+#endif
+
+#include "profiler.h"
+
+#include <pybind11/stl.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <thread>
+
+namespace anyaccel::python {
+
+namespace {
+
+using torch::profiler::impl::ActivityType;
+using torch::profiler::impl::ExperimentalConfig;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+using torch::profiler::impl::ProfilerStateBase;
+
+// Members that some versions of torch do not have.
+template <typename Config>
+void skip_python_events(Config& config) {
+  if constexpr (requires { config.trace_only; }) config.trace_only = true;
+}
+
+/// torch may record the threads of the whole process only if the profiler's state is global.
+ProfilerConfig config(bool private_use) {
+  ExperimentalConfig experimental;
+  experimental.profile_all_threads = true;
+  skip_python_events(experimental);
+  return ProfilerConfig(private_use ? ProfilerState::KINETO_PRIVATEUSE1 : ProfilerState::KINETO,
+                        /*report_input_shapes=*/true, /*profile_memory=*/false,
+                        /*with_stack=*/false,
+                        /*with_flops=*/true, /*with_modules=*/false, experimental);
+}
+
+/// `private_use`: the device's kernels come from a PrivateUse1 backend.
+void start_window(const std::vector<int>& numbers, bool private_use, bool lines) {
+  using at::RecordScope;
+  std::set<ActivityType> activities;
+  for (const int number : numbers) activities.insert(static_cast<ActivityType>(number));
+  profiler::leave_thread();  // torch takes the memory observer for a profiler
+  torch::autograd::profiler::prepareProfiler(config(private_use), activities);
+  // Without ranges, which may stay open when the window ends.
+  torch::autograd::profiler::enableProfiler(
+      config(private_use), activities,
+      {RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION,
+       RecordScope::CUSTOM_CLASS});
+  // Callbacks run in the order of their registration, also at the end of an op. The observer comes
+  // last, so an op that it has seen end does not use torch's profiler anymore.
+  profiler::start_observing(lines);
+}
+
+std::shared_ptr<ProfilerStateBase> stopped;
+
+/// Stops recording new ops. When a running op ends, torch's profiler writes to its record, which
+/// must still exist then, so the records are collected after that.
+void end_window() {
+  stopped = ProfilerStateBase::pop(/*global=*/true);
+  if (stopped) stopped->removeCallback();
+  profiler::stop_observing();
+}
+
+/// Writes the window to a file. Call it when all ops have ended.
+void save_window(const std::string& path) {
+  if (!stopped) return;
+  ProfilerStateBase::push(std::move(stopped));
+  stopped = nullptr;
+  const auto result = torch::autograd::profiler::disableProfiler();
+  if (result && !path.empty()) result->save(path);
+}
+
+/// Leaves torch's profiler as if it had never been enabled in this process.
+void forget_after_fork() {
+  auto window = ProfilerStateBase::pop(/*global=*/true);
+  if (window) window->removeCallback();
+  // Its threads do not exist here, so it cannot be destroyed.
+  static_cast<void>(new std::shared_ptr<ProfilerStateBase>(std::move(window)));
+  static_cast<void>(new std::shared_ptr<ProfilerStateBase>(std::move(stopped)));
+  profiler::forget_after_fork();
+}
+
+py::dict take(std::int64_t base, bool all_ranges) {
+  profiler::Observed observed;
+  {
+    const GilReleased released;
+    observed = profiler::take_observed(base, all_ranges);
+  }
+  py::dict threads;
+  for (const auto& thread : observed.threads)
+    threads[py::str(std::to_string(thread.id))] =
+        py::dict(py::arg("start_ns") = thread.start, py::arg("frame") = thread.line);
+  return py::dict(py::arg("events") = py::bytes(observed.events), py::arg("count") = observed.count,
+                  py::arg("threads") = threads);
+}
+
+}  // namespace
+
+void bind_profiler(py::module_& module) {
+  module.def("profiler_start_ranges", [](const py::object& classify) {
+    profiler::set_line_classifier(classify);
+    profiler::start_ranges();
+  });
+  module.def("profiler_start_window", &start_window, NoGil());
+  module.def("profiler_end_window", &end_window, NoGil());
+  module.def("profiler_wait_for_open_ops", &profiler::wait_for_open_ops, NoGil());
+  module.def("profiler_save_window", &save_window, NoGil());
+  module.def("profiler_take", &take);
+  module.def("profiler_observed_ops", &profiler::observed_ops);
+  module.def("profiler_line_texts", &profiler::line_texts);
+  module.def("profiler_leave_thread", &profiler::leave_thread);
+  module.def("profiler_forget_after_fork", &forget_after_fork);
+  module.def("profiler_reads_frames", &profiler::reads_frames_without_gil);
+}
+
+}  // namespace anyaccel::python

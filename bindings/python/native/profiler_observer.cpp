@@ -1,0 +1,316 @@
+// LibTorch is built without assertions. With assertions enabled here, RecordFunction would have one
+// more member than in LibTorch.
+#ifndef NDEBUG
+#define NDEBUG
+#endif
+
+#include <ATen/record_function.h>
+#include <c10/util/ApproximateClock.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "profiler.h"
+
+namespace anyaccel::python::profiler {
+
+namespace {
+
+using torch::profiler::impl::ActiveProfilerType;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+using torch::profiler::impl::ProfilerStateBase;
+using Ticks = c10::approx_time_t;
+
+/// Events per thread and window. Protects the program's memory.
+constexpr std::size_t kMostPerThread = 1 << 20;
+
+struct LineRecord {
+  Ticks time;
+  std::uint32_t line;
+};
+struct MemoryRecord {
+  Ticks time;
+  void* address;
+  std::int64_t bytes;
+  std::size_t allocated, reserved;
+  c10::Device device;
+};
+
+struct ThreadLog {
+  int id = 0;
+  std::atomic<int> depth{0};
+  std::atomic<std::uint64_t> ops{0};
+  std::atomic<bool> ended{false};
+  std::mutex mutex;  // guards the records
+  std::vector<LineRecord> lines;
+  std::vector<MemoryRecord> memory;
+};
+
+struct Range {
+  int thread = 0;
+  std::string name;
+  Ticks begin = 0, end = 0;
+};
+
+/// Never freed, because threads may run ops while static objects are destroyed.
+struct State {
+  std::mutex mutex;
+  std::list<std::shared_ptr<ThreadLog>> threads;
+  std::list<Range> open_ranges, ranges;
+  c10::ApproximateClockToUnixTimeConverter clock;
+  std::atomic<bool> lines{false}, memory{false};
+  at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
+  std::uint64_t ops_of_ended = 0;
+};
+State& state() {
+  static auto* instance = new State;
+  return *instance;
+}
+
+struct ThreadLogHolder {
+  std::shared_ptr<ThreadLog> log = std::make_shared<ThreadLog>();
+  ThreadLogHolder() {
+    log->id = static_cast<int>(::gettid());
+    const std::lock_guard lock(state().mutex);
+    state().threads.push_back(log);
+  }
+  ~ThreadLogHolder() { log->ended.store(true); }
+  ThreadLogHolder(const ThreadLogHolder&) = delete;
+  ThreadLogHolder& operator=(const ThreadLogHolder&) = delete;
+};
+ThreadLog& this_thread() {
+  static thread_local ThreadLogHolder holder;
+  return *holder.log;
+}
+
+/// Receives allocations. torch's profiler reports them only for the thread that enabled it.
+class MemoryObserver final : public ProfilerStateBase {
+ public:
+  MemoryObserver() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
+  void reportMemoryUsage(void* address, std::int64_t bytes, std::size_t allocated,
+                         std::size_t reserved, c10::Device device) override {
+    if (!memoryProfilingEnabled()) return;
+    auto& log = this_thread();
+    const std::lock_guard lock(log.mutex);
+    if (log.memory.size() < kMostPerThread)
+      log.memory.push_back(
+          {c10::getApproximateTime(), address, bytes, allocated, reserved, device});
+  }
+  bool memoryProfilingEnabled() const override { return state().memory.load(); }
+  ActiveProfilerType profilerType() override { return ActiveProfilerType::NONE; }
+};
+
+const std::shared_ptr<c10::DebugInfoBase>& memory_observer() {
+  static const auto* observer =
+      new std::shared_ptr<c10::DebugInfoBase>(std::make_shared<MemoryObserver>());
+  return *observer;
+}
+
+void observe_memory() {
+  // The program's own profiler has precedence. Threads that autograd starts inherit the observer.
+  if (c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) == nullptr)
+    c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, memory_observer());
+}
+
+std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& /*op*/) {
+  auto& log = this_thread();
+  log.ops.store(log.ops.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const int depth = log.depth.load(std::memory_order_relaxed);
+  log.depth.store(depth + 1, std::memory_order_release);
+  if (depth > 0) return nullptr;
+  if (state().memory.load(std::memory_order_relaxed)) observe_memory();
+  if (!state().lines.load(std::memory_order_relaxed)) return nullptr;
+  const auto time = c10::getApproximateTime();
+  const auto line = current_line();
+  if (line == kNoFrame) return nullptr;
+  const std::lock_guard lock(log.mutex);
+  if (log.lines.size() < kMostPerThread) log.lines.push_back({time, line});
+  return nullptr;
+}
+
+void end_op(const at::RecordFunction& /*op*/, at::ObserverContext* /*context*/) {
+  auto& depth = this_thread().depth;
+  const int before = depth.load(std::memory_order_relaxed);
+  if (before > 0) depth.store(before - 1, std::memory_order_release);
+}
+
+struct RangeContext final : at::ObserverContext {
+  explicit RangeContext(std::list<Range>::iterator place) : range(place) {}
+  std::list<Range>::iterator range;
+};
+
+std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& range) {
+  auto& to = state();
+  Range record{
+      .thread = this_thread().id, .name = range.name(), .begin = c10::getApproximateTime()};
+  const std::lock_guard lock(to.mutex);
+  to.open_ranges.push_back(std::move(record));
+  return std::make_unique<RangeContext>(std::prev(to.open_ranges.end()));
+}
+
+/// May run on another thread, for example for collectives.
+void end_range(const at::RecordFunction& /*range*/, at::ObserverContext* context) {
+  if (context == nullptr) return;
+  auto& to = state();
+  const auto range = static_cast<RangeContext*>(context)->range;
+  const std::lock_guard lock(to.mutex);
+  range->end = c10::getApproximateTime();
+  to.ranges.splice(to.ranges.end(), to.open_ranges, range);
+}
+
+std::string microseconds(std::int64_t nanoseconds) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3f", static_cast<double>(nanoseconds) * 1e-3);
+  return text;
+}
+
+}  // namespace
+
+void start_observing(bool lines) {
+  auto& to = state();
+  to.lines.store(lines);
+  to.memory.store(true);
+  using at::RecordScope;
+  to.handle = at::addGlobalCallback(
+      at::RecordFunctionCallback(&begin_op, &end_op)
+          .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION,
+                   RecordScope::TORCHSCRIPT_FUNCTION, RecordScope::CUSTOM_CLASS}));
+}
+
+void stop_observing() {
+  auto& to = state();
+  if (to.handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(to.handle);
+  to.handle = at::INVALID_CALLBACK_HANDLE;
+  to.memory.store(false);
+}
+
+void leave_thread() {
+  if (c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) == memory_observer().get())
+    c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
+}
+
+bool wait_for_open_ops(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  auto& from = state();
+  for (;;) {
+    bool open = false;
+    {
+      const std::lock_guard lock(from.mutex);
+      for (const auto& log : from.threads)
+        open = open || (!log->ended.load() && log->depth.load(std::memory_order_acquire) > 0);
+    }
+    if (!open) return true;
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+void start_ranges() {
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(&begin_range, &end_range).scopes({at::RecordScope::USER_SCOPE}));
+}
+
+std::uint64_t observed_ops() {
+  auto& from = state();
+  const std::lock_guard lock(from.mutex);
+  auto count = from.ops_of_ended;
+  for (const auto& log : from.threads) count += log->ops.load(std::memory_order_relaxed);
+  return count;
+}
+
+Observed take_observed(std::int64_t base, bool all_ranges) {
+  auto& from = state();
+  Observed result;
+  const auto clock = from.clock.makeConverter();
+  const auto process = std::to_string(::getpid());
+  const auto add = [&](const std::string& event) {
+    if (!result.events.empty()) result.events += ",\n";
+    result.events += event;
+    ++result.count;
+  };
+  std::list<std::shared_ptr<ThreadLog>> threads;
+  std::list<Range> ranges;
+  {
+    const std::lock_guard lock(from.mutex);
+    threads = from.threads;
+    ranges.splice(ranges.end(), from.ranges);
+    if (all_ranges)
+      for (auto range : from.open_ranges) {
+        range.end = c10::getApproximateTime();
+        ranges.push_back(std::move(range));
+      }
+  }
+  for (const auto& range : ranges)
+    add(R"({"ph":"X","cat":"user_annotation","name":")" + json_text(range.name) + R"(","pid":)" +
+        process + R"(,"tid":)" + std::to_string(range.thread) + R"(,"ts":)" +
+        microseconds(clock(range.begin) - base) + R"(,"dur":)" +
+        microseconds(clock(range.end) - clock(range.begin)) + R"(,"args":{}})");
+  for (const auto& log : threads) {
+    std::vector<LineRecord> lines;
+    std::vector<MemoryRecord> memory;
+    {
+      const std::lock_guard lock(log->mutex);
+      lines.swap(log->lines);
+      memory.swap(log->memory);
+    }
+    for (const auto& record : memory)
+      add(R"({"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":)" + process +
+          R"(,"tid":)" + std::to_string(log->id) + R"(,"ts":)" +
+          microseconds(clock(record.time) - base) + R"(,"args":{"Total Reserved":)" +
+          std::to_string(record.reserved) + R"(,"Total Allocated":)" +
+          std::to_string(record.allocated) + R"(,"Bytes":)" + std::to_string(record.bytes) +
+          R"(,"Addr":)" + std::to_string(reinterpret_cast<std::uintptr_t>(record.address)) +
+          R"(,"Device Id":)" + std::to_string(record.device.index()) + R"(,"Device Type":)" +
+          std::to_string(static_cast<int>(record.device.type())) + "}}");
+    if (lines.empty()) continue;
+    Observed::Thread thread{.id = log->id};
+    for (const auto& record : lines) {
+      thread.start.push_back(clock(record.time));
+      thread.line.push_back(record.line);
+    }
+    result.threads.push_back(std::move(thread));
+  }
+  const std::lock_guard lock(from.mutex);
+  from.threads.remove_if([&](const auto& log) {
+    if (!log->ended.load()) return false;
+    from.ops_of_ended += log->ops.load();
+    return true;
+  });
+  return result;
+}
+
+void forget_after_fork() {
+  // The recorder holds its lock across fork(), so no other thread was changing these lists, except
+  // one that began or ended a range.
+  auto& to = state();
+  to.memory.store(false);
+  to.lines.store(false);
+  if (to.handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(to.handle);
+  to.handle = at::INVALID_CALLBACK_HANDLE;
+}
+
+std::string json_text(std::string_view text) {
+  std::string result;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      result += '\\';
+      result += letter;
+    } else if (byte < 0x20) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", byte);
+      result += escaped;
+    } else {
+      result += letter;
+    }
+  }
+  return result;
+}
+
+}  // namespace anyaccel::python::profiler
