@@ -1,0 +1,289 @@
+"""Totals of one process, added window by window."""
+from typing import Any, Counter, Dict, List, Optional, Set, Tuple
+
+from . import costs
+from .events import Window
+from .files import Lines, Problems, ProcessFiles
+from .memory import Memory, Sample
+from .store import COLLECTIVE, COPY, IDLE, KERNEL, OP, RANGE, SYNC, Store
+from .threads import DEVICE, HOST, Event, Thread, covered, event, is_loader, length, union
+
+_MOST = 1_000_000  # events that are analyzed together
+_GAP = 10_000  # ns of the shortest gap on the page
+_TINY = 10_000  # ns of a tiny kernel
+
+
+class Places(Counter[str]):
+    """Time by source line, of at most 1000 lines."""
+
+    def note(self, line: str, time: int) -> None:
+        if line and (line in self or len(self) < 1000):
+            self[line] += time
+
+
+class Op:
+    """Totals of one op."""
+
+    def __init__(self) -> None:
+        self.calls = self.device = self.host = self.total = self.flops = self.bytes = 0
+        self.known_flops = self.known_bytes = 0  # calls whose FLOPs and bytes are known
+        self.lines, self.dtypes = Places(), Counter[str]()
+
+    def call(self, e: Event) -> None:
+        self.calls += 1
+        flops, size = e.cost
+        if flops is not None:
+            self.flops, self.known_flops = self.flops + flops, self.known_flops + 1
+        if size is not None:
+            self.bytes, self.known_bytes = self.bytes + size, self.known_bytes + 1
+        if e.dtype:
+            self.dtypes[e.dtype] += 1
+
+
+class Evidence:
+    """How often something occurred, how long it took, and where."""
+
+    def __init__(self) -> None:
+        self.count = self.time = 0
+        self.lines = Places()
+
+    def note(self, time: int, line: str = "") -> None:
+        self.count, self.time = self.count + 1, self.time + time
+        self.lines.note(line, time)
+
+
+class Process:
+    """One recorded process. `tracks` are (kind, label, sort key) of its rows on the page."""
+
+    def __init__(self, files: ProcessFiles, store: Store, tracks: List[Dict[str, Any]], index: int, zero: int) -> None:
+        self.files, self.store, self.tracks, self.index, self.zero = files, store, tracks, index, zero
+        self._track: Dict[Tuple[Any, ...], int] = {}
+        self.thread_names: Dict[str, str] = {}
+        self.ops: Dict[str, Op] = {}
+        self.memories: Dict[Tuple[int, int], Memory] = {}
+        self.span = self.events = self.windows = self.first = self.last = 0
+        self.busy: Dict[int, int] = {}
+        self.compute = self.collective = self.exposed = self.in_ops = self.kernels = 0
+        self.longest: List[Tuple[int, int, str]] = []
+        self.idle_reasons: Counter[str] = Counter()
+        self.sync, self.pageable, self.tiny, self.matmul32, self.loader = (Evidence() for _ in range(5))
+        self.matmul = 0  # time of all matrix products
+        self._forward: Dict[int, str] = {}
+        self._key = 1
+        self.spans: List[Tuple[int, int]] = []
+
+    def track(self, kind: str, *key: Any) -> int:
+        found = self._track.get((kind, *key))
+        if found is None:
+            found = self._track[(kind, *key)] = len(self.tracks)
+            device = self.files.device_type
+            label = {"host": lambda: self.thread_names.get(str(key[0]), f"thread {key[0]}"),
+                     "stream": lambda: f"{device}:{key[0]} stream {key[1]}",
+                     "idle": lambda: f"{device}:{key[0]} idle"}[kind]()
+            self.tracks.append({"process": self.index, "kind": kind, "label": label[:100], "device": key[0] if kind != "host" else -1,
+                                "order": [("idle", "stream", "host").index(kind), *(str(k).rjust(12) for k in key)]})
+        return found
+
+    def read(self, window: Window, lines: Lines, problems: Problems, copy: Any) -> None:
+        """Add a window. `copy` gets each event for the merged trace."""
+        part = _Part()
+        offset, count = self.files.offset_ns, 0
+        for data in window:
+            count += 1
+            try:
+                self._take(data, window.base_ns + offset, part, copy)
+            except (TypeError, ValueError, OverflowError, AttributeError) as error:
+                problems.add(f"{self.files.folder.name}/{window.path.name}", f"unusable event {count}: {error}")
+            if part.count >= _MOST:
+                self._analyze(part, lines)
+                part = _Part()
+        if window.error:
+            problems.add(f"{self.files.folder.name}/{window.path.name}", f"{window.error} ({count} events read)")
+        self._analyze(part, lines)
+        self.windows += count > 0
+        self.events += count
+
+    def _take(self, data: Dict[str, Any], base: int, part: "_Part", copy: Any) -> None:
+        phase, cat = data.get("ph"), data.get("cat")
+        begin = base + round(data["ts"] * 1000) if "ts" in data else 0
+        if phase == "X":
+            duration = max(0, round(data.get("dur", 0) * 1000))
+            if cat in DEVICE:
+                part.streams.setdefault((int(data["pid"]), int(data["tid"])), []).append(event(data, begin, duration))
+            elif cat in HOST:
+                part.threads.setdefault(str(data["tid"]), []).append(event(data, begin, duration))
+            else:
+                if cat == "Trace" and str(data.get("name", "")).startswith("PyTorch Profiler"):
+                    part.bounds += [begin, begin + duration]
+                return
+            part.count += 1
+            part.bounds[:] = [min(part.bounds + [begin]), max(part.bounds + [begin + duration])]
+        elif phase == "i" and data.get("name") == "[memory]":
+            args = data["args"]
+            where = (int(args["Device Type"]), int(args["Device Id"]))
+            sample = (begin, int(args["Addr"]), int(args["Bytes"]), int(args["Total Allocated"]), str(data["tid"]))
+            part.memory.setdefault(where, []).append(sample)
+            part.count += 1
+        elif phase == "M" and data.get("name") == "thread_name":
+            self.thread_names.setdefault(str(data["tid"]), str(data["args"]["name"]))
+        copy(self, data, begin)
+
+    def _analyze(self, part: "_Part", lines: Lines) -> None:
+        if not part.count:
+            return
+        offset = self.files.offset_ns
+        threads = {tid: Thread(events) for tid, events in part.threads.items()}
+        launched: Dict[int, Tuple[Thread, int]] = {}
+        if len(self._forward) > 500_000:
+            self._forward.clear()
+        for tid, thread in sorted(threads.items(), key=lambda item: sum(e.backward for e in item[1].events)):
+            starts, texts = lines.threads.get(tid, ([], []))
+            thread.set_lines([s + offset for s in starts], texts, self._forward)
+            for i, e in enumerate(thread.events):
+                if e.cat == "cpu_op" and e.external >= 0:
+                    launched[e.external] = (thread, i)
+        top = max([e for e in launched], default=0) + 1
+        begin, end = min(part.bounds, default=0), max(part.bounds, default=0)
+        if part.bounds:
+            self.span += end - begin
+            self.spans.append((begin, end))
+            self.first, self.last = min(self.first or begin, begin), max(self.last, end)
+        for tid, thread in threads.items():
+            self._host(tid, thread)
+        self._devices(part, threads, launched, begin, end)
+        self._memory(part, threads)
+        self._key += top
+
+    def _host(self, tid: str, thread: Thread) -> None:
+        track = self.track("host", tid)
+        device = self.files.device_type != "cpu"
+        for i, e in enumerate(thread.events):
+            kind, time = thread.categories[i], e.end - e.begin
+            key = self._key + e.external if e.cat == "cpu_op" and e.external >= 0 else 0
+            self.store.add(e.begin - self.zero, time, key, e.name, track, thread.lines[i], e.shapes, thread.depths[i], kind)
+            if kind == RANGE:
+                if is_loader(e.name):
+                    self.loader.note(time)
+                continue
+            if kind == SYNC and device and not any(thread.categories[p] == SYNC for p in _above(thread, i)):
+                self.sync.note(time, thread.lines[i])
+            if e.cat != "cpu_op" and kind != COLLECTIVE:
+                continue
+            op = self.ops.setdefault(e.name, Op()) if len(self.ops) < 50_000 or e.name in self.ops else Op()
+            own = thread.self_time(i)
+            op.host += own
+            if not thread.within_same(i):
+                op.total += time
+                if not device:
+                    op.call(e)
+            if not device:
+                op.lines.note(thread.lines[i], own)
+                if kind == COLLECTIVE:
+                    self.collective += own
+                else:
+                    self.compute += own
+                if costs.base_name(e.name) in costs.MATMULS:
+                    self.matmul += own
+                    if e.dtype == "float32":
+                        self.matmul32.note(own, thread.lines[i])
+        self.in_ops = self.in_ops + length(union([(thread.events[i].begin, thread.events[i].end) for i in thread.top]))
+
+    def _devices(self, part: "_Part", threads: Dict[str, Thread], launched: Dict[int, Tuple[Thread, int]], begin: int, end: int) -> None:
+        busy: Dict[int, List[Tuple[int, int, int]]] = {}
+        called: Set[int] = set()
+        for (device, stream), events in sorted(part.streams.items()):
+            row, track = Thread(events), self.track("stream", device, stream)
+            for i, e in enumerate(events):
+                kind, time = row.categories[i], e.end - e.begin
+                thread, at = launched.get(e.external, (None, -1))
+                source = thread.events[at] if thread else None
+                line = thread.lines[at] if thread else ""
+                if source and thread and kind == KERNEL and any(thread.categories[p] == COLLECTIVE for p in [at, *_above(thread, at)]):
+                    kind = COLLECTIVE
+                self.store.add(e.begin - self.zero, time, -(self._key + e.external) if source else 0, e.name, track, line,
+                               source.shapes if source else "", row.depths[i], kind)
+                if kind == RANGE:
+                    continue
+                busy.setdefault(device, []).append((e.begin, e.end, kind))
+                self._kernel(e, kind, time, line, source, called)
+        for device, spans in busy.items():
+            merged = union([(b, e) for b, e, _ in spans])
+            self.busy[device] = self.busy.get(device, 0) + length(merged)
+            compute = union([(b, e) for b, e, kind in spans if kind == KERNEL])
+            collective = union([(b, e) for b, e, kind in spans if kind == COLLECTIVE])
+            self.compute += length(compute)
+            self.collective += length(collective)
+            self.exposed += length(collective) - covered(collective, compute)
+            self._gaps(device, merged, threads, begin, end)
+
+    def _kernel(self, e: Event, kind: int, time: int, line: str, source: Optional[Event], called: Set[int]) -> None:
+        name = source.name if source else e.name
+        op = self.ops.setdefault(name, Op()) if len(self.ops) < 50_000 or name in self.ops else Op()
+        op.device += time
+        op.lines.note(line, time)
+        if not source or e.external not in called:
+            called.add(e.external)
+            op.call(source or e)
+        if kind == KERNEL:
+            self.kernels += 1
+            if time < _TINY:
+                self.tiny.note(time, line)
+        if "Pageable" in e.name:
+            self.pageable.note(time, line)
+        if costs.base_name(name) in costs.MATMULS:
+            self.matmul += time
+            if source and source.dtype == "float32":
+                self.matmul32.note(time, line)
+
+    def _gaps(self, device: int, busy: List[Tuple[int, int]], threads: Dict[str, Thread], begin: int, end: int) -> None:
+        """Add the gaps between a device's work, with what the host does meanwhile."""
+        track = self.track("idle", device)
+        edges = [begin] + [t for span in busy for t in span] + [end]
+        main = max(threads.values(), key=lambda t: len(t.events), default=None)
+        for a, b in zip(edges[::2], edges[1::2]):
+            if b - a < _GAP:
+                continue
+            best, share = "", 0
+            for thread in threads.values():
+                if not thread.events or thread.begins[0] > b:
+                    continue
+                doing = thread.activity(a, b)
+                rest = doing.pop("")
+                if thread is main and not best:
+                    best, share = "the program's own code", rest
+                name = max(doing, key=doing.__getitem__, default="")
+                if name and doing[name] > share:
+                    best, share = name, doing[name]
+            best = best or "nothing recorded"
+            self.idle_reasons[best if best in self.idle_reasons or len(self.idle_reasons) < 1000 else "others"] += b - a
+            self.store.add(a - self.zero, b - a, 0, f"idle; host: {best}", track, "", "", 0, IDLE)
+            self.longest = sorted(self.longest + [(b - a, a - self.zero, best)], reverse=True)[:5]
+
+    def _memory(self, part: "_Part", threads: Dict[str, Thread]) -> None:
+        for (kind, device), rows in part.memory.items():
+            label = "host memory" if kind == 0 else f"{self.files.device_type}:{device} memory"
+            samples = []
+            for time, address, size, allocated, tid in rows:
+                thread = threads.get(tid)
+                place = thread.place(thread.at(time)) if thread and size > 0 else ("", "", "")
+                samples.append(Sample(time - self.zero, address, size, allocated, *place))
+            self.memories.setdefault((kind, device), Memory(label, kind == 0)).add(samples)
+
+
+class _Part:
+    """Events that are analyzed together: a window, or a part of a very large one."""
+
+    def __init__(self) -> None:
+        self.threads: Dict[str, List[Event]] = {}
+        self.streams: Dict[Tuple[int, int], List[Event]] = {}
+        self.memory: Dict[Tuple[int, int], List[Tuple[int, int, int, int, str]]] = {}
+        self.bounds: List[int] = []
+        self.count = 0
+
+
+def _above(thread: Thread, i: int) -> Any:
+    """Indices of the events around event `i`."""
+    i = thread.parents[i]
+    while i >= 0:
+        yield i
+        i = thread.parents[i]

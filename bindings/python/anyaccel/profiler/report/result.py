@@ -1,0 +1,101 @@
+"""The totals of all processes, as the page and the summary show them."""
+from typing import Any, Dict, List, Optional
+
+
+from .process import Op, Process
+from .units import seconds
+
+
+def state(p: Process) -> str:
+    """How the process ended."""
+    f = p.files
+    if f.exit_kind == "exception":
+        return f"ended with an exception: {f.exit_detail}" if f.exit_detail else "ended with an exception"
+    if f.end_ns is None:
+        if not p.last:
+            return "ended without notice; nothing was recorded"
+        return f"ended without notice; last window at {seconds(p.last - p.zero)}"
+    if f.exit_kind == "exit" and f.exit_detail not in ("", "0"):
+        return f"exited: {f.exit_detail}"
+    return "continued in a new process" if f.exit_kind == "fork" else "exited"
+
+
+def top_ops(processes: List[Process], most: int = 10) -> List[Dict[str, Any]]:
+    """The most expensive ops by device time, or by the host's own time if no device was used."""
+    device = any(p.busy for p in processes)
+    names = {name for p in processes for name in p.ops}
+    total = sum(op.device if device else op.host for p in processes for op in p.ops.values())
+    rows = []
+    for name in names:
+        ops = [p.ops[name] for p in processes if name in p.ops]
+        time = sum(op.device if device else op.host for op in ops)
+        if time > 0:
+            rows.append((time, name, ops))
+    rows.sort(key=lambda row: (-row[0], row[1]))
+    return [_row(time, name, ops, total, processes) for time, name, ops in rows[:most]]
+
+
+def _row(time: int, name: str, ops: List[Op], total: int, processes: List[Process]) -> Dict[str, Any]:
+    calls = sum(op.calls for op in ops)
+    lines = sum((op.lines for op in ops), type(ops[0].lines)())
+    dtypes = sum((op.dtypes for op in ops), ops[0].dtypes.__class__())
+    dtype = dtypes.most_common(1)[0][0] if dtypes else ""
+    flops = _known(sum(op.flops for op in ops), sum(op.known_flops for op in ops), calls, time)
+    size = _known(sum(op.bytes for op in ops), sum(op.known_bytes for op in ops), calls, time)
+    # Compare with the peak of the slowest device, so that mixed devices do not look better than they are.
+    peaks = [p.files.peak_flops[dtype] for p in processes if dtype in p.files.peak_flops]
+    rates = [p.files.peak_bytes for p in processes if p.files.peak_bytes]
+    return {"name": name, "calls": calls, "time": time, "share": time / total if total else 0.0, "host": sum(op.host for op in ops), "dtype": dtype,
+            "flops": flops, "flops_peak": flops / min(peaks) if flops is not None and peaks else None,
+            "bytes": size, "bytes_peak": size / min(rates) if size is not None and rates else None,
+            "lines": [[line, spent] for line, spent in lines.most_common(3)]}
+
+
+def _known(amount: int, known: int, calls: int, time: int) -> Optional[float]:
+    """Rate per second, if the amount of every call is known."""
+    return amount / time * 1e9 if amount and known == calls and time else None
+
+
+def memories(p: Process) -> List[Dict[str, Any]]:
+    """Memory over time of the process's devices, and of the host."""
+    found = []
+    for (kind, _device), m in sorted(p.memories.items(), key=lambda item: (item[1].host, item[0])):
+        if not m.count or (m.host and p.busy and m.peak < 1 << 20 and len(p.memories) > 1):
+            continue
+        times, values = m.series()
+        base = times[0] if times else 0
+        found.append({"label": m.label, "host": m.host, "base": base, "times": [t - base for t in times], "values": list(values), "peak": m.peak,
+                      "peak_time": m.peak_time, "before": m.before,
+                      "largest": [{"bytes": s.bytes, "time": s.time, "op": s.op, "ranges": s.ranges, "line": s.line} for s in m.largest]})
+    return found
+
+
+def headline(processes: List[Process]) -> str:
+    """One sentence about where the time goes."""
+    used = [p for p in processes if p.span > 0]
+    if not used:
+        return "Nothing was recorded."
+    ranks = f"{len(used)} processes" if len(used) > 1 else "One process"
+    span = max(p.last for p in used) - min(p.first for p in used)
+    recorded = sum(p.span for p in used)
+    text = f"{ranks}, {seconds(span)}"
+    if any(p.busy for p in used):
+        whole = sum(p.span * len(p.busy) for p in used)
+        share = sum(sum(p.busy.values()) for p in used) / whole
+        return f"{text}: the device is busy {share * 100:.0f} % of the time."
+    return f"{text}: the host runs ops {min(1.0, sum(p.in_ops for p in used) / recorded) * 100:.0f} % of the time."
+
+
+def findings(p: Process, data: Any) -> List[Dict[str, Any]]:
+    """The checker's problems of one process."""
+    problems = data.get("problems") if isinstance(data, dict) else data
+    found = []
+    for problem in problems[:1000] if isinstance(problems, list) else []:
+        if isinstance(problem, dict):
+            time = next((problem[k] for k in ("time_ns", "time") if isinstance(problem.get(k), int)), None)
+            found.append({"process": p.index, **{key: str(problem.get(key) or "")[:600] for key in ("kind", "what", "op", "stream", "line", "remedy")},
+                          "seen": problem.get("seen") if isinstance(problem.get("seen"), int) else 1,
+                          "time": time + p.files.offset_ns - p.zero if time and time > 1 << 60 else None})
+    return found
+
+

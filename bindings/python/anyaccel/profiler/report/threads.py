@@ -1,0 +1,192 @@
+"""Nested events of one host thread or stream in one window."""
+from bisect import bisect_left, bisect_right
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from . import costs
+from .store import COLLECTIVE, COPY, KERNEL, OP, RANGE, RUNTIME, SYNC
+
+_COLLECTIVE = re.compile(r"nccl|rccl|hccl|c10d::|record_param_comms|gloo:|mpi:|\bccl|allreduce|all_reduce|all_?gather|reduce_scatter|all_?to_?all|barrier",
+                         re.IGNORECASE)
+_SYNC = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|nonzero)$|\w+(Stream|Device|Event)Synchronize$")
+_LOADER = re.compile(r"enumerate\(DataLoader\)")
+DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"}
+HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver", "xpu_runtime"}
+
+
+def category(name: str, cat: str) -> int:
+    """Category of an event on the page."""
+    if cat in ("user_annotation", "gpu_user_annotation"):
+        return COLLECTIVE if cat == "user_annotation" and name.startswith(("gloo:", "nccl:", "mpi:")) else RANGE
+    if _SYNC.match(name):
+        return SYNC
+    if _COLLECTIVE.search(name):
+        return COLLECTIVE
+    if cat == "kernel":
+        return COPY if name.startswith(("aten::copy_", "aten::_copy_from", "Memcpy")) else KERNEL
+    if cat in ("gpu_memcpy", "gpu_memset"):
+        return COPY
+    return OP if cat == "cpu_op" else RUNTIME
+
+
+class Event(NamedTuple):
+    """An event as read from the file. Times in ns of rank 0's clock."""
+    begin: int
+    end: int
+    name: str
+    cat: str
+    external: int
+    sequence: int
+    backward: bool
+    shapes: str
+    cost: Tuple[Optional[int], Optional[int]]
+    dtype: str
+
+
+def event(data: Dict[str, Any], begin: int, duration: int) -> Event:
+    """Convert one "X" event of the trace."""
+    args = data.get("args")
+    args = args if isinstance(args, dict) else {}
+    name, cat = str(data.get("name", ""))[:300], str(data.get("cat", ""))
+    op = cat == "cpu_op"
+
+    def number(key: str) -> int:
+        value = args.get(key)
+        return value if isinstance(value, int) and 0 <= value < 1 << 40 else -1
+
+    return Event(begin, begin + duration, name, cat, number("External id"), number("Sequence number"), number("Fwd thread id") > 0,
+                 costs.shapes(args) if op else "", costs.cost(name, args) if op else (None, None), costs.dtype(args.get("Input type")) if op else "")
+
+
+class Thread:
+    """Events sorted by begin, with their depths and parents (-1: none)."""
+
+    def __init__(self, events: List[Event]) -> None:
+        self.events = events
+        events.sort(key=lambda e: (e.begin, -e.end))
+        self.begins = [e.begin for e in events]
+        self.depths = [0] * len(events)
+        self.parents = [-1] * len(events)
+        self.inside = [0] * len(events)  # time of the children
+        self.categories = [category(e.name, e.cat) for e in events]
+        self.lines = [""] * len(events)
+        stack: List[int] = []
+        for i, e in enumerate(events):
+            while stack and events[stack[-1]].end <= e.begin and not (e.begin == e.end == events[stack[-1]].end):
+                stack.pop()
+            if stack:
+                self.parents[i] = stack[-1]
+                self.inside[stack[-1]] += min(e.end, events[stack[-1]].end) - e.begin
+            self.depths[i] = len(stack)
+            stack.append(i)
+        #: Outermost events that are not ranges: what the thread does, without overlaps.
+        self.top = [i for i in range(len(events)) if self.categories[i] != RANGE and not self._in_op(i)]
+        self.top_begins = [self.begins[i] for i in self.top]
+
+    def _in_op(self, i: int) -> bool:
+        i = self.parents[i]
+        while i >= 0:
+            if self.categories[i] != RANGE:
+                return True
+            i = self.parents[i]
+        return False
+
+    def self_time(self, i: int) -> int:
+        return max(0, self.events[i].end - self.events[i].begin - self.inside[i])
+
+    def within_same(self, i: int) -> bool:
+        """Whether an enclosing op has the same name, as backends' ops inside autograd's have."""
+        name, i = self.events[i].name, self.parents[i]
+        while i >= 0:
+            if self.events[i].name == name:
+                return True
+            i = self.parents[i]
+        return False
+
+    def at(self, time: int) -> int:
+        """Index of the innermost event at a time, or -1."""
+        i = bisect_right(self.begins, time) - 1
+        while i >= 0 and self.events[i].end < time:
+            i = self.parents[i]
+        return i
+
+    def place(self, i: int) -> Tuple[str, str, str]:
+        """Return (op, ranges, line) of the event and those around it."""
+        line, op, ranges = (self.lines[i] if i >= 0 else ""), "", []
+        while i >= 0:
+            if self.categories[i] == RANGE:
+                ranges.append(self.events[i].name)
+            elif not op:
+                op = self.events[i].name
+            i = self.parents[i]
+        return op, " > ".join(reversed(ranges[:3])), line
+
+    def set_lines(self, starts: List[int], texts: List[str], forward: Dict[int, str]) -> None:
+        """Set the source line of each event: that of its outermost op, or, in a backward pass, that
+        of the forward op with the same sequence number.
+        """
+        for i, e in enumerate(self.events):
+            parent = self.parents[i]
+            if self.categories[i] == RANGE:
+                continue
+            line = self.lines[parent] if parent >= 0 else ""
+            if not line and starts:
+                # The recorder and torch's profiler read the clock at slightly different times.
+                at = bisect_left(starts, e.begin)
+                near = min((k for k in (at - 1, at) if 0 <= k < len(starts)), key=lambda k: abs(starts[k] - e.begin))
+                if e.begin - 20_000 <= starts[near] <= max(e.end, e.begin + 20_000):
+                    line = texts[near]
+            if e.sequence >= 0:
+                if e.backward:
+                    found = forward.get(e.sequence, "")
+                    line = f"backward of {found}" if found and not line.startswith("backward of") else line
+                elif line:
+                    forward[e.sequence] = line
+            self.lines[i] = line
+
+    def activity(self, begin: int, end: int) -> Dict[str, int]:
+        """Time that the thread spends in each outermost op between two times; "" is the rest."""
+        found: Dict[str, int] = {}
+        i = max(0, bisect_right(self.top_begins, begin) - 1)
+        rest = end - begin
+        while i < len(self.top) and self.top_begins[i] < end:
+            e = self.events[self.top[i]]
+            time = min(end, e.end) - max(begin, e.begin)
+            if time > 0:
+                found[e.name] = found.get(e.name, 0) + time
+                rest -= time
+            i += 1
+        found[""] = max(0, rest)
+        return found
+
+
+def is_loader(name: str) -> bool:
+    """Whether a range waits for a DataLoader's next batch."""
+    return bool(_LOADER.match(name))
+
+
+def union(spans: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """Merge overlapping spans."""
+    merged: List[Tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def length(spans: List[Tuple[int, int]]) -> int:
+    return sum(end - begin for begin, end in spans)
+
+
+def covered(spans: List[Tuple[int, int]], others: List[Tuple[int, int]]) -> int:
+    """Time in both of two merged lists."""
+    total = i = 0
+    for begin, end in spans:
+        while i > 0 and others[i - 1][1] > begin:
+            i -= 1
+        while i < len(others) and others[i][0] < end:
+            total += max(0, min(end, others[i][1]) - max(begin, others[i][0]))
+            i += 1
+    return total
