@@ -59,6 +59,9 @@ function parents(data) {
   return parent;
 }
 
+// Name of an event as people say it.
+function shortName(text) { return text.replace(/^aten::|^autograd::engine::evaluate_function: /, ""); }
+
 function short(value) { return Math.abs(value) >= 99.95 ? value.toFixed(0) : Number(value.toPrecision(3)).toString(); }
 function timeText(ns) {
   const size = Math.abs(ns);

@@ -38,12 +38,13 @@ function layout(state) {
   const { data, folded, deep } = state, items = [];
   let y = 0;
   data.processes.forEach((process, index) => {
+    if (!data.tracks.some(track => track.process === index) && data.processes.length > 1) return;
     items.push({ kind: "head", y, height: HEAD, process, index, name: process.name });
     y += HEAD;
     if (folded.has(index)) return;
     const tracks = data.tracks.map((track, at) => ({ track, at })).filter(({ track }) => track.process === index && track.rows.length);
-    tracks.sort((a, b) => a.track.device - b.track.device && a.track.kind !== "host" && b.track.kind !== "host" ? a.track.device - b.track.device :
-      a.track.order < b.track.order ? -1 : 1);
+    const key = ({ track: t }) => (t.kind === "host" ? "~" : String(t.device).padStart(6)) + t.order.join();
+    tracks.sort((a, b) => key(a) < key(b) ? -1 : 1);
     const add = kind => tracks.filter(({ track }) => kind(track)).forEach(({ track, at }) => {
       if (track.kind === "idle") { items.push({ kind: "idle", y, height: LANE, track, at, index, name: track.label }); y += LANE + 2; return; }
       const rows = deep.has(at) ? track.rows.length : Math.min(track.rows.length, DEEP), row = ROW[track.kind];
@@ -180,7 +181,7 @@ function drawRow(state, g, row, y, height) {
     } else {
       g.fillRect(x, y, Math.max(1, width - (width > 3 ? 0.6 : 0)), height);
       if (kind === IDLE) { g.globalAlpha = 1; hatch(state, g, x, y, width, height, c.idle); }
-      const text = fitText(g, data.strings[name[i]].replace(/^aten::/, ""), width - 8);
+      const text = fitText(g, shortName(data.strings[name[i]]), width - 8);
       if (text && kind !== IDLE) {
         g.fillStyle = [RANGE, COPY, COLLECTIVE, SYNC].includes(kind) || c.dark ? "#fff" : "#10151f";
         g.textAlign = "left";

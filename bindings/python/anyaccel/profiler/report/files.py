@@ -75,6 +75,12 @@ class ProcessFiles:
         ended = data.get("exit") if isinstance(data.get("exit"), dict) else {}
         self.exit_kind, self.exit_detail = str(ended.get("kind") or "running")[:40], str(ended.get("detail") or "")[:300]
         self.peak_flops, self.peak_bytes = _peak(data.get("peak"))
+        #: (begin, end) of windows, by name, if the recorder noted them.
+        self.window_times: Dict[str, List[int]] = {}
+        times = data.get("windows")
+        for number, pair in enumerate(times if isinstance(times, list) else [], 1):
+            if isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, int) for t in pair) and 0 < pair[0] < pair[1] < 1 << 62:
+                self.window_times[f"window-{number:04}"] = pair
         self.windows = _numbered(folder, "window")
         self.lines = _numbered(folder, "lines")
 
@@ -103,7 +109,7 @@ def _numbered(folder: pathlib.Path, name: str) -> List[pathlib.Path]:
 def processes(raw: pathlib.Path, problems: Problems) -> List[ProcessFiles]:
     """Return the recorded processes, by rank, host and process id."""
     found = [ProcessFiles(folder, problems) for folder in sorted(raw.iterdir()) if folder.is_dir()] if raw.is_dir() else []
-    return sorted(found, key=lambda p: (p.rank is None, p.rank or 0, p.start_ns or 0, p.host, p.pid))
+    return sorted(found, key=lambda p: (not p.windows, p.rank is None, p.rank or 0, p.start_ns or 0, p.host, p.pid))
 
 
 class Lines:

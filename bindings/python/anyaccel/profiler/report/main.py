@@ -45,7 +45,7 @@ def build(folder: pathlib.Path, limit: int = LIMIT) -> str:
     _mark(reports, store, tracks)
     advice = suggestions(found)
     for p in found:
-        if p.files.windows == [] or not p.events:
+        if not p.events and p.files.exit_kind != "fork":
             problems.add(p.files.folder.name, "no events")
     data = _data(found, tracks, advice, reports, problems, store)
     columns, strings = store.finish()
@@ -108,7 +108,7 @@ def _data(found: List[Process], tracks: List[Dict[str, Any]], advice: Any, repor
             "busy": sum(p.busy.values()), "devices": len(p.busy), "in_ops": p.in_ops, "compute": p.compute, "collective": p.collective,
             "dropped_events": p.files.dropped_events, "dropped_windows": p.files.dropped_windows, "overhead": p.files.overhead_ns,
             "windows": [[a - p.zero, b - p.zero] for a, b in p.spans[:10_000]], "memories": memories(p), "offset": p.files.offset_ns,
-            "ended": p.files.end_ns is not None} for p in found],
+            "ended": p.files.end_ns is not None or p.files.exit_kind == "fork"} for p in found],
     }
 
 

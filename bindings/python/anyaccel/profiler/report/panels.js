@@ -31,7 +31,6 @@ function fillCards(data) {
   if (data.ops.length) card(shareText(data.ops[0].share), `of the ${data.device ? "device" : "host"} time in ${data.ops[0].name}`, data.ops[0].share, "var(--copy)");
   const collective = used.reduce((sum, p) => sum + p.collective, 0);
   if (collective) card(shareText(collective, recorded), `of the time in collectives (${timeText(collective)})`, collective / recorded, "var(--collective)");
-  if (data.processes.length > 1) card(String(data.processes.length), "processes on " + new Set(data.processes.map(p => p.host)).size + " host(s)");
   document.getElementById("cards").append(...cards);
 }
 
@@ -63,7 +62,7 @@ function fillOps(data, timeline, find) {
     return cell;
   };
   const rows = data.ops.map(op => {
-    const name = make("td", null, {}, make("code", op.name));
+    const name = make("td", null, {}, make("code", op.name.replace("autograd::engine::evaluate_function: ", ""), { title: op.name }));
     for (const [line] of op.lines.slice(0, 2)) name.append(make("small", line, { title: op.lines.map(([text, time]) => `${text}: ${timeText(time)}`).join("\n") }));
     const row = make("tr", null, { title: "Find on the timeline" }, name, make("td", timeText(op.time), { class: "n" }, make("small", shareText(op.share)), meter(op.share)),
       make("td", op.calls.toLocaleString("en"), { class: "n" }), make("td", timeText(op.time / Math.max(1, op.calls)), { class: "n" }), achieved(op.flops, "FLOP", op.flops_peak), achieved(op.bytes, "B", op.bytes_peak));
@@ -132,13 +131,13 @@ function fillDetails(data, timeline) {
     for (let p = parent[i]; p >= 0; p = parent[p]) (ev.category[p] === RANGE ? ranges : ops).unshift(strings[ev.name[p]]);
     let count = 0, total = 0;
     for (let k = 0; k < data.count; k++) if (ev.name[k] === ev.name[i] && ev.category[k] === ev.category[i]) { count++; total += ev.duration[k]; }
-    const go = (k, text) => make("button", text, { onclick: () => timeline.select(k, { reveal: true }) });
+    const go = (k, text) => make("button", text, { class: "link", onclick: () => timeline.select(k, { reveal: true }) });
     const children = launchedBy(data).get(i) ?? [], track = data.tracks[ev.track[i]];
     const work = children.reduce((sum, k) => sum + ev.duration[k], 0);
     panel.replaceChildren(make("h3", null, {}, make("span", strings[ev.name[i]]), make("span", CATEGORIES[ev.category[i]], { class: "pill" }), make("button", "Zoom", { title: "Zoom to this event (F)", onclick: () => timeline.select(i, { reveal: true, zoom: true }) })), facts([
       ["Duration", timeText(ev.duration[i])], ["Start", timeText(ev.begin[i] - data.first)], ["Where", `${data.processes[track.process].name}, ${track.label}`],
       ["All of this name on the page", `${count.toLocaleString("en")}, ${timeText(total)} in all, ${timeText(total / count)} each`],
-      ["Launched by", ev.link[i] >= 0 && go(ev.link[i], strings[ev.name[ev.link[i]]] + `, ${timeText(ev.begin[i] - ev.begin[ev.link[i]])} before`)],
+      ["Launched by", ev.link[i] >= 0 && go(ev.link[i], shortName(strings[ev.name[ev.link[i]]]) + `, ${timeText(ev.begin[i] - ev.begin[ev.link[i]])} before`)],
       ["Launched", children.length > 0 && go(children[0], `${children.length} on the device, ${timeText(work)}`)],
       ["Source line", strings[ev.line[i]]], ["Ranges", ranges.join(" › ")], ["Inside of", ops.slice(-4).join(" › "), true], ["Inputs", strings[ev.shapes[i]], true]]));
   } else if (timeline.range) {

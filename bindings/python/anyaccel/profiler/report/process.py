@@ -6,11 +6,13 @@ from .events import Window
 from .files import Lines, Problems, ProcessFiles
 from .memory import Memory, Sample
 from .store import COLLECTIVE, COPY, IDLE, KERNEL, OP, RANGE, SYNC, Store
-from .threads import DEVICE, HOST, Event, Thread, covered, event, is_loader, length, union
+from .threads import DEVICE, HOST, Event, Thread, covered, event, is_loader, length, overlap, union
 
 _MOST = 1_000_000  # events that are analyzed together
 _GAP = 10_000  # ns of the shortest gap on the page
+_LONGEST = 366 * 86400 * 10**9  # ns of the longest recording
 _TINY = 10_000  # ns of a tiny kernel
+_WAIT = 20_000  # ns of a call that launches nothing, but seems to wait because the device is busy
 
 
 class Places(Counter[str]):
@@ -69,7 +71,6 @@ class Process:
         self.sync, self.pageable, self.tiny, self.matmul32, self.loader = (Evidence() for _ in range(5))
         self.matmul = 0  # time of all matrix products
         self._forward: Dict[int, str] = {}
-        self._key = 1
         self.spans: List[Tuple[int, int]] = []
 
     def track(self, kind: str, *key: Any) -> int:
@@ -81,33 +82,39 @@ class Process:
                      "stream": lambda: f"{device}:{key[0]} stream {key[1]}",
                      "idle": lambda: f"{device}:{key[0]} idle"}[kind]()
             self.tracks.append({"process": self.index, "kind": kind, "label": label[:100], "device": key[0] if kind != "host" else -1,
-                                "order": [("idle", "stream", "host").index(kind), *(str(k).rjust(12) for k in key)]})
+                                "order": [("idle", "stream", "host").index(kind), kind == "host" and str(key[0]) != str(self.files.pid), *(str(k).rjust(12) for k in key)]})
         return found
 
     def read(self, window: Window, lines: Lines, problems: Problems, copy: Any) -> None:
         """Add a window. `copy` gets each event for the merged trace."""
         part = _Part()
-        offset, count = self.files.offset_ns, 0
+        offset, count, unusable, why = self.files.offset_ns, 0, 0, ""
+        if times := self.files.window_times.get(window.path.name.split(".")[0]):
+            part.bounds = [t + offset for t in times]
         for data in window:
             count += 1
             try:
                 self._take(data, window.base_ns + offset, part, copy)
-            except (TypeError, ValueError, OverflowError, AttributeError) as error:
-                problems.add(f"{self.files.folder.name}/{window.path.name}", f"unusable event {count}: {error}")
+            except (TypeError, ValueError, KeyError, OverflowError, AttributeError) as error:
+                unusable, why = unusable + 1, f"{type(error).__name__}: {error}"
             if part.count >= _MOST:
                 self._analyze(part, lines)
                 part = _Part()
         if window.error:
             problems.add(f"{self.files.folder.name}/{window.path.name}", f"{window.error} ({count} events read)")
+        if unusable:
+            problems.add(f"{self.files.folder.name}/{window.path.name}", f"{unusable} of {count} events are unusable ({why})")
         self._analyze(part, lines)
         self.windows += count > 0
         self.events += count
 
     def _take(self, data: Dict[str, Any], base: int, part: "_Part", copy: Any) -> None:
         phase, cat = data.get("ph"), data.get("cat")
-        begin = base + round(data["ts"] * 1000) if "ts" in data else 0
+        begin = base + round(data["ts"] * 1000) if "ts" in data else self.zero
+        duration = max(0, round(data.get("dur", 0) * 1000))
+        if max(abs(begin - self.zero), duration) > _LONGEST:
+            raise ValueError(f"implausible time {data.get('ts')!r} or duration {data.get('dur')!r}"[:200])
         if phase == "X":
-            duration = max(0, round(data.get("dur", 0) * 1000))
             if cat in DEVICE:
                 part.streams.setdefault((int(data["pid"]), int(data["tid"])), []).append(event(data, begin, duration))
             elif cat in HOST:
@@ -122,6 +129,8 @@ class Process:
             args = data["args"]
             where = (int(args["Device Type"]), int(args["Device Id"]))
             sample = (begin, int(args["Addr"]), int(args["Bytes"]), int(args["Total Allocated"]), str(data["tid"]))
+            if max(map(abs, sample[1:4])) >= 1 << 62:
+                raise ValueError("implausible numbers in a memory event")
             part.memory.setdefault(where, []).append(sample)
             part.count += 1
         elif phase == "M" and data.get("name") == "thread_name":
@@ -133,10 +142,12 @@ class Process:
             return
         offset = self.files.offset_ns
         threads = {tid: Thread(events) for tid, events in part.threads.items()}
+        used = {e.external for events in part.streams.values() for e in events if e.external >= 0}
         launched: Dict[int, Tuple[Thread, int]] = {}
         if len(self._forward) > 500_000:
             self._forward.clear()
         for tid, thread in sorted(threads.items(), key=lambda item: sum(e.backward for e in item[1].events)):
+            thread.mark_launches(used)
             starts, texts = lines.threads.get(tid, ([], []))
             thread.set_lines([s + offset for s in starts], texts, self._forward)
             for i, e in enumerate(thread.events):
@@ -148,24 +159,27 @@ class Process:
             self.span += end - begin
             self.spans.append((begin, end))
             self.first, self.last = min(self.first or begin, begin), max(self.last, end)
+        busy = union([(e.begin, e.end) for events in part.streams.values() for e in events if e.cat != "gpu_user_annotation"])
         for tid, thread in threads.items():
-            self._host(tid, thread)
+            self._host(tid, thread, busy)
         self._devices(part, threads, launched, begin, end)
         self._memory(part, threads)
-        self._key += top
+        self.store.base += top
 
-    def _host(self, tid: str, thread: Thread) -> None:
+    def _host(self, tid: str, thread: Thread, busy: List[Tuple[int, int]]) -> None:
         track = self.track("host", tid)
         device = self.files.device_type != "cpu"
         for i, e in enumerate(thread.events):
             kind, time = thread.categories[i], e.end - e.begin
-            key = self._key + e.external if e.cat == "cpu_op" and e.external >= 0 else 0
+            key = self.store.base + e.external if e.cat == "cpu_op" and e.external >= 0 else 0
             self.store.add(e.begin - self.zero, time, key, e.name, track, thread.lines[i], e.shapes, thread.depths[i], kind)
             if kind == RANGE:
                 if is_loader(e.name):
                     self.loader.note(time)
                 continue
-            if kind == SYNC and device and not any(thread.categories[p] == SYNC for p in _above(thread, i)):
+            # item() of a tensor on the CPU does not wait.
+            waits = kind == SYNC and (thread.launches[i] or e.cat != "cpu_op" or (time >= _WAIT and 2 * overlap(e.begin, e.end, busy) >= time))
+            if device and waits and not any(thread.categories[p] == SYNC for p in _above(thread, i)):
                 self.sync.note(time, thread.lines[i])
             if e.cat != "cpu_op" and kind != COLLECTIVE:
                 continue
@@ -200,7 +214,7 @@ class Process:
                 line = thread.lines[at] if thread else ""
                 if source and thread and kind == KERNEL and any(thread.categories[p] == COLLECTIVE for p in [at, *_above(thread, at)]):
                     kind = COLLECTIVE
-                self.store.add(e.begin - self.zero, time, -(self._key + e.external) if source else 0, e.name, track, line,
+                self.store.add(e.begin - self.zero, time, -(self.store.base + e.external) if source else 0, e.name, track, line,
                                source.shapes if source else "", row.depths[i], kind)
                 if kind == RANGE:
                     continue

@@ -11,13 +11,15 @@ def state(p: Process) -> str:
     f = p.files
     if f.exit_kind == "exception":
         return f"ended with an exception: {f.exit_detail}" if f.exit_detail else "ended with an exception"
+    if f.exit_kind == "fork":
+        return f.exit_detail or "forked child, not recorded"
     if f.end_ns is None:
         if not p.last:
             return "ended without notice; nothing was recorded"
         return f"ended without notice; last window at {seconds(p.last - p.zero)}"
     if f.exit_kind == "exit" and f.exit_detail not in ("", "0"):
         return f"exited: {f.exit_detail}"
-    return "continued in a new process" if f.exit_kind == "fork" else "exited"
+    return "exited"
 
 
 def top_ops(processes: List[Process], most: int = 10) -> List[Dict[str, Any]]:
@@ -82,7 +84,8 @@ def headline(processes: List[Process]) -> str:
     if any(p.busy for p in used):
         whole = sum(p.span * len(p.busy) for p in used)
         share = sum(sum(p.busy.values()) for p in used) / whole
-        return f"{text}: the device is busy {share * 100:.0f} % of the time."
+        devices = "the device is" if sum(len(p.busy) for p in used) == 1 else "the devices are"
+        return f"{text}: {devices} busy {share * 100:.0f} % of the time."
     return f"{text}: the host runs ops {min(1.0, sum(p.in_ops for p in used) / recorded) * 100:.0f} % of the time."
 
 

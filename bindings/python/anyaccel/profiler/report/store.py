@@ -33,6 +33,7 @@ class Store:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.dropped = 0
+        self.base = 1  # added to the external ids of a window, so that keys are unique
         self.strings = Strings()
         self.columns = [array(kind) for kind in self._TYPES]
 

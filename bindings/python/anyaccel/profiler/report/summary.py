@@ -25,7 +25,9 @@ def summary(processes: List[Process], found: List[Dict[str, Any]], problems: Lis
     for p in processes[:5]:
         f = p.files
         share = f"device busy {percent(sum(p.busy.values()), p.span * len(p.busy))}" if p.busy else f"in ops {percent(p.in_ops, p.span)}"
-        out.append(_clean(f"  {f.name()}: {f.device_name or f.device_type}, {seconds(p.span)}, {share}, {state(p)}", 80))
+        out.append(_clean(f"  {f.name()}: {f.device_name or f.device_type}, {seconds(p.span)}, {share}", 80))
+        if state(p) != "exited":
+            out.append(_clean(f"    {state(p)}", 80))
     if len(processes) > 5:
         out.append(f"  and {len(processes) - 5} more processes")
     rows = top_ops(processes)
@@ -35,7 +37,7 @@ def summary(processes: List[Process], found: List[Dict[str, Any]], problems: Lis
     for row in rows:
         best = max((x for x in (row["flops_peak"], row["bytes_peak"]) if x is not None), default=None)
         part = percent(best, 1) if best is not None else rate(row["flops"], "F") if row["flops"] else "n/a"
-        out.append(f"{seconds(row['time']):>11}  {percent(row['share'], 1):>6}  {row['calls']:>7}  {part[:7]:>7}  {_clean(row['name'], 40)}")
+        out.append(f"{seconds(row['time']):>11}  {percent(row['share'], 1):>6}  {row['calls']:>7}  {part[:7]:>7}  {_clean(row['name'].replace('autograd::engine::evaluate_function: ', ''), 36)}")
     peaks = [(p, m) for p in processes for m in memories(p)[:1]]
     if peaks:
         p, m = max(peaks, key=lambda item: item[1]["peak"])

@@ -1,7 +1,7 @@
 """Nested events of one host thread or stream in one window."""
 from bisect import bisect_left, bisect_right
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Container, Dict, List, NamedTuple, Optional, Tuple
 
 from . import costs
 from .store import COLLECTIVE, COPY, KERNEL, OP, RANGE, RUNTIME, SYNC
@@ -9,7 +9,9 @@ from .store import COLLECTIVE, COPY, KERNEL, OP, RANGE, RUNTIME, SYNC
 _COLLECTIVE = re.compile(r"nccl|rccl|hccl|c10d::|record_param_comms|gloo:|mpi:|\bccl|allreduce|all_reduce|all_?gather|reduce_scatter|all_?to_?all|barrier",
                          re.IGNORECASE)
 _SYNC = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|nonzero)$|\w+(Stream|Device|Event)Synchronize$")
+_ALLOCATE = re.compile(r"aten::(empty|new_empty|resize_|_resize|zeros|ones|full|clone|contiguous|reshape)")
 _LOADER = re.compile(r"enumerate\(DataLoader\)")
+_NEAR = 1000  # ns by which adjacent events may overlap
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"}
 HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver", "xpu_runtime"}
 
@@ -70,9 +72,10 @@ class Thread:
         self.inside = [0] * len(events)  # time of the children
         self.categories = [category(e.name, e.cat) for e in events]
         self.lines = [""] * len(events)
+        self.launches = [False] * len(events)  # whether the device does work for the event
         stack: List[int] = []
         for i, e in enumerate(events):
-            while stack and events[stack[-1]].end <= e.begin and not (e.begin == e.end == events[stack[-1]].end):
+            while stack and self._is_over(events[stack[-1]], e):
                 stack.pop()
             if stack:
                 self.parents[i] = stack[-1]
@@ -82,6 +85,11 @@ class Thread:
         #: Outermost events that are not ranges: what the thread does, without overlaps.
         self.top = [i for i in range(len(events)) if self.categories[i] != RANGE and not self._in_op(i)]
         self.top_begins = [self.begins[i] for i in self.top]
+
+    @staticmethod
+    def _is_over(before: Event, e: Event) -> bool:
+        """Whether `before` ends before `e` begins, apart from the clock's inaccuracy."""
+        return before.end <= e.begin + _NEAR and before.end < e.end or before.end < e.begin or before.end == e.begin < e.end
 
     def _in_op(self, i: int) -> bool:
         i = self.parents[i]
@@ -111,15 +119,26 @@ class Thread:
         return i
 
     def place(self, i: int) -> Tuple[str, str, str]:
-        """Return (op, ranges, line) of the event and those around it."""
+        """Return (op, ranges, line) of an allocation in an event: the innermost op that does more than
+        allocate, if there is one.
+        """
         line, op, ranges = (self.lines[i] if i >= 0 else ""), "", []
         while i >= 0:
+            name = self.events[i].name
             if self.categories[i] == RANGE:
-                ranges.append(self.events[i].name)
-            elif not op:
-                op = self.events[i].name
+                ranges.append(name)
+            elif not op or (_ALLOCATE.match(op) and not name.startswith("autograd::")):
+                op = name
             i = self.parents[i]
         return op, " > ".join(reversed(ranges[:3])), line
+
+    def mark_launches(self, used: Container[int]) -> None:
+        """Note which events have an external id in `used`, or contain one that has."""
+        for i in range(len(self.events) - 1, -1, -1):
+            if self.launches[i] or (self.events[i].cat == "cpu_op" and self.events[i].external in used):
+                self.launches[i] = True
+                if self.parents[i] >= 0:
+                    self.launches[self.parents[i]] = True
 
     def set_lines(self, starts: List[int], texts: List[str], forward: Dict[int, str]) -> None:
         """Set the source line of each event: that of its outermost op, or, in a backward pass, that
@@ -178,6 +197,15 @@ def union(spans: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
 
 def length(spans: List[Tuple[int, int]]) -> int:
     return sum(end - begin for begin, end in spans)
+
+
+def overlap(begin: int, end: int, spans: List[Tuple[int, int]]) -> int:
+    """Time between two times that merged spans cover."""
+    total, i = 0, max(0, bisect_right(spans, (begin, 1 << 63)) - 1)
+    while i < len(spans) and spans[i][0] < end:
+        total += max(0, min(end, spans[i][1]) - max(begin, spans[i][0]))
+        i += 1
+    return total
 
 
 def covered(spans: List[Tuple[int, int]], others: List[Tuple[int, int]]) -> int:
