@@ -175,7 +175,7 @@ def test_theme(page):
     assert page.run(color) != light
 
 
-# Fails if a name from the program runs as a script, or a recording without device work breaks the page.
+# Fails if a name from the program runs as a script, or a page without device work breaks.
 @pytest.mark.parametrize("device", ["cpu", "sim"])
 def test_odd_recordings(shared, tmp_path, device):
     evil = "</script><img src=x onerror=\"document.title='broken'\"><b>"

@@ -71,7 +71,7 @@ def training(folder, steps=6, layers=8, ranks=2, seed=1):
     for rank in range(ranks):
         r = Recording(folder, rank=rank, pid=100 + rank, world_size=ranks, device_name="Simulated accelerator", clock_offset_ns=1500 * rank,
                       argv=["python3", "train.py", "--layers", str(layers)],
-                      peak={"flops": {"float32": 8e13, "bfloat16": 3.2e14}, "bytes_per_second": 2e12})
+                      peak={"flops": {"float32": 1.8e14, "bfloat16": 7.2e14}, "bytes_per_second": 4e12})
         for tid, name in ((r.pid, "python3"), (90 + rank, "pt_autograd_0")):
             r.events.append({"ph": "M", "name": "thread_name", "pid": r.pid, "tid": tid, "ts": 0, "args": {"name": f"thread {tid} ({name})"}})
         noise, host, device, total, address = random.Random(seed + rank), 100.0, 0.0, 96 << 20, 1000
@@ -89,7 +89,7 @@ def training(folder, steps=6, layers=8, ranks=2, seed=1):
                     r.memory(host + launch * 0.3, address, size, total)
                     live.append((address, size))
                 begin = max(host + launch * 0.8, device)
-                work *= noise.uniform(0.9, 1.1) * weight
+                work *= noise.uniform(0.4, 0.5) * weight
                 r.kernel(name + (".out" if name == "aten::addmm" else ""), begin, work, external, stream=stream)
                 host += launch + noise.uniform(2, 6)
                 device = begin + work
@@ -118,14 +118,14 @@ def training(folder, steps=6, layers=8, ranks=2, seed=1):
                         r.memory(host, gone, -size, total)
                 external = r.host("c10d::allreduce_", host, 20, tid=backward)
                 r.kernel("allreduce float32", device, 260, external, stream=7)
-            r.host("backward", begin - 2, host - begin + 3, cat="user_annotation")
+            r.host("backward", begin - 2, host - begin + 1, cat="user_annotation")
             wait = device + 300
             r.host("aten::item", host, wait - host, line="train.py:38 in main")
             r.host("aten::_local_scalar_dense", host + 1, wait - host - 2)
             r.kernel("Memcpy DtoH (Device -> Pageable)", wait - 30, 20, r.external, cat="gpu_memcpy")
             host = wait + 20
             begin = host
-            for _ in range(30):
+            for _ in range(60):
                 op("aten::addcdiv", 14, 4, [([576, 576], "float")], "train.py:39 in main")
             r.host("Optimizer.step#AdamW.step", begin - 2, host - begin, cat="user_annotation")
             while live:

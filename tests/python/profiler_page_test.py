@@ -89,7 +89,7 @@ def test_no_peak(tmp_path):
     assert "n/a" in text
 
 
-# Fails if an op that runs inside an op of the same name counts twice, or children's time is not subtracted.
+# Fails if an op inside an op of the same name counts twice, or children's time is not subtracted.
 def test_host_time_without_a_device(tmp_path):
     r = Recording(tmp_path, device_type="cpu", accelerator="cpu", device_name="cpu")
     r.host("aten::linear", 0, 100)

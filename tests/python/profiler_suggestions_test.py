@@ -35,10 +35,10 @@ def test_idle(tmp_path, busy, expected):
         assert rule["title"] == "The device is idle 21 % of the time" and "aten::sort (21 %)" in rule["text"] and rule["at"] == [790_000, 1_000_000]
 
 
-@pytest.mark.parametrize("time, busy, expected", [(30, True, True), (15, True, False), (200, False, False)])
-def test_synchronizing_calls(tmp_path, time, busy, expected):
+@pytest.mark.parametrize("time, work, busy, expected", [(30, 900, True, True), (15, 900, True, False), (30, 980, True, False), (200, 900, False, False)])
+def test_synchronizing_calls(tmp_path, time, work, busy, expected):
     """An item() that waits for the device counts; one of a tensor on the CPU does not."""
-    r = recording(tmp_path)
+    r = recording(tmp_path, work)
     if not busy:
         r.events[0]["dur"], r.events[0]["ts"] = 700, 300
     r.host("aten::item", 100, time, line="loop.py:5 in main")
@@ -49,7 +49,7 @@ def test_synchronizing_calls(tmp_path, time, busy, expected):
     rule = found(tmp_path).get("synchronizing-calls")
     assert bool(rule) == expected
     if rule:
-        assert rule["title"].startswith("1 calls") and rule["lines"] == [["loop.py:5 in main", 30_000]]
+        assert rule["title"].startswith("1 call makes") and rule["lines"] == [["loop.py:5 in main", 30_000]]
 
 
 @pytest.mark.parametrize("name, expected", [("Memcpy HtoD (Pageable -> Device)", True), ("Memcpy HtoD (Pinned -> Device)", False)])

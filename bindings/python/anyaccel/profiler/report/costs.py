@@ -2,7 +2,7 @@
 rather than a guess.
 """
 from math import prod
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 SIZES = {"float": 4, "double": 8, "int": 4, "long int": 8, "long": 8, "bool": 1, "unsigned char": 1, "signed char": 1, "short": 2,
          "c10::BFloat16": 2, "c10::Half": 2, "c10::complex<float>": 8, "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1}
@@ -70,3 +70,17 @@ def shapes(args: Any) -> str:
     parts = [f"{TYPES.get(kind, kind)} {shape}" for shape, size in zip(dims, types) for kind in [size]
              if isinstance(kind, str) and kind in SIZES and isinstance(shape, list)]
     return ", ".join(parts)[:200]
+
+
+_cache: Dict[Tuple[str, str], Tuple[str, Tuple[Optional[int], Optional[int]], str]] = {}
+
+
+def inputs(name: str, args: Any) -> Tuple[str, Tuple[Optional[int], Optional[int]], str]:
+    """Return (shapes, cost, type) of a call. Programs repeat the same calls, so results are cached."""
+    key = (name, f"{args.get('Input Dims')}{args.get('Input type')}{args.get('flops')}")
+    found = _cache.get(key)
+    if found is None:
+        if len(_cache) > 20_000:
+            _cache.clear()
+        found = _cache[key] = (shapes(args), cost(name, args), dtype(args.get("Input type")))
+    return found

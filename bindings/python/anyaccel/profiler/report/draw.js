@@ -1,6 +1,6 @@
 // Draws the timeline. All sizes are CSS pixels.
 const AXIS = 26, HEAD = 24, LANE = 14, PLOT = 50, ROW = { stream: 20, host: 17 }, DEEP = 10;
-const HUES = [222, 200, 178, 150, 98, 262, 236, 210, 188, 164, 128, 282];
+const HUES = [222, 206, 234, 214, 142, 118, 96, 74, 54, 246, 156, 198];
 
 function colors() {
   const style = getComputedStyle(document.documentElement), found = {};
@@ -126,10 +126,14 @@ function tickText(t, step) {
   return (t / size).toFixed(Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9))) + " " + unit;
 }
 
-function fitText(g, text, width) {
-  if (width < 24) return "";
-  const most = Math.floor(width / 6.4);
-  return text.length <= most ? text : most > 3 ? text.slice(0, most - 1) + "…" : "";
+// The part of a text that fits. Widths are cached, because measuring is slow.
+function fitText(state, g, text, width) {
+  if (width < 20) return "";
+  const full = state.widths.get(text) ?? g.measureText(text).width;
+  if (state.widths.size < 20000) state.widths.set(text, full);
+  if (full <= width) return text;
+  const most = Math.floor(text.length * (width - 9) / full);
+  return most > 2 ? text.slice(0, most) + "…" : "";
 }
 
 function drawHead(state, g, item, y) {
@@ -169,7 +173,7 @@ function drawRow(state, g, row, y, height) {
     if (end < state.left) { i++; continue; }
     const width = end - x, kind = category[i];
     state.drawn++;
-    g.globalAlpha = matchNames && !matchNames[name[i]] ? 0.18 : kind === IDLE ? 0.28 : 1;
+    g.globalAlpha = matchNames && !matchNames[name[i]] ? 0.18 : kind === IDLE ? 0.4 : 1;
     g.fillStyle = colorOf(state, i);
     if (kind === FINDING) {
       drawFinding(state, g, x, y + height / 2, c);
@@ -181,7 +185,7 @@ function drawRow(state, g, row, y, height) {
     } else {
       g.fillRect(x, y, Math.max(1, width - (width > 3 ? 0.6 : 0)), height);
       if (kind === IDLE) { g.globalAlpha = 1; hatch(state, g, x, y, width, height, c.idle); }
-      const text = fitText(g, shortName(data.strings[name[i]]), width - 8);
+      const text = fitText(state, g, shortName(data.strings[name[i]]), width - 8);
       if (text && kind !== IDLE) {
         g.fillStyle = [RANGE, COPY, COLLECTIVE, SYNC].includes(kind) || c.dark ? "#fff" : "#10151f";
         g.textAlign = "left";
@@ -260,7 +264,7 @@ function drawLabel(state, g, item, y) {
     g.font = state.font;
   } else {
     g.fillStyle = item.kind === "idle" ? c.idle : c.quiet;
-    g.fillText(fitText(g, item.name, state.left - 34), 26, y + Math.min(item.height, ROW.stream) / 2);
+    g.fillText(fitText(state, g, item.name, state.left - 34), 26, y + Math.min(item.height, ROW.stream) / 2);
     if (item.hidden > 0) g.fillText(`+ ${item.hidden} levels`, 26, y + item.height - 9);
     if (item.kind === "memory") g.fillText("0 – " + bytesText(item.memory.peak), 26, y + PLOT - 12);
   }

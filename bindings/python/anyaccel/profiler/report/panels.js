@@ -28,7 +28,7 @@ function fillCards(data) {
   if (used.length) card(timeText(Math.max(...used.map(p => p.span))), `recorded of ${timeText(data.last - data.first)}, ${data.events.toLocaleString("en")} events`);
   const memories = data.processes.flatMap(p => p.memories.filter(m => !p.devices || !m.host).map(m => [m.peak, m.label, p.name]));
   if (memories.length) { const top = memories.reduce((a, b) => b[0] > a[0] ? b : a); card(bytesText(top[0]), `peak of ${top[1]}${data.processes.length > 1 ? ", " + top[2] : ""}`); }
-  if (data.ops.length) card(shareText(data.ops[0].share), `of the ${data.device ? "device" : "host"} time in ${data.ops[0].name}`, data.ops[0].share, "var(--copy)");
+  if (data.ops.length) card(shareText(data.ops[0].share), `of the ${data.device ? "device" : "host"} time in ${shortName(data.ops[0].name)}`, data.ops[0].share, "var(--copy)");
   const collective = used.reduce((sum, p) => sum + p.collective, 0);
   if (collective) card(shareText(collective, recorded), `of the time in collectives (${timeText(collective)})`, collective / recorded, "var(--collective)");
   document.getElementById("cards").append(...cards);

@@ -121,10 +121,10 @@ class Process:
                 part.threads.setdefault(str(data["tid"]), []).append(event(data, begin, duration))
             else:
                 if cat == "Trace" and str(data.get("name", "")).startswith("PyTorch Profiler"):
-                    part.bounds += [begin, begin + duration]
+                    part.extend(begin, begin + duration)
                 return
             part.count += 1
-            part.bounds[:] = [min(part.bounds + [begin]), max(part.bounds + [begin + duration])]
+            part.extend(begin, begin + duration)
         elif phase == "i" and data.get("name") == "[memory]":
             args = data["args"]
             where = (int(args["Device Type"]), int(args["Device Id"]))
@@ -183,7 +183,7 @@ class Process:
                 self.sync.note(time, thread.lines[i])
             if e.cat != "cpu_op" and kind != COLLECTIVE:
                 continue
-            op = self.ops.setdefault(e.name, Op()) if len(self.ops) < 50_000 or e.name in self.ops else Op()
+            op = self.ops.get(e.name) or self._op(e.name)
             own = thread.self_time(i)
             op.host += own
             if not thread.within_same(i):
@@ -230,9 +230,13 @@ class Process:
             self.exposed += length(collective) - covered(collective, compute)
             self._gaps(device, merged, threads, begin, end)
 
+    def _op(self, name: str) -> Op:
+        """Add an op. Beyond 50000 names, the rest share one entry."""
+        return self.ops.setdefault(name if len(self.ops) < 50_000 else "other ops", Op())
+
     def _kernel(self, e: Event, kind: int, time: int, line: str, source: Optional[Event], called: Set[int]) -> None:
         name = source.name if source else e.name
-        op = self.ops.setdefault(name, Op()) if len(self.ops) < 50_000 or name in self.ops else Op()
+        op = self.ops.get(name) or self._op(name)
         op.device += time
         op.lines.note(line, time)
         if not source or e.external not in called:
@@ -293,6 +297,13 @@ class _Part:
         self.memory: Dict[Tuple[int, int], List[Tuple[int, int, int, int, str]]] = {}
         self.bounds: List[int] = []
         self.count = 0
+
+    def extend(self, begin: int, end: int) -> None:
+        """Widen the time that the events cover."""
+        if not self.bounds:
+            self.bounds = [begin, end]
+        elif begin < self.bounds[0] or end > self.bounds[1]:
+            self.bounds = [min(begin, self.bounds[0]), max(end, self.bounds[1])]
 
 
 def _above(thread: Thread, i: int) -> Any:

@@ -44,7 +44,7 @@ def _row(time: int, name: str, ops: List[Op], total: int, processes: List[Proces
     dtype = dtypes.most_common(1)[0][0] if dtypes else ""
     flops = _known(sum(op.flops for op in ops), sum(op.known_flops for op in ops), calls, time)
     size = _known(sum(op.bytes for op in ops), sum(op.known_bytes for op in ops), calls, time)
-    # Compare with the peak of the slowest device, so that mixed devices do not look better than they are.
+    # Compare with the slowest device, so that no share of mixed devices is overstated.
     peaks = [p.files.peak_flops[dtype] for p in processes if dtype in p.files.peak_flops]
     rates = [p.files.peak_bytes for p in processes if p.files.peak_bytes]
     return {"name": name, "calls": calls, "time": time, "share": time / total if total else 0.0, "host": sum(op.host for op in ops), "dtype": dtype,

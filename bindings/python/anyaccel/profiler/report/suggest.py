@@ -8,7 +8,7 @@ from .process import Evidence, Process
 from .units import percent, seconds, size
 
 IDLE = 0.20  # share of the recorded time
-SYNC_TIME, SYNC_CALLS = 0.02, 20
+SYNC_TIME, SYNC_CALLS, SYNC_IDLE = 0.02, 20, 0.05
 PAGEABLE = 0.01
 TINY_SHARE, TINY_KERNELS = 0.5, 100
 FLOAT32, FASTER = 0.10, 1.5
@@ -75,12 +75,14 @@ def _idle(processes: List[Process]) -> List[Dict[str, Any]]:
 def _sync(processes: List[Process]) -> List[Dict[str, Any]]:
     used = _devices(processes)
     e, span = _sum([p.sync for p in used]), _span(used)
-    if not used or (e.time < SYNC_TIME * span and e.count < SYNC_CALLS) or not e.count:
+    idle = idle_share(used)
+    if not used or (e.time < SYNC_TIME * span and e.count < SYNC_CALLS) or not e.count or idle < SYNC_IDLE:
         return []
-    return _make("synchronizing-calls", e.time / span, f"{e.count} calls make the host wait for the device",
-                 f"They take {seconds(e.time)}, {percent(e.time, span)} of the time. Read values such as the loss less often (every N steps), or copy "
+    return _make("synchronizing-calls", min(idle, e.time / span), f"{e.count} {'call makes' if e.count == 1 else 'calls make'} the host wait for the device",
+                 f"The host waits for {seconds(e.time)}, {percent(e.time, span)} of the time, and launches nothing meanwhile. Read values such as the loss less often (every N steps), or copy "
                  "them with non_blocking=True and read them later.",
-                 f"Calls such as aten::item take at least {SYNC_TIME * 100:.0f} % of the recorded time, or there are at least {SYNC_CALLS}.",
+                 f"Calls such as aten::item take at least {SYNC_TIME * 100:.0f} % of the recorded time, or there are at least {SYNC_CALLS}, and the "
+                 f"device is idle for at least {SYNC_IDLE * 100:.0f} % of the time.",
                  e.lines.most_common(5))
 
 

@@ -11,7 +11,7 @@ _COLLECTIVE = re.compile(r"nccl|rccl|hccl|c10d::|record_param_comms|gloo:|mpi:|\
 _SYNC = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|nonzero)$|\w+(Stream|Device|Event)Synchronize$")
 _ALLOCATE = re.compile(r"aten::(empty|new_empty|resize_|_resize|zeros|ones|full|clone|contiguous|reshape)")
 _LOADER = re.compile(r"enumerate\(DataLoader\)")
-_NEAR = 1000  # ns by which adjacent events may overlap
+_NEAR = 1000  # ns; adjacent events that overlap less are not nested
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"}
 HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver", "xpu_runtime"}
 
@@ -57,7 +57,7 @@ def event(data: Dict[str, Any], begin: int, duration: int) -> Event:
         return value if isinstance(value, int) and 0 <= value < 1 << 40 else -1
 
     return Event(begin, begin + duration, name, cat, number("External id"), number("Sequence number"), number("Fwd thread id") > 0,
-                 costs.shapes(args) if op else "", costs.cost(name, args) if op else (None, None), costs.dtype(args.get("Input type")) if op else "")
+                 *(costs.inputs(name, args) if op else ("", (None, None), "")))
 
 
 class Thread:
@@ -82,7 +82,7 @@ class Thread:
                 self.inside[stack[-1]] += min(e.end, events[stack[-1]].end) - e.begin
             self.depths[i] = len(stack)
             stack.append(i)
-        #: Outermost events that are not ranges: what the thread does, without overlaps.
+        #: Outermost events that are not ranges. They do not overlap.
         self.top = [i for i in range(len(events)) if self.categories[i] != RANGE and not self._in_op(i)]
         self.top_begins = [self.begins[i] for i in self.top]
 

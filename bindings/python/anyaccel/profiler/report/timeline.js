@@ -3,7 +3,7 @@ function makeTimeline(data, changed) {
   const $ = id => document.getElementById(id);
   const state = {
     data, canvas: $("canvas"), overview: $("overview"), scroller: $("scroller"), t0: data.first, t1: data.last, scroll: 0, left: 190, width: 100, height: 100, ratio: 1,
-    selected: -1, range: null, folded: new Set(), deep: new Set(), nameColors: {}, matchNames: null, matches: [], match: -1, items: [],
+    selected: -1, range: null, folded: new Set(), deep: new Set(), nameColors: {}, widths: new Map(), matchNames: null, matches: [], match: -1, items: [],
     font: '11.5px system-ui, -apple-system, "Segoe UI", sans-serif', colors: colors(),
   };
   const { canvas, overview, scroller } = state;

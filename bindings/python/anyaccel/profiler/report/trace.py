@@ -7,6 +7,7 @@ from typing import Any, Dict, Set, Tuple
 from .process import Process
 from .threads import DEVICE
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _STREAMS = 1 << 30  # thread numbers of streams, above those of threads
 
 
@@ -16,13 +17,13 @@ class Trace:
     def __init__(self, path: pathlib.Path, zero: int) -> None:
         self._path, self._zero = path, zero
         self._temporary = path.with_name(path.name + ".part")
-        self._file = gzip.open(self._temporary, "wt", encoding="utf-8", compresslevel=3)
+        self._file = gzip.open(self._temporary, "wt", encoding="utf-8", compresslevel=1)
         self._file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
         self._comma = ""
         self._named: Set[Tuple[int, int]] = set()
 
     def _write(self, event: Dict[str, Any]) -> None:
-        self._file.write(self._comma + json.dumps(event, separators=(",", ":")))
+        self._file.write(self._comma + _encode(event))
         self._comma = ",\n"
 
     def process(self, p: Process) -> None:
