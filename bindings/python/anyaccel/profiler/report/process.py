@@ -78,7 +78,7 @@ class Process:
         if found is None:
             found = self._track[(kind, *key)] = len(self.tracks)
             device = self.files.device_type
-            label = {"host": lambda: self.thread_names.get(str(key[0]), f"thread {key[0]}"),
+            label = {"host": lambda: " ".join([self.thread_names.get(str(key[0]), f"thread {key[0]}"), *key[1:]]),
                      "stream": lambda: f"{device}:{key[0]} stream {key[1]}",
                      "idle": lambda: f"{device}:{key[0]} idle"}[kind]()
             self.tracks.append({"process": self.index, "kind": kind, "label": label[:100], "device": key[0] if kind != "host" else -1,
@@ -172,7 +172,8 @@ class Process:
         for i, e in enumerate(thread.events):
             kind, time = thread.categories[i], e.end - e.begin
             key = self.store.base + e.external if e.cat == "cpu_op" and e.external >= 0 else 0
-            self.store.add(e.begin - self.zero, time, key, e.name, track, thread.lines[i], e.shapes, thread.depths[i], kind)
+            row = self.track("host", tid, "asynchronous") if i in thread.asynchronous else track
+            self.store.add(e.begin - self.zero, time, key, e.name, row, thread.lines[i], e.shapes, thread.depths[i], kind)
             if kind == RANGE:
                 if is_loader(e.name):
                     self.loader.note(time)
@@ -220,11 +221,13 @@ class Process:
                     continue
                 busy.setdefault(device, []).append((e.begin, e.end, kind))
                 self._kernel(e, kind, time, line, source, called)
+        waits = _host_collectives(threads)
         for device, spans in busy.items():
             merged = union([(b, e) for b, e, _ in spans])
             self.busy[device] = self.busy.get(device, 0) + length(merged)
             compute = union([(b, e) for b, e, kind in spans if kind == KERNEL])
-            collective = union([(b, e) for b, e, kind in spans if kind == COLLECTIVE])
+            collective = union([(b, e) for b, e, kind in spans if kind == COLLECTIVE] + waits)
+            waits = []
             self.compute += length(compute)
             self.collective += length(collective)
             self.exposed += length(collective) - covered(collective, compute)
@@ -286,6 +289,12 @@ class Process:
                 place = thread.place(thread.at(time)) if thread and size > 0 else ("", "", "")
                 samples.append(Sample(time - self.zero, address, size, allocated, *place))
             self.memories.setdefault((kind, device), Memory(label, kind == 0)).add(samples)
+
+
+def _host_collectives(threads: Dict[str, Thread]) -> List[Tuple[int, int]]:
+    """Collectives that host threads run, rather than kernels."""
+    return [(t.events[i].begin, t.events[i].end) for t in threads.values() for i in range(len(t.events))
+            if t.categories[i] == COLLECTIVE and (i in t.asynchronous or not t.launches[i])]
 
 
 class _Part:

@@ -33,11 +33,12 @@ def summary(processes: List[Process], found: List[Dict[str, Any]], problems: Lis
     rows = top_ops(processes)
     if rows:
         device = any(p.busy for p in processes)
-        out += ["", f"{'device time' if device else 'host time':>11}  {'share':>6}  {'calls':>7}  {'of peak':>7}  op"]
+        out += ["", f"{'device time' if device else 'host time':>11}  {'share':>6}  {'calls':>7}  {'achieved':>12}  op"]
     for row in rows:
         best = max((x for x in (row["flops_peak"], row["bytes_peak"]) if x is not None), default=None)
-        part = percent(best, 1) if best is not None else rate(row["flops"], "F") if row["flops"] else "n/a"
-        out.append(f"{seconds(row['time']):>11}  {percent(row['share'], 1):>6}  {row['calls']:>7}  {part[:7]:>7}  {_clean(row['name'].replace('autograd::engine::evaluate_function: ', ''), 36)}")
+        part = "n/a" if row["bytes"] is None and row["flops"] is None else rate(row["flops"], "FLOP") if row["flops"] else rate(row["bytes"], "B")
+        part = f"{percent(best, 1)} of peak" if best is not None else part
+        out.append(f"{seconds(row['time']):>11}  {percent(row['share'], 1):>6}  {row['calls']:>7}  {part:>12}  {_clean(row['name'].replace('autograd::engine::evaluate_function: ', ''), 30)}")
     peaks = [(p, m) for p in processes for m in memories(p)[:1]]
     if peaks:
         p, m = max(peaks, key=lambda item: item[1]["peak"])

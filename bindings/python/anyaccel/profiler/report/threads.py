@@ -1,7 +1,7 @@
 """Nested events of one host thread or stream in one window."""
 from bisect import bisect_left, bisect_right
 import re
-from typing import Any, Container, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Container, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import costs
 from .store import COLLECTIVE, COPY, KERNEL, OP, RANGE, RUNTIME, SYNC
@@ -73,18 +73,32 @@ class Thread:
         self.categories = [category(e.name, e.cat) for e in events]
         self.lines = [""] * len(events)
         self.launches = [False] * len(events)  # whether the device does work for the event
+        #: Events that outlast the call that began them, such as asynchronous collectives. They have rows
+        #: of their own, and later events are not inside of them.
+        self.asynchronous: Set[int] = set()
+        self._ends: List[int] = []  # of the last asynchronous event in each of their rows
         stack: List[int] = []
         for i, e in enumerate(events):
             while stack and self._is_over(events[stack[-1]], e):
                 stack.pop()
             if stack:
                 self.parents[i] = stack[-1]
+                if e.end > events[stack[-1]].end + _NEAR:
+                    self._add_asynchronous(i)
+                    continue
                 self.inside[stack[-1]] += min(e.end, events[stack[-1]].end) - e.begin
             self.depths[i] = len(stack)
             stack.append(i)
         #: Outermost events that are not ranges. They do not overlap.
-        self.top = [i for i in range(len(events)) if self.categories[i] != RANGE and not self._in_op(i)]
+        self.top = [i for i in range(len(events)) if self.categories[i] != RANGE and i not in self.asynchronous and not self._in_op(i)]
         self.top_begins = [self.begins[i] for i in self.top]
+
+    def _add_asynchronous(self, i: int) -> None:
+        begin, end = self.events[i].begin, self.events[i].end
+        row = next((row for row, last in enumerate(self._ends) if last <= begin), len(self._ends))
+        self._ends[row:row + 1] = [end]
+        self.depths[i] = row
+        self.asynchronous.add(i)
 
     @staticmethod
     def _is_over(before: Event, e: Event) -> bool:
@@ -114,7 +128,7 @@ class Thread:
     def at(self, time: int) -> int:
         """Index of the innermost event at a time, or -1."""
         i = bisect_right(self.begins, time) - 1
-        while i >= 0 and self.events[i].end < time:
+        while i >= 0 and (self.events[i].end < time or i in self.asynchronous):
             i = self.parents[i]
         return i
 
