@@ -29,7 +29,6 @@ def _pipe():
 
 class Browser:
     """A context manager for a browser with one empty tab."""
-
     def __init__(self, folder, width=1440, height=1000, dark=False):
         self.folder, self.size, self.dark = folder, (width, height), dark
         self.messages, self.requests = [], []  # console messages, exceptions and requested URLs
@@ -38,12 +37,15 @@ class Browser:
     def __enter__(self):
         (child_in, self.out), (self.into, child_out) = _pipe(), _pipe()
         width, height = self.size
-        command = [find(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
-                   "--remote-debugging-pipe", f"--user-data-dir={self.folder / 'browser'}", f"--window-size={width},{height}", "about:blank"]
+        command = [
+            find(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+            "--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={self.folder / 'browser'}",
+            f"--window-size={width},{height}", "about:blank"
+        ]
         # Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
         script = f'exec "$@" 3</proc/self/fd/{child_in} 4>/proc/self/fd/{child_out}'
-        self.process = subprocess.Popen(["/bin/sh", "-c", script, "sh", *command], pass_fds=(child_in, child_out), stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        self.process = subprocess.Popen(["/bin/sh", "-c", script, "sh", *command], pass_fds=(child_in, child_out),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         os.close(child_in)
         os.close(child_out)
         target = self.call("Target.getTargets")["targetInfos"]
@@ -52,8 +54,9 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.page(domain + ".enable")
         self.page("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.page("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if self.dark else "light"},
-                                                          {"name": "prefers-reduced-motion", "value": "reduce"}])
+        self.page(
+            "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if self.dark else "light"},
+                                                    {"name": "prefers-reduced-motion", "value": "reduce"}])
         return self
 
     def __exit__(self, *error):
@@ -133,7 +136,8 @@ class Browser:
     def key(self, key, shift=False):
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
-            self.page("Input.dispatchKeyEvent", type=kind, key=key, modifiers=8 if shift else 0, **(text if kind == "keyDown" else {}))
+            self.page("Input.dispatchKeyEvent", type=kind, key=key, modifiers=8 if shift else 0,
+                      **(text if kind == "keyDown" else {}))
         self.frames()
 
     def type(self, text):

@@ -7,7 +7,8 @@ from profiler_case import Recording, training
 
 from anyaccel.profiler.report import main
 
-pytestmark = pytest.mark.skipif(browser.find() is None, reason="no browser is installed (Debian: apt install chromium); ANYACCEL_TEST_BROWSER names one")
+pytestmark = pytest.mark.skipif(browser.find() is None,
+                                reason="no browser is installed (Debian: apt install chromium); ANYACCEL_TEST_BROWSER names one")
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +42,9 @@ SELECTED = "(i => i < 0 ? null : profile.data.strings[profile.data.ev.name[i]])(
 
 def box(page, selector="#canvas"):
     """Return (left, top, width, height) of an element, scrolled into view."""
-    return page.run(f"(e => {{ e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})"
-                    f"(document.querySelector('{selector}'))")
+    return page.run(
+        f"(e => {{ e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})"
+        f"(document.querySelector('{selector}'))")
 
 
 def place(page, name):
@@ -58,7 +60,8 @@ def place(page, name):
 def test_draws(page):
     assert page.run("document.documentElement.dataset.ready") == "yes"
     assert page.run("Number(document.getElementById('canvas').dataset.drawn)") > 200
-    colors = page.run("""(() => { const c = document.getElementById('canvas'), p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, s = new Set();
+    colors = page.run(
+        """(() => { const c = document.getElementById('canvas'), p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, s = new Set();
         for (let i = 0; i < p.length; i += 4) s.add(p[i] << 16 | p[i + 1] << 8 | p[i + 2]); return s.size; })()""")
     assert colors > 20
     assert "2 processes" in page.run("document.getElementById('headline').textContent")
@@ -123,13 +126,19 @@ def test_click(page):
     text = page.run("document.getElementById('details').textContent")
     assert page.run(SELECTED) == "aten::item"
     assert "synchronization" in text and "train.py:38 in main" in text
-    page.run("(() => { const { data, timeline } = profile; timeline.select(data.ev.link.findIndex(i => i >= 0), { reveal: true, zoom: true }); })()")
+    page.run(
+        "(() => { const { data, timeline } = profile; timeline.select(data.ev.link.findIndex(i => i >= 0), { reveal: true, "
+        "zoom: true }); })()"
+    )
     page.frames()
     kernel = page.run("profile.timeline.selected")
     page.run("document.querySelector('#details button.link').click()")
     op = page.run("profile.timeline.selected")
-    assert op == page.run(f"profile.data.ev.link[{kernel}]") and page.run(f"profile.data.tracks[profile.data.ev.track[{op}]].kind") == "host"
-    assert page.run(f"profile.data.tracks[profile.data.ev.track[{op}]].process === profile.data.tracks[profile.data.ev.track[{kernel}]].process")
+    assert op == page.run(f"profile.data.ev.link[{kernel}]") and page.run(
+        f"profile.data.tracks[profile.data.ev.track[{op}]].kind") == "host"
+    assert page.run(
+        f"profile.data.tracks[profile.data.ev.track[{op}]].process === profile.data.tracks[profile.data.ev.track[{kernel}]].process"
+    )
 
 
 # Fails if dragging shows no statistics, or they do not add up.
@@ -138,8 +147,10 @@ def test_selected_time(page):
     page.drag(left + width * 0.4, top + 90, left + width * 0.6, top + 120)
     text = page.run("document.getElementById('details').textContent")
     assert "selected" in text and "rank 1, sim:0 stream 0" in text and "Peak of sim:0 memory" in text
-    stats = page.run("(([a, b]) => { const s = rangeStats(profile.data, a, b); return [s.total, s.lanes.filter(l => l[0].includes('stream')).reduce((n, l) => n + l[1], 0)]; })"
-                     "(profile.timeline.range)")
+    stats = page.run(
+        "(([a, b]) => { const s = rangeStats(profile.data, a, b); return [s.total, s.lanes.filter(l => "
+        "l[0].includes('stream')).reduce((n, l) => n + l[1], 0)]; })"
+        "(profile.timeline.range)")
     assert stats[0] == pytest.approx(stats[1], rel=0.01) and stats[0] > 0
     whole = page.run("(s => s.top.reduce((n, t) => n + t[1], 0))(rangeStats(profile.data, profile.data.first, profile.data.last))")
     assert whole == pytest.approx(page.run("profile.data.ops.reduce((n, op) => n + op.time, 0)"), rel=0.02)
@@ -157,7 +168,10 @@ def test_fold(page):
 
 # Fails if arrow keys do not move the selection.
 def test_arrow_keys(page):
-    page.run("(() => { const { data, timeline } = profile; timeline.select(data.ev.name.findIndex(n => data.strings[n] === 'aten::_local_scalar_dense')); })()")
+    page.run(
+        "(() => { const { data, timeline } = profile; timeline.select(data.ev.name.findIndex(n => data.strings[n] === "
+        "'aten::_local_scalar_dense')); })()"
+    )
     page.key("ArrowUp")
     assert page.run(SELECTED) == "aten::item"
     page.key("ArrowDown")
@@ -212,5 +226,8 @@ def test_many_events(shared, tmp_path):
     main.build(tmp_path)
     shared.open((tmp_path / "profile.html").as_uri())
     assert shared.run("profile.data.count") >= 120_000
-    seconds = shared.run("(() => { const b = performance.now(); for (let i = 0; i < 10; i++) draw(profile.timeline); return (performance.now() - b) / 1e4; })()")
+    seconds = shared.run(
+        "(() => { const b = performance.now(); for (let i = 0; i < 10; i++) draw(profile.timeline); return (performance.now() "
+        "- b) / 1e4; })()"
+    )
     assert seconds < 0.5

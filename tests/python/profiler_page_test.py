@@ -26,9 +26,12 @@ def build(folder, **options):
     whole = gzip.decompress(base64.b64decode(packed))
     size = int.from_bytes(whole[:4], "little")
     data = json.loads(whole[4:4 + size])
-    columns = {name: list(memoryview(whole)[4 + size + at:4 + size + at + count * {"f64": 8, "u32": 4, "i32": 4, "u8": 1}[kind]]
-                          .cast({"f64": "d", "u32": "I", "i32": "i", "u8": "B"}[kind]))
-               for name, (kind, at, count) in data["columns"].items()}
+    columns = {
+        name: list(
+            memoryview(whole)[4 + size + at:4 + size + at + count * {"f64": 8, "u32": 4, "i32": 4, "u8": 1}[kind]].cast(
+                {"f64": "d", "u32": "I", "i32": "i", "u8": "B"}[kind]))
+        for name, (kind, at, count) in data["columns"].items()
+    }
     return data, columns, text
 
 
@@ -98,7 +101,8 @@ def test_host_time_without_a_device(tmp_path):
     r.span(0, 200)
     r.finish()
     data, _, text = build(tmp_path)
-    assert [(op["name"], op["calls"], op["time"]) for op in data["ops"]] == [("aten::addmm", 1, 80_000), ("aten::linear", 1, 20_000)]
+    assert [(op["name"], op["calls"], op["time"]) for op in data["ops"]] == [("aten::addmm", 1, 80_000),
+                                                                             ("aten::linear", 1, 20_000)]
     assert data["ops"][0]["flops"] == pytest.approx(2 * 2 * 3 * 4 / 80e-6)
     assert "in ops 50 %" in text and not data["device"]
 
@@ -119,8 +123,9 @@ def test_memory(tmp_path):
     data, _, text = build(tmp_path)
     memory, = data["processes"][0]["memories"]
     assert (memory["label"], memory["peak"], memory["peak_time"], memory["before"]) == ("sim:0 memory", 7000, 210_000, 1000)
-    assert memory["largest"] == [{"bytes": 4000, "time": 30_000, "op": "aten::addmm", "ranges": "forward", "line": "m.py:7 in forward"},
-                                 {"bytes": 2000, "time": 210_000, "op": "aten::relu", "ranges": "forward", "line": "m.py:9 in forward"}]
+    assert memory["largest"] == [{
+        "bytes": 4000, "time": 30_000, "op": "aten::addmm", "ranges": "forward", "line": "m.py:7 in forward"
+    }, {"bytes": 2000, "time": 210_000, "op": "aten::relu", "ranges": "forward", "line": "m.py:9 in forward"}]
     assert memory["values"] == [5000, 7000, 3000, 6500]
     assert "m.py:7 in forward" in text
 
@@ -152,7 +157,8 @@ def test_asynchronous_ops(tmp_path):
     assert (data["processes"][0]["collective"], data["processes"][0]["compute"]) == (510_000, 100_000)
     assert "exposed-collectives" in rules(data)  # 410 of 1000 µs
     rows = {i: (data["tracks"][columns["track"][i]]["label"], columns["depth"][i]) for i in range(len(columns["track"]))}
-    assert sorted(rows[i] for i in by_name(data, columns, "c10d::allreduce_")) == [("thread 100 asynchronous", 0), ("thread 100 asynchronous", 1)]
+    assert sorted(rows[i] for i in by_name(data, columns, "c10d::allreduce_")) == [("thread 100 asynchronous", 0),
+                                                                                   ("thread 100 asynchronous", 1)]
     assert [rows[i] for i in by_name(data, columns, "aten::mm")] == [("thread 100", 0)]
     assert data["processes"][0]["in_ops"] == 70_000
 
@@ -190,7 +196,8 @@ def test_broken_files(tmp_path):
     whole = good.read_bytes()
     (r.folder / "window-0002.json.gz").write_bytes(whole[:len(whole) * 2 // 3])
     (r.folder / "window-0003.json.gz").write_bytes(b"not gzip")
-    (r.folder / "window-0004.json.gz").write_bytes(gzip.compress(b'{"traceEvents": [{"ph": "X", "ts": "x", "cat": "kernel"}, {"ph": "X", '))
+    (r.folder / "window-0004.json.gz").write_bytes(
+        gzip.compress(b'{"traceEvents": [{"ph": "X", "ts": "x", "cat": "kernel"}, {"ph": "X", '))
     (r.folder / "window-0005.json.gz").write_bytes(gzip.compress(b'[1, 2]'))
     (r.folder / "window-0006.json.gz").write_bytes(b"")
     (r.folder / "lines-0002.json.gz").write_bytes(gzip.compress(b'{"frames": 3}'))
@@ -198,7 +205,8 @@ def test_broken_files(tmp_path):
     (r.folder / "findings.json").write_text("[")
     data, _, text = build(tmp_path)
     named = "\n".join(data["problems"])
-    for name in ("window-0002", "window-0003", "window-0004", "window-0005", "window-0006", "lines-0002", "process.json", "findings.json"):
+    for name in ("window-0002", "window-0003", "window-0004", "window-0005", "window-0006", "lines-0002", "process.json",
+                 "findings.json"):
         assert name in named, name
     assert "window-0001" not in named
     assert any(op["name"] == "aten::mm" for op in data["ops"])
@@ -216,7 +224,8 @@ def test_random_damage(tmp_path):
         damaged = bytearray(whole)
         for _ in range(noise.randint(1, 8)):
             at = noise.randrange(len(damaged))
-            damaged[at:at + noise.randint(0, 6)] = bytes(noise.choice(b'{}[],:"0123456789eE.-ntf\xff') for _ in range(noise.randint(0, 6)))
+            damaged[at:at + noise.randint(0, 6)] = bytes(
+                noise.choice(b'{}[],:"0123456789eE.-ntf\xff') for _ in range(noise.randint(0, 6)))
         path.write_bytes(gzip.compress(bytes(damaged), 1))
         main.build(tmp_path)
 
@@ -255,7 +264,8 @@ def test_limit(tmp_path):
     assert len(columns["begin"]) == 500 and data["dropped"] == 5001 - 500
     assert by_name(data, columns, "aten::mm") and min(columns["duration"]) >= 5400
     assert data["events"] == 5001
-    assert sum(p["in_ops"] for p in data["processes"]) == sum(1000 + (i % 100) * 50 for i in range(5000)) + 500_000  # totals include dropped events
+    assert sum(p["in_ops"] for p in data["processes"]) == sum(1000 + (i % 100) * 50
+                                                              for i in range(5000)) + 500_000  # totals include dropped events
 
 
 # Fails if a killed process looks like one that exited.
@@ -272,8 +282,9 @@ def test_other_ends(tmp_path):
     Recording(tmp_path, rank=None, pid=2, exit={"kind": "fork", "detail": "forked children are not recorded"}).finish()
     Recording(tmp_path, rank=None, pid=3, end_ns=None, exit={"kind": "running", "detail": ""}).finish()
     data, _, _ = build(tmp_path)
-    assert [p["state"] for p in data["processes"]] == ["ended with an exception: ValueError: x", "forked children are not recorded",
-                                                        "ended without notice; nothing was recorded"]
+    assert [p["state"] for p in data["processes"]] == [
+        "ended with an exception: ValueError: x", "forked children are not recorded", "ended without notice; nothing was recorded"
+    ]
     assert len(data["problems"]) == 1
 
 
@@ -290,7 +301,8 @@ def test_summary_size(tmp_path):
 def test_no_recording(tmp_path, capsys):
     assert main.main([str(tmp_path)]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("anyaccel profile: cannot build a profile page") and "anyaccel profile -o DIR" in error and error.count("\n") == 1
+    assert error.startswith("anyaccel profile: cannot build a profile page") and "anyaccel profile -o DIR" in error and error.count(
+        "\n") == 1
 
 
 # Fails if the report imports torch, which a machine that only shows results may lack.
@@ -314,8 +326,8 @@ def test_costs():
 
     half = "c10::BFloat16"
     assert cost("aten::bmm", ((5, 2, 3), half), ((5, 3, 4), half)) == (2 * 5 * 2 * 3 * 4, 2 * 5 * (6 + 12 + 8))
-    assert cost("aten::add", ((10, 4), "float"), ((4,), "float"), ((), "Scalar")) == (None, 160 + 160 + 16)
-    assert cost("aten::copy_", ((8,), half), ((8,), "float")) == (None, 16 + 32)
+    assert cost("aten::add", ((10, 4), "float"), ((4, ), "float"), ((), "Scalar")) == (None, 160 + 160 + 16)
+    assert cost("aten::copy_", ((8, ), half), ((8, ), "float")) == (None, 16 + 32)
     assert cost("aten::mm", ((2, 3), "float"), ((4, 5), "float")) == (None, None)
     assert cost("aten::mm", ((2, 3), "float")) == (None, None)
     assert cost("my::op", ((2, 3), "float")) == (None, None)

@@ -32,10 +32,13 @@ def test_idle(tmp_path, busy, expected):
     rule = found(tmp_path).get("device-idle")
     assert bool(rule) == expected
     if rule:
-        assert rule["title"] == "The device is idle 21 % of the time" and "aten::sort (21 %)" in rule["text"] and rule["at"] == [790_000, 1_000_000]
+        assert rule["title"] == "The device is idle 21 % of the time" and "aten::sort (21 %)" in rule["text"] and rule["at"] == [
+            790_000, 1_000_000
+        ]
 
 
-@pytest.mark.parametrize("time, work, busy, expected", [(30, 900, True, True), (15, 900, True, False), (30, 980, True, False), (200, 900, False, False)])
+@pytest.mark.parametrize("time, work, busy, expected", [(30, 900, True, True), (15, 900, True, False), (30, 980, True, False),
+                                                        (200, 900, False, False)])
 def test_synchronizing_calls(tmp_path, time, work, busy, expected):
     """An item() that waits for the device counts; one of a tensor on the CPU does not."""
     r = recording(tmp_path, work)
@@ -69,9 +72,11 @@ def test_tiny_kernels(tmp_path, count, duration, expected):
     assert ("tiny-kernels" in found(tmp_path)) == expected
 
 
-@pytest.mark.parametrize("kind, bfloat16, expected", [("float", 4e12, True), ("c10::BFloat16", 4e12, False), ("float", 1.2e12, False), ("float", None, False)])
+@pytest.mark.parametrize("kind, bfloat16, expected", [("float", 4e12, True), ("c10::BFloat16", 4e12, False),
+                                                      ("float", 1.2e12, False), ("float", None, False)])
 def test_float32_matmul(tmp_path, kind, bfloat16, expected):
-    r = recording(tmp_path, 700, peak={"flops": {"float32": 1e12, "bfloat16": bfloat16}, "bytes_per_second": 1e11} if bfloat16 else None)
+    r = recording(tmp_path, 700,
+                  peak={"flops": {"float32": 1e12, "bfloat16": bfloat16}, "bytes_per_second": 1e11} if bfloat16 else None)
     mm = r.host("aten::mm", 10, 10, shapes=[([8, 8], kind), ([8, 8], kind)], line="net.py:4 in forward")
     r.kernel("gemm", 700, 200, mm)
     r.finish()

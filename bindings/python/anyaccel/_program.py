@@ -33,7 +33,7 @@ def is_asked_for(module="anyaccel"):
     return sys.argv[:1] == ["-m"] and (f"-m{module}" in words or ("-m", module) in zip(words, words[1:]))
 
 
-def run_profile_report():
+def run_profile_report() -> None:
     """Run `python -m anyaccel.profiler` and exit."""
     from .profiler.report.main import main
     sys.exit(main(sys.argv[1:]))

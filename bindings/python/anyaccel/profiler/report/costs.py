@@ -4,15 +4,21 @@ rather than a guess.
 from math import prod
 from typing import Any, Dict, List, Optional, Tuple
 
-SIZES = {"float": 4, "double": 8, "int": 4, "long int": 8, "long": 8, "bool": 1, "unsigned char": 1, "signed char": 1, "short": 2,
-         "c10::BFloat16": 2, "c10::Half": 2, "c10::complex<float>": 8, "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1}
+SIZES = {
+    "float": 4, "double": 8, "int": 4, "long int": 8, "long": 8, "bool": 1, "unsigned char": 1, "signed char": 1, "short": 2,
+    "c10::BFloat16": 2, "c10::Half": 2, "c10::complex<float>": 8, "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1
+}
 TYPES = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 MATMULS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_addmm_activation"}
 
-_UNARY = {"aten::gelu", "aten::relu", "aten::relu_", "aten::silu", "aten::sigmoid", "aten::tanh", "aten::exp", "aten::log", "aten::neg",
-          "aten::sqrt", "aten::rsqrt", "aten::clone", "aten::cos", "aten::sin", "aten::abs"}
-_BINARY = {"aten::add", "aten::sub", "aten::mul", "aten::div", "aten::add_", "aten::sub_", "aten::mul_", "aten::div_", "aten::gelu_backward",
-           "aten::threshold_backward", "aten::silu_backward", "aten::sigmoid_backward", "aten::tanh_backward"}
+_UNARY = {
+    "aten::gelu", "aten::relu", "aten::relu_", "aten::silu", "aten::sigmoid", "aten::tanh", "aten::exp", "aten::log", "aten::neg",
+    "aten::sqrt", "aten::rsqrt", "aten::clone", "aten::cos", "aten::sin", "aten::abs"
+}
+_BINARY = {
+    "aten::add", "aten::sub", "aten::mul", "aten::div", "aten::add_", "aten::sub_", "aten::mul_", "aten::div_",
+    "aten::gelu_backward", "aten::threshold_backward", "aten::silu_backward", "aten::sigmoid_backward", "aten::tanh_backward"
+}
 _FILL = {"aten::fill_", "aten::zero_"}
 
 
@@ -29,7 +35,8 @@ def dtype(types: Any) -> str:
 def _sizes(dims: List[Any], types: List[Any]) -> List[Tuple[List[int], int]]:
     """(shape, bytes per element) of the tensors."""
     return [(shape, SIZES[kind]) for shape, kind in zip(dims, types)
-            if isinstance(kind, str) and kind in SIZES and isinstance(shape, list) and all(isinstance(n, int) and n >= 0 for n in shape)]
+            if isinstance(kind, str) and kind in SIZES and isinstance(shape, list) and all(
+                isinstance(n, int) and n >= 0 for n in shape)]
 
 
 def cost(name: str, args: Any) -> Tuple[Optional[int], Optional[int]]:
@@ -67,8 +74,10 @@ def shapes(args: Any) -> str:
     dims, types = args.get("Input Dims"), args.get("Input type")
     if not isinstance(dims, list) or not isinstance(types, list):
         return ""
-    parts = [f"{TYPES.get(kind, kind)} {shape}" for shape, size in zip(dims, types) for kind in [size]
-             if isinstance(kind, str) and kind in SIZES and isinstance(shape, list)]
+    parts = [
+        f"{TYPES.get(kind, kind)} {shape}" for shape, size in zip(dims, types) for kind in [size]
+        if isinstance(kind, str) and kind in SIZES and isinstance(shape, list)
+    ]
     return ", ".join(parts)[:200]
 
 

@@ -19,7 +19,6 @@ class Window:
     """Iterate over a window's events. `base_ns` is known after the first event, and `error` is the
     reason why the file's end is missing, or empty.
     """
-
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
         self.base_ns = 0

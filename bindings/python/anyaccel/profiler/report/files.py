@@ -13,7 +13,6 @@ LIMIT = 1 << 28  # bytes of a JSON file that is read as a whole
 
 class Problems:
     """Files that could not be read completely, for the page and the summary."""
-
     def __init__(self) -> None:
         self.texts: List[str] = []
         self.count = 0
@@ -45,7 +44,6 @@ def _number(data: Dict[str, Any], key: str, default: Any) -> Any:
 
 class ProcessFiles:
     """The files of one recorded process. Attributes have the names of process.json's keys."""
-
     def __init__(self, folder: pathlib.Path, problems: Problems) -> None:
         self.folder = folder
         data: Any = {}
@@ -79,7 +77,8 @@ class ProcessFiles:
         self.window_times: Dict[str, List[int]] = {}
         times = data.get("windows")
         for number, pair in enumerate(times if isinstance(times, list) else [], 1):
-            if isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, int) for t in pair) and 0 < pair[0] < pair[1] < 1 << 62:
+            if isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, int)
+                                                                 for t in pair) and 0 < pair[0] < pair[1] < 1 << 62:
                 self.window_times[f"window-{number:04}"] = pair
         self.windows = _numbered(folder, "window")
         self.lines = _numbered(folder, "lines")
@@ -93,8 +92,9 @@ def _peak(data: Any) -> Tuple[Dict[str, float], float]:
     data = data if isinstance(data, dict) else {}
     flops = data.get("flops") if isinstance(data.get("flops"), dict) else {}
     rate = data.get("bytes_per_second")
-    return ({str(name): float(value) for name, value in flops.items() if isinstance(value, (int, float)) and value > 0},
-            float(rate) if isinstance(rate, (int, float)) and rate > 0 else 0.0)
+    return ({str(name): float(value)
+             for name, value in flops.items()
+             if isinstance(value, (int, float)) and value > 0}, float(rate) if isinstance(rate, (int, float)) and rate > 0 else 0.0)
 
 
 def _numbered(folder: pathlib.Path, name: str) -> List[pathlib.Path]:
@@ -114,7 +114,6 @@ def processes(raw: pathlib.Path, problems: Problems) -> List[ProcessFiles]:
 
 class Lines:
     """Source lines of top-level ops, by thread and time."""
-
     def __init__(self, process: ProcessFiles, number: str, problems: Problems) -> None:
         self.threads: Dict[str, Tuple[List[int], List[str]]] = {}
         for path in process.lines:

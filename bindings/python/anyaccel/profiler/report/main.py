@@ -63,7 +63,7 @@ def _first(files: List[Any]) -> int:
             window = Window(path)
             for event in window:
                 if isinstance(event.get("ts"), (int, float)) and event.get("ph") == "X":
-                    return window.base_ns + round(event["ts"] * 1000)
+                    return window.base_ns + int(round(event["ts"] * 1000))
     return 0
 
 
@@ -86,29 +86,43 @@ def _mark(reports: List[Dict[str, Any]], store: Store, tracks: List[Dict[str, An
         track = hosts[0] if hosts else None
         if report["time"] is None and report["line"]:
             line = texts.index(report["line"])
-            at = min((i for i in range(len(store)) if columns[5][i] == line and columns[4][i] in hosts), key=lambda i: columns[0][i], default=None)
+            at = min((i for i in range(len(store)) if columns[5][i] == line and columns[4][i] in hosts),
+                     key=lambda i: columns[0][i], default=None)
             if line and at is not None:
                 report["time"], track = columns[0][at], columns[4][at]
         if report["time"] is not None and track is not None:
             store.add(report["time"], 0, 0, f"checker: {report['kind']}", track, report["line"], "", number % 2, FINDING)
 
 
-def _data(found: List[Process], tracks: List[Dict[str, Any]], advice: Any, reports: Any, problems: Problems, store: Store) -> Dict[str, Any]:
+def _data(found: List[Process], tracks: List[Dict[str, Any]], advice: Any, reports: Any, problems: Problems,
+          store: Store) -> Dict[str, Any]:
     device = any(p.busy for p in found)
     first = min((p.first - p.zero for p in found if p.first), default=0)
     last = max((p.last - p.zero for p in found if p.last), default=1)
     return {
-        "version": 1, "headline": headline(found), "device": device, "first": first, "last": last, "zero": str(found[0].zero),
-        "idle": idle_share([p for p in found if p.span > 0]) if device else None, "tracks": tracks, "ops": top_ops(found), "suggestions": advice,
-        "findings": reports, "problems": problems.texts, "problem_count": problems.count,
+        "version": 1,
+        "headline": headline(found),
+        "device": device,
+        "first": first,
+        "last": last,
+        "zero": str(found[0].zero),
+        "idle": idle_share([p for p in found if p.span > 0]) if device else None,
+        "tracks": tracks,
+        "ops": top_ops(found),
+        "suggestions": advice,
+        "findings": reports,
+        "problems": problems.texts,
+        "problem_count": problems.count,
         "events": sum(p.events for p in found),
         "processes": [{
-            "name": p.files.name(), "host": p.files.host, "pid": p.files.pid, "argv": p.files.argv, "device": p.files.device_name or p.files.device_type,
-            "accelerator": p.files.accelerator, "torch": p.files.torch, "python": p.files.python, "state": state(p), "span": p.span,
-            "busy": sum(p.busy.values()), "devices": len(p.busy), "in_ops": p.in_ops, "compute": p.compute, "collective": p.collective,
-            "dropped_events": p.files.dropped_events, "dropped_windows": p.files.dropped_windows, "overhead": p.files.overhead_ns,
-            "windows": [[a - p.zero, b - p.zero] for a, b in p.spans[:10_000]], "memories": memories(p), "offset": p.files.offset_ns,
-            "ended": p.files.end_ns is not None or p.files.exit_kind == "fork"} for p in found],
+            "name": p.files.name(), "host": p.files.host, "pid": p.files.pid, "argv": p.files.argv, "device": p.files.device_name
+            or p.files.device_type, "accelerator": p.files.accelerator, "torch": p.files.torch, "python": p.files.python,
+            "state": state(p), "span": p.span, "busy": sum(p.busy.values()), "devices": len(p.busy), "in_ops": p.in_ops,
+            "compute": p.compute, "collective": p.collective, "dropped_events": p.files.dropped_events,
+            "dropped_windows": p.files.dropped_windows, "overhead": p.files.overhead_ns, "windows": [[a - p.zero, b - p.zero]
+                                                                                                     for a, b in p.spans[:10_000]],
+            "memories": memories(p), "offset": p.files.offset_ns, "ended": p.files.end_ns is not None or p.files.exit_kind == "fork"
+        } for p in found],
     }
 
 
@@ -121,7 +135,8 @@ def _write(path: pathlib.Path, text: str) -> None:
 def main(arguments: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m anyaccel.profiler", description="Build the profile page of a recording.")
     parser.add_argument("folder", metavar="DIR", type=pathlib.Path, help="Folder that contains raw/")
-    parser.add_argument("--max-events", type=int, default=LIMIT, metavar="N", help="Number of events on the page (default: %(default)s)")
+    parser.add_argument("--max-events", type=int, default=LIMIT, metavar="N",
+                        help="Number of events on the page (default: %(default)s)")
     parser.add_argument("--quiet", action="store_true", help="Do not print the summary")
     options = parser.parse_args(arguments)
     if options.max_events < 1:

@@ -20,7 +20,6 @@ class Sample(NamedTuple):
 
 class Memory:
     """Allocations on one device of one process, added window by window."""
-
     def __init__(self, label: str, host: bool) -> None:
         self.label, self.host = label, host
         self.times, self.values = array("q"), array("q")

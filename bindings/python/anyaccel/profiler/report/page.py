@@ -42,7 +42,8 @@ def page(packed: str) -> str:
     """Return the page. Its policy allows only its own script and style, and no network."""
     style = (_HERE / "page.css").read_text("utf-8")
     script = '"use strict";\n' + "\n".join((_HERE / name).read_text("utf-8") for name in _SCRIPTS)
-    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    policy = (f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
+              "base-uri 'none'; form-action 'none'")
     text = (_HERE / "page.html").read_text("utf-8")
     for key, value in (("POLICY", policy), ("STYLE", style), ("DATA", packed), ("SCRIPT", script)):
         text = text.replace(f"@{key}@", value, 1)

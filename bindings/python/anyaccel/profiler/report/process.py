@@ -17,7 +17,6 @@ _WAIT = 20_000  # ns of a call that launches nothing, but seems to wait because 
 
 class Places(Counter[str]):
     """Time by source line, of at most 1000 lines."""
-
     def note(self, line: str, time: int) -> None:
         if line and (line in self or len(self) < 1000):
             self[line] += time
@@ -25,7 +24,6 @@ class Places(Counter[str]):
 
 class Op:
     """Totals of one op."""
-
     def __init__(self) -> None:
         self.calls = self.device = self.host = self.total = self.flops = self.bytes = 0
         self.known_flops = self.known_bytes = 0  # calls whose FLOPs and bytes are known
@@ -44,7 +42,6 @@ class Op:
 
 class Evidence:
     """How often something occurred, how long it took, and where."""
-
     def __init__(self) -> None:
         self.count = self.time = 0
         self.lines = Places()
@@ -56,7 +53,6 @@ class Evidence:
 
 class Process:
     """One recorded process. `tracks` are (kind, label, sort key) of its rows on the page."""
-
     def __init__(self, files: ProcessFiles, store: Store, tracks: List[Dict[str, Any]], index: int, zero: int) -> None:
         self.files, self.store, self.tracks, self.index, self.zero = files, store, tracks, index, zero
         self._track: Dict[Tuple[Any, ...], int] = {}
@@ -78,11 +74,15 @@ class Process:
         if found is None:
             found = self._track[(kind, *key)] = len(self.tracks)
             device = self.files.device_type
-            label = {"host": lambda: " ".join([self.thread_names.get(str(key[0]), f"thread {key[0]}"), *key[1:]]),
-                     "stream": lambda: f"{device}:{key[0]} stream {key[1]}",
-                     "idle": lambda: f"{device}:{key[0]} idle"}[kind]()
-            self.tracks.append({"process": self.index, "kind": kind, "label": label[:100], "device": key[0] if kind != "host" else -1,
-                                "order": [("idle", "stream", "host").index(kind), kind == "host" and str(key[0]) != str(self.files.pid), *(str(k).rjust(12) for k in key)]})
+            label = {
+                "host": lambda: " ".join([self.thread_names.get(str(key[0]), f"thread {key[0]}"), *key[1:]]),
+                "stream": lambda: f"{device}:{key[0]} stream {key[1]}", "idle": lambda: f"{device}:{key[0]} idle"
+            }[kind]()
+            self.tracks.append({
+                "process": self.index, "kind": kind, "label": label[:100], "device": key[0] if kind != "host" else -1,
+                "order": [("idle", "stream", "host").index(kind), kind == "host" and str(key[0]) != str(self.files.pid),
+                          *(str(k).rjust(12) for k in key)]
+            })
         return found
 
     def read(self, window: Window, lines: Lines, problems: Problems, copy: Any) -> None:
@@ -179,7 +179,8 @@ class Process:
                     self.loader.note(time)
                 continue
             # item() of a tensor on the CPU does not wait.
-            waits = kind == SYNC and (thread.launches[i] or e.cat != "cpu_op" or (time >= _WAIT and 2 * overlap(e.begin, e.end, busy) >= time))
+            waits = kind == SYNC and (thread.launches[i] or e.cat != "cpu_op" or
+                                      (time >= _WAIT and 2 * overlap(e.begin, e.end, busy) >= time))
             if device and waits and not any(thread.categories[p] == SYNC for p in _above(thread, i)):
                 self.sync.note(time, thread.lines[i])
             if e.cat != "cpu_op" and kind != COLLECTIVE:
@@ -203,7 +204,8 @@ class Process:
                         self.matmul32.note(own, thread.lines[i])
         self.in_ops = self.in_ops + length(union([(thread.events[i].begin, thread.events[i].end) for i in thread.top]))
 
-    def _devices(self, part: "_Part", threads: Dict[str, Thread], launched: Dict[int, Tuple[Thread, int]], begin: int, end: int) -> None:
+    def _devices(self, part: "_Part", threads: Dict[str, Thread], launched: Dict[int, Tuple[Thread, int]], begin: int,
+                 end: int) -> None:
         busy: Dict[int, List[Tuple[int, int, int]]] = {}
         called: Set[int] = set()
         for (device, stream), events in sorted(part.streams.items()):
@@ -213,7 +215,8 @@ class Process:
                 thread, at = launched.get(e.external, (None, -1))
                 source = thread.events[at] if thread else None
                 line = thread.lines[at] if thread else ""
-                if source and thread and kind == KERNEL and any(thread.categories[p] == COLLECTIVE for p in [at, *_above(thread, at)]):
+                if source and thread and kind == KERNEL and any(thread.categories[p] == COLLECTIVE
+                                                                for p in [at, *_above(thread, at)]):
                     kind = COLLECTIVE
                 self.store.add(e.begin - self.zero, time, -(self.store.base + e.external) if source else 0, e.name, track, line,
                                source.shapes if source else "", row.depths[i], kind)
@@ -299,7 +302,6 @@ def _host_collectives(threads: Dict[str, Thread]) -> List[Tuple[int, int]]:
 
 class _Part:
     """Events that are analyzed together: a window, or a part of a very large one."""
-
     def __init__(self) -> None:
         self.threads: Dict[str, List[Event]] = {}
         self.streams: Dict[Tuple[int, int], List[Event]] = {}

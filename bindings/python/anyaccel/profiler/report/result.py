@@ -1,7 +1,6 @@
 """The totals of all processes, as the page and the summary show them."""
 from typing import Any, Dict, List, Optional
 
-
 from .process import Op, Process
 from .units import seconds
 
@@ -47,10 +46,12 @@ def _row(time: int, name: str, ops: List[Op], total: int, processes: List[Proces
     # Compare with the slowest device, so that no share of mixed devices is overstated.
     peaks = [p.files.peak_flops[dtype] for p in processes if dtype in p.files.peak_flops]
     rates = [p.files.peak_bytes for p in processes if p.files.peak_bytes]
-    return {"name": name, "calls": calls, "time": time, "share": time / total if total else 0.0, "host": sum(op.host for op in ops), "dtype": dtype,
-            "flops": flops, "flops_peak": flops / min(peaks) if flops is not None and peaks else None,
-            "bytes": size, "bytes_peak": size / min(rates) if size is not None and rates else None,
-            "lines": [[line, spent] for line, spent in lines.most_common(3)]}
+    return {
+        "name": name, "calls": calls, "time": time, "share": time / total if total else 0.0, "host": sum(op.host for op in ops),
+        "dtype": dtype, "flops": flops, "flops_peak": flops / min(peaks) if flops is not None and peaks else None, "bytes": size,
+        "bytes_peak": size / min(rates) if size is not None and rates else None, "lines": [[line, spent]
+                                                                                           for line, spent in lines.most_common(3)]
+    }
 
 
 def _known(amount: int, known: int, calls: int, time: int) -> Optional[float]:
@@ -66,9 +67,11 @@ def memories(p: Process) -> List[Dict[str, Any]]:
             continue
         times, values = m.series()
         base = times[0] if times else 0
-        found.append({"label": m.label, "host": m.host, "base": base, "times": [t - base for t in times], "values": list(values), "peak": m.peak,
-                      "peak_time": m.peak_time, "before": m.before,
-                      "largest": [{"bytes": s.bytes, "time": s.time, "op": s.op, "ranges": s.ranges, "line": s.line} for s in m.largest]})
+        found.append({
+            "label": m.label, "host": m.host, "base": base, "times": [t - base for t in times], "values": list(values),
+            "peak": m.peak, "peak_time": m.peak_time, "before": m.before,
+            "largest": [{"bytes": s.bytes, "time": s.time, "op": s.op, "ranges": s.ranges, "line": s.line} for s in m.largest]
+        })
     return found
 
 
@@ -96,9 +99,11 @@ def findings(p: Process, data: Any) -> List[Dict[str, Any]]:
     for problem in problems[:1000] if isinstance(problems, list) else []:
         if isinstance(problem, dict):
             time = next((problem[k] for k in ("time_ns", "time") if isinstance(problem.get(k), int)), None)
-            found.append({"process": p.index, **{key: str(problem.get(key) or "")[:600] for key in ("kind", "what", "op", "stream", "line", "remedy")},
-                          "seen": problem.get("seen") if isinstance(problem.get("seen"), int) else 1,
-                          "time": time + p.files.offset_ns - p.zero if time and time > 1 << 60 else None})
+            found.append({
+                "process": p.index, **{
+                    key: str(problem.get(key) or "")[:600]
+                    for key in ("kind", "what", "op", "stream", "line", "remedy")
+                }, "seen": problem.get("seen") if isinstance(problem.get("seen"), int) else 1,
+                "time": time + p.files.offset_ns - p.zero if time and time > 1 << 60 else None
+            })
     return found
-
-

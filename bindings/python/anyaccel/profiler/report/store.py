@@ -8,7 +8,6 @@ OP, RANGE, KERNEL, COPY, COLLECTIVE, RUNTIME, IDLE, FINDING, SYNC = range(9)
 
 class Strings:
     """Strings and their indices. Index 0 is "". Beyond `most` strings, new ones become ""."""
-
     def __init__(self, most: int = 500_000) -> None:
         self.texts: List[str] = [""]
         self._index: Dict[str, int] = {"": 0}
@@ -40,9 +39,11 @@ class Store:
     def __len__(self) -> int:
         return len(self.columns[0])
 
-    def add(self, begin: int, duration: int, key: int, name: str, track: int, line: str, shapes: str, depth: int, category: int) -> None:
+    def add(self, begin: int, duration: int, key: int, name: str, track: int, line: str, shapes: str, depth: int,
+            category: int) -> None:
         index = self.strings.index
-        for column, value in zip(self.columns, (begin, duration, key, index(name), track, index(line), index(shapes), min(depth, 255), category)):
+        for column, value in zip(self.columns,
+                                 (begin, duration, key, index(name), track, index(line), index(shapes), min(depth, 255), category)):
             column.append(value)
         if len(self) > 2 * self.limit + 1000:
             self.shrink()

@@ -24,7 +24,8 @@ def summary(processes: List[Process], found: List[Dict[str, Any]], problems: Lis
     out = [headline(processes)]
     for p in processes[:5]:
         f = p.files
-        share = f"device busy {percent(sum(p.busy.values()), p.span * len(p.busy))}" if p.busy else f"in ops {percent(p.in_ops, p.span)}"
+        busy = percent(sum(p.busy.values()), p.span * len(p.busy))
+        share = f"device busy {busy}" if p.busy else f"in ops {percent(p.in_ops, p.span)}"
         out.append(_clean(f"  {f.name()}: {f.device_name or f.device_type}, {seconds(p.span)}, {share}", 80))
         if state(p) != "exited":
             out.append(_clean(f"    {state(p)}", 80))
@@ -36,9 +37,13 @@ def summary(processes: List[Process], found: List[Dict[str, Any]], problems: Lis
         out += ["", f"{'device time' if device else 'host time':>11}  {'share':>6}  {'calls':>7}  {'achieved':>12}  op"]
     for row in rows:
         best = max((x for x in (row["flops_peak"], row["bytes_peak"]) if x is not None), default=None)
-        part = "n/a" if row["bytes"] is None and row["flops"] is None else rate(row["flops"], "FLOP") if row["flops"] else rate(row["bytes"], "B")
+        part = "n/a" if row["bytes"] is None and row["flops"] is None else rate(row["flops"], "FLOP") if row["flops"] else rate(
+            row["bytes"], "B")
         part = f"{percent(best, 1)} of peak" if best is not None else part
-        out.append(f"{seconds(row['time']):>11}  {percent(row['share'], 1):>6}  {row['calls']:>7}  {part:>12}  {_clean(row['name'].replace('autograd::engine::evaluate_function: ', ''), 30)}")
+        out.append(
+            f"{seconds(row['time']):>11}  {percent(row['share'], 1):>6}  {row['calls']:>7}  {part:>12}  "
+            f"{_clean(row['name'].replace('autograd::engine::evaluate_function: ', ''), 30)}"
+        )
     peaks = [(p, m) for p in processes for m in memories(p)[:1]]
     if peaks:
         p, m = max(peaks, key=lambda item: item[1]["peak"])
@@ -55,6 +60,7 @@ def summary(processes: List[Process], found: List[Dict[str, Any]], problems: Lis
     if findings:
         out.append(f"The checker found {findings} {'problem' if findings == 1 else 'problems'}; the page lists them.")
     if problems:
-        out.append(f"{len(problems)} {'file was' if len(problems) == 1 else 'files were'} not read completely; the page lists them.")
+        out.append(
+            f"{len(problems)} {'file was' if len(problems) == 1 else 'files were'} not read completely; the page lists them.")
     out.append(f"Page: {page}")
     return "\n".join(out[:39]) + "\n" if len(out) <= 40 else "\n".join(out[:39] + [f"Page: {page}"]) + "\n"

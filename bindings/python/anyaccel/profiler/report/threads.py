@@ -6,8 +6,9 @@ from typing import Any, Container, Dict, List, NamedTuple, Optional, Set, Tuple
 from . import costs
 from .store import COLLECTIVE, COPY, KERNEL, OP, RANGE, RUNTIME, SYNC
 
-_COLLECTIVE = re.compile(r"nccl|rccl|hccl|c10d::|record_param_comms|gloo:|mpi:|\bccl|allreduce|all_reduce|all_?gather|reduce_scatter|all_?to_?all|barrier",
-                         re.IGNORECASE)
+_COLLECTIVE = re.compile(
+    r"nccl|rccl|hccl|c10d::|record_param_comms|gloo:|mpi:|\bccl|all_?reduce|all_?gather|reduce_scatter|all_?to_?all|barrier",
+    re.IGNORECASE)
 _SYNC = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|nonzero)$|\w+(Stream|Device|Event)Synchronize$")
 _ALLOCATE = re.compile(r"aten::(empty|new_empty|resize_|_resize|zeros|ones|full|clone|contiguous|reshape)")
 _LOADER = re.compile(r"enumerate\(DataLoader\)")
@@ -56,13 +57,12 @@ def event(data: Dict[str, Any], begin: int, duration: int) -> Event:
         value = args.get(key)
         return value if isinstance(value, int) and 0 <= value < 1 << 40 else -1
 
-    return Event(begin, begin + duration, name, cat, number("External id"), number("Sequence number"), number("Fwd thread id") > 0,
-                 *(costs.inputs(name, args) if op else ("", (None, None), "")))
+    return Event(begin, begin + duration, name, cat, number("External id"), number("Sequence number"),
+                 number("Fwd thread id") > 0, *(costs.inputs(name, args) if op else ("", (None, None), "")))
 
 
 class Thread:
     """Events sorted by begin, with their depths and parents (-1: none)."""
-
     def __init__(self, events: List[Event]) -> None:
         self.events = events
         events.sort(key=lambda e: (e.begin, -e.end))
@@ -90,7 +90,9 @@ class Thread:
             self.depths[i] = len(stack)
             stack.append(i)
         #: Outermost events that are not ranges. They do not overlap.
-        self.top = [i for i in range(len(events)) if self.categories[i] != RANGE and i not in self.asynchronous and not self._in_op(i)]
+        self.top = [
+            i for i in range(len(events)) if self.categories[i] != RANGE and i not in self.asynchronous and not self._in_op(i)
+        ]
         self.top_begins = [self.begins[i] for i in self.top]
 
     def _add_asynchronous(self, i: int) -> None:

@@ -13,7 +13,6 @@ _STREAMS = 1 << 30  # thread numbers of streams, above those of threads
 
 class Trace:
     """trace.json.gz, written while the windows are read. Times are µs since the recording's start."""
-
     def __init__(self, path: pathlib.Path, zero: int) -> None:
         self._path, self._zero = path, zero
         self._temporary = path.with_name(path.name + ".part")
@@ -50,13 +49,15 @@ class Trace:
         if phase == "i" and data.get("name") == "[memory]":
             args = data["args"]
             device = "host" if args["Device Type"] == 0 else f"{p.files.device_type}:{args['Device Id']}"
-            self._write({"ph": "C", "name": f"memory {device}", "pid": p.index, "ts": out["ts"], "args": {"bytes": args["Total Allocated"]}})
+            self._write({
+                "ph": "C", "name": f"memory {device}", "pid": p.index, "ts": out["ts"], "args": {"bytes": args["Total Allocated"]}
+            })
             return
         tid = int(data["tid"])
         if cat in DEVICE or (cat == "ac2g" and phase == "f"):
-            device, stream = int(data["pid"]), tid
-            out["tid"] = tid = _STREAMS + 1000 * device + stream
-            self._thread(p, tid, f"{p.files.device_type}:{device} stream {stream}", tid)
+            index, stream = int(data["pid"]), tid
+            out["tid"] = tid = _STREAMS + 1000 * index + stream
+            self._thread(p, tid, f"{p.files.device_type}:{index} stream {stream}", tid)
         else:
             self._thread(p, tid, p.thread_names.get(str(tid), f"thread {tid}"), 0 if tid == p.files.pid else 1)
         if "id" in data:  # arrows
