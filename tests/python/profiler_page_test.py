@@ -13,7 +13,7 @@ import pytest
 from profiler_case import BASE, Recording, training
 
 import anyaccel.profiler
-from anyaccel.profiler.report import costs, main
+from anyaccel.profiler.report import costs, main, process
 
 REPORT = pathlib.Path(anyaccel.profiler.__path__[0]) / "report"
 
@@ -105,6 +105,42 @@ def test_host_time_without_a_device(tmp_path):
                                                                              ("aten::linear", 1, 20_000)]
     assert data["ops"][0]["flops"] == pytest.approx(2 * 2 * 3 * 4 / 80e-6)
     assert "in ops 50 %" in text and not data["device"]
+
+
+# Fails if a window in which nothing happened does not count as recorded time, or an idle device does
+# not show in it.
+def test_empty_window(tmp_path):
+    r = simple(tmp_path)
+    r.window()
+    r.span(1000, 3000)
+    r.finish()
+    data, columns, _ = build(tmp_path)
+    assert (data["processes"][0]["span"], data["processes"][0]["busy"], data["last"]) == (3_000_000, 600_000, 3_000_000)
+    assert (1_000_000, 2_000_000) in [(columns["begin"][i], columns["duration"][i]) for i, c in enumerate(columns["category"]) if c == 6]
+
+
+# Fails if ops of a program on a device whose work was not recorded have no calls.
+def test_device_without_kernels(tmp_path):
+    r = Recording(tmp_path)
+    r.host("aten::mm", 0, 100, shapes=[([2, 3], "float"), ([3, 4], "float")], line="a.py:1 in f")
+    r.finish()
+    data, _, text = build(tmp_path)
+    op, = data["ops"]
+    assert (op["name"], op["calls"], op["time"], op["lines"]) == ("aten::mm", 1, 100_000, [["a.py:1 in f", 100_000]])
+    assert not data["device"] and "in ops 100 %" in text
+
+
+# Fails if the parts of a window that is too large for memory count as several windows.
+def test_very_large_window(tmp_path, monkeypatch):
+    r = simple(tmp_path)
+    for i in range(50):
+        r.host("aten::add", 10 + 2 * i, 1)
+    r.finish()
+    before, *_ = build(tmp_path)
+    monkeypatch.setattr(process, "_MOST", 20)
+    after, *_ = build(tmp_path)
+    for key in ("span", "busy", "windows"):
+        assert before["processes"][0][key] == after["processes"][0][key], key
 
 
 # Fails if the peak, its tensors or their places are wrong.

@@ -5,8 +5,9 @@ from . import costs
 from .events import Window
 from .files import Lines, Problems, ProcessFiles
 from .memory import Memory, Sample
-from .store import COLLECTIVE, COPY, IDLE, KERNEL, OP, RANGE, SYNC, Store
+from .store import COLLECTIVE, IDLE, KERNEL, RANGE, SYNC, Store
 from .threads import DEVICE, HOST, Event, Thread, covered, event, is_loader, length, overlap, union
+from .totals import Evidence, Op, Work
 
 _MOST = 1_000_000  # events that are analyzed together
 _GAP = 10_000  # ns of the shortest gap on the page
@@ -15,44 +16,9 @@ _TINY = 10_000  # ns of a tiny kernel
 _WAIT = 20_000  # ns of a call that launches nothing, but seems to wait because the device is busy
 
 
-class Places(Counter[str]):
-    """Time by source line, of at most 1000 lines."""
-    def note(self, line: str, time: int) -> None:
-        if line and (line in self or len(self) < 1000):
-            self[line] += time
-
-
-class Op:
-    """Totals of one op."""
-    def __init__(self) -> None:
-        self.calls = self.device = self.host = self.total = self.flops = self.bytes = 0
-        self.known_flops = self.known_bytes = 0  # calls whose FLOPs and bytes are known
-        self.lines, self.dtypes = Places(), Counter[str]()
-
-    def call(self, e: Event) -> None:
-        self.calls += 1
-        flops, size = e.cost
-        if flops is not None:
-            self.flops, self.known_flops = self.flops + flops, self.known_flops + 1
-        if size is not None:
-            self.bytes, self.known_bytes = self.bytes + size, self.known_bytes + 1
-        if e.dtype:
-            self.dtypes[e.dtype] += 1
-
-
-class Evidence:
-    """How often something occurred, how long it took, and where."""
-    def __init__(self) -> None:
-        self.count = self.time = 0
-        self.lines = Places()
-
-    def note(self, time: int, line: str = "") -> None:
-        self.count, self.time = self.count + 1, self.time + time
-        self.lines.note(line, time)
-
-
 class Process:
     """One recorded process. `tracks` are (kind, label, sort key) of its rows on the page."""
+
     def __init__(self, files: ProcessFiles, store: Store, tracks: List[Dict[str, Any]], index: int, zero: int) -> None:
         self.files, self.store, self.tracks, self.index, self.zero = files, store, tracks, index, zero
         self._track: Dict[Tuple[Any, ...], int] = {}
@@ -61,13 +27,18 @@ class Process:
         self.memories: Dict[Tuple[int, int], Memory] = {}
         self.span = self.events = self.windows = self.first = self.last = 0
         self.busy: Dict[int, int] = {}
-        self.compute = self.collective = self.exposed = self.in_ops = self.kernels = 0
+        self.exposed = self.in_ops = self.kernels = 0
+        self.on_device, self.on_host = Work(), Work()
         self.longest: List[Tuple[int, int, str]] = []
         self.idle_reasons: Counter[str] = Counter()
-        self.sync, self.pageable, self.tiny, self.matmul32, self.loader = (Evidence() for _ in range(5))
-        self.matmul = 0  # time of all matrix products
+        self.sync, self.pageable, self.tiny, self.loader = (Evidence() for _ in range(4))
         self._forward: Dict[int, str] = {}
         self.spans: List[Tuple[int, int]] = []
+
+    @property
+    def work(self) -> Work:
+        """The work on devices, or on the host if no device was used."""
+        return self.on_device if self.busy else self.on_host
 
     def track(self, kind: str, *key: Any) -> int:
         found = self._track.get((kind, *key))
@@ -76,10 +47,18 @@ class Process:
             device = self.files.device_type
             label = {
                 "host": lambda: " ".join([self.thread_names.get(str(key[0]), f"thread {key[0]}"), *key[1:]]),
-                "stream": lambda: f"{device}:{key[0]} stream {key[1]}", "idle": lambda: f"{device}:{key[0]} idle"
+                "stream": lambda: f"{device}:{key[0]} stream {key[1]}",
+                "idle": lambda: f"{device}:{key[0]} idle"
             }[kind]()
             self.tracks.append({
-                "process": self.index, "kind": kind, "label": label[:100], "device": key[0] if kind != "host" else -1,
+                "process":
+                self.index,
+                "kind":
+                kind,
+                "label":
+                label[:100],
+                "device":
+                key[0] if kind != "host" else -1,
                 "order": [("idle", "stream", "host").index(kind), kind == "host" and str(key[0]) != str(self.files.pid),
                           *(str(k).rjust(12) for k in key)]
             })
@@ -98,13 +77,18 @@ class Process:
             except (TypeError, ValueError, KeyError, OverflowError, AttributeError) as error:
                 unusable, why = unusable + 1, f"{type(error).__name__}: {error}"
             if part.count >= _MOST:
-                self._analyze(part, lines)
-                part = _Part()
+                self._analyze(part, lines, whole=False)
+                part = _Part(part.bounds)
         if window.error:
             problems.add(f"{self.files.folder.name}/{window.path.name}", f"{window.error} ({count} events read)")
         if unusable:
             problems.add(f"{self.files.folder.name}/{window.path.name}", f"{unusable} of {count} events are unusable ({why})")
-        self._analyze(part, lines)
+        self._analyze(part, lines, whole=part.first)
+        if part.bounds:
+            begin, end = part.bounds
+            self.span += end - begin
+            self.spans.append((begin, end))
+            self.first, self.last = min(self.first or begin, begin), max(self.last, end)
         self.windows += count > 0
         self.events += count
 
@@ -137,9 +121,8 @@ class Process:
             self.thread_names.setdefault(str(data["tid"]), str(data["args"]["name"]))
         copy(self, data, begin)
 
-    def _analyze(self, part: "_Part", lines: Lines) -> None:
-        if not part.count:
-            return
+    def _analyze(self, part: "_Part", lines: Lines, whole: bool) -> None:
+        """Add a window, or a part of a very large one."""
         offset = self.files.offset_ns
         threads = {tid: Thread(events) for tid, events in part.threads.items()}
         used = {e.external for events in part.streams.values() for e in events if e.external >= 0}
@@ -154,15 +137,10 @@ class Process:
                 if e.cat == "cpu_op" and e.external >= 0:
                     launched[e.external] = (thread, i)
         top = max([e for e in launched], default=0) + 1
-        begin, end = min(part.bounds, default=0), max(part.bounds, default=0)
-        if part.bounds:
-            self.span += end - begin
-            self.spans.append((begin, end))
-            self.first, self.last = min(self.first or begin, begin), max(self.last, end)
         busy = union([(e.begin, e.end) for events in part.streams.values() for e in events if e.cat != "gpu_user_annotation"])
         for tid, thread in threads.items():
             self._host(tid, thread, busy)
-        self._devices(part, threads, launched, begin, end)
+        self._devices(part, threads, launched, whole)
         self._memory(part, threads)
         self.store.base += top
 
@@ -185,27 +163,20 @@ class Process:
                 self.sync.note(time, thread.lines[i])
             if e.cat != "cpu_op" and kind != COLLECTIVE:
                 continue
-            op = self.ops.get(e.name) or self._op(e.name)
+            calls = (self.ops.get(e.name) or self._op(e.name)).host
             own = thread.self_time(i)
-            op.host += own
+            calls.add(own, thread.lines[i])
             if not thread.within_same(i):
-                op.total += time
-                if not device:
-                    op.call(e)
-            if not device:
-                op.lines.note(thread.lines[i], own)
-                if kind == COLLECTIVE:
-                    self.collective += own
-                else:
-                    self.compute += own
-                if costs.base_name(e.name) in costs.MATMULS:
-                    self.matmul += own
-                    if e.dtype == "float32":
-                        self.matmul32.note(own, thread.lines[i])
-        self.in_ops = self.in_ops + length(union([(thread.events[i].begin, thread.events[i].end) for i in thread.top]))
+                calls.call(e)
+            if kind == COLLECTIVE:
+                self.on_host.collective += own
+            else:
+                self.on_host.compute += own
+            if e.dtype == "float32" and costs.base_name(e.name) in costs.MATMULS:
+                self.on_host.matmul32.note(own, thread.lines[i])
+        self.in_ops += length(union([(thread.events[i].begin, thread.events[i].end) for i in thread.top]))
 
-    def _devices(self, part: "_Part", threads: Dict[str, Thread], launched: Dict[int, Tuple[Thread, int]], begin: int,
-                 end: int) -> None:
+    def _devices(self, part: "_Part", threads: Dict[str, Thread], launched: Dict[int, Tuple[Thread, int]], whole: bool) -> None:
         busy: Dict[int, List[Tuple[int, int, int]]] = {}
         called: Set[int] = set()
         for (device, stream), events in sorted(part.streams.items()):
@@ -225,16 +196,20 @@ class Process:
                 busy.setdefault(device, []).append((e.begin, e.end, kind))
                 self._kernel(e, kind, time, line, source, called)
         waits = _host_collectives(threads)
-        for device, spans in busy.items():
+        for device in sorted({*busy, *self.busy}):
+            spans = busy.get(device, [])
             merged = union([(b, e) for b, e, _ in spans])
             self.busy[device] = self.busy.get(device, 0) + length(merged)
             compute = union([(b, e) for b, e, kind in spans if kind == KERNEL])
             collective = union([(b, e) for b, e, kind in spans if kind == COLLECTIVE] + waits)
             waits = []
-            self.compute += length(compute)
-            self.collective += length(collective)
+            self.on_device.compute += length(compute)
+            self.on_device.collective += length(collective)
             self.exposed += length(collective) - covered(collective, compute)
-            self._gaps(device, merged, threads, begin, end)
+            if whole and part.bounds:
+                self._gaps(device, merged, threads, *part.bounds)
+            elif merged:
+                self._gaps(device, merged, threads, merged[0][0], merged[-1][1])
 
     def _op(self, name: str) -> Op:
         """Add an op. Beyond 50000 names, the rest share one entry."""
@@ -242,22 +217,19 @@ class Process:
 
     def _kernel(self, e: Event, kind: int, time: int, line: str, source: Optional[Event], called: Set[int]) -> None:
         name = source.name if source else e.name
-        op = self.ops.get(name) or self._op(name)
-        op.device += time
-        op.lines.note(line, time)
+        calls = (self.ops.get(name) or self._op(name)).device
+        calls.add(time, line)
         if not source or e.external not in called:
             called.add(e.external)
-            op.call(source or e)
+            calls.call(source or e)
         if kind == KERNEL:
             self.kernels += 1
             if time < _TINY:
                 self.tiny.note(time, line)
         if "Pageable" in e.name:
             self.pageable.note(time, line)
-        if costs.base_name(name) in costs.MATMULS:
-            self.matmul += time
-            if source and source.dtype == "float32":
-                self.matmul32.note(time, line)
+        if source and source.dtype == "float32" and costs.base_name(name) in costs.MATMULS:
+            self.on_device.matmul32.note(time, line)
 
     def _gaps(self, device: int, busy: List[Tuple[int, int]], threads: Dict[str, Thread], begin: int, end: int) -> None:
         """Add the gaps between a device's work, with what the host does meanwhile."""
@@ -302,11 +274,13 @@ def _host_collectives(threads: Dict[str, Thread]) -> List[Tuple[int, int]]:
 
 class _Part:
     """Events that are analyzed together: a window, or a part of a very large one."""
-    def __init__(self) -> None:
+
+    def __init__(self, bounds: Optional[List[int]] = None) -> None:
+        self.first = bounds is None
         self.threads: Dict[str, List[Event]] = {}
         self.streams: Dict[Tuple[int, int], List[Event]] = {}
         self.memory: Dict[Tuple[int, int], List[Tuple[int, int, int, int, str]]] = {}
-        self.bounds: List[int] = []
+        self.bounds: List[int] = bounds or []  # begin and end of the window
         self.count = 0
 
     def extend(self, begin: int, end: int) -> None:

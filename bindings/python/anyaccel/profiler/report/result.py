@@ -1,7 +1,8 @@
 """The totals of all processes, as the page and the summary show them."""
-from typing import Any, Dict, List, Optional
+from typing import Any, Counter, Dict, List, Optional
 
-from .process import Op, Process
+from .process import Process
+from .totals import Calls
 from .units import seconds
 
 
@@ -24,33 +25,39 @@ def state(p: Process) -> str:
 def top_ops(processes: List[Process], most: int = 10) -> List[Dict[str, Any]]:
     """The most expensive ops by device time, or by the host's own time if no device was used."""
     device = any(p.busy for p in processes)
-    names = {name for p in processes for name in p.ops}
-    total = sum(op.device if device else op.host for p in processes for op in p.ops.values())
-    rows = []
-    for name in names:
-        ops = [p.ops[name] for p in processes if name in p.ops]
-        time = sum(op.device if device else op.host for op in ops)
-        if time > 0:
-            rows.append((time, name, ops))
-    rows.sort(key=lambda row: (-row[0], row[1]))
-    return [_row(time, name, ops, total, processes) for time, name, ops in rows[:most]]
+    found: Dict[str, List[Calls]] = {}
+    for p in processes:
+        for name, op in p.ops.items():
+            found.setdefault(name, []).append(op.device if device else op.host)
+    times = {name: sum(c.time for c in calls) for name, calls in found.items()}
+    total = sum(times.values())
+    names = sorted((name for name in found if times[name] > 0), key=lambda name: (-times[name], name))
+    return [_row(name, found[name], total, processes) for name in names[:most]]
 
 
-def _row(time: int, name: str, ops: List[Op], total: int, processes: List[Process]) -> Dict[str, Any]:
-    calls = sum(op.calls for op in ops)
-    lines = sum((op.lines for op in ops), type(ops[0].lines)())
-    dtypes = sum((op.dtypes for op in ops), ops[0].dtypes.__class__())
+def _row(name: str, all_calls: List[Calls], total: int, processes: List[Process]) -> Dict[str, Any]:
+    count, time = sum(c.count for c in all_calls), sum(c.time for c in all_calls)
+    lines, dtypes = Counter[str](), Counter[str]()
+    for c in all_calls:
+        lines.update(c.lines)
+        dtypes.update(c.dtypes)
     dtype = dtypes.most_common(1)[0][0] if dtypes else ""
-    flops = _known(sum(op.flops for op in ops), sum(op.known_flops for op in ops), calls, time)
-    size = _known(sum(op.bytes for op in ops), sum(op.known_bytes for op in ops), calls, time)
+    flops = _known(sum(c.flops for c in all_calls), sum(c.known_flops for c in all_calls), count, time)
+    size = _known(sum(c.bytes for c in all_calls), sum(c.known_bytes for c in all_calls), count, time)
     # Compare with the slowest device, so that no share of mixed devices is overstated.
     peaks = [p.files.peak_flops[dtype] for p in processes if dtype in p.files.peak_flops]
     rates = [p.files.peak_bytes for p in processes if p.files.peak_bytes]
     return {
-        "name": name, "calls": calls, "time": time, "share": time / total if total else 0.0, "host": sum(op.host for op in ops),
-        "dtype": dtype, "flops": flops, "flops_peak": flops / min(peaks) if flops is not None and peaks else None, "bytes": size,
-        "bytes_peak": size / min(rates) if size is not None and rates else None, "lines": [[line, spent]
-                                                                                           for line, spent in lines.most_common(3)]
+        "name": name,
+        "calls": count,
+        "time": time,
+        "share": time / total if total else 0.0,
+        "dtype": dtype,
+        "flops": flops,
+        "flops_peak": flops / min(peaks) if flops is not None and peaks else None,
+        "bytes": size,
+        "bytes_peak": size / min(rates) if size is not None and rates else None,
+        "lines": [[line, spent] for line, spent in lines.most_common(3)]
     }
 
 
@@ -68,9 +75,28 @@ def memories(p: Process) -> List[Dict[str, Any]]:
         times, values = m.series()
         base = times[0] if times else 0
         found.append({
-            "label": m.label, "host": m.host, "base": base, "times": [t - base for t in times], "values": list(values),
-            "peak": m.peak, "peak_time": m.peak_time, "before": m.before,
-            "largest": [{"bytes": s.bytes, "time": s.time, "op": s.op, "ranges": s.ranges, "line": s.line} for s in m.largest]
+            "label":
+            m.label,
+            "host":
+            m.host,
+            "base":
+            base,
+            "times": [t - base for t in times],
+            "values":
+            list(values),
+            "peak":
+            m.peak,
+            "peak_time":
+            m.peak_time,
+            "before":
+            m.before,
+            "largest": [{
+                "bytes": s.bytes,
+                "time": s.time,
+                "op": s.op,
+                "ranges": s.ranges,
+                "line": s.line
+            } for s in m.largest]
         })
     return found
 
@@ -100,7 +126,8 @@ def findings(p: Process, data: Any) -> List[Dict[str, Any]]:
         if isinstance(problem, dict):
             time = next((problem[k] for k in ("time_ns", "time") if isinstance(problem.get(k), int)), None)
             found.append({
-                "process": p.index, **{
+                "process": p.index,
+                **{
                     key: str(problem.get(key) or "")[:600]
                     for key in ("kind", "what", "op", "stream", "line", "remedy")
                 }, "seen": problem.get("seen") if isinstance(problem.get("seen"), int) else 1,

@@ -4,7 +4,8 @@ the recording has no evidence. docs/reference/profile.md lists the rules.
 from typing import Any, Counter, Dict, List
 
 from .memory import LARGE
-from .process import Evidence, Process
+from .process import Process
+from .totals import Evidence
 from .units import percent, seconds, size
 
 IDLE = 0.20  # share of the recorded time
@@ -122,7 +123,7 @@ def _float32(processes: List[Process]) -> List[Dict[str, Any]]:
     used = [
         p for p in processes if p.files.peak_flops.get("bfloat16", 0) >= FASTER * p.files.peak_flops.get("float32", float("inf"))
     ]
-    e, span = _sum([p.matmul32 for p in used]), _span(used)
+    e, span = _sum([p.work.matmul32 for p in used]), _span(used)
     if not e.count or e.time < FLOAT32 * span:
         return []
     ratio = used[0].files.peak_flops["bfloat16"] / used[0].files.peak_flops["float32"]
@@ -135,8 +136,8 @@ def _float32(processes: List[Process]) -> List[Dict[str, Any]]:
 
 
 def _exposed(processes: List[Process]) -> List[Dict[str, Any]]:
-    used = [p for p in _devices(processes) if p.collective]
-    exposed, collective, span = sum(p.exposed for p in used), sum(p.collective for p in used), _span(used)
+    used = [p for p in _devices(processes) if p.on_device.collective]
+    exposed, collective, span = sum(p.exposed for p in used), sum(p.on_device.collective for p in used), _span(used)
     if not span or exposed < EXPOSED * span:
         return []
     return _make(
@@ -174,7 +175,7 @@ def _allocations(processes: List[Process]) -> List[Dict[str, Any]]:
 
 
 def _imbalance(processes: List[Process]) -> List[Dict[str, Any]]:
-    ranks = [(p.compute, p) for p in processes if p.files.rank is not None and p.compute > 0]
+    ranks = [(p.work.compute, p) for p in processes if p.files.rank is not None and p.work.compute > 0]
     if len({p.files.rank for _, p in ranks}) < 2:
         return []
     (least, low), (most, high) = min(ranks, key=lambda r: r[0]), max(ranks, key=lambda r: r[0])
