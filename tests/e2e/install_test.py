@@ -133,7 +133,7 @@ class Install(unittest.TestCase):
         (extension,) = site.glob("anyaccel/_native*.so")
         self.assertNotIn(str(BUILD), run("ldd", extension, env=self.environment).stdout)
 
-    # Fails if the page's HTML, style or scripts are not installed, or if building it requires torch.
+    # Fails if the page's HTML, style or scripts are not installed, or if it requires torch.
     def test_2_profile_page(self):
         if cached("ANYACCEL_BUILD_PYTHON") != "ON":
             self.skipTest("this build has no Python package")

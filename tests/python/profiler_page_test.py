@@ -63,9 +63,11 @@ def test_busy_share_and_gaps(tmp_path):
     data, columns, text = build(tmp_path)
     assert data["processes"][0]["span"] == 1_000_000
     assert data["processes"][0]["busy"] == 600_000
-    assert "busy 60 %" in data["headline"] and "device busy 60 %" in text
+    # The 900 µs from the first kernel on count. The host may take long to start the first one.
+    assert data["processes"][0]["device_span"] == 900_000
+    assert "busy 67 %" in data["headline"] and "device busy 67 %" in text
     gaps = [(columns["begin"][i], columns["duration"][i]) for i, c in enumerate(columns["category"]) if c == 6]
-    assert gaps == [(0, 100_000), (400_000, 200_000), (900_000, 100_000)]
+    assert gaps == [(400_000, 200_000), (900_000, 100_000)]
     assert [t["label"] for t in data["tracks"] if t["kind"] == "stream"] == ["sim:0 stream 0", "sim:0 stream 3"]
 
 
@@ -107,8 +109,7 @@ def test_host_time_without_a_device(tmp_path):
     assert "in ops 50 %" in text and not data["device"]
 
 
-# Fails if a window in which nothing happened does not count as recorded time, or an idle device does
-# not show in it.
+# Fails if a window without events does not count as recorded time, or its idle time is missing.
 def test_empty_window(tmp_path):
     r = simple(tmp_path)
     r.window()
@@ -179,7 +180,7 @@ def test_lines_of_backward(tmp_path):
     assert sorted(lines) == ["backward of m.py:3 in g", "m.py:3 in g"]
 
 
-# Fails if ops after the start of an asynchronous collective look as if they were inside of it.
+# Fails if ops that begin during an asynchronous collective look as if they were inside of it.
 def test_asynchronous_ops(tmp_path):
     r = Recording(tmp_path)
     r.host("hook", 0, 50)
@@ -352,7 +353,7 @@ def test_without_torch(tmp_path):
         (tmp_path / "profile.html").unlink(missing_ok=True)
         done = subprocess.run([sys.executable, *command, str(tmp_path)], capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr
-        assert (tmp_path / "profile.html").exists() and "busy 60 %" in done.stdout
+        assert (tmp_path / "profile.html").exists() and "busy 67 %" in done.stdout
 
 
 # Fails if a cost formula is wrong, or an unknown op gets one.

@@ -146,7 +146,7 @@ function drawHead(state, g, item, y) {
   for (let i = 1; i + 1 < edges.length; i += 2) hatch(state, g, xOf(state, edges[i]), y, xOf(state, edges[i + 1]) - xOf(state, edges[i]), HEAD - 2, c.line);
   g.fillStyle = process.ended && !process.state.includes("exception") ? c.quiet : c.bad;
   g.textAlign = "left";
-  g.fillText(`${process.device}  ·  ${process.devices ? "device busy " + shareText(process.busy, process.span * process.devices) : "in ops " + shareText(process.in_ops, process.span)}  ·  ${process.state}`,
+  g.fillText(`${process.device}  ·  ${process.devices ? "device busy " + shareText(process.busy, process.device_span) : "in ops " + shareText(process.in_ops, process.span)}  ·  ${process.state}`,
     state.left + 10, y + HEAD / 2 - 1);
 }
 
@@ -362,6 +362,17 @@ function drawOverview(state) {
   g.strokeRect(Math.max(a, state.left) + 0.75, 0.75, Math.max(2, Math.min(b, state.left + state.width) - Math.max(a, state.left) - 1.5), height - 1.5);
   g.fillStyle = c.line;
   g.fillRect(state.left - 1, 0, 1, height);
+}
+
+// The time to show first: without long beginnings and ends in which almost nothing happens.
+function busyPart(state) {
+  const { data } = state, bins = density(state), total = bins.reduce((sum, x) => sum + x, 0), size = (data.last - data.first) / bins.length;
+  let low = 0, high = bins.length;
+  for (let sum = 0; low < high && (sum += bins[low]) <= 0.01 * total;) low++;
+  for (let sum = 0; high > low && (sum += bins[high - 1]) <= 0.01 * total;) high--;
+  const margin = 0.03 * (high - low);
+  if (high - low > 0.6 * bins.length || !total) return [data.first, data.last];
+  return [Math.max(data.first, data.first + (low - margin) * size), Math.min(data.last, data.first + (high + margin) * size)];
 }
 
 // Share of each bin of the whole time that work covers, 0 to 1.

@@ -117,7 +117,8 @@ def _data(found: List[Process], tracks: List[Dict[str, Any]], advice: Any, repor
         "processes": [{
             "name": p.files.name(), "host": p.files.host, "pid": p.files.pid, "argv": p.files.argv, "device": p.files.device_name
             or p.files.device_type, "accelerator": p.files.accelerator, "torch": p.files.torch, "python": p.files.python,
-            "state": state(p), "span": p.span, "busy": sum(p.busy.values()), "devices": len(p.busy), "in_ops": p.in_ops,
+            "state": state(p), "span": p.span, "busy": sum(p.busy.values()),
+            "device_span": p.device_time, "devices": len(p.busy), "in_ops": p.in_ops,
             "compute": p.work.compute, "collective": p.work.collective, "dropped_events": p.files.dropped_events,
             "dropped_windows": p.files.dropped_windows, "overhead": p.files.overhead_ns, "windows": [[a - p.zero, b - p.zero]
                                                                                                      for a, b in p.spans[:10_000]],

@@ -26,7 +26,10 @@ class Process:
         self.ops: Dict[str, Op] = {}
         self.memories: Dict[Tuple[int, int], Memory] = {}
         self.span = self.events = self.windows = self.first = self.last = 0
+        #: Time in which each device has work, time of its first work, and recorded time since then.
         self.busy: Dict[int, int] = {}
+        self.device_first: Dict[int, int] = {}
+        self.device_span: Dict[int, int] = {}
         self.exposed = self.in_ops = self.kernels = 0
         self.on_device, self.on_host = Work(), Work()
         self.longest: List[Tuple[int, int, str]] = []
@@ -34,6 +37,11 @@ class Process:
         self.sync, self.pageable, self.tiny, self.loader = (Evidence() for _ in range(4))
         self._forward: Dict[int, str] = {}
         self.spans: List[Tuple[int, int]] = []
+
+    @property
+    def device_time(self) -> int:
+        """Recorded time of the devices that were used, each from its first work on."""
+        return sum(self.device_span.values())
 
     @property
     def work(self) -> Work:
@@ -88,6 +96,8 @@ class Process:
             begin, end = part.bounds
             self.span += end - begin
             self.spans.append((begin, end))
+            for device, first in self.device_first.items():
+                self.device_span[device] = self.device_span.get(device, 0) + max(0, end - max(begin, first))
             self.first, self.last = min(self.first or begin, begin), max(self.last, end)
         self.windows += count > 0
         self.events += count
@@ -206,8 +216,10 @@ class Process:
             self.on_device.compute += length(compute)
             self.on_device.collective += length(collective)
             self.exposed += length(collective) - covered(collective, compute)
+            if merged:
+                self.device_first.setdefault(device, merged[0][0])
             if whole and part.bounds:
-                self._gaps(device, merged, threads, *part.bounds)
+                self._gaps(device, merged, threads, max(part.bounds[0], self.device_first[device]), part.bounds[1])
             elif merged:
                 self._gaps(device, merged, threads, merged[0][0], merged[-1][1])
 

@@ -111,7 +111,7 @@ def headline(processes: List[Process]) -> str:
     recorded = sum(p.span for p in used)
     text = f"{ranks}, {seconds(span)}"
     if any(p.busy for p in used):
-        whole = sum(p.span * len(p.busy) for p in used)
+        whole = sum(p.device_time for p in used)
         share = sum(sum(p.busy.values()) for p in used) / whole
         devices = "the device is" if sum(len(p.busy) for p in used) == 1 else "the devices are"
         return f"{text}: {devices} busy {share * 100:.0f} % of the time."

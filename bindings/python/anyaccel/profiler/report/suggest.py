@@ -54,8 +54,8 @@ def _devices(processes: List[Process]) -> List[Process]:
 
 
 def idle_share(processes: List[Process]) -> float:
-    """Share of the recorded time in which the devices that were used are idle."""
-    whole = sum(p.span * len(p.busy) for p in processes)
+    """Share of the time in which devices are idle, from the first work of each device on."""
+    whole = sum(p.device_time for p in processes)
     return 1 - sum(sum(p.busy.values()) for p in processes) / whole if whole else 0.0
 
 
@@ -67,14 +67,15 @@ def _idle(processes: List[Process]) -> List[Dict[str, Any]]:
     reasons: Counter[str] = Counter()
     for p in used:
         reasons.update(p.idle_reasons)
-    whole = sum(p.span * len(p.busy) for p in used)
+    whole = sum(p.device_time for p in used)
     top = ", ".join(f"{name} ({percent(time, whole)})" for name, time in reasons.most_common(3))
     gap = max((g for p in used for g in p.longest), default=None)
     return _make(
         "device-idle", share, f"The device is idle {share * 100:.0f} % of the time",
         f"During the gaps, the host mostly runs: {top}. Larger batches, fewer and larger ops, capturing the step as a graph, "
         "or moving work off the host's main thread keep the device busy.",
-        f"The device is idle for at least {IDLE * 100:.0f} % of the recorded time.", at=[gap[1], gap[1] + gap[0]] if gap else None)
+        f"The device is idle for at least {IDLE * 100:.0f} % of the time after its first work.",
+        at=[gap[1], gap[1] + gap[0]] if gap else None)
 
 
 def _sync(processes: List[Process]) -> List[Dict[str, Any]]:

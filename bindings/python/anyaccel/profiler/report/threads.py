@@ -73,8 +73,8 @@ class Thread:
         self.categories = [category(e.name, e.cat) for e in events]
         self.lines = [""] * len(events)
         self.launches = [False] * len(events)  # whether the device does work for the event
-        #: Events that outlast the call that began them, such as asynchronous collectives. They have rows
-        #: of their own, and later events are not inside of them.
+        #: Events that outlast the call that began them, such as asynchronous collectives. They have
+        #: rows of their own, and later events are not inside of them.
         self.asynchronous: Set[int] = set()
         self._ends: List[int] = []  # of the last asynchronous event in each of their rows
         stack: List[int] = []
