@@ -207,6 +207,22 @@ def test_odd_recordings(shared, tmp_path, device):
     assert evil in shared.run("document.getElementById('command').textContent")
 
 
+# Fails if a long event that begins in the same pixel as a short one is not drawn.
+def test_long_event_after_a_short_one(shared, tmp_path):
+    r = Recording(tmp_path)
+    r.host("aten::short", 0, 1)
+    r.host("aten::long", 1.5, 100_000)
+    r.finish()
+    main.build(tmp_path)
+    shared.open((tmp_path / "profile.html").as_uri())
+    shared.frames()
+    drawn, empty = shared.run("""(() => { const { data, timeline } = profile, c = timeline.canvas.getContext('2d');
+        const b = boxOf(timeline, data.ev.name.findIndex(n => data.strings[n] === 'aten::long'));
+        const at = (x, y) => [...c.getImageData(x, y, 1, 1).data].join();
+        return [at(b.x + (b.end - b.x) * 0.437, b.y + 3), at(b.x + (b.end - b.x) * 0.437, b.y + 40)]; })()""")
+    assert drawn != empty
+
+
 # Fails if a damaged page shows nothing.
 def test_damaged_page(shared, recording, tmp_path):
     text = recording.read_text("utf-8")

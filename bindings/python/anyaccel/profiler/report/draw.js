@@ -178,9 +178,10 @@ function drawRow(state, g, row, y, height) {
     if (kind === FINDING) {
       drawFinding(state, g, x, y + height / 2, c);
     } else if (width < 1.2) {
-      // One pixel stands for all events in it.
+      // One pixel stands for all events that are within it.
       g.fillRect(x, y, 1, height);
-      i = Math.max(i + 1, lowerBound(begin, timeOf(state, x + 1), i, row[1]));
+      const until = timeOf(state, x + 1);
+      for (i++; i < row[1] && begin[i] + duration[i] <= until && category[i] !== FINDING;) i++;
       continue;
     } else {
       g.fillRect(x, y, Math.max(1, width - (width > 3 ? 0.6 : 0)), height);

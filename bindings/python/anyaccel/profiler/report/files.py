@@ -117,7 +117,7 @@ class Lines:
     def __init__(self, process: ProcessFiles, number: str, problems: Problems) -> None:
         self.threads: Dict[str, Tuple[List[int], List[str]]] = {}
         for path in process.lines:
-            if number and number not in path.name:
+            if number and path.name.split("-")[1].split(".")[0] != number:
                 continue
             try:
                 data = read_json(path)

@@ -9,6 +9,7 @@ from .store import COLLECTIVE, COPY, KERNEL, OP, RANGE, RUNTIME, SYNC
 _COLLECTIVE = re.compile(
     r"nccl|rccl|hccl|c10d::|record_param_comms|gloo:|mpi:|\bccl|all_?reduce|all_?gather|reduce_scatter|all_?to_?all|barrier",
     re.IGNORECASE)
+_TORCH_COLLECTIVE = re.compile(r"(all_|_all)?(reduce|gather|to_all|scatter)\w*|broadcast\w*|all_\w+|reduce_scatter\w*|barrier")
 _SYNC = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|nonzero)$|\w+(Stream|Device|Event)Synchronize$")
 _ALLOCATE = re.compile(r"aten::(empty|new_empty|resize_|_resize|zeros|ones|full|clone|contiguous|reshape)")
 _LOADER = re.compile(r"enumerate\(DataLoader\)")
@@ -89,11 +90,20 @@ class Thread:
                 self.inside[stack[-1]] += min(e.end, events[stack[-1]].end) - e.begin
             self.depths[i] = len(stack)
             stack.append(i)
+        self._name_collectives()
         #: Outermost events that are not ranges. They do not overlap.
         self.top = [
             i for i in range(len(events)) if self.categories[i] != RANGE and i not in self.asynchronous and not self._in_op(i)
         ]
         self.top_begins = [self.begins[i] for i in self.top]
+
+    def _name_collectives(self) -> None:
+        """Treat the ranges that torch opens around collectives as collectives."""
+        for i, e in enumerate(self.events):
+            parent = self.parents[i]
+            inside = i in self.asynchronous or (parent >= 0 and self.categories[parent] == COLLECTIVE)
+            if self.categories[i] == RANGE and inside and _TORCH_COLLECTIVE.fullmatch(e.name):
+                self.categories[i] = COLLECTIVE
 
     def _add_asynchronous(self, i: int) -> None:
         begin, end = self.events[i].begin, self.events[i].end

@@ -7,7 +7,7 @@ function makeTimeline(data, changed) {
     font: '11.5px system-ui, -apple-system, "Segoe UI", sans-serif', colors: colors(),
   };
   const { canvas, overview, scroller } = state;
-  [state.t0, state.t1] = state.all = busyPart(state);
+  [state.t0, state.t1] = busyPart(state);
   let queued = false;
   const redraw = () => {
     if (queued) return;
@@ -63,7 +63,6 @@ function makeTimeline(data, changed) {
   };
   state.pan = share => { const d = (state.t1 - state.t0) * share; state.show(state.t0 + d, state.t1 + d); };
   state.fit = () => state.glide(data.first, data.last);
-  state.home = () => state.glide(...state.all);
 
   state.select = (i, options = {}) => {
     state.selected = i;
