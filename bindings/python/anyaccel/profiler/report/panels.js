@@ -30,7 +30,7 @@ function fillCards(data) {
   if (memories.length) { const top = memories.reduce((a, b) => b[0] > a[0] ? b : a); card(bytesText(top[0]), `peak of ${top[1]}${data.processes.length > 1 ? ", " + top[2] : ""}`); }
   if (data.ops.length) card(shareText(data.ops[0].share), `of the ${data.device ? "device" : "host"} time in ${shortName(data.ops[0].name)}`, data.ops[0].share, "var(--copy)");
   const collective = used.reduce((sum, p) => sum + p.collective, 0);
-  if (collective) card(shareText(collective, recorded), `of the time in collectives (${timeText(collective)})`, collective / recorded, "var(--collective)");
+  if (collective) card(shareText(collective, recorded), `of the time, a collective is in progress`, collective / recorded, "var(--collective)");
   document.getElementById("cards").append(...cards);
 }
 
