@@ -51,7 +51,7 @@ def build(folder: pathlib.Path, limit: int = LIMIT) -> str:
     columns, strings = store.finish()
     data["dropped"] = store.dropped
     _write(folder / "profile.html", page(pack(data, columns, strings)))
-    text = summary(found, advice, problems.texts, len(reports), os.path.relpath(folder / "profile.html"))
+    text = summary(found, advice, problems.texts, len(reports), min(os.path.relpath(folder / "profile.html"), str(folder / "profile.html"), key=len))
     _write(folder / "summary.txt", text)
     return text
 
