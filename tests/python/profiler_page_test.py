@@ -86,6 +86,17 @@ def test_top_ops(tmp_path):
     assert "aten::mm" in text
 
 
+# Fails if a few calls without shapes hide the rate of the others, or many do not.
+@pytest.mark.parametrize("unknown, rate", [(60, 2 * 64 * 32 * 16 / 300e-6), (90, None)])
+def test_calls_without_shapes(tmp_path, unknown, rate):
+    r = simple(tmp_path)
+    r.kernel("aten::mm.out", 910, unknown)
+    r.finish()
+    data, *_ = build(tmp_path)
+    mm, = (op for op in data["ops"] if op["name"] == "aten::mm")
+    assert (mm["calls"], mm["time"], mm["flops"]) == (2, 300_000 + unknown * 1000, pytest.approx(rate) if rate else None)
+
+
 # Fails if a peak is assumed when none was measured.
 def test_no_peak(tmp_path):
     simple(tmp_path).finish()
@@ -118,6 +129,20 @@ def test_empty_window(tmp_path):
     data, columns, _ = build(tmp_path)
     assert (data["processes"][0]["span"], data["processes"][0]["busy"], data["last"]) == (3_000_000, 600_000, 3_000_000)
     assert (1_000_000, 2_000_000) in [(columns["begin"][i], columns["duration"][i]) for i, c in enumerate(columns["category"]) if c == 6]
+
+
+# Fails if a program that takes long to start looks as if its device were idle.
+def test_long_start(tmp_path):
+    r = Recording(tmp_path)
+    r.kernel("copy of the weights", 10, 5)
+    r.span(0, 5000)
+    r.window()
+    r.kernel("work", 5100, 900)
+    r.span(5000, 6000)
+    r.finish()
+    data, _, text = build(tmp_path)
+    assert (data["processes"][0]["device_busy"], data["processes"][0]["device_span"]) == (900_000, 1_000_000)
+    assert "device busy 90 %" in text and "busy 90 %" in data["headline"] and "device-idle" not in rules(data)
 
 
 # Fails if ops of a program on a device whose work was not recorded have no calls.

@@ -146,7 +146,7 @@ function drawHead(state, g, item, y) {
   for (let i = 1; i + 1 < edges.length; i += 2) hatch(state, g, xOf(state, edges[i]), y, xOf(state, edges[i + 1]) - xOf(state, edges[i]), HEAD - 2, c.line);
   g.fillStyle = process.ended && !process.state.includes("exception") ? c.quiet : c.bad;
   g.textAlign = "left";
-  g.fillText(`${process.device}  ·  ${process.devices ? "device busy " + shareText(process.busy, process.device_span) : "in ops " + shareText(process.in_ops, process.span)}  ·  ${process.state}`,
+  g.fillText(`${process.device}  ·  ${process.devices ? "device busy " + shareText(process.device_busy, process.device_span) : "in ops " + shareText(process.in_ops, process.span)}  ·  ${process.state}`,
     state.left + 10, y + HEAD / 2 - 1);
 }
 

@@ -11,7 +11,7 @@ from .page import pack, page
 from .process import Process
 from .result import findings, headline, memories, state, top_ops
 from .store import FINDING, Store
-from .suggest import idle_share, suggestions
+from .suggest import device_times, idle_share, suggestions
 from .summary import summary
 from .trace import Trace
 
@@ -51,7 +51,8 @@ def build(folder: pathlib.Path, limit: int = LIMIT) -> str:
     columns, strings = store.finish()
     data["dropped"] = store.dropped
     _write(folder / "profile.html", page(pack(data, columns, strings)))
-    text = summary(found, advice, problems.texts, len(reports), min(os.path.relpath(folder / "profile.html"), str(folder / "profile.html"), key=len))
+    place = min(os.path.relpath(folder / "profile.html"), str(folder / "profile.html"), key=len)
+    text = summary(found, advice, problems.texts, len(reports), place)
     _write(folder / "summary.txt", text)
     return text
 
@@ -118,7 +119,7 @@ def _data(found: List[Process], tracks: List[Dict[str, Any]], advice: Any, repor
             "name": p.files.name(), "host": p.files.host, "pid": p.files.pid, "argv": p.files.argv, "device": p.files.device_name
             or p.files.device_type, "accelerator": p.files.accelerator, "torch": p.files.torch, "python": p.files.python,
             "state": state(p), "span": p.span, "busy": sum(p.busy.values()),
-            "device_span": p.device_time, "devices": len(p.busy), "in_ops": p.in_ops,
+            "device_busy": device_times([p])[0], "device_span": device_times([p])[1], "devices": len(p.busy), "in_ops": p.in_ops,
             "compute": p.work.compute, "collective": p.work.collective, "dropped_events": p.files.dropped_events,
             "dropped_windows": p.files.dropped_windows, "overhead": p.files.overhead_ns, "windows": [[a - p.zero, b - p.zero]
                                                                                                      for a, b in p.spans[:10_000]],

@@ -7,10 +7,11 @@ from .files import Lines, Problems, ProcessFiles
 from .memory import Memory, Sample
 from .store import COLLECTIVE, IDLE, KERNEL, RANGE, SYNC, Store
 from .threads import DEVICE, HOST, Event, Thread, covered, event, is_loader, length, overlap, union
-from .totals import Evidence, Op, Work
+from .totals import DeviceWindow, Evidence, Op, Work
 
 _MOST = 1_000_000  # events that are analyzed together
 _GAP = 10_000  # ns of the shortest gap on the page
+_START = 0.01  # share of a device's work that counts as the program's start
 _LONGEST = 366 * 86400 * 10**9  # ns of the longest recording
 _TINY = 10_000  # ns of a tiny kernel
 _WAIT = 20_000  # ns of a call that launches nothing, but seems to wait because the device is busy
@@ -26,22 +27,28 @@ class Process:
         self.ops: Dict[str, Op] = {}
         self.memories: Dict[Tuple[int, int], Memory] = {}
         self.span = self.events = self.windows = self.first = self.last = 0
-        #: Time in which each device has work, time of its first work, and recorded time since then.
+        #: Time in which each device has work, time of its first work, and its windows since then.
         self.busy: Dict[int, int] = {}
         self.device_first: Dict[int, int] = {}
-        self.device_span: Dict[int, int] = {}
+        self.device_windows: Dict[int, List[DeviceWindow]] = {}
         self.exposed = self.in_ops = self.kernels = 0
         self.on_device, self.on_host = Work(), Work()
-        self.longest: List[Tuple[int, int, str]] = []
-        self.idle_reasons: Counter[str] = Counter()
         self.sync, self.pageable, self.tiny, self.loader = (Evidence() for _ in range(4))
         self._forward: Dict[int, str] = {}
         self.spans: List[Tuple[int, int]] = []
 
-    @property
-    def device_time(self) -> int:
-        """Recorded time of the devices that were used, each from its first work on."""
-        return sum(self.device_span.values())
+    def active_windows(self) -> List[DeviceWindow]:
+        """Windows of all devices, each without the beginning in which it does 1 % of its work: programs
+        often take long to start.
+        """
+        found = []
+        for windows in self.device_windows.values():
+            done, least = 0, _START * sum(w.busy for w in windows)
+            for w in windows:
+                done += w.busy
+                if done > least:
+                    found.append(w)
+        return found
 
     @property
     def work(self) -> Work:
@@ -96,8 +103,6 @@ class Process:
             begin, end = part.bounds
             self.span += end - begin
             self.spans.append((begin, end))
-            for device, first in self.device_first.items():
-                self.device_span[device] = self.device_span.get(device, 0) + max(0, end - max(begin, first))
             self.first, self.last = min(self.first or begin, begin), max(self.last, end)
         self.windows += count > 0
         self.events += count
@@ -175,7 +180,7 @@ class Process:
                 continue
             calls = (self.ops.get(e.name) or self._op(e.name)).host
             own = thread.self_time(i)
-            calls.add(own, thread.lines[i])
+            calls.add(own, thread.lines[i], e)
             if not thread.within_same(i):
                 calls.call(e)
             if kind == COLLECTIVE:
@@ -228,9 +233,9 @@ class Process:
         return self.ops.setdefault(name if len(self.ops) < 50_000 else "other ops", Op())
 
     def _kernel(self, e: Event, kind: int, time: int, line: str, source: Optional[Event], called: Set[int]) -> None:
-        name = source.name if source else e.name
+        name = source.name if source else costs.base_name(e.name)
         calls = (self.ops.get(name) or self._op(name)).device
-        calls.add(time, line)
+        calls.add(time, line, source or e)
         if not source or e.external not in called:
             called.add(e.external)
             calls.call(source or e)
@@ -246,6 +251,8 @@ class Process:
     def _gaps(self, device: int, busy: List[Tuple[int, int]], threads: Dict[str, Thread], begin: int, end: int) -> None:
         """Add the gaps between a device's work, with what the host does meanwhile."""
         track = self.track("idle", device)
+        window = DeviceWindow(begin, end, length(busy))
+        self.device_windows.setdefault(device, []).append(window)
         edges = [begin] + [t for span in busy for t in span] + [end]
         main = max(threads.values(), key=lambda t: len(t.events), default=None)
         for a, b in zip(edges[::2], edges[1::2]):
@@ -263,9 +270,9 @@ class Process:
                 if name and doing[name] > share:
                     best, share = name, doing[name]
             best = best or "nothing recorded"
-            self.idle_reasons[best if best in self.idle_reasons or len(self.idle_reasons) < 1000 else "others"] += b - a
+            window.reasons[best if best in window.reasons or len(window.reasons) < 30 else "others"] += b - a
             self.store.add(a - self.zero, b - a, 0, f"idle; host: {best}", track, "", "", 0, IDLE)
-            self.longest = sorted(self.longest + [(b - a, a - self.zero, best)], reverse=True)[:5]
+            window.longest = max(window.longest, (b - a, a - self.zero))
 
     def _memory(self, part: "_Part", threads: Dict[str, Thread]) -> None:
         for (kind, device), rows in part.memory.items():

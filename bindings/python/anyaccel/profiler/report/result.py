@@ -2,8 +2,12 @@
 from typing import Any, Counter, Dict, List, Optional
 
 from .process import Process
+from .suggest import device_times
 from .totals import Calls
 from .units import seconds
+
+
+_MOST = 0.8
 
 
 def state(p: Process) -> str:
@@ -42,8 +46,8 @@ def _row(name: str, all_calls: List[Calls], total: int, processes: List[Process]
         lines.update(c.lines)
         dtypes.update(c.dtypes)
     dtype = dtypes.most_common(1)[0][0] if dtypes else ""
-    flops = _known(sum(c.flops for c in all_calls), sum(c.known_flops for c in all_calls), count, time)
-    size = _known(sum(c.bytes for c in all_calls), sum(c.known_bytes for c in all_calls), count, time)
+    flops = _known(sum(c.flops for c in all_calls), sum(c.flops_time for c in all_calls), time)
+    size = _known(sum(c.bytes for c in all_calls), sum(c.bytes_time for c in all_calls), time)
     # Compare with the slowest device, so that no share of mixed devices is overstated.
     peaks = [p.files.peak_flops[dtype] for p in processes if dtype in p.files.peak_flops]
     rates = [p.files.peak_bytes for p in processes if p.files.peak_bytes]
@@ -61,9 +65,9 @@ def _row(name: str, all_calls: List[Calls], total: int, processes: List[Process]
     }
 
 
-def _known(amount: int, known: int, calls: int, time: int) -> Optional[float]:
-    """Rate per second, if the amount of every call is known."""
-    return amount / time * 1e9 if amount and known == calls and time else None
+def _known(amount: int, known: int, time: int) -> Optional[float]:
+    """Rate per second of the calls whose amount is known, if these are most of the time."""
+    return amount / known * 1e9 if amount and known >= _MOST * time > 0 else None
 
 
 def memories(p: Process) -> List[Dict[str, Any]]:
@@ -111,8 +115,8 @@ def headline(processes: List[Process]) -> str:
     recorded = sum(p.span for p in used)
     text = f"{ranks}, {seconds(span)}"
     if any(p.busy for p in used):
-        whole = sum(p.device_time for p in used)
-        share = sum(sum(p.busy.values()) for p in used) / whole
+        busy, whole = device_times(used)
+        share = busy / whole if whole else 0.0
         devices = "the device is" if sum(len(p.busy) for p in used) == 1 else "the devices are"
         return f"{text}: {devices} busy {share * 100:.0f} % of the time."
     return f"{text}: the host runs ops {min(1.0, sum(p.in_ops for p in used) / recorded) * 100:.0f} % of the time."

@@ -1,7 +1,7 @@
 """Suggestions: rules over the totals. Each names its evidence and its threshold, and stays silent if
 the recording has no evidence. docs/reference/profile.md lists the rules.
 """
-from typing import Any, Counter, Dict, List
+from typing import Any, Counter, Dict, List, Tuple
 
 from .memory import LARGE
 from .process import Process
@@ -53,29 +53,35 @@ def _devices(processes: List[Process]) -> List[Process]:
     return [p for p in processes if p.busy]
 
 
+def device_times(processes: List[Process]) -> Tuple[int, int]:
+    """Return (busy, recorded) time of all devices, without their start (Process.active_windows())."""
+    windows = [w for p in processes for w in p.active_windows()]
+    return sum(w.busy for w in windows), sum(w.end - w.begin for w in windows)
+
+
 def idle_share(processes: List[Process]) -> float:
-    """Share of the time in which devices are idle, from the first work of each device on."""
-    whole = sum(p.device_time for p in processes)
-    return 1 - sum(sum(p.busy.values()) for p in processes) / whole if whole else 0.0
+    """Share of the time in which devices are idle."""
+    busy, whole = device_times(processes)
+    return 1 - busy / whole if whole else 0.0
 
 
 def _idle(processes: List[Process]) -> List[Dict[str, Any]]:
-    used = _devices(processes)
-    share = idle_share(used)
-    if not used or share < IDLE:
+    windows = [w for p in processes for w in p.active_windows()]
+    share = idle_share(processes)
+    if not windows or share < IDLE:
         return []
     reasons: Counter[str] = Counter()
-    for p in used:
-        reasons.update(p.idle_reasons)
-    whole = sum(p.device_time for p in used)
+    for w in windows:
+        reasons.update(w.reasons)
+    whole = sum(w.end - w.begin for w in windows)
     top = ", ".join(f"{name} ({percent(time, whole)})" for name, time in reasons.most_common(3))
-    gap = max((g for p in used for g in p.longest), default=None)
+    duration, begin = max(w.longest for w in windows)
     return _make(
         "device-idle", share, f"The device is idle {share * 100:.0f} % of the time",
         f"During the gaps, the host mostly runs: {top}. Larger batches, fewer and larger ops, capturing the step as a graph, "
         "or moving work off the host's main thread keep the device busy.",
-        f"The device is idle for at least {IDLE * 100:.0f} % of the time after its first work.",
-        at=[gap[1], gap[1] + gap[0]] if gap else None)
+        f"The device is idle for at least {IDLE * 100:.0f} % of the time, not counting the program's start.",
+        at=[begin, begin + duration] if duration else None)
 
 
 def _sync(processes: List[Process]) -> List[Dict[str, Any]]:

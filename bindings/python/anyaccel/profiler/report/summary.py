@@ -3,6 +3,7 @@ import textwrap
 from typing import Any, Dict, List
 
 from .process import Process
+from .suggest import device_times
 from .result import headline, memories, state, top_ops
 from .units import percent, rate, seconds, size
 
@@ -24,7 +25,7 @@ def summary(processes: List[Process], found: List[Dict[str, Any]], problems: Lis
     out = [headline(processes)]
     for p in processes[:5]:
         f = p.files
-        busy = percent(sum(p.busy.values()), p.device_time)
+        busy = percent(*device_times([p]))
         share = f"device busy {busy}" if p.busy else f"in ops {percent(p.in_ops, p.span)}"
         out.append(_clean(f"  {f.name()}: {f.device_name or f.device_type}, {seconds(p.span)}, {share}", 80))
         if state(p) != "exited":

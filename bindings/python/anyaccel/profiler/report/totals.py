@@ -17,20 +17,19 @@ class Calls:
 
     def __init__(self) -> None:
         self.count = self.time = self.flops = self.bytes = 0
-        self.known_flops = self.known_bytes = 0  # calls whose FLOPs and bytes are known
+        self.flops_time = self.bytes_time = 0  # time of the calls whose FLOPs and bytes are known
         self.lines, self.dtypes = Places(), Counter[str]()
 
-    def add(self, time: int, line: str) -> None:
+    def add(self, time: int, line: str, e: Event) -> None:
         self.time += time
         self.lines.note(line, time)
+        self.flops_time += time if e.cost[0] is not None else 0
+        self.bytes_time += time if e.cost[1] is not None else 0
 
     def call(self, e: Event) -> None:
         self.count += 1
-        flops, size = e.cost
-        if flops is not None:
-            self.flops, self.known_flops = self.flops + flops, self.known_flops + 1
-        if size is not None:
-            self.bytes, self.known_bytes = self.bytes + size, self.known_bytes + 1
+        self.flops += e.cost[0] or 0
+        self.bytes += e.cost[1] or 0
         if e.dtype:
             self.dtypes[e.dtype] += 1
 
@@ -52,6 +51,14 @@ class Evidence:
     def note(self, time: int, line: str = "") -> None:
         self.count, self.time = self.count + 1, self.time + time
         self.lines.note(line, time)
+
+
+class DeviceWindow:
+    """What one device did in one window. Times in ns; the window begins with the device's first work."""
+    def __init__(self, begin: int, end: int, busy: int) -> None:
+        self.begin, self.end, self.busy = begin, end, busy
+        self.reasons: Counter[str] = Counter()  # time of the gaps by what the host does
+        self.longest = (0, 0)  # duration and begin of the longest gap
 
 
 class Work:
