@@ -43,7 +43,8 @@ SELECTED = "(i => i < 0 ? null : profile.data.strings[profile.data.ev.name[i]])(
 def box(page, selector="#canvas"):
     """Return (left, top, width, height) of an element, scrolled into view."""
     return page.run(
-        f"(e => {{ e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})"
+        "(e => { e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); "
+        "return [r.left, r.top, r.width, r.height]; })"
         f"(document.querySelector('{selector}'))")
 
 
@@ -61,7 +62,8 @@ def test_draws(page):
     assert page.run("document.documentElement.dataset.ready") == "yes"
     assert page.run("Number(document.getElementById('canvas').dataset.drawn)") > 200
     colors = page.run(
-        """(() => { const c = document.getElementById('canvas'), p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, s = new Set();
+        """(() => { const c = document.getElementById('canvas'), p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data,
+          s = new Set();
         for (let i = 0; i < p.length; i += 4) s.add(p[i] << 16 | p[i + 1] << 8 | p[i + 2]); return s.size; })()""")
     assert colors > 20
     assert "2 processes" in page.run("document.getElementById('headline').textContent")

@@ -54,7 +54,7 @@ class Evidence:
 
 
 class DeviceWindow:
-    """What one device did in one window. Times in ns; the window begins with the device's first work."""
+    """The work of one device in one window. Times in ns. Begins with the device's first work."""
     def __init__(self, begin: int, end: int, busy: int) -> None:
         self.begin, self.end, self.busy = begin, end, busy
         self.reasons: Counter[str] = Counter()  # time of the gaps by what the host does
