@@ -24,7 +24,7 @@ benchmark = Benchmark(
         pinned tensor of 1 GiB; fio reuses 32 buffers of 1 MiB. Writes overwrite existing blocks: no
         program truncates, preallocates or syncs. The libraries' times include opening and closing
         the file; fio's do not. The programs alternate on the same file, because a disk's speed
-        varies from minute to minute; each run counts the best of three passes.""",
+        varies from minute to minute; each run reports the best of three passes.""",
     sides=[
         Side("AnyAccel", [*PROGRAM, "anyaccel", FOLDER], env={"PYTHONPATH": "{build}/python", **HOST}),
         Side("fio, io_uring", [*PROGRAM, "io_uring", FOLDER], needs=FIO, ours=()),

@@ -51,13 +51,13 @@ benchmarks = {
         targets=[Target("added to DeepSpeed's import", lambda n: n[OURS]["import_ms"] - n[STOCK]["import_ms"], at_most=50, unit="ms")]),
     "deepspeed_calls": Benchmark(
         title="Calls compared with DeepSpeed's",
-        about="""Nanoseconds per call from Python on the CPU, all accelerators in one process, alternating.
-            "stock" is DeepSpeed's CPU_Accelerator, "package" is anyaccel.get_accelerator(), and
-            "bridge" is the object that DeepSpeed gets from `import anyaccel.deepspeed`. DeepSpeed's
-            memory functions report the process's resident memory, AnyAccel's count tensors. If a
-            control group limits memory, available_memory() also reads the group's files; DeepSpeed's
-            ignores them. current_device_name() counts as a constant, because DeepSpeed's is one on the
-            CPU.""",
+        about="""Nanoseconds per call from Python on the CPU. All accelerators alternate in one
+            process. "stock" is DeepSpeed's CPU_Accelerator, "package" is
+            anyaccel.get_accelerator(), and "bridge" is the object that DeepSpeed gets from `import
+            anyaccel.deepspeed`. DeepSpeed's memory functions report the process's resident memory;
+            AnyAccel's count tensors. If a control group limits memory, available_memory() also
+            reads the group's files; DeepSpeed's ignores them. current_device_name() counts as a
+            constant, because DeepSpeed's is constant on the CPU.""",
         sides=[Side("one process", ["{python}", "{here}/deepspeed_calls.py", *WORK, *CONSTANTS], env=HERE, needs=DEEPSPEED,
                     ours=("package_", "bridge_"))],
         targets=[Target("get_accelerator(), over stock's time", call("package", "get_accelerator()", False), at_most=1.5, unit="times"),

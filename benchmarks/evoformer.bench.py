@@ -17,8 +17,8 @@ benchmark = Benchmark(
         entries, length, heads, dim], on two threads. The biases are a mask over each entry's keys
         (a fifth of them at -1e9) and a pair bias that all entries share. "sdpa" is torch's
         scaled_dot_product_attention with the sum of the biases as its mask. The implementations
-        alternate in one process, and the best call counts. Results and all five gradients are
-        compared beforehand.""",
+        alternate in one process, and the fastest call is reported. Results and all five gradients
+        are compared beforehand.""",
     sides=[Side(dtype, ["{python}", "{here}/evoformer.py", "0.5", name], env={"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "2", "PYTHONPATH": "{build}/python"},
                 ours=("anyaccel_",))
            for dtype, name in DTYPES.items()],

@@ -78,13 +78,13 @@ def benchmark_of(model, **more):
     return Benchmark(
         title=f"Generating with {model}",
         about=f"""Tokens per second for a prompt of 256 tokens (prefill) and for the next 32 tokens
-            one by one (decode), on two cores, with random weights in the public shape of {model}.
-            transformers: a plain loop over the model and a DynamicCache, with SDPA. llama.cpp: its
-            C interface, built for this processor, with the same weights as GGUF, quantized by its
-            own quantizer. DeepSpeed: AutoTP through init_inference(). reader: a program that only
-            reads the file's bytes from large pages, once per pass. The page cache holds no weights
-            at the start, so each program reads its own. logits_off is the distance between the
-            logits after the prompt and transformers' in float32, divided by the norm of
+            one by one (decode), on two cores, with random weights in the published shape of
+            {model}. transformers: a plain loop over the model and a DynamicCache, with SDPA.
+            llama.cpp: its C interface, built for this processor, with the same weights as GGUF,
+            quantized by its own quantizer. DeepSpeed: AutoTP through init_inference(). reader: a
+            program that only reads the file's bytes from large pages, once per pass. The page cache
+            holds no weights at the start, so each program reads its own. logits_off is the distance
+            between the logits after the prompt and transformers' in float32, divided by the norm of
             transformers'. It shows that all programs do the same work, and how much precision
             quantization costs.""",
         prepare=[*PEER, "prepare", folder], sides=sides, targets=list(all_targets(model)), **more)

@@ -7,10 +7,10 @@ BUILDERS = {"utils": "deepspeed.ops.op_builder.utils.UtilsBuilder", "cpu_adam": 
             "cpu_lion": "CPULionBuilder", "fused_adam": "deepspeed.ops.op_builder.cpu.FusedAdamBuilder",
             "deepspeed_shm_comm": "ShareMemCommBuilder", "async_io": "AsyncIOBuilder"}
 OURS = {"async_io": ["async_io", "pin_memory"]}
-ABOUT = """Seconds that an op's first build takes without a compiler cache: `anyaccel ops build
-    --force` with an empty cache folder, including the program's start, and DeepSpeed's `load()`
-    with an empty TORCH_EXTENSIONS_DIR and its ninja, without imports. Both choose how many
-    compilers they run in parallel. """
+ABOUT = """Seconds that an op's first build takes without a compiler cache. AnyAccel's time is that
+    of `anyaccel ops build --force` with an empty cache folder, and includes the program's start.
+    DeepSpeed's time is that of `load()` with an empty TORCH_EXTENSIONS_DIR and ninja, and excludes
+    imports. Both choose how many compilers to run in parallel. """
 
 
 def times_faster(op):

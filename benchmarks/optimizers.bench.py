@@ -21,7 +21,7 @@ benchmark = Benchmark(
     about="""Microseconds per step on 1 or 10 million parameters. All implementations alternate on
         the same arrays in one process. `cpu_` ops work on one tensor, `fused_` ops on 20 large and
         20 small tensors. "anyaccel" and "deepspeed" (for `cpu_` ops) have float32 states; all
-        others have states of the parameters' dtype. "torch_fused" and "torch_foreach" are step() of
+        others have states in the parameters' dtype. "torch_fused" and "torch_foreach" are step() of
         torch's optimizer. Torch has neither Lion nor LAMB, so for these "torch_foreach" is a step
         written with torch._foreach_ calls over all tensors.""",
     sides=[Side("one process", ["{python}", "{here}/optimizers.py"],

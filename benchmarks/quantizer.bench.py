@@ -30,9 +30,9 @@ benchmark = Benchmark(
         alternate on the same arrays in one process. Beforehand, codes and values are compared with
         plain torch's, except for fp8, whose largest value differs in torch. "copy" is torch's copy
         of 64 M float32 values into existing memory. Results of int8 and int4 are new tensors. With
-        "memory new", glibc has its defaults and maps and unmaps memory for each result. With
-        "memory kept", all implementations run with MALLOC_MMAP_MAX_=0 and MALLOC_TRIM_THRESHOLD_,
-        so that a result reuses the memory of the previous one.""",
+        "memory new", glibc uses its default settings, and maps and unmaps memory for each result.
+        With "memory kept", all implementations run with MALLOC_MMAP_MAX_=0 and
+        MALLOC_TRIM_THRESHOLD_, so that a result reuses the memory of the previous one.""",
     rounds=3, few_rounds="a round takes several minutes, and the implementations alternate within it.", warm_up=False,
     sides=[Side("memory kept", [*PROGRAM, "ours"], env={**ENVIRONMENT, **KEPT}, ours=("ours_",)),
            Side("memory new", [*PROGRAM, "ours"], env=ENVIRONMENT, ours=("ours_",)),

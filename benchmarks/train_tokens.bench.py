@@ -27,8 +27,8 @@ def over(n, ours, theirs):
 benchmark = Benchmark(
     title="Training tokens",
     about="""Tokens per second over 60 training steps of a model with the demo's widths on byte
-        tokens. Both programs have the same sizes and threads and use AdamW with gradient clipping;
-        transformers uses torch's fused AdamW.""",
+        tokens. Both programs use the same sizes, the same number of threads, and AdamW with
+        gradient clipping; transformers uses torch's fused AdamW.""",
     sides=[
         anyaccel("anyaccel train"),
         anyaccel("anyaccel train --graph", "--graph"),

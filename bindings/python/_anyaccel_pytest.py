@@ -17,7 +17,7 @@ _OPTIONS = (
     ("--accelerator-memory", "SIZE", "memory per simulated device, for example 2GiB (default: 8GiB)"),
     ("--accelerator-faults", "LIST", "faults to inject into each test, for example alloc@3"),
     ("--accelerator-seed", "N", "seed for random faults (default: 0)"),
-    ("--accelerator-baseline", "FILE", "known problems, which do not fail tests"),
+    ("--accelerator-baseline", "FILE", "file with known problems, which do not fail tests"),
     ("--accelerator-sarif", "FILE", "write the problems to this file in SARIF format"),
 )
 # Options, and the simulator variables that they set.

@@ -10,7 +10,7 @@ namespace {
 
 std::string loader_reason() {
   const char* text = ::dlerror();
-  return text == nullptr ? "the loader gives no reason" : text;
+  return text == nullptr ? "the loader reported no reason" : text;
 }
 
 }  // namespace

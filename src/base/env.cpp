@@ -60,7 +60,7 @@ std::optional<std::int64_t> env_bytes(const char* name) {
     throw Error(ErrorCode::invalid_argument, name,
                 {.what = "invalid size",
                  .got = quoted_text(*text),
-                 .want = "bytes, or a number with K, M or G"});
+                 .want = "a number of bytes, optionally with the suffix K, M or G"});
   return static_cast<std::int64_t>(number * factor);
 }
 

@@ -20,7 +20,7 @@ std::filesystem::path library_folder(const char* where, Function* function) {
     if (auto path = std::filesystem::canonical(info.dli_fname, error); !error)
       return path.parent_path();
   throw Error(ErrorCode::unavailable, where,
-              {.what = "the loader does not report the path of a library"});
+              {.what = "the loader does not report the path of AnyAccel's library"});
 }
 
 /// Returns the folder of AnyAccel's libraries. If the program itself contains their code, as unit

@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void missing(const char* file) {
   throw Error(ErrorCode::unavailable, "process memory",
-              {.what = std::string(file) + " does not report it"});
+              {.what = std::string(file) + " does not report the memory of this process"});
 }
 
 /// Returns a value from /proc/self/status, converted from kilobytes to bytes.

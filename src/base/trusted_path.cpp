@@ -136,7 +136,8 @@ std::string walk(const fs::path& path, TrustedKind kind) {
       if (!is_trusted_user(about.st_uid)) return foreign_owner(at, about.st_uid, "use a link");
       std::error_code error;
       const auto target = fs::read_symlink(at, error);
-      if (error || ++links > kMaxLinks) return quoted_text(at.native()) + " cannot be followed";
+      if (error || ++links > kMaxLinks)
+        return quoted_text(at.native()) + " is a symbolic link that cannot be followed";
       auto place = left.begin();
       for (const auto& part : target.relative_path())
         if (!part.empty()) place = std::next(left.insert(place, part));
@@ -162,7 +163,7 @@ std::string walk(const fs::path& path, TrustedKind kind) {
   if (kind != TrustedKind::file && !S_ISDIR(about.st_mode))
     return quoted_text(at.native()) + " is not a folder";
   if (kind == TrustedKind::file && !S_ISREG(about.st_mode))
-    return quoted_text(at.native()) + " is not a file";
+    return quoted_text(at.native()) + " is not a regular file";
   return {};
 }
 
@@ -171,7 +172,7 @@ std::string walk(const fs::path& path, TrustedKind kind) {
 std::string trust_problem(const fs::path& path, TrustedKind kind) noexcept try {
   return walk(path, kind);
 } catch (const std::exception&) {
-  return "memory is exhausted";
+  return "out of memory";
 }
 
 std::optional<std::string> env_library(const char* variable) {

@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
         for (const auto& [name, path] : key_files(op, settings.paths))
           dependencies->add(path.string());
       if (machine && !serves_machine(op.description)) {
-        std::printf("not prebuilt: %s, this machine has no device for it\n",
+        std::printf("not prebuilt: %s (this machine has no device for it)\n",
                     op.description.name.c_str());
         continue;
       }

@@ -111,8 +111,8 @@ class Cache {
   /// Returns the entry set by prefer(); empty if there is none.
   std::string preferred(const std::string& op, const std::string& content) const;
 
-  /// Returns ANYACCEL_OP_CACHE_SIZE (bytes, or a number with K, M or G); 2G by default. Throws
-  /// `invalid_argument`.
+  /// Returns ANYACCEL_OP_CACHE_SIZE (a number of bytes, optionally with the suffix K, M or G); 2G
+  /// by default. Throws `invalid_argument`.
   static std::int64_t size_limit();
 
  private:

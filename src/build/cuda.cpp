@@ -40,8 +40,7 @@ std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_iden
   const auto both =
       "nvcc is from CUDA " + release + ", but LibTorch was built with CUDA " + torch.cuda;
   if (major_of(release) == major_of(torch.cuda)) {
-    log_once(LogLevel::info, "cuda minor",
-             both + ": compatible, because the major versions are equal");
+    log_once(LogLevel::info, "cuda minor", both + ": compatible, because the major versions match");
     return {};
   }
   if (env_flag("DS_SKIP_CUDA_CHECK")) {
@@ -49,7 +48,7 @@ std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_iden
              both + ": building anyway because of DS_SKIP_CUDA_CHECK");
     return {};
   }
-  return both + ": the major versions must be equal; set CUDA_HOME to a toolkit of CUDA " +
+  return both + ": the major versions must match; set CUDA_HOME to a toolkit for CUDA " +
          major_of(torch.cuda) + ", or DS_SKIP_CUDA_CHECK=1 to build anyway";
 }
 

@@ -48,7 +48,7 @@ std::vector<Line> read_lines(std::string_view text) {
     if (std::any_of(line.begin(), line.end(),
                     [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
       throw Error(ErrorCode::corrupt, kWhere,
-                  {.what = "line " + std::to_string(number) + ": it contains a control character"});
+                  {.what = "line " + std::to_string(number) + " contains a control character"});
     if (equals == std::string_view::npos) fail(whole, "not `key = value`");
     Line made{number, std::string(trimmed(line.substr(0, equals))),
               std::string(trimmed(line.substr(equals + 1)))};
@@ -65,7 +65,7 @@ std::string path_of(const Line& line, std::string_view value) {
       path.empty() || path.is_absolute() ||
       std::any_of(path.begin(), path.end(), [](const auto& part) { return part == ".."; });
   if (outside || value.front() == '-' || !all_of(value, "_-+./"))
-    fail(line, "not a path below the op's folder", "for example kernels/a.cpp");
+    fail(line, "not a path below the op's folder", "a relative path, such as kernels/a.cpp");
   return std::string(value);
 }
 
@@ -102,10 +102,10 @@ Source source_of(const Line& line) {
   for (const auto& file : out.files) {
     const auto type = std::filesystem::path(file).extension();
     if (type != ".cpp" && type != ".cc" && type != ".c" && type != ".cu")
-      fail(line, "not a source", ".cpp, .cc, .c or .cu");
+      fail(line, "not a source file", "a .cpp, .cc, .c or .cu file");
     if (out.files.size() > 1 && type != ".cpp" && type != ".cc")
-      fail(line, quoted_text(file) + " cannot be compiled together with others",
-           "only C++ sources, or a separate line");
+      fail(line, quoted_text(file) + " cannot share a line with other sources",
+           "only C++ sources, or one line per source");
   }
   return out;
 }
@@ -128,7 +128,7 @@ bool read_list(const Line& line, Description& out) {
       const auto name = trimmed(left.substr(0, end));
       left.remove_prefix(std::min(end + 1, left.size()));
       if (name != "*" && !all_of(name, "_"))
-        fail(line, "not a list of backend names", "for example cpu, or *");
+        fail(line, "not a list of backend names", "backend names, such as cpu, or *");
       out.backends.emplace_back(name);
     }
   } else if (line.key == "source") {
@@ -140,14 +140,14 @@ bool read_list(const Line& line, Description& out) {
     out.headers.push_back(header_of(line));
   } else if (line.key == "link") {
     if (line.value.front() == '-' || !all_of(line.value, "_-+."))
-      fail(line, "not a library name", "for example uring");
+      fail(line, "not a library name", "a name, such as uring");
     out.links.push_back(line.value);
   } else if (line.key == "flag") {
     for (auto& flag : flags_of(line, line.value, FlagsOf::host))
       out.flags.push_back(std::move(flag));
   } else if (line.key == "prefix") {
     if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
-      fail(line, "not an absolute path", "for example /opt/vendor/latest");
+      fail(line, "not an absolute path", "an absolute path, such as /opt/vendor/latest");
     out.prefixes.push_back(line.value);
   } else if (line.key == "include" || line.key.ends_with("_include")) {
     out.includes.push_back(path_of(line, line.value));
@@ -160,16 +160,18 @@ bool read_list(const Line& line, Description& out) {
 void read_single(const Line& line, Description& out) {
   if (line.key == "class_name") {
     if (!all_of(line.value, "_") || !line.value.ends_with("Builder"))
-      fail(line, "not the class name of a builder", "for example CPUAdamBuilder");
+      fail(line, "not the class name of a builder",
+           "a name that ends in Builder, such as CPUAdamBuilder");
     out.class_name = line.value;
   } else if (line.key == "name") {
     if (!all_of(line.value, "_") || line.value.size() > 64)
-      fail(line, "not an op name", "letters, digits and _, at most 64");
+      fail(line, "not an op name", "at most 64 letters, digits and underscores");
     out.name = line.value;
   } else if (line.key == "kernel_path" || line.key.ends_with("_kernel_path")) {
     out.kernel_path = path_of(line, line.value);
   } else if (line.key == "prefix_variable") {
-    if (!all_of(line.value, "_")) fail(line, "not a variable name", "for example CCL_ROOT");
+    if (!all_of(line.value, "_"))
+      fail(line, "not a variable name", "a variable name, such as CCL_ROOT");
     out.prefix_variable = line.value;
   } else if (line.key == "compiler") {
     if (line.value.front() == '-' || !all_of(line.value, "_-+./"))
@@ -178,10 +180,11 @@ void read_single(const Line& line, Description& out) {
   } else if (line.key == "python") {
     if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
       fail(line, "not an absolute path",
-           "the folder with Python.h, for example /usr/include/python3.12");
+           "the absolute path of the folder that contains Python.h, such as "
+           "/usr/include/python3.12");
     out.python = line.value;
   } else if (line.key == "torch") {
-    if (line.value != "yes" && line.value != "no") fail(line, "not a yes or no value", "yes or no");
+    if (line.value != "yes" && line.value != "no") fail(line, "neither yes nor no", "yes or no");
     out.torch = line.value == "yes";
   } else {
     fail({line.number, {}, line.key}, "unknown key", "a key from docs/reference/op-builders.md");
@@ -220,7 +223,7 @@ Description parse_description(std::string_view text) {
     throw Error(ErrorCode::corrupt, kWhere,
                 {.what = "the file is empty", .want = "`anyaccel_op = 1` as the first line"});
   if (lines.front().key != "anyaccel_op")
-    fail({lines.front().number, {}, lines.front().key}, "not an op's description",
+    fail({lines.front().number, {}, lines.front().key}, "not an op description",
          "`anyaccel_op = 1` as the first line");
   if (lines.front().value != "1")
     throw Error(ErrorCode::version_mismatch, kWhere,
@@ -244,7 +247,7 @@ Description parse_description(std::string_view text) {
       if (!is_safe_for_nvcc(flag))
         throw Error(ErrorCode::corrupt, kWhere,
                     {.what = "nvcc cannot use the flag " + quoted_text(flag) +
-                             ": its shell expands $ and backquotes"});
+                             ", because the shell that nvcc starts expands $ and backquotes"});
   return out;
 }
 

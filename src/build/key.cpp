@@ -142,8 +142,7 @@ std::string checked_arch(const std::string& text) {
            c == '_';
   });
   if (!good || text.starts_with("native") || text.starts_with('-'))
-    fail("not an instruction set", text,
-         "a name for -march other than native, for example x86-64-v3");
+    fail("not an instruction set", text, "an -march value other than native, such as x86-64-v3");
   return text;
 }
 
@@ -165,8 +164,7 @@ std::vector<std::string> parse_cuda_archs(const std::string& text) {
         (digits == std::string::npos ||
          (digits + 1 == number.size() && (number[digits] == 'a' || number[digits] == 'f')));
     if (!good)
-      fail("not a CUDA architecture", word,
-           "architectures separated by ;, for example 80;9.0a;9.0+PTX");
+      fail("not a CUDA architecture", word, "an architecture, such as 80, 9.0a or 9.0+PTX");
     number += ptx ? "+PTX" : "";
     if (std::find(out.begin(), out.end(), number) == out.end()) out.push_back(number);
     word.clear();

@@ -64,9 +64,10 @@ std::string version_of(const std::string& header) {
 }
 
 [[noreturn]] void fail(const fs::path& prefix, const std::string& what) {
-  throw Error(ErrorCode::unavailable, "op builders",
-              {.what = "the LibTorch in " + prefix.string() + " cannot be used: " + what,
-               .hint = "set ANYACCEL_TORCH_DIR to LibTorch's folder with include and lib"});
+  throw Error(
+      ErrorCode::unavailable, "op builders",
+      {.what = "the LibTorch in " + prefix.string() + " cannot be used: " + what,
+       .hint = "set ANYACCEL_TORCH_DIR to the LibTorch folder that contains include and lib"});
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ std::optional<Held> hold(const fs::path& library, std::string& problem) {
   const auto content = try_read_file(library, kMaxLibrary);
   if (!content) return problem = library.string() + " cannot be read", std::nullopt;
   if (sha256(*content) != out.manifest.sha256)
-    return problem = library.string() + " is damaged: its checksum is wrong", std::nullopt;
+    return problem = library.string() + " is damaged: its checksum does not match", std::nullopt;
   return out;
 }
 

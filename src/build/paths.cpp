@@ -30,8 +30,9 @@ Paths find_paths() {
     return out;
   }
   throw Error(ErrorCode::unavailable, "op builders",
-              {.what = "the folder with the op descriptions is missing",
-               .got = "no " ANYACCEL_DATADIR "/anyaccel/ops above " + out.libraries.string(),
+              {.what = "the folder with the op descriptions is missing: no " ANYACCEL_DATADIR
+                       "/anyaccel/ops above " +
+                       out.libraries.string(),
                .hint = "reinstall AnyAccel, or keep its lib and share folders next to each other"});
 }
 

@@ -20,10 +20,10 @@ namespace fs = std::filesystem;
 void require_safe_for_nvcc(const std::vector<std::string>& command) {
   for (const auto& word : command)
     if (!is_safe_for_nvcc(word))
-      throw Error(
-          ErrorCode::unavailable, "op builders",
-          {.what = "nvcc cannot compile with the argument " + quoted_text(word) +
-                   ": its shell expands $ and backquotes; use folders without these characters"});
+      throw Error(ErrorCode::unavailable, "op builders",
+                  {.what = "nvcc cannot use the argument " + quoted_text(word) +
+                           ", because the shell that nvcc starts expands $ and backquotes",
+                   .hint = "use folders whose names do not contain these characters"});
 }
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& from) {

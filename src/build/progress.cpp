@@ -56,7 +56,7 @@ void Progress::work_on(const std::string& text) {
     throw Error(ErrorCode::timeout, "OpBuilder::load",
                 {.what = "building " + name_ + " took longer than ANYACCEL_OP_BUILD_TIMEOUT=" +
                          std::to_string(limit) + " seconds: " + text,
-                 .hint = "raise the limit, or check why that program hangs"});
+                 .hint = "raise the limit, or check why the build hangs"});
 }
 
 void Progress::wait_for(const FileLock::Holder& holder) {

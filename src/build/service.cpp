@@ -326,7 +326,7 @@ Compatibility check(const Op& op, const Settings& settings) noexcept try {
     return {false, error.what()};
   }
 } catch (...) {
-  return {false, "memory is exhausted"};
+  return {false, "out of memory"};
 }
 
 Key key_of(const Op& op, const Settings& settings) {

@@ -55,10 +55,10 @@ std::string find_compiler(const std::string& wanted) {
       named = rest;
     else
       throw Error(ErrorCode::unavailable, "op builders",
-                  {.what = from + " is not a single program",
+                  {.what = from + " must name a single program",
                    .got = "'" + named + "'",
                    .want = "the name or path of a program, optionally after `ccache`",
-                   .hint = "put flags into a wrapper script"});
+                   .hint = "put the flags into a wrapper script"});
   }
   if (!named.empty()) {
     auto found = find_tool(named);
@@ -66,10 +66,11 @@ std::string find_compiler(const std::string& wanted) {
     // later in PATH.
     if (found && is_ccache(*found)) found = find_tool(fs::path(*found).filename().string());
     if (found && !is_ccache(*found)) return *found;
-    throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "the C++ compiler " + named + " was not found",
-                 .hint = wanted.empty() ? "set CXX to a C++20 compiler"
-                                        : "install it; the op's description requires it"});
+    throw Error(
+        ErrorCode::unavailable, "op builders",
+        {.what = "the C++ compiler " + named + " was not found",
+         .hint = wanted.empty() ? "set CXX to a C++20 compiler"
+                                : "install this compiler, which the op's description requires"});
   }
   for (const char* name : {"c++", "g++", "clang++"})
     if (auto found = find_tool(name)) return *found;
@@ -116,9 +117,9 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
   const auto said = run_program({path, "--version"}, build_environment(),
                                 [&] { progress.work_on("checking the version of " + path); });
   if (said.status != 0)
-    throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "the compiler " + path + " does not run",
-                 .got = printable_text(said.output, 1000)});
+    throw Error(
+        ErrorCode::unavailable, "op builders",
+        {.what = "the compiler " + path + " does not run: " + printable_text(said.output, 1000)});
   // nvcc prints its version on the fourth line.
   const auto release = said.output.find("Cuda compilation tools");
   const auto begin = release == std::string::npos ? 0 : release;

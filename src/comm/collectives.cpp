@@ -137,11 +137,12 @@ StagedBackend::WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tens
       rows_of_rank *= rows == 0 ? 0 : static_cast<int64_t>(tensor.nbytes()) / rows;
     }
     if (sum != rows || std::ssize(sizes) != size_)
-      throw Error(
-          ErrorCode::invalid_argument, op.name,
-          {.what = "the splits do not add up to the size of the first dimension",
-           .got = std::to_string(sizes.size()) + " splits of " + std::to_string(sum) + " rows",
-           .want = std::to_string(size_) + " splits of " + std::to_string(rows) + " rows"});
+      throw Error(ErrorCode::invalid_argument, op.name,
+                  {.what = "the splits do not add up to the size of the first dimension",
+                   .got = std::to_string(sizes.size()) + " splits with " + std::to_string(sum) +
+                          " rows in total",
+                   .want = std::to_string(size_) + " splits with " + std::to_string(rows) +
+                           " rows in total"});
     return sizes;
   };
   const auto to = in_bytes(output, output_splits);

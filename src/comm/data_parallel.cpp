@@ -31,8 +31,8 @@ std::string name_of(std::size_t i) { return "parameter " + std::to_string(i); }
 
 std::int64_t bytes_of(double mib, const char* name) {
   if (!(mib > 0 && mib <= 1 << 20))
-    fail(ErrorCode::invalid_argument, std::string(name) + " is out of range", std::to_string(mib),
-         "above 0, up to 1048576 MiB");
+    fail(ErrorCode::invalid_argument, std::string(name) + " is out of range",
+         std::to_string(mib) + " MiB", "a size above 0 and at most 1048576 MiB");
   return static_cast<std::int64_t>(mib * 1024 * 1024);
 }
 
@@ -44,7 +44,7 @@ std::int64_t room_for(const at::Tensor& parameter) {
 }
 
 void check_parameters(const std::vector<at::Tensor>& parameters) {
-  if (parameters.empty()) fail(ErrorCode::invalid_argument, "there are no parameters");
+  if (parameters.empty()) fail(ErrorCode::invalid_argument, "the parameter list is empty");
   std::set<const void*> seen;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& parameter = parameters[i];
@@ -52,8 +52,8 @@ void check_parameters(const std::vector<at::Tensor>& parameters) {
     if (!parameter.is_floating_point() || parameter.layout() != c10::kStrided ||
         !parameter.is_leaf() || !parameter.requires_grad())
       fail(ErrorCode::invalid_argument, name_of(i) + " cannot be trained",
-           c10::toString(parameter.scalar_type()),
-           "a dense floating-point leaf that requires a gradient");
+           std::string(c10::toString(parameter.scalar_type())) + " tensor",
+           "a dense floating-point leaf tensor that requires a gradient");
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second)
       fail(ErrorCode::invalid_argument, name_of(i) + " appears twice");
     if (torch::autograd::impl::post_acc_grad_hooks(parameter))
@@ -85,11 +85,12 @@ void check_same(ProcessGroup& group, std::int64_t count, std::int64_t mixed) {
   const auto* numbers = all.const_data_ptr<std::int64_t>();
   for (std::int64_t rank = 0; rank < group.size(); ++rank)
     if (numbers[2 * rank] != numbers[0] || numbers[2 * rank + 1] != numbers[1])
-      fail(ErrorCode::invalid_argument,
-           "the parameters or buckets of rank " + std::to_string(rank) +
-               " differ from those of rank 0",
-           std::to_string(numbers[2 * rank]) + " parameters",
-           std::to_string(numbers[0]) + ", with the same shapes, dtypes and bucket sizes");
+      fail(
+          ErrorCode::invalid_argument,
+          "the parameters or buckets of rank " + std::to_string(rank) +
+              " differ from those of rank 0",
+          std::to_string(numbers[2 * rank]) + " parameters",
+          std::to_string(numbers[0]) + " parameters with the same shapes, dtypes and bucket sizes");
 }
 
 }  // namespace

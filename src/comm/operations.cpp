@@ -44,7 +44,8 @@ void check_multiple(const char* where, const at::Tensor& large, const at::Tensor
                  "of ranks",
          .got =
              std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " elements",
-         .want = std::to_string(small.numel() * size) + " elements of the same dtype and device"});
+         .want = std::to_string(small.numel() * size) + " and " + std::to_string(small.numel()) +
+                 " elements with the same dtype and device"});
 }
 
 }  // namespace
@@ -220,7 +221,7 @@ void ProcessGroup::scatter(const at::Tensor& output, const std::vector<at::Tenso
         ErrorCode::invalid_argument, "scatter",
         {.what = "the source rank must pass one part per rank, and all other ranks none",
          .got = std::to_string(parts.size()) + " parts on rank " + std::to_string(impl_->rank),
-         .want = std::to_string(impl_->rank == source ? impl_->size : 0)});
+         .want = std::to_string(impl_->rank == source ? impl_->size : 0) + " parts"});
   impl_->run("scatter", [&](c10d::ProcessGroup& group) {
     Tensors outputs{output};
     std::vector<Tensors> inputs;

@@ -29,10 +29,10 @@ void rethrow_as_error(const char* where) {
     const auto line = text.substr(0, text.find('\n'));
     const bool late =
         text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
-    throw Error(late ? ErrorCode::timeout : ErrorCode::unavailable, where,
-                {.what = late ? "other ranks did not respond in time" : "communication failed",
-                 .got = line,
-                 .hint = "see the output of the other ranks"});
+    throw Error(
+        late ? ErrorCode::timeout : ErrorCode::unavailable, where,
+        {.what = (late ? "other ranks did not respond in time: " : "communication failed: ") + line,
+         .hint = "see the output of the other ranks"});
   }
 }
 

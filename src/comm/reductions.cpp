@@ -40,13 +40,14 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
                 {.what = what, .got = std::string("dtype ") + dtype_name(type), .want = want});
   };
   if (kind == c10d::ReduceOp::PREMUL_SUM || kind == c10d::ReduceOp::UNUSED)
-    fail("PREMUL_SUM is not supported", "SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR");
+    throw Error(ErrorCode::unsupported, operation.name,
+                {.what = "PREMUL_SUM is not supported",
+                 .want = "SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR"});
   if (!reducible(type))
     fail("this dtype cannot be reduced",
          "float32, float64, float16, bfloat16, int8, uint8, int32, int64, bool, complex64 or "
          "complex128");
-  if (c10::isComplexType(type) && !sums)
-    fail("complex numbers can only be summed or averaged", "SUM or AVG");
+  if (c10::isComplexType(type) && !sums) fail("complex numbers can only be summed or averaged", "");
   if (average && !c10::isFloatingType(type) && !c10::isComplexType(type))
     fail("AVG requires a floating-point dtype", "a floating-point dtype");
   if (bitwise && !c10::isIntegralType(type, /*includeBool=*/true))

@@ -68,7 +68,7 @@ StagedBackend::Operation StagedBackend::operation(const char* name, c10d::OpType
   if (::getpid() != process_)
     throw Error(ErrorCode::invalid_state, name,
                 {.what = "the process group was created before fork()",
-                 .hint = "create a new one in the child"});
+                 .hint = "create a new group in the child"});
   return {.name = name,
           .type = type,
           .staging = std::make_shared<Staging>(name, channels_),
@@ -102,7 +102,7 @@ StagedBackend::WorkPtr StagedBackend::endCoalescing() {
   auto works = coalesced_.extract(std::this_thread::get_id());
   if (works.empty())
     throw Error(ErrorCode::invalid_state, "endCoalescing",
-                {.what = "this thread does not coalesce operations of the group",
+                {.what = "no coalescing block is open on this thread for the group",
                  .hint = "call startCoalescing() first"});
   return c10::make_intrusive<CoalescedWork>(rank_, std::move(works.mapped()));
 }
@@ -182,20 +182,18 @@ std::exception_ptr StagedBackend::explained(const char* name, std::exception_ptr
     return std::make_exception_ptr(
         Error(late ? ErrorCode::timeout : ErrorCode::unavailable, name,
               {.what = (late ? "a peer did not respond within " +
-                                   std::to_string(options_->timeout.count()) + " ms, rank "
-                             : "communication failed, rank ") +
-                       std::to_string(rank_) + " of " + std::to_string(size_),
-               .got = text,
+                                   std::to_string(options_->timeout.count()) + " ms on rank "
+                             : "communication failed on rank ") +
+                       std::to_string(rank_) + " of " + std::to_string(size_) + ": " + text,
                .hint = "see the output of the other ranks"}));
   }
 }
 
 const at::Tensor& StagedBackend::only(const char* name, const Tensors& tensors) const {
   if (tensors.size() != 1)
-    throw Error(ErrorCode::invalid_argument, name,
-                {.what = "the number of tensors is wrong",
-                 .got = std::to_string(tensors.size()),
-                 .want = "1"});
+    throw Error(
+        ErrorCode::invalid_argument, name,
+        {.what = "wrong number of tensors", .got = std::to_string(tensors.size()), .want = "1"});
   return tensors.front();
 }
 
@@ -213,7 +211,7 @@ void StagedBackend::check_lists(const char* name, const Lists& lists, const Tens
     throw Error(ErrorCode::invalid_argument, name,
                 {.what = "the list must have one tensor per rank",
                  .got = std::to_string(lists.empty() ? 0 : lists[0].size()) + " tensors",
-                 .want = std::to_string(size_)});
+                 .want = std::to_string(size_) + " tensors"});
   if (!single[0].defined()) return;
   for (const auto& tensor : lists[0])
     if (tensor.numel() != single[0].numel() || tensor.scalar_type() != single[0].scalar_type())
@@ -221,7 +219,7 @@ void StagedBackend::check_lists(const char* name, const Lists& lists, const Tens
                   {.what = "the tensors in the list differ from the single tensor in size or dtype",
                    .got = std::to_string(tensor.numel()) + " elements of " +
                           dtype_name(tensor.scalar_type()),
-                   .want = std::to_string(single[0].numel()) + " of " +
+                   .want = std::to_string(single[0].numel()) + " elements of " +
                            dtype_name(single[0].scalar_type())});
 }
 
@@ -233,7 +231,8 @@ void StagedBackend::check_multiple(const char* name, const at::Tensor& large,
                          "the number of ranks",
                  .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) +
                         " elements",
-                 .want = std::to_string(small.numel() * size_) + " elements of the same dtype"});
+                 .want = std::to_string(small.numel() * size_) + " and " +
+                         std::to_string(small.numel()) + " elements with the same dtype"});
 }
 
 }  // namespace anyaccel::comm

@@ -16,8 +16,7 @@ namespace anyaccel {
 Accelerator::Accelerator(std::shared_ptr<sdk::Backend> backend)
     : backend_(std::move(backend)), lazy_(std::make_unique<Lazy>()) {
   if (!backend_)
-    throw Error(ErrorCode::invalid_argument, "Accelerator",
-                {.what = "no backend was given", .got = "null"});
+    throw Error(ErrorCode::invalid_argument, "Accelerator", {.what = "the backend is null"});
   lazy_->compile_backend = backend_->traits().compile_backend;
 }
 

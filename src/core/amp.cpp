@@ -42,10 +42,11 @@ Amp Accelerator::amp() const noexcept { return Amp(device_type()); }
 
 Autocast Accelerator::autocast(c10::ScalarType dtype, bool enabled, bool cache_enabled) const {
   if (enabled && !dtype_support(dtype).computable)
-    throw Error(ErrorCode::unsupported, "autocast",
-                {.what = "the accelerator '" + name() + "' does not compute in this dtype",
-                 .got = dtype_name(dtype),
-                 .hint = "see dtype_table()"});
+    throw Error(
+        ErrorCode::unsupported, "autocast",
+        {.what = "the accelerator '" + name() + "' does not support computation in this dtype",
+         .got = dtype_name(dtype),
+         .hint = "see dtype_table()"});
   return {device_type(), dtype, enabled, cache_enabled};
 }
 

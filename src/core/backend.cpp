@@ -60,7 +60,9 @@ std::shared_ptr<OpBuilder> Backend::create_op_builder(const std::string& class_n
 void EventImpl::wait(const Stream& /*stream*/) {}
 bool EventImpl::query() const { return true; }
 void EventImpl::synchronize() const {}
-GraphPool GraphImpl::pool() const { fail_not_implemented("Graph::pool", "a graph's memory pool"); }
+GraphPool GraphImpl::pool() const {
+  fail_not_implemented("Graph::pool", "sharing a graph's memory pool");
+}
 
 bool DeviceInterface::is_initialized() const noexcept { return true; }
 DeviceProperties DeviceInterface::properties(DeviceIndex /*index*/) const { return {}; }

@@ -82,17 +82,16 @@ class OpenOps {
     if (!reason.empty() && found.origin != build::Origin::built) {
       // The library is complete but cannot be opened. It was probably built on a machine with a
       // different C library or other shared libraries.
-      log(LogLevel::warning, op.description.name + " is rebuilt: " + found.held.library.string() +
-                                 " cannot be opened: " + reason);
+      log(LogLevel::warning, "rebuilding " + op.description.name + ": " +
+                                 found.held.library.string() + " cannot be opened: " + reason);
       settings.force = true;
       found.held.use = {};
       found = build::find_or_build(op, settings);
       reason = try_open(found);
     }
     if (!reason.empty())
-      throw Error(
-          ErrorCode::build_failed, "OpBuilder::load",
-          {.what = "the library of " + op.description.name + " cannot be opened", .got = reason});
+      throw Error(ErrorCode::build_failed, "OpBuilder::load",
+                  {.what = "cannot open the library of " + op.description.name + ": " + reason});
     found.held.use.keep();  // no process may remove a library that is in use
     return found.held.library.string();
   }
@@ -101,7 +100,7 @@ class OpenOps {
     const auto library = DynamicLibrary::try_open(found.held.library.string(), &reason,
                                                   DynamicLibrary::Unload::never);
     if (library) return {};
-    return reason.empty() ? "the loader gives no reason" : reason;
+    return reason.empty() ? "the loader reported no reason" : reason;
   }
 
   ForkSafeMutex mutex_;

@@ -53,7 +53,7 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
     names.push_back(entry.traits.name);
   }
   throw Error(ErrorCode::invalid_argument, where,
-              {.what = "no accelerator of this name is registered",
+              {.what = "no accelerator with this name is registered",
                .got = quoted_text(name),
                .want = "one of " + joined(names),
                .hint = "check DS_ACCELERATOR, register the backend first, or put its plugin in a "
@@ -107,8 +107,8 @@ std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detectio
                            all_reasons(detection),
                    .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
     detection.accelerator = entries[i].traits.name;
-    detection.reason = "first of " + std::to_string(entries.size()) +
-                       " probed backends with devices; " + detection.backends[i].reason;
+    detection.reason = "first backend with devices among " + std::to_string(entries.size()) +
+                       " probed; " + detection.backends[i].reason;
     return i;
   }
   throw Error(ErrorCode::unavailable, kWhere,
@@ -122,8 +122,9 @@ std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
     ::setenv(setting.name.c_str(), setting.value.c_str(), /*overwrite=*/0);
   auto backend = entry.create();
   if (!backend)
-    throw Error(ErrorCode::internal, kWhere,
-                {.what = "the backend's create function returned null", .got = entry.traits.name});
+    throw Error(
+        ErrorCode::internal, kWhere,
+        {.what = "the create function of the backend '" + entry.traits.name + "' returned null"});
   return backend;
 }
 
@@ -175,7 +176,7 @@ Accelerator& choose() {
   if (auto* accelerator = chosen.load(std::memory_order_acquire)) return *accelerator;
   if (state.choosing)
     throw Error(ErrorCode::invalid_state, kWhere,
-                {.what = "called by a backend while it is being created",
+                {.what = "called from a backend that is still being created",
                  .hint = "call the backend's own functions instead"});
   state.choosing = true;
   struct Reset {
@@ -215,10 +216,9 @@ Detection detection() {
 
 void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
   if (!backend)
-    throw Error(ErrorCode::invalid_argument, "set_accelerator",
-                {.what = "no backend was given",
-                 .got = "null",
-                 .want = "an object of a class derived from sdk::Backend"});
+    throw Error(
+        ErrorCode::invalid_argument, "set_accelerator",
+        {.what = "the backend is null", .want = "an object of a class derived from sdk::Backend"});
   auto& state = anyaccel::state();
   const std::lock_guard lock(state.mutex);
   const auto name = backend->traits().name;

@@ -20,12 +20,12 @@ DeviceIndex Accelerator::checked(std::optional<DeviceIndex> index, const char* w
   // If device names have no index, accept any index: programs pass their local rank, which may
   // exceed the device count. Ranks without a device of their own share device 0.
   if (!backend_->traits().indexed_names && count > 0) return 0;
-  throw Error(
-      ErrorCode::invalid_argument, where,
-      {.what = "device index out of range for the accelerator '" + name() + "'",
-       .got = std::to_string(*index),
-       .want = count > 0 ? "0 to " + std::to_string(count - 1) : "a machine with such devices",
-       .hint = "see device_count()"});
+  throw Error(ErrorCode::invalid_argument, where,
+              {.what = count > 0 ? "device index out of range for the accelerator '" + name() + "'"
+                                 : "the accelerator '" + name() + "' has no devices",
+               .got = (count > 0 ? "" : "device index ") + std::to_string(*index),
+               .want = count > 0 ? "0 to " + std::to_string(count - 1) : "",
+               .hint = "see device_count()"});
 }
 
 bool Accelerator::is_available() const noexcept { return backend_->device_count() > 0; }

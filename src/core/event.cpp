@@ -11,7 +11,7 @@ namespace anyaccel {
   auto impl = translated("Event", [&] { return backend_->new_event(index, enable_timing); });
   if (!impl)
     throw Error(ErrorCode::internal, "Event",
-                {.what = "the backend returned no event", .got = name()});
+                {.what = "the backend '" + name() + "' returned no event"});
   impl->timing_ = enable_timing;
   return ::anyaccel::Event(std::move(impl));
 }
@@ -42,13 +42,15 @@ double Event::elapsed_time(const Event& end) const {
     if (!event->impl_->timing_)
       throw Error(ErrorCode::invalid_state, "Event::elapsed_time",
                   {.what = "an event was created without timing",
-                   .hint = "create both with Event(enable_timing = true)"});
+                   .hint = "create both events with Event(enable_timing = true)"});
     if (!event->impl_->recorded_)
-      throw Error(ErrorCode::invalid_state, "Event::elapsed_time",
-                  {.what = "an event was not recorded", .hint = "call record() on both first"});
+      throw Error(
+          ErrorCode::invalid_state, "Event::elapsed_time",
+          {.what = "an event was not recorded", .hint = "call record() on both events first"});
     if (!event->query())
-      throw Error(ErrorCode::invalid_state, "Event::elapsed_time",
-                  {.what = "an event is not complete", .hint = "call synchronize() on it first"});
+      throw Error(
+          ErrorCode::invalid_state, "Event::elapsed_time",
+          {.what = "an event is not complete", .hint = "call synchronize() on the event first"});
   }
   return translated("Event::elapsed_time", [&] { return impl_->elapsed_time(*end.impl_); });
 }

@@ -24,7 +24,7 @@ void require(bool holds, const char* where, const char* what, const char* hint) 
 Graph::Graph(std::shared_ptr<sdk::GraphImpl> impl) : shared_(std::make_shared<Shared>()) {
   if (!impl)
     throw Error(ErrorCode::invalid_argument, "Graph",
-                {.what = "no graph was given", .hint = "create one with create_graph()"});
+                {.what = "the graph is null", .hint = "create one with create_graph()"});
   shared_->impl = std::move(impl);
 }
 
@@ -51,10 +51,10 @@ void Graph::capture_end() {
 }
 
 void Graph::replay() {
-  require(shared_->state == State::captured, "replay_graph",
-          shared_->state == State::capturing ? "the graph is still capturing"
-                                             : "nothing was captured in this graph",
-          "capture with capture_to_graph() first");
+  require(
+      shared_->state == State::captured, "replay_graph",
+      shared_->state == State::capturing ? "the graph is still capturing" : "the graph is empty",
+      "capture work with capture_to_graph() first");
   translated("replay_graph", [&] { shared_->impl->replay(); });
 }
 
@@ -64,8 +64,8 @@ void Graph::reset() {
 }
 
 GraphPool Graph::pool() const {
-  require(shared_->state != State::empty, "Graph::pool", "a graph without a capture has no pool",
-          "capture first");
+  require(shared_->state != State::empty, "Graph::pool", "an empty graph has no memory pool",
+          "capture work first");
   return shared_->impl->pool();
 }
 

@@ -29,7 +29,7 @@ at::Tensor empty_pinned(c10::Allocator* allocator, c10::IntArrayRef shape, c10::
                         const char* where) {
   if (std::any_of(shape.begin(), shape.end(), [](std::int64_t size) { return size < 0; }))
     throw Error(ErrorCode::invalid_argument, where,
-                {.what = "a size is negative", .want = "sizes of 0 and above"});
+                {.what = "a size is negative", .want = "sizes of 0 or more"});
   return translated(where, [&]() -> at::Tensor {
     if (allocator == nullptr) return at::empty(shape, at::TensorOptions().dtype(dtype));
     return at::Tensor(at::detail::empty_generic(

@@ -86,8 +86,7 @@ void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descripto
   if (found.name != text_or_empty(descriptor.name))
     fail(ErrorCode::version_mismatch, found,
          "its name is '" + std::string(text_or_empty(descriptor.name)) +
-             "', but its text file names '" + found.name +
-             "'; the two files do not belong together");
+             "', but its text file names '" + found.name + "'; the two files do not match");
   if (descriptor.register_plugin == nullptr)
     fail(ErrorCode::version_mismatch, found, "its descriptor has no registration function");
 }

@@ -225,7 +225,7 @@ void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<voi
       continue;
     }
     if (trial.bytes > kMaxOutput)
-      stop("it wrote more than " + std::to_string(kMaxOutput >> 20) + " MiB in a trial");
+      stop("it wrote more than " + std::to_string(kMaxOutput >> 20) + " MiB of output in a trial");
     if (limited && Clock::now() >= end)
       stop("took longer than " + std::to_string(static_cast<int>(seconds)) + " s in a trial");
     try {
@@ -253,8 +253,8 @@ std::string last_line(std::string text) {
 
 std::string ended_by(int status, const std::string& output) {
   std::string out = WIFSIGNALED(status)
-                        ? std::string("it ended its process: ") + ::strsignal(WTERMSIG(status))
-                        : std::string("it ended its process");
+                        ? std::string("it terminated its process: ") + ::strsignal(WTERMSIG(status))
+                        : std::string("it terminated its process");
   if (const auto command = last_line(output); !command.empty()) out += ", " + quoted_text(command);
   return out;
 }

@@ -19,11 +19,11 @@ void check_state(const at::Tensor& state, const char* where) {
     return;
   throw Error(ErrorCode::invalid_argument, where,
               {.what = "not a generator state",
-               .got = state.defined() ? std::string(c10::toString(state.scalar_type())) +
-                                            " tensor of " + std::to_string(state.dim()) +
-                                            " dimensions on " + state.device().str()
+               .got = state.defined() ? "a " + std::to_string(state.dim()) + "-D " +
+                                            c10::toString(state.scalar_type()) + " tensor on " +
+                                            state.device().str()
                                       : "an undefined tensor",
-               .want = "the 1-d uint8 tensor in host memory that get_rng_state() returned"});
+               .want = "a 1-D uint8 tensor in host memory, from get_rng_state()"});
 }
 
 at::Tensor state_of(at::Generator generator) {

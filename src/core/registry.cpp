@@ -63,10 +63,10 @@ void run_finders() {
     try {
       find();
     } catch (const std::exception& error) {
-      log(LogLevel::warning, std::string("backends are skipped: ") + error.what());
+      log(LogLevel::warning, std::string("skipping backends: ") + error.what());
     } catch (...) {
       log(LogLevel::warning,
-          "backends are skipped: a finder threw something that is not a std::exception");
+          "skipping backends: a finder threw something that is not a std::exception");
     }
   }
   state.any.store(false, std::memory_order_release);
@@ -86,7 +86,7 @@ BackendEntry registered_backend(const std::string& name) {
   for (const auto& entry : entries)
     if (entry.traits.name == name) return entry;
   throw Error(ErrorCode::invalid_argument, "registered_backend",
-              {.what = "no backend of this name is registered",
+              {.what = "no backend with this name is registered",
                .got = quoted_text(name),
                .want = "one of " + joined(registered_backends())});
 }
@@ -103,14 +103,14 @@ void register_backend(BackendEntry entry) {
   register_built_once();
   if (entry.traits.name.empty() || !entry.create)
     throw Error(ErrorCode::invalid_argument, "register_backend",
-                {.what = "an entry needs a name and a create function",
+                {.what = "an entry requires a name and a create function",
                  .got = "name '" + entry.traits.name + "'"});
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   for (const auto& other : state.entries)
     if (other.traits.name == entry.traits.name)
       throw Error(ErrorCode::invalid_argument, "register_backend",
-                  {.what = "a backend of this name is already registered",
+                  {.what = "a backend with this name is already registered",
                    .got = entry.traits.name,
                    .want = "a new name"});
   const auto place = std::find_if(

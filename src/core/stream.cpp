@@ -29,7 +29,7 @@ void* Stream::native_handle() const {
     return stream_.native_handle();
   } catch (const c10::Error&) {
     throw Error(ErrorCode::unsupported, "Stream::native_handle",
-                {.what = "streams of this device have no vendor handle"});
+                {.what = "streams on this device have no vendor handle"});
   }
 }
 
@@ -43,7 +43,7 @@ StreamGuard Accelerator::stream(const ::anyaccel::Stream& stream) { return {*thi
 void Accelerator::set_stream(const ::anyaccel::Stream& stream) {
   if (stream.unwrap().device_type() != device_type())
     throw Error(ErrorCode::invalid_argument, "set_stream",
-                {.what = "the stream belongs to another accelerator",
+                {.what = "the stream belongs to a different accelerator",
                  .got = c10::DeviceTypeName(stream.unwrap().device_type(), true),
                  .want = device_name()});
   translated("set_stream", [&] { backend_->set_stream(stream); });

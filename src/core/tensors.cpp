@@ -31,7 +31,7 @@ at::Tensor Accelerator::ByteTensor(c10::ArrayRef<std::int64_t> values) const {
 at::Tensor Accelerator::DoubleTensor(c10::ArrayRef<double> values) const {
   if (!is_fp64_supported())
     throw Error(ErrorCode::unsupported, "DoubleTensor",
-                {.what = "the accelerator '" + name() + "' does not compute in double precision",
+                {.what = "the accelerator '" + name() + "' does not support double precision",
                  .hint = "use FloatTensor"});
   return make(values, c10::kDouble, torch_device(), "DoubleTensor");
 }

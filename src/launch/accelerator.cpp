@@ -153,11 +153,12 @@ std::vector<std::string> visible_names(const JobAccelerator& accelerator,
     } else if (index < entries->size()) {
       out.push_back((*entries)[index]);
     } else {
-      throw Error(ErrorCode::invalid_argument, kWhere,
-                  {.what = "the host file has more slots than " +
-                           accelerator.traits.visible_devices_envs.front() + " leaves visible here",
-                   .got = "slot " + slot,
-                   .want = "at most " + std::to_string(entries->size()) + " slots"});
+      throw Error(
+          ErrorCode::invalid_argument, kWhere,
+          {.what = "the host file has more slots than " +
+                   accelerator.traits.visible_devices_envs.front() + " leaves visible on this host",
+           .got = "slot " + slot,
+           .want = "a slot below " + std::to_string(entries->size())});
     }
   }
   return out;

@@ -34,7 +34,7 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
     if (plan.policy != MemoryPolicy::none)
       result.memory_refused = refusal(
           rank + "allocates memory on any NUMA node instead of " +
-              (plan.policy == MemoryPolicy::bind ? "only on " : "preferring ") +
+              (plan.policy == MemoryPolicy::bind ? "only on nodes " : "preferring nodes ") +
               topology::format_cpu_list(plan.memory_nodes),
           [&] {
             return topology::bind_memory(plan.memory_nodes, plan.policy == MemoryPolicy::bind);

@@ -146,7 +146,7 @@ void show_runner(Job& job, const Options& options, const JobInput& input,
   job.runner_environment = std::move(runner.ranks.front().environment);
   if (found.empty())
     job.notes.push_back("--launcher " + std::string(to_string(*options.runner)) +
-                        " is not in PATH here");
+                        " is not in PATH on this host");
 }
 
 }  // namespace

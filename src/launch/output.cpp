@@ -149,8 +149,8 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
   std::filesystem::create_directories(folder, error);
   if (!std::filesystem::is_directory(folder))
     throw Error(ErrorCode::io, "launch",
-                {.what = "the --enable_each_rank_log folder cannot be created",
-                 .got = folder + ": " + (error ? error.message() : "it is not a folder")});
+                {.what = "cannot create the --enable_each_rank_log folder " + folder + ": " +
+                         (error ? error.message() : "it is not a folder")});
   const auto seconds = std::chrono::system_clock::to_time_t(now);
   std::tm local{};
   ::localtime_r(&seconds, &local);
@@ -172,9 +172,9 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
       for (const auto& path : out) ::unlink(path.c_str());
       out.clear();
       if (reason == EEXIST && attempt < 1000) break;
-      throw Error(ErrorCode::io, "launch",
-                  {.what = "a rank's log file cannot be created",
-                   .got = folder + ": " + std::strerror(reason)});
+      throw Error(
+          ErrorCode::io, "launch",
+          {.what = "cannot create a rank's log file in " + folder + ": " + std::strerror(reason)});
     }
     if (!out.empty() || ranks.empty()) return out;
   }
@@ -246,8 +246,8 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings)
       const int file = ::open(log_files_[i].c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
       if (file < 0)
         throw Error(ErrorCode::io, "launch",
-                    {.what = "a rank's log file cannot be opened",
-                     .got = log_files_[i] + ": " + std::strerror(errno)});
+                    {.what = "cannot open the rank's log file " + log_files_[i] + ": " +
+                             std::strerror(errno)});
       mine.output = mine.error = add(i, nullptr, true);
       streams_.back()->log = file;
       streams_.back()->file = log_files_[i];

@@ -106,8 +106,7 @@ void choose_memory(const Machine& machine, const std::set<int>& nodes, RankPlan&
 }
 
 [[noreturn]] void fail(int ranks, std::size_t free, int reserved) {
-  const auto beside =
-      reserved > 0 ? " in addition to " + std::to_string(reserved) + " reserved" : "";
+  const auto beside = reserved > 0 ? " (plus " + std::to_string(reserved) + " reserved)" : "";
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "too many ranks for the cores",
                .got = count_of(static_cast<std::size_t>(ranks), "rank") + " on " +

@@ -52,18 +52,16 @@ struct Cairo {
     auto opened = DynamicLibrary::try_open(kLibrary, &reason, DynamicLibrary::Unload::never);
     if (opened) return opened;
     throw Error(ErrorCode::unavailable, "topology",
-                {.what = "writing a PNG requires cairo, which cannot be loaded",
-                 .got = reason,
+                {.what = "writing a PNG requires cairo, which cannot be loaded: " + reason,
                  .hint = "install libcairo2 (Debian) or cairo, or write an .svg"});
   }
 
   void check(cairo_status_t result) const {
     if (result == CAIRO_STATUS_SUCCESS) return;
-    throw Error(result == CAIRO_STATUS_NO_MEMORY ? ErrorCode::out_of_memory : ErrorCode::io,
-                "topology",
-                {.what = "cannot write the picture as a PNG",
-                 .got = status_to_string(result),
-                 .hint = "write an .svg"});
+    throw Error(
+        result == CAIRO_STATUS_NO_MEMORY ? ErrorCode::out_of_memory : ErrorCode::io, "topology",
+        {.what = std::string("cannot write the picture as a PNG: ") + status_to_string(result),
+         .hint = "write an .svg"});
   }
 };
 

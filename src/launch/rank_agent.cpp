@@ -109,8 +109,8 @@ RankPlace place_of(Runner runner,
     if (value >= 0) return value;
     throw Error(ErrorCode::unavailable, kWhere,
                 {.what = std::string(to_string(runner)) + " did not set the rank of a process",
-                 .got = std::string(name) + (text ? "=" + *text : " is not set"),
-                 .want = "a number"});
+                 .got = text ? std::string(name) + "=" + *text : std::string("no ") + name,
+                 .want = std::string(name) + "=N"});
   };
   const char* first = nullptr;
   for (const auto& names : kNames) {
@@ -153,7 +153,7 @@ std::size_t host_of(const std::vector<Host>& hosts, const RankPlace& place, Runn
        .want = found
                    ? text(place.rank, size, place.rank - first, slots) + " on " + hosts[*found].name
                    : std::to_string(size) + " ranks",
-       .hint = "omit options that place processes from --launcher_args, and list each host once"});
+       .hint = "remove process-placement options from --launcher_args, and list each host once"});
 }
 
 Options rank_options(Runner runner) {
@@ -161,7 +161,7 @@ Options rank_options(Runner runner) {
   if (!text)
     throw Error(ErrorCode::unavailable, kWhere,
                 {.what = std::string(to_string(runner)) + " did not pass on " + kJobVariable,
-                 .hint = "omit options that select variables from --launcher_args"});
+                 .hint = "remove options that filter environment variables from --launcher_args"});
   ::unsetenv(kJobVariable);
   const auto words = parse_words(*text);
   std::vector<const char*> pointers;
@@ -171,8 +171,8 @@ Options rank_options(Runner runner) {
     ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0)
     throw Error(ErrorCode::not_found, kWhere,
-                {.what = "this host does not have the launcher's folder",
-                 .got = options.folder + ": " + std::strerror(errno)});
+                {.what = "cannot change to the launcher's folder " + options.folder +
+                         " on this host: " + std::strerror(errno)});
   const auto place = place_of(runner, env);
   options.node_rank = static_cast<int>(host_of(parse_hosts(options.world), place, runner));
   options.local_rank = place.local_rank;

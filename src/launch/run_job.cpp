@@ -165,10 +165,10 @@ class PidFile {
     if (file >= 0) ::close(file);
     if (!written) {
       if (file >= 0) ::unlink(path_.c_str());
-      throw Error(ErrorCode::io, "launch",
-                  {.what = "the --save_pid file cannot be written",
-                   .got = path_ + ": " + std::strerror(error),
-                   .hint = error == EEXIST ? "remove it: its launcher has ended" : ""});
+      throw Error(
+          ErrorCode::io, "launch",
+          {.what = "cannot write the --save_pid file " + path_ + ": " + std::strerror(error),
+           .hint = error == EEXIST ? "remove the file, whose launcher has ended" : ""});
     }
     // Log this instead of printing it, because standard output belongs to the ranks.
     log(LogLevel::info,
@@ -334,9 +334,8 @@ int run_job(const Job& job, const RunSettings& settings) {
   if (!failure) return outputs.failed() ? 1 : 0;
   const auto& rank = job.ranks.at(static_cast<std::size_t>(failure->rank));
   if (failure->kind == GuardMessage::not_started)
-    throw Error(
-        ErrorCode::unavailable, "launch",
-        {.what = name_of(rank) + " cannot be started", .got = std::strerror(failure->status)});
+    throw Error(ErrorCode::unavailable, "launch",
+                {.what = name_of(rank) + " cannot be started: " + std::strerror(failure->status)});
   if (job.input == RankInput::held || runner) {
     const bool lost =
         !outputs.report() && !runner && exit_code_of(failure->status) == kNoConnection;

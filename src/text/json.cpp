@@ -79,7 +79,7 @@ J parse(std::string_view text, const std::string& source, const JsonLimits& limi
     throw Error(ErrorCode::corrupt, kWhere,
                 {.what = "the JSON in " + source + " is too large",
                  .got = std::to_string(text.size()) + " bytes",
-                 .want = "at most " + std::to_string(limits.max_bytes)});
+                 .want = "at most " + std::to_string(limits.max_bytes) + " bytes"});
   }
   try {
     Check<J> check(source, limits);
@@ -144,7 +144,7 @@ std::optional<std::int64_t> BasicJsonReader<J>::integer(const std::string& key, 
                                                         std::int64_t high) const {
   const J* value = find(key);
   if (!value) return std::nullopt;
-  const std::string want = "an integer in " + std::to_string(low) + ".." + std::to_string(high);
+  const std::string want = "an integer from " + std::to_string(low) + " to " + std::to_string(high);
   const bool fits = value->is_number_unsigned() ? value->template get<std::uint64_t>() <=
                                                       static_cast<std::uint64_t>(INT64_MAX)
                                                 : value->is_number_integer();

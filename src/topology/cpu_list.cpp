@@ -16,7 +16,7 @@ constexpr int kHighestCpu = 1 << 20;  // prevents "0-4000000000" from exhausting
   throw Error(ErrorCode::invalid_argument, "cpu list",
               {.what = "invalid CPU list",
                .got = std::string(text),
-               .want = "numbers and ranges, for example 0-3,8"});
+               .want = "numbers and ranges, such as 0-3,8"});
 }
 
 int number(std::string_view part, std::string_view whole) {

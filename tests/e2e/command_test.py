@@ -129,7 +129,7 @@ class Command(unittest.TestCase):
                 file.write("not a library")
             done = shell(f"LD_LIBRARY_PATH=$(dirname {BIN})/lib {folder}/bin/anyaccel report")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"\[report\] .*cannot be loaded; got .*libanyaccel_cli\.so")
+        self.assertRegex(done.stderr, r"\[report\] .*cannot be loaded: .*libanyaccel_cli\.so")
 
 
 if __name__ == "__main__":

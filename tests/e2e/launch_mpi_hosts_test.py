@@ -28,7 +28,7 @@ class OverHosts(Jobs):
         self.variables = {"HOME": str(self.folder), "DS_ACCELERATOR": "cpu", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                           "PATH": os.pathsep.join([BIN, os.path.dirname(PYTHON), os.environ["PATH"], "/usr/sbin", "/sbin"]), **self.more}
         plan = self.launch("--dry_run true")
-        if "is not in PATH here" in plan.stdout:
+        if "is not in PATH on this host" in plan.stdout:
             self.skipTest(f"{self.runner} is not installed (tools/setup --mpi)")
 
     def line(self, rest, hostfile="hosts"):

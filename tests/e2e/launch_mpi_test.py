@@ -42,7 +42,7 @@ class Runner:
         super().setUp()
         self.variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **self.more}
         plan = self.run_line(f"anyaccel launch --launcher {self.runner} --num_accelerators 1 --dry_run true")
-        if "is not in PATH here" in plan.stdout:
+        if "is not in PATH on this host" in plan.stdout:
             self.skipTest(f"{self.runner} is not installed (tools/setup --mpi)")
         self.launch = f"anyaccel launch -q --launcher {self.runner} --num_accelerators 3 --oversubscribe "
 

@@ -197,7 +197,7 @@ class Launch(LaunchCase):
         self.write("file", "")
         result = self.run_line(LAUNCH + "--enable_each_rank_log file true")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("cannot be created; got file: ", result.stderr)
+        self.assertIn("cannot create the --enable_each_rank_log folder file: ", result.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "mounting a small disk requires root")
     # Fails if lines are lost when the disk of the log files is full, or if this is not reported.

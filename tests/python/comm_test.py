@@ -185,7 +185,7 @@ def check_timeout(rank, device):
     store = dist.distributed_c10d._get_default_store()
     if rank == 1:  # rank 0 hosts the store, so it exits last
         dist.group.WORLD._get_backend(device).set_timeout(datetime.timedelta(seconds=1))
-        with pytest.raises(RuntimeError, match=r"\[all_reduce\] a peer did not respond within 1000 ms, rank 1 of 2"):
+        with pytest.raises(RuntimeError, match=r"\[all_reduce\] a peer did not respond within 1000 ms on rank 1 of 2"):
             dist.all_reduce(values(rank, device))
         store.set("late", "1")
     else:

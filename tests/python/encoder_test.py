@@ -130,7 +130,7 @@ def test_invalid_arguments():
     refused("inner matrix has the wrong shape|down projection has the wrong shape", _7=torch.zeros(65))
     refused("down projection has the wrong shape", _8=torch.zeros(1, 100, 63))
     model.flat.pop()
-    refused("number of weights is wrong")
+    refused("wrong number of weights")
     for weight, out in ((torch.zeros(3), torch.zeros(1, 3, 64)), (torch.zeros(65, 3), torch.zeros(1, 3, 64)), (torch.zeros(64, 3).half(), torch.zeros(1, 3, 64)),
                         (torch.zeros(3, 64).t(), torch.zeros(1, 3, 64)), (torch.zeros(64, 3), torch.zeros(1, 3, 64).double())):
         with pytest.raises((ValueError, RuntimeError), match="has the wrong shape|is not a matrix"):

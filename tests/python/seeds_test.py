@@ -300,7 +300,7 @@ except anyaccel.Error as error:
 """
     text = run(code)
     assert text.startswith("unavailable [MyCustomAccelerator] this process's LibTorch does not support the device type; got 'custom'"), text
-    for way in ("import the vendor's package", "torch.utils.rename_privateuse1_backend('custom')", "from device_name()", "SIM_STANDS_IN_FOR=custom"):
+    for way in ("import the vendor's torch package", "torch.utils.rename_privateuse1_backend('custom')", "from device_name()", "SIM_STANDS_IN_FOR=custom"):
         assert way in text
 
 

@@ -50,8 +50,8 @@ def attribute(name):
 
 
 def hint(name):
-    return (f"anyaccel has no counterpart of deepspeed.{name}; keep `deepspeed` for it and add `import anyaccel.deepspeed` before `import deepspeed`, "
-            "so that DeepSpeed uses AnyAccel's accelerator and ops (docs/reference/deepspeed.md)")
+    return (f"anyaccel has no counterpart of deepspeed.{name}; import it from deepspeed, and add `import anyaccel.deepspeed` "
+            "before `import deepspeed` so that DeepSpeed uses AnyAccel's accelerator and ops (docs/reference/deepspeed.md)")
 
 
 class _Loader(importlib.abc.Loader):

@@ -61,7 +61,7 @@ def add_hpu(module):
 
     def rng_context(kind):
         if kind != "philox":
-            raise ValueError(f"random numbers of {module.__name__}: unknown generator (got {kind!r}, expected 'philox')")
+            raise ValueError(f"{module.__name__}: unknown random-number generator; got {kind!r}, want 'philox'")
 
     module.set_rng_ctx = module.unset_rng_ctx = rng_context
 

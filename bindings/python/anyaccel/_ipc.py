@@ -98,7 +98,7 @@ def _start(device_type, backend):
     accelerator = _native.get_accelerator()
     if accelerator.device_type() != device_type:
         raise make_error("invalid_state", "torch.multiprocessing", f"this process cannot receive a tensor on {device_type}",
-                         got=f"the accelerator {accelerator.name()!r} with devices of the type {accelerator.device_type()!r}",
+                         got=f"the accelerator {accelerator.name()!r}, whose device type is {accelerator.device_type()!r}",
                          hint="select the same accelerator in both processes, with DS_ACCELERATOR or set_accelerator()")
     torch.get_device_module(device_type)._lazy_init()
 

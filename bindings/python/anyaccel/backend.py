@@ -243,8 +243,7 @@ def register_backend(name: str, cls: type[Backend], *, base: str | None = None, 
     base = base or traits.pop("base", None)
     traits.pop("base", None)
     if not base and "device_type" not in traits:
-        raise make_error("invalid_argument", "register_backend", "`base` or `device_type` is required",
-                         got=f"neither for the backend {name!r}")
+        raise make_error("invalid_argument", "register_backend", f"the backend {name!r} requires `base` or `device_type`")
 
     def make():
         cls.start()
@@ -287,9 +286,9 @@ def _register_found(point):
 
 
 def _register_broken(point, error):
-    reason = f"cannot load its entry point {point.value}: {type(error).__name__}: {printable_text(error, 1000)}"
+    reason = f"cannot load the entry point {point.value}: {type(error).__name__}: {printable_text(error, 1000)}"
     if os.environ.get("DS_ACCELERATOR") != point.name:
-        warnings.warn(f"anyaccel: the backend {point.name!r} is skipped: {reason}", stacklevel=2)
+        warnings.warn(f"anyaccel: skipping the backend {point.name!r}: {reason}", stacklevel=2)
     if point.name not in _native.registered_backends():
         register_backend(point.name, Backend, device_type=point.name, probe=lambda: (0, reason))
 

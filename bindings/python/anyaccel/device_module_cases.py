@@ -36,7 +36,7 @@ def case(grade):
 def _module():
     name = get_accelerator().device_type()
     if name == "cpu":
-        raise Skip("the host uses torch's own functions")
+        raise Skip("the CPU uses torch's own functions")
     assert hasattr(torch, name), f"torch has no module {name!r}; add one with torch._register_device_module()"
     return getattr(torch, name)
 
@@ -117,9 +117,9 @@ def fork_rng_restores_the_generators():
             _draw(index)
         second = _draw(index)
         torch.manual_seed(5)
-        assert torch.equal(first, _draw(index)), f"the seed does not determine the numbers that device {index} draws"
-        assert torch.equal(second, _draw(index)), f"drawing numbers inside torch.random.fork_rng() changes the later numbers of device {index}"
-        assert not torch.equal(*before), f"device {index} draws the same numbers twice"
+        assert torch.equal(first, _draw(index)), f"the same seed produces different random numbers on device {index}"
+        assert torch.equal(second, _draw(index)), f"drawing random numbers inside torch.random.fork_rng() changes later numbers on device {index}"
+        assert not torch.equal(*before), f"device {index} draws the same random numbers twice"
 
 
 @case("required")
@@ -156,11 +156,11 @@ def rng_states_are_copies():
     kept = state.clone()
     _draw()
     module.get_rng_state()
-    assert torch.equal(state, kept), "a state that was returned earlier changes"
+    assert torch.equal(state, kept), "an RNG state changes after it has been returned"
     module.set_rng_state(state)
     given = state.clone()
     state.zero_()
-    assert torch.equal(module.get_rng_state(), given), "zeroing a state after set_rng_state() changes the generator"
+    assert torch.equal(module.get_rng_state(), given), "zeroing the state tensor after set_rng_state() changes the generator"
 
 
 @case("required")
@@ -170,17 +170,17 @@ def device_scope_restores_the_device():
     module.set_device(0)
     scope = module.device(last)
     with scope:
-        _equal(module.current_device(), last, "the device in the scope")
+        _equal(module.current_device(), last, "the current device in the scope")
         with scope, module.device(0):
-            _equal(module.current_device(), 0, "the device in an inner scope")
-        _equal(module.current_device(), last, "the device after an inner scope")
-    _equal(module.current_device(), 0, "the device after the scope")
+            _equal(module.current_device(), 0, "the current device in an inner scope")
+        _equal(module.current_device(), last, "the current device after an inner scope")
+    _equal(module.current_device(), 0, "the current device after the scope")
     with contextlib.suppress(ZeroDivisionError), module.device(torch.device(get_accelerator().device_type(), last)):
         1 / 0  # noqa: B018
-    _equal(module.current_device(), 0, "the device after an exception in the scope")
+    _equal(module.current_device(), 0, "the current device after an exception in the scope")
     module.set_device(last)
     with module.device(-1):
-        _equal(module.current_device(), last, "the device in the scope of device -1, which means no change")
+        _equal(module.current_device(), last, "the current device in the scope of device -1, which means no change")
 
 
 @case("required")
@@ -193,8 +193,8 @@ def accelerator_scope_restores_the_device():
     module.set_device(0)
     with torch.accelerator.device_index(last):
         _equal(torch.accelerator.current_device_index(), last, "torch.accelerator's device in the scope")
-        _equal(module.current_device(), last, "the device in the scope")
-    _equal(module.current_device(), 0, f"the device after torch.accelerator.device_index({last})")
+        _equal(module.current_device(), last, "the current device in the scope")
+    _equal(module.current_device(), 0, f"the current device after torch.accelerator.device_index({last})")
     _equal(torch.accelerator.device_count(), module.device_count(), "torch.accelerator.device_count()")
 
 

@@ -117,5 +117,5 @@ def _library(cls, flag):
     if flag.startswith("-l"):
         return flag[2:]
     if flag.startswith("-"):
-        raise make_error("unsupported", cls.__name__, "the build service links libraries only by name", got=repr(flag), want="-lNAME")
+        raise make_error("unsupported", cls.__name__, "the build service links libraries only by name", got=repr(flag), want="a flag such as -lNAME")
     return flag

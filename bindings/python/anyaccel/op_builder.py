@@ -281,7 +281,7 @@ def classes_of(package):
         try:
             modules.append(importlib.import_module(info.name))
         except Exception as error:  # noqa: BLE001  (the author's code may raise anything)
-            warnings.warn(f"anyaccel: op builders in {info.name} are skipped: {printable_text(repr(error), 1000)}", stacklevel=2)
+            warnings.warn(f"anyaccel: skipping op builders in {info.name}: {printable_text(repr(error), 1000)}", stacklevel=2)
     for module in modules:
         for name, value in vars(module).items():
             if _is_offered(name, value, module, package):

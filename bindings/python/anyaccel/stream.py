@@ -29,7 +29,7 @@ class Stream(torch.Stream):
                 device = torch.device(device)
                 expected = _native.get_accelerator().device_type()
                 if device.type != expected:
-                    raise ValueError(f"Stream: device {str(device)!r} is not a device of the accelerator; want {expected!r}")
+                    raise ValueError(f"Stream: wrong device type; got {str(device)!r}, want {expected!r}")
                 device = device.index
             device_index = device
         return _native.new_stream(device_index, priority)

@@ -41,10 +41,10 @@ const std::shared_ptr<sdk::Backend>& at(const std::shared_ptr<sdk::Backend>& bel
   const auto count = below->device_count();
   if (index >= 0 && index < count) return below;
   throw Error(ErrorCode::invalid_argument, below->traits().name,
-              {.what = "device index out of range for the base backend of the Python class",
+              {.what = "device index out of range for the base backend",
                .got = std::to_string(index),
                .want = "below " + std::to_string(count),
-               .hint = "override this function for the additional devices"});
+               .hint = "override this function for devices that the base backend lacks"});
 }
 
 class PythonBackend final : public sdk::Backend {

@@ -98,8 +98,7 @@ std::string try_start(const fs::path& library) {
         const auto op =
             DynamicLibrary::try_open(library.string(), &reason, DynamicLibrary::Unload::never);
         if (!op)
-          throw Error(ErrorCode::unavailable, kBuilder,
-                      {.what = "the op cannot be opened", .got = reason});
+          throw Error(ErrorCode::unavailable, kBuilder, {.what = "cannot open the op: " + reason});
         const auto* const text = op.get<const char* (*)()>("anyaccel_ccl_comm_trial")();
         if (text != nullptr) throw Error(ErrorCode::unavailable, kBuilder, {.what = text});
       },
@@ -190,7 +189,7 @@ std::string ccl_identity(const fs::path& op_library) {
 CommunicationChoice choose_communication() noexcept try {
   return choose();
 } catch (const std::exception& error) {
-  return gloo(std::string("looking for oneCCL failed: ") + one_line(error.what()));
+  return gloo(std::string("the search for oneCCL failed: ") + one_line(error.what()));
 } catch (...) {
   return {"gloo", ""};
 }

@@ -69,7 +69,7 @@ sdk::Probe probe() noexcept try {
   const auto& machine = topology::this_machine();
   const int count = static_cast<int>(cpu_devices(machine, std::nullopt).size());
   return {count, std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes") +
-                     " with cores, " + std::to_string(machine.cores.size()) + " cores in all"};
+                     " with cores, " + std::to_string(machine.cores.size()) + " cores in total"};
 } catch (const std::exception& error) {
   return {1, std::string("the topology cannot be read, so there is one device: ") + error.what()};
 }

@@ -138,18 +138,16 @@ bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
   const auto reason = driver_register_host(address, bytes, current_device());
   if (reason.empty()) return true;
   throw Error(ErrorCode::device_error, "register_host_memory",
-              {.what = "the CUDA driver rejected the request",
-               .got = reason,
-               .want = "host memory that is not registered yet"});
+              {.what = "the CUDA driver rejected the request: " + reason,
+               .hint = "pass host memory that is not registered yet"});
 }
 
 void CudaBackend::unregister_host_memory(void* address) {
   const auto reason = driver_unregister_host(address);
   if (!reason.empty())
     throw Error(ErrorCode::device_error, "unregister_host_memory",
-                {.what = "the CUDA driver rejected the request",
-                 .got = reason,
-                 .want = "memory that was registered"});
+                {.what = "the CUDA driver rejected the request: " + reason,
+                 .hint = "pass memory that was registered"});
 }
 
 // torch releases up to 2.13 do not register CUDA graphs in torch's graph registry. If LibTorch was

@@ -26,7 +26,7 @@ std::string result_name(int result) {
     case kNvmlNoPermission: return "no permission";
     case 6: return "not found";
     case 9: return "the NVIDIA driver is not loaded";
-    case 13: return "this NVML lacks the function";
+    case 13: return "this version of NVML lacks the function";
     case 15: return "the GPU is lost";
     case 17: return "the operating system blocks the device";
     case 18: return "driver and library versions differ";

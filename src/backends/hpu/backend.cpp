@@ -26,7 +26,7 @@ DtypeSupport HpuBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype)
       sdk::ask_python("habana_frameworks.torch.utils.experimental", "_is_fp16_supported");
   support.computable = support.fast = support.reducible = answer.value.value_or(false);
   if (!answer.value)
-    log_once(LogLevel::info, "hpu fp16", "hpu: fp16 is considered unsupported: " + answer.reason);
+    log_once(LogLevel::info, "hpu fp16", "hpu: treating fp16 as unsupported: " + answer.reason);
   return support;
 }
 

@@ -61,7 +61,7 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_block
     at::Tensor staged = at::Tensor(at::detail::empty_cpu(from.sizes(), from.scalar_type()));
     staged.copy_(from);
     TORCH_CHECK(stream.capture() == nullptr,
-                "[sim] a copy from pageable host memory cannot be captured; pin it");
+                "[sim] a copy from pageable host memory cannot be captured; pin the memory");
     launch_copy(stream, to, from, alias(to), staged);
     // Other streams may rely on this wait: on GPUs, too, a copy waits unless the caller requests an
     // asynchronous one.
@@ -69,7 +69,7 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_block
     return;
   }
   TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a copy from pageable host memory cannot be captured; pin it");
+              "[sim] a copy from pageable host memory cannot be captured; pin the memory");
   launch_copy(stream, to, from, alias(to), without_object(from));
   if (non_blocking)
     stream.wait(stream.last());

@@ -37,10 +37,10 @@ void Device::synchronize() {
   check_not_forked();
   if (auto* watching = observer()) watching->on_device_synchronize(index);
   for (const auto& stream : streams) {
-    TORCH_CHECK(
-        stream->capture() == nullptr,
-        "[sim] a device cannot be synchronized while a graph captures on it; synchronize after "
-        "capture_end()");
+    TORCH_CHECK(stream->capture() == nullptr,
+                "[sim] a device cannot be synchronized while a graph is being captured on it; "
+                "synchronize after "
+                "capture_end()");
     stream->wait(stream->last());
   }
   raise();

@@ -41,7 +41,8 @@ std::uint64_t SimGenerator::seed() {
 void SimGenerator::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
   TORCH_CHECK(state.numel() == static_cast<std::int64_t>(kStateBytes),
-              "[sim] a generator's state has ", kStateBytes, " bytes; got ", state.numel());
+              "[sim] wrong size of the generator state; got ", state.numel(), " bytes, want ",
+              kStateBytes);
   const auto* bytes = static_cast<const char*>(state.data());
   std::memcpy(&seed_, bytes, sizeof seed_);
   std::memcpy(&offset_, bytes + sizeof seed_, sizeof offset_);
@@ -57,7 +58,7 @@ c10::intrusive_ptr<c10::TensorImpl> SimGenerator::get_state() const {
 
 void SimGenerator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& state) {
   const auto* other = dynamic_cast<const SimGenerator*>(state.get());
-  TORCH_CHECK(other != nullptr, "[sim] the state belongs to a generator of another device");
+  TORCH_CHECK(other != nullptr, "[sim] the state belongs to another device's generator");
   seed_ = other->seed_;
   offset_ = other->offset_;
 }

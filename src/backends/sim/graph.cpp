@@ -105,10 +105,9 @@ std::shared_ptr<GraphWork> Capture::end() {
 void join_capture(SimStream& stream, const void* capture) {
   {
     const std::lock_guard lock(shared().mutex);
-    TORCH_CHECK(
-        shared().captures.count(capture) != 0,
-        "[sim] the event was recorded in a capture that has ended; it has no meaning outside of "
-        "that graph");
+    TORCH_CHECK(shared().captures.count(capture) != 0,
+                "[sim] the event was recorded in a capture that has ended; an event recorded in a "
+                "capture cannot be used outside it");
   }
   if (stream.capture() != capture) static_cast<Capture*>(const_cast<void*>(capture))->join(stream);
 }

@@ -152,7 +152,7 @@ std::function<void()> hooks_of(c10::DeviceType type) {
       ErrorCode::invalid_argument, "SIM_STANDS_IN_FOR",
       {.what = "torch has no hooks for this device type, so the simulator cannot stand in for it",
        .got = "'" + c10::DeviceTypeName(type, true) + "'",
-       .want = "a backend of this build, or a new name, to which PrivateUse1 is renamed"});
+       .want = "a device type that this build supports, or a new name for PrivateUse1"});
 }
 
 }  // namespace

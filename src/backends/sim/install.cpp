@@ -74,7 +74,7 @@ c10::DeviceType take_type(const std::string& name) {
                 {.what = "torch's PrivateUse1 type already has another name: " +
                          std::string(error.what_without_backtrace()),
                  .got = quoted_text(name),
-                 .hint = "a process can hold one such type; use another process"});
+                 .hint = "use another process; PrivateUse1 can be renamed only once per process"});
   }
   return c10::DeviceType::PrivateUse1;
 }
@@ -221,12 +221,12 @@ void install(const Options& given) {
       return;
     }
     throw Error(ErrorCode::invalid_state, "sim",
-                {.what = "the simulator is already running in this process with other options",
-                 .hint = "set them before the first use of the device"});
+                {.what = "the simulator is already running in this process with different options",
+                 .hint = "set the options before the first use of the device"});
   }
   if (now.failed)
     throw Error(ErrorCode::invalid_state, "sim",
-                {.what = "an earlier start of the simulator in this process failed"});
+                {.what = "the simulator already failed to start in this process"});
   now.failed = true;
   fill_runtime(options);
   register_all();

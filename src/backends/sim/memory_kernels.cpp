@@ -64,7 +64,7 @@ const at::Tensor& resize_kernel(const at::Tensor& self, at::IntArrayRef sizes,
 at::Tensor& set_geometry(at::Tensor& self, at::Storage source, std::int64_t offset,
                          at::IntArrayRef sizes, at::IntArrayRef strides) {
   TORCH_CHECK(source.device().type() == runtime().type,
-              "[sim] the storage is not in device memory, but on ", source.device());
+              "[sim] the storage must be in device memory; got a storage on ", source.device());
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_keep_dtype(std::move(source));
   impl->set_storage_offset(offset);
@@ -101,7 +101,7 @@ bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
 /// CUDA, that method calls this kernel, because torch's own code for CUDA requires a CUDA build.
 void resize_storage_of(const at::Tensor& self, c10::SymInt bytes) {
   const auto wanted = bytes.guard_int(__FILE__, __LINE__);
-  TORCH_CHECK(wanted >= 0, "[sim] the size of a storage is negative (got ", wanted, ")");
+  TORCH_CHECK(wanted >= 0, "[sim] the size of a storage must not be negative; got ", wanted);
   resize_storage(*self.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(),
                  static_cast<std::size_t>(wanted));
 }

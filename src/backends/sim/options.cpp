@@ -63,7 +63,7 @@ std::int64_t read_bytes(const char* where, const std::string& text) {
         return static_cast<std::int64_t>(bytes);
     }
   fail(where, "invalid memory size", text,
-       "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
+       "a number above 0 with a unit (B, KiB, MiB, GiB or TiB), such as 512MiB, and at most 4TiB");
 }
 
 /// Parses Python's names for torch's dtypes, and short forms such as "fp32".
@@ -135,7 +135,8 @@ double read_microseconds(const char* where, const std::string& text) {
   if (amount && amount->unit == "ms") scale = 1e3;
   if (amount && amount->unit == "s") scale = 1e6;
   if (scale == 0 || amount->number < 0 || amount->number * scale > 60e6)
-    fail(where, "invalid duration", text, "a number with ns, us, ms or s, such as 20us, up to 60s");
+    fail(where, "invalid duration", text,
+         "a number with a unit (ns, us, ms or s), such as 20us, and at most 60s");
   return amount->number * scale;
 }
 
@@ -169,7 +170,7 @@ std::uint64_t dtype_bits(const Options& options) {
     const auto dtype = read_dtype(name);
     if (!dtype)
       fail("SIM_DTYPES", "unknown dtype", name,
-           "names of torch's types, such as float32,bfloat16,int64");
+           "torch dtype names, such as float32,bfloat16,int64");
     bits |= 1ULL << static_cast<unsigned>(*dtype);
   }
   return bits;

@@ -121,8 +121,8 @@ c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   while (size < bytes) size *= 2;
   const std::lock_guard lock(mutex_);
   TORCH_CHECK(ours(),
-              "[sim] a forked child cannot allocate pinned memory, because its parent has "
-              "done so; start the child with multiprocessing's 'spawn'");
+              "[sim] a forked child cannot allocate pinned memory after its parent has allocated "
+              "some; start the child with multiprocessing's 'spawn' method");
   map_once();
   collect_waiting();
   PinnedBlock* block = nullptr;

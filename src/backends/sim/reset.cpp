@@ -33,8 +33,7 @@ void check_not_captured(const Device& device) {
   for (const auto& stream : device.streams)
     if (stream->capture() != nullptr)
       throw Error(ErrorCode::invalid_state, "sim reset",
-                  {.what = "a graph is being captured",
-                   .got = "device " + std::to_string(device.index),
+                  {.what = "a graph is being captured on device " + std::to_string(device.index),
                    .hint = "call capture_end() first"});
 }
 
@@ -62,7 +61,7 @@ void reset(const Options& given, std::int64_t installed_memory) {
   // The address space is reserved once.
   if (options.memory > installed_memory)
     throw Error(ErrorCode::invalid_argument, "sim reset",
-                {.what = "the memory size exceeds the size at the start of the simulator",
+                {.what = "the memory size exceeds the size that the simulator was started with",
                  .got = std::to_string(options.memory) + " bytes",
                  .want = "at most " + std::to_string(installed_memory),
                  .hint = "start the simulator with more memory"});

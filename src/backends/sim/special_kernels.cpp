@@ -39,7 +39,7 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
                      const OptionalTensor& given, double dropout, bool causal,
                      std::optional<double> scale, bool grouped) {
   TORCH_CHECK(!given || !causal,
-              "scaled_dot_product_attention: takes a mask or is_causal, not both");
+              "scaled_dot_product_attention: pass either a mask or is_causal, not both");
   auto mask = given;
   if (mask && mask->scalar_type() == at::kBool)
     mask = at::zeros(mask->sizes(), query.options())

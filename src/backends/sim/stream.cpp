@@ -70,11 +70,10 @@ void let_urgent_first(SimStream& stream) {
 }  // namespace
 
 void check_not_forked() {
-  TORCH_CHECK(
-      !forked.load(std::memory_order_relaxed),
-      "[sim] the simulated device works only in the parent process; its worker threads do not "
-      "survive fork(). "
-      "Use it only in the child, or start the child with exec (multiprocessing's 'spawn')");
+  TORCH_CHECK(!forked.load(std::memory_order_relaxed),
+              "[sim] the simulated device cannot be used in a forked child, because its worker "
+              "threads do not survive fork(); use the device only in the child, or start the child "
+              "with exec (multiprocessing's 'spawn' method)");
 }
 
 void SimStream::start_locked() {
@@ -237,9 +236,10 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
 }
 
 void synchronize(SimStream& stream) {
-  TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a stream cannot be synchronized while a graph captures it; synchronize after "
-              "capture_end()");
+  TORCH_CHECK(
+      stream.capture() == nullptr,
+      "[sim] a stream cannot be synchronized while a graph is capturing it; synchronize after "
+      "capture_end()");
   check_not_forked();
   if (auto* watching = observer()) watching->on_stream_synchronize(stream);
   stream.wait(stream.last());

@@ -17,10 +17,11 @@ const at::AcceleratorHooksInterface& hooks(c10::DeviceType type) {
 
 TorchBackend::TorchBackend(Traits traits) : Backend(std::move(traits)) {
   if (!c10::impl::hasDeviceGuardImpl(device_type()))
-    throw Error(ErrorCode::unavailable, traits_.name,
-                {.what = "the LibTorch of this process was built without this device type",
-                 .got = traits_.device_type,
-                 .hint = "use a LibTorch built for it, or load the vendor's library first"});
+    throw Error(
+        ErrorCode::unavailable, traits_.name,
+        {.what = "the LibTorch of this process was built without this device type",
+         .got = traits_.device_type,
+         .hint = "use a LibTorch built for this device type, or load the vendor's library first"});
 }
 
 void TorchBackend::start() const { at::globalContext().lazyInitDevice(device_type()); }
@@ -114,7 +115,7 @@ std::shared_ptr<GraphImpl> TorchBackend::new_graph() {
   if (auto graph = torch_parts::make_graph(device_type())) return graph;
   fail_unsupported("create_graph", "capturing graphs",
                    "the LibTorch of this process (" TORCH_VERSION
-                   ") has no graph registered for this device type");
+                   ") has no graph implementation for this device type");
 }
 
 bool TorchBackend::is_current_stream_capturing() const {

@@ -34,7 +34,7 @@ MemoryInfo TorchBackend::memory_info(DeviceIndex index) const {
   auto* allocator = device_allocator(device_type());
   if (allocator == nullptr)
     fail_unsupported("memory_info", "querying a device's memory",
-                     "its allocator does not report it");
+                     "its allocator does not report free memory");
   const auto [free, total] = allocator->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
   return {.free = static_cast<std::int64_t>(free), .total = static_cast<std::int64_t>(total)};
 }

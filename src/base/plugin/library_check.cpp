@@ -62,7 +62,7 @@ std::string header_problem(const Header& header) {
           (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
       (own_machine() != EM_NONE && header.e_machine != own_machine()))
     return std::string("it was built for a different machine type: ") +
-           machine_name(header.e_machine) + ", this is " + machine_name(own_machine());
+           machine_name(header.e_machine) + "; this machine is " + machine_name(own_machine());
   if (header.e_type != ET_DYN) return "it is an ELF file but not a shared library";
   if (header.e_phentsize != sizeof(Segment) || header.e_phnum == 0)
     return "it is an ELF file without segments";
@@ -91,7 +91,7 @@ std::string library_problem(const std::filesystem::path& path) noexcept try {
   struct stat info {};
   if (file.number < 0 || ::fstat(file.number, &info) != 0)
     return std::string("it cannot be read: ") + std::strerror(errno);
-  if (!S_ISREG(info.st_mode)) return "it is not a file";
+  if (!S_ISREG(info.st_mode)) return "it is not a regular file";
   Header header{};
   if (!read_at(file.number, &header, sizeof header, 0))
     return "it is not an ELF file, so it is not a shared library";

@@ -58,7 +58,7 @@ int number_of(const PluginLine& line, int low, int high) {
 bool flag_of(const PluginLine& line) {
   if (line.value == "true") return true;
   if (line.value != "false")
-    fail(line.number, line.key + " is neither true nor false", line.value, "true or false");
+    fail(line.number, line.key + " is not a Boolean", line.value, "true or false");
   return false;
 }
 
@@ -67,21 +67,22 @@ sdk::EnvironmentSetting setting_of(const PluginLine& line) {
   const auto first = line.value.find('|');
   const auto second = first == std::string::npos ? first : line.value.find('|', first + 1);
   if (second == std::string::npos)
-    fail(line.number, "expected three parts", line.value, "NAME | value | reason");
+    fail(line.number, "wrong number of parts", line.value, "NAME | value | reason");
   const std::string_view all = line.value;
   sdk::EnvironmentSetting out{
       .name = std::string(trimmed(all.substr(0, first))),
       .value = std::string(trimmed(all.substr(first + 1, second - first - 1))),
       .reason = std::string(trimmed(all.substr(second + 1)))};
   if (out.name.empty() || out.name.find('=') != std::string::npos)
-    fail(line.number, "not a variable name", out.name, "NAME | value | reason");
+    fail(line.number, "not a variable name", out.name, "a name without =");
   return out;
 }
 
 /// Returns the line's path. Rejects paths that are absolute or contain "..".
 std::string path_of(const PluginLine& line) {
   if (line.value.empty() || line.value.front() == '/' || line.value.find("..") != std::string::npos)
-    fail(line.number, line.key + " is not a path below the root", line.value, "for example dev");
+    fail(line.number, line.key + " is not a path below the root", line.value,
+         "a relative path, such as dev");
   return line.value;
 }
 
@@ -204,7 +205,7 @@ PluginFile parse_plugin_file(std::string_view text) {
     } else if (line->key == "library") {
       file.library = line->value;
       if (file.library.empty() || file.library.find('/') != std::string::npos)
-        fail(line->number, "the library must be next to the text file", file.library,
+        fail(line->number, "the library must be in the same folder as the text file", file.library,
              "a file name without a folder");
     } else if (line->key == "abi") {
       file.build.abi = static_cast<unsigned>(number_of(*line, 0, 1'000'000));
@@ -233,7 +234,7 @@ PluginTraits plugin_traits(const PluginFile& file) {
     if (line.value.empty()) fail(line.number, line.key + " has no value");
     if (!read_trait(line, out.traits) && !read_list(line, out.traits) &&
         !read_probe(line, out.probe))
-      fail(line.number, "unknown key", line.key, "one of those in docs/reference/plugins.md");
+      fail(line.number, "unknown key", line.key, "a key from docs/reference/plugins.md");
   }
   require(!out.traits.class_name.empty(), "`class_name` is missing");
   require(!out.traits.device_type.empty(), "`device_type` is missing");

@@ -28,10 +28,9 @@ struct ChatArguments {
 llm::ChatTemplate load_template(const std::string& folder) {
   if (auto chat = llm::ChatTemplate::load(folder)) return std::move(*chat);
   throw Error(ErrorCode::unsupported, "chat",
-              {.what = "the model has no chat template",
-               .got = folder,
+              {.what = "the model in " + folder + " has no chat template",
                .want = "chat_template.jinja, or \"chat_template\" in tokenizer_config.json",
-               .hint = "use `anyaccel generate`"});
+               .hint = "use `anyaccel generate` instead"});
 }
 
 /// Returns the template variables for a line of the --render file. If the line is a JSON list, it

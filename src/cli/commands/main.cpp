@@ -95,7 +95,7 @@ extern "C" ANYACCEL_API int anyaccel_command_main(int argc, const char* const* a
     // Omit the stack trace, which does not help users.
     return fail(std::string("[LibTorch] ") + error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    return fail("[anyaccel] host memory is exhausted");
+    return fail("[anyaccel] out of host memory");
   } catch (const std::exception& error) {
     return fail(std::string("[anyaccel] ") + error.what());
   } catch (...) {

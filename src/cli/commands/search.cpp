@@ -35,7 +35,7 @@ void run_search(const SearchArguments& arguments) {
   const auto passages = llm::read_passages(arguments.folder);
   if (passages.empty()) {
     throw Error(ErrorCode::not_found, "search",
-                {.what = "no text found in the folder", .got = arguments.folder});
+                {.what = "no text was found in the folder " + arguments.folder});
   }
   const llm::Embedder embedder = llm::Embedder::load(arguments.model, parse_dtype(arguments.dtype));
   const auto begin = std::chrono::steady_clock::now();

@@ -60,7 +60,7 @@ llm::Speculation ready_speculation(const SpeculationOptions& options, const llm:
     throw Error(ErrorCode::invalid_argument, "generate",
                 {.what = "the draft model has a different vocabulary",
                  .got = std::to_string(speculation.draft->config().vocab_size) + " tokens",
-                 .want = std::to_string(model.config().vocab_size)});
+                 .want = std::to_string(model.config().vocab_size) + " tokens"});
   }
   return speculation;
 }

@@ -44,7 +44,7 @@ Ids ids_of_line(const std::string& line, std::size_t number) {
   throw Error(ErrorCode::invalid_argument, "tokenize",
               {.what = "line " + std::to_string(number) + " is not a list of ids",
                .got = quoted_text(line),
-               .want = "for example [1, 2, 3] or 1 2 3"});
+               .want = "token ids, such as [1, 2, 3] or 1 2 3"});
 }
 
 void print_text(const std::string& text, bool json) {

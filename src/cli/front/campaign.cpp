@@ -112,7 +112,7 @@ class CountsFolder {
     if (::mkdtemp(name.data()) == nullptr)
       throw Error(
           ErrorCode::io, kCampaign,
-          {.what = "cannot create a temporary folder", .got = name + ": " + std::strerror(errno)});
+          {.what = "cannot create the temporary folder " + name + ": " + std::strerror(errno)});
     path_ = name;
   }
   ~CountsFolder() {
@@ -188,7 +188,7 @@ void check_kinds(const std::vector<std::string>& kinds) {
   const auto& known = campaign_kinds();
   for (const auto& kind : kinds)
     if (std::find(known.begin(), known.end(), kind) == known.end())
-      throw UsageError("sim campaign: unknown kind of fault " + quoted_text(kind) +
+      throw UsageError("sim campaign: unknown fault kind " + quoted_text(kind) +
                        "; expected alloc, kernel, lost, slow or reorder");
 }
 
@@ -229,7 +229,7 @@ int run_campaign(std::span<const char* const> words) {
   const auto sim_options = given_sim_options(*app);
   if (end < words.size() && std::string_view(words[end]) == "--") ++end;
   if (end == words.size())
-    throw UsageError("sim campaign: no program was given; write -- PROGRAM [ARGUMENT]...");
+    throw UsageError("sim campaign: no program was given; add -- PROGRAM [ARGUMENT]...");
   const std::vector<std::string> program(words.begin() + static_cast<std::ptrdiff_t>(end),
                                          words.end());
   std::vector<std::string> command{own_folder() + "/anyaccel", ANYACCEL_SIM_NAME, "run", "--"};
@@ -242,8 +242,8 @@ int run_campaign(std::span<const char* const> words) {
       run_once(command, {"SIM_COUNTS=" + folder.pattern(), "SIM_FAULTS="}, options.time_limit);
   if (!first.survived())
     throw Error(ErrorCode::invalid_state, kCampaign,
-                {.what = "the program fails without faults",
-                 .got = describe(first.status) + ", last line: " + first.last_line,
+                {.what = "the program fails even without faults: " + describe(first.status) +
+                         ", last line: " + first.last_line,
                  .hint = "run it with `anyaccel sim run` and fix it first"});
   const auto counts = folder.read();
   std::printf("without faults: %s and %s per device, %.1f s\n",

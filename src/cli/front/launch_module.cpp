@@ -27,12 +27,12 @@ std::string find_module(const char* name, const char* command) {
     if (!searched.empty()) searched += ", ";
     searched += candidate;
   }
-  throw Error(ErrorCode::unavailable, command,
-              {.what = std::string(name) + ", which contains this command, was not found",
-               .got = "no such file in " + searched,
-               .hint = "run `make build` in a source tree; otherwise reinstall AnyAccel, or keep "
-                       "its bin and lib "
-                       "folders next to each other"});
+  throw Error(
+      ErrorCode::unavailable, command,
+      {.what = std::string(name) + ", which contains this command, was not found in " + searched,
+       .hint = "run `make build` in a source tree; otherwise reinstall AnyAccel, or keep "
+               "its bin and lib "
+               "folders next to each other"});
 }
 
 /// Limits how long OpenMP threads spin before they sleep. With libgomp's default, a busy process on
@@ -60,15 +60,14 @@ int run_in_module(const char* name, int argc, const char* const* argv) {
   void* module = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_GLOBAL);
   if (module == nullptr)
     throw Error(ErrorCode::unavailable, argv[1],
-                {.what = "the library that contains this command cannot be loaded",
-                 .got = ::dlerror(),
+                {.what = std::string("the library that contains this command cannot be loaded: ") +
+                         ::dlerror(),
                  .hint = "check that AnyAccel's LibTorch is still installed"});
   using Main = int (*)(int, const char* const*);
   const auto main = reinterpret_cast<Main>(::dlsym(module, "anyaccel_command_main"));
   if (main == nullptr)
     throw Error(ErrorCode::version_mismatch, argv[1],
-                {.what = file + " does not belong to this version of AnyAccel",
-                 .got = ::dlerror(),
+                {.what = file + " does not belong to this version of AnyAccel: " + ::dlerror(),
                  .hint = "reinstall AnyAccel"});
   return main(argc, argv);
 }

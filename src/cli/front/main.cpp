@@ -160,7 +160,7 @@ int run(const char* program, const std::vector<const char*>& words) {
 int close_output(int code) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
   if (errno != EPIPE)
-    std::fprintf(stderr, "anyaccel: error: [standard output] writing failed; got %s\n",
+    std::fprintf(stderr, "anyaccel: error: [standard output] writing failed: %s\n",
                  std::strerror(errno));
   return code != 0 ? code : kFailed;
 }

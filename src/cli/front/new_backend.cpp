@@ -58,8 +58,7 @@ fs::path find_template() {
       fs::path(own_folder()) / ".." / ANYACCEL_DATADIR / "anyaccel" / "backend_template";
   if (fs::is_regular_file(folder / "CMakeLists.txt")) return fs::canonical(folder);
   throw Error(ErrorCode::not_found, kNewBackend,
-              {.what = "the project template is missing",
-               .got = "no CMakeLists.txt in " + folder.string(),
+              {.what = "the project template is missing: no CMakeLists.txt in " + folder.string(),
                .hint = "reinstall AnyAccel, or keep its bin and share folders next to each other"});
 }
 

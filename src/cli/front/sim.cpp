@@ -67,8 +67,7 @@ void need_file(const std::string& file) {
   if (::access(file.c_str(), R_OK) == 0) return;
   throw Error(
       ErrorCode::unavailable, kSimRun,
-      {.what = "an AnyAccel file is missing",
-       .got = "no " + file,
+      {.what = "the AnyAccel file " + file + " is missing",
        .hint = "reinstall AnyAccel, or keep its bin, lib and share folders next to each other"});
 }
 
@@ -87,7 +86,7 @@ int run_sim(std::span<const char* const> arguments) {
   if (const auto code = parse_words(*app, words.first(end))) return *code;
   if (end < words.size() && std::string_view(words[end]) == "--") ++end;
   if (end == words.size())
-    throw UsageError("sim run: no program was given; write -- PROGRAM [ARGUMENT]...");
+    throw UsageError("sim run: no program was given; add -- PROGRAM [ARGUMENT]...");
   std::vector<const char*> program(words.begin() + static_cast<std::ptrdiff_t>(end), words.end());
   program.push_back(nullptr);
   if (!ANYACCEL_WITH_SIM)
@@ -127,8 +126,8 @@ int run_sim(std::span<const char* const> arguments) {
   std::fflush(stdout);
   ::execvp(program[0], const_cast<char* const*>(program.data()));
   throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, kSimRun,
-              {.what = "the program cannot be started",
-               .got = std::string(program[0]) + ": " + std::strerror(errno)});
+              {.what = std::string("cannot start the program ") + program[0] + ": " +
+                       std::strerror(errno)});
 }
 
 }  // namespace anyaccel::cli

@@ -101,12 +101,13 @@ void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
   if (address.scalar_type() != at::kByte || address.numel() != address_bytes() ||
       !address.is_contiguous() || !address.is_cpu() || size < 1 || rank < 0 || rank >= size ||
       !(timeout > 0) || !std::isfinite(timeout))
-    throw Error(
-        ErrorCode::invalid_argument, "ccl_comm_init",
-        {.what = "a group requires a rank below its size, an address from ccl_comm_address() and "
-                 "a timeout above 0",
-         .got = "rank " + std::to_string(rank) + " of " + std::to_string(size) + ", " +
-                std::to_string(address.numel()) + " elements, " + std::to_string(timeout) + " s"});
+    throw Error(ErrorCode::invalid_argument, "ccl_comm_init",
+                {.what = "invalid group arguments",
+                 .got = "rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                        ", an address with " + std::to_string(address.numel()) +
+                        " elements and a timeout of " + std::to_string(timeout) + " s",
+                 .want = "a rank below the group size, an address from ccl_comm_address() and a "
+                         "timeout above 0"});
   std::memcpy(bytes.data(), address.const_data_ptr(), bytes.size());
   std::string address_text(bytes.begin(), bytes.end());
   const auto comm = std::make_shared<Comm>(static_cast<int>(rank), static_cast<int>(size), timeout,
@@ -148,8 +149,7 @@ std::shared_ptr<Comm> find_comm(const std::string& name) {
   const auto found = all.comms.find(name);
   if (found == all.comms.end())
     throw Error(ErrorCode::invalid_state, "ccl_comm",
-                {.what = "the group is not initialized",
-                 .got = "'" + name + "'",
+                {.what = "the group '" + name + "' is not initialized",
                  .hint = "call ccl_comm_init first"});
   return found->second;
 }
@@ -220,12 +220,12 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
   if (::getpid() != process_)
     throw Error(
         ErrorCode::invalid_state, where,
-        {.what = "the group was created before fork()", .hint = "create a new one in the child"});
+        {.what = "the group was created before fork()", .hint = "create a new group in the child"});
   const std::lock_guard one(calling_);
   if (broken_)
     throw Error(ErrorCode::invalid_state, where,
                 {.what = "an earlier operation of this group failed",
-                 .hint = "create the group again on all ranks, with a new address"});
+                 .hint = "create a new group on all ranks, with a new address"});
   std::packaged_task<void()> task([ccl = ccl_, post = std::move(post)]() mutable {
     // Release the operation's tensors before the caller learns that the operation has completed.
     // The caller may then shut down Python, after which no other thread can release a Python
@@ -262,11 +262,10 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
          .hint = "see its output, and create a new group"});
   }
   broken_ = true;
-  throw Error(
-      ErrorCode::timeout, where,
-      {.what = "another rank did not respond within " + std::to_string(timeout.count()) + " s",
-       .got = "rank " + std::to_string(rank) + " of " + std::to_string(size),
-       .hint = "see the output of the other ranks, and create a new group"});
+  throw Error(ErrorCode::timeout, where,
+              {.what = "another rank did not respond to rank " + std::to_string(rank) + " of " +
+                       std::to_string(size) + " within " + std::to_string(timeout.count()) + " s",
+               .hint = "see the output of the other ranks, and create a new group"});
 }
 
 }  // namespace anyaccel::ops::ccl_comm

@@ -82,7 +82,8 @@ auto calling(const char* where, const Call& call) {
   try {
     return call();
   } catch (const ::ccl::exception& error) {
-    throw Error(ErrorCode::unavailable, where, {.what = "oneCCL failed", .got = error.what()});
+    throw Error(ErrorCode::unavailable, where,
+                {.what = std::string("oneCCL failed: ") + error.what()});
   }
 }
 

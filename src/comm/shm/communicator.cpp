@@ -161,8 +161,8 @@ void Communicator::wait_for_all(std::uint32_t round) {
 void Communicator::check_same(int rank, std::uint32_t round) {
   if (place(rank).what[round % kSlots].load(std::memory_order_relaxed) == what_) return;
   fail(kDiffers, rank,
-       "rank " + std::to_string(rank) + " called " + call_of(rank, round) + ", rank " +
-           std::to_string(rank_) + " " + call_of(rank_, round));
+       "rank " + std::to_string(rank) + " called " + call_of(rank, round) + ", but rank " +
+           std::to_string(rank_) + " called " + call_of(rank_, round));
 }
 
 std::string Communicator::call_of(int rank, std::uint32_t round) const {
@@ -272,7 +272,7 @@ void Communicator::tell() const {
       throw Error(
           ErrorCode::timeout, where,
           {.what = what,
-           .want = "every rank within " +
+           .want = "a response from every rank within " +
                    std::to_string(
                        std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count()) +
                    " ms",

@@ -89,7 +89,7 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
     throw Error(ErrorCode::invalid_argument, "shm_comm",
                 {.what = "ranks have different group or chunk sizes",
                  .got = std::to_string(bytes) + " bytes",
-                 .want = std::to_string(offer.bytes)});
+                 .want = std::to_string(offer.bytes) + " bytes"});
   if (options.rank != 0) {
     memory = std::make_shared<Memory>(Memory::open(offer.text, bytes));
     // On a different machine, this path may refer to a different file: both the process id and the
@@ -164,7 +164,7 @@ Connected connect(const Options& options, const Exchange& exchange) {
     throw Error(ErrorCode::unsupported, "shm_comm",
                 {.what = "the group is too large",
                  .got = std::to_string(options.size) + " ranks",
-                 .want = "at most " + std::to_string(kMaxRanks)});
+                 .want = "at most " + std::to_string(kMaxRanks) + " ranks"});
   const auto kinds = options.rank == 0 ? candidates() : std::vector<Candidate>{};
   std::string reasons;
   for (std::size_t i = 0;; ++i) {

@@ -38,7 +38,7 @@ std::string mib(unsigned long long bytes) {
 [[noreturn]] void too_small(const std::string& place, const std::string& got, std::size_t bytes) {
   throw Error(
       ErrorCode::unavailable, kWhere,
-      {.what = "there is not enough shared memory in " + place,
+      {.what = "not enough shared memory in " + place,
        .got = got,
        .want = mib(bytes),
        .hint = "give the container more memory (--shm-size), remove old files there, or unset "
@@ -62,7 +62,8 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   int error;
   do error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
   while (error == EINTR);
-  if (error != 0) too_small(place, std::strerror(error), bytes);
+  if (error != 0)
+    too_small(place, "an allocation error (" + std::string(std::strerror(error)) + ")", bytes);
 }
 
 /// Returns the fcntl() lock that represents `place`. It is used as an open-file-description lock,
@@ -85,17 +86,17 @@ std::string path_of(int descriptor) {
 int make_file(const std::string& folder, std::string& name) {
   struct statfs about {};
   if (::statfs(folder.c_str(), &about) != 0)
-    throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "the shared-memory folder cannot be accessed",
-                 .got = folder + ": " + std::strerror(errno)});
+    throw Error(
+        ErrorCode::unavailable, kWhere,
+        {.what = "cannot access the shared-memory folder " + folder + ": " + std::strerror(errno)});
   if (!is_local(static_cast<unsigned long>(about.f_type))) {
     char type[20];
     std::snprintf(type, sizeof(type), "0x%lx",
                   static_cast<unsigned long>(about.f_type) & 0xffffffffUL);
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = "shared memory cannot be on a network file system",
-                 .got = folder + ", of type " + type,
-                 .want = "a local file system such as tmpfs",
+                 .got = folder + " (file system type " + type + ")",
+                 .want = "a folder on a local file system such as tmpfs",
                  .hint = "set ANYACCEL_SHM_DIR to such a folder, or unset it"});
   }
   int made = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -106,9 +107,9 @@ int make_file(const std::string& folder, std::string& name) {
         ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
   }
   if (made < 0)
-    throw Error(ErrorCode::io, kWhere,
-                {.what = "cannot create a shared-memory file",
-                 .got = folder + ": " + std::strerror(errno)});
+    throw Error(
+        ErrorCode::io, kWhere,
+        {.what = "cannot create a shared-memory file in " + folder + ": " + std::strerror(errno)});
   return made;
 }
 
@@ -158,7 +159,7 @@ std::string random_token() {
   unsigned char bytes[16];
   if (::getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
     throw Error(ErrorCode::io, kWhere,
-                {.what = "cannot get random numbers", .got = std::strerror(errno)});
+                {.what = std::string("cannot get random numbers: ") + std::strerror(errno)});
   std::string text;
   for (const unsigned char byte : bytes) {
     text += "0123456789abcdef"[byte >> 4];
@@ -175,7 +176,7 @@ Memory::Memory(int descriptor, std::string path, std::size_t bytes, bool named)
     remove_name();
     ::close(descriptor);
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "cannot map shared memory", .got = std::strerror(error)});
+                {.what = std::string("cannot map shared memory: ") + std::strerror(error)});
   }
   data_ = data;
   LiveMemory::of_process().add(this);
@@ -208,7 +209,7 @@ Memory Memory::anonymous(std::size_t bytes) {
   Descriptor made(::memfd_create("anyaccel-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (made.number < 0 || ::fchmod(made.number, S_IRUSR | S_IWUSR) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "cannot create anonymous memory", .got = std::strerror(errno)});
+                {.what = std::string("cannot create anonymous memory: ") + std::strerror(errno)});
   allocate(made.number, "this container or machine", bytes);
   ::fcntl(made.number, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   auto path = path_of(made.number);
@@ -233,17 +234,18 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
     // Lock the file before it gets its name, so that no process removes it as a leftover.
     auto lock = place_lock(kMaking);
     if (::fcntl(made.number, F_OFD_SETLK, &lock) != 0)
-      throw Error(ErrorCode::unavailable, kWhere,
-                  {.what = "cannot lock the shared-memory file", .got = std::strerror(errno)});
+      throw Error(
+          ErrorCode::unavailable, kWhere,
+          {.what = std::string("cannot lock the shared-memory file: ") + std::strerror(errno)});
     check_space(made.number, folder, bytes);
     allocate(made.number, folder, bytes);
     if (path.empty()) {
       const auto name = folder + "/" + kPrefix + random_token();
       const auto self = "/proc/self/fd/" + std::to_string(made.number);
       if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
-        throw Error(ErrorCode::io, kWhere,
-                    {.what = "cannot name the shared-memory file",
-                     .got = name + ": " + std::strerror(errno)});
+        throw Error(
+            ErrorCode::io, kWhere,
+            {.what = "cannot create the shared-memory file " + name + ": " + std::strerror(errno)});
       path = name;
     }
   } catch (...) {
@@ -256,7 +258,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
 Memory Memory::open(const std::string& path, std::size_t bytes) {
   const auto fail = [&](const std::string& got) {
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "cannot open another rank's memory", .got = got});
+                {.what = "cannot open another rank's memory: " + got});
   };
   Descriptor made(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (made.number < 0) fail(path + ": " + std::strerror(errno));
@@ -275,7 +277,7 @@ void Memory::hold(int place) const {
   auto lock = place_lock(place);
   if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "cannot lock the rank's slot", .got = std::strerror(errno)});
+                {.what = std::string("cannot lock the rank's slot: ") + std::strerror(errno)});
 }
 
 bool Memory::held_by_another(int place) const noexcept {

@@ -33,7 +33,7 @@ void Request::check() const {
   if (!why_.empty()) hint = why_;
   if (error_ == ENOSPC) hint = "free disk space; the content of the range is now undefined";
   throw Error(error_ == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::io, "aio_handle",
-              {.what = place + " failed", .got = std::strerror(error_), .hint = hint});
+              {.what = place + " failed: " + std::strerror(error_), .hint = hint});
 }
 
 void Request::release() noexcept {
@@ -101,7 +101,7 @@ std::shared_ptr<Request> Engine::start(Job job) {
                 {.what = job.file->path() + " is too short to read from byte " +
                          std::to_string(job.range.begin),
                  .got = std::to_string(size) + " bytes",
-                 .want = std::to_string(job.range.end)});
+                 .want = std::to_string(job.range.end) + " bytes"});
   }
   auto request = std::make_shared<Request>();
   const auto parts = split(job.range, options_.workers, job.file->unit(), options_.block_bytes);

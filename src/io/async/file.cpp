@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void fail(const char* what, const std::string& path, int error) {
   throw Error(error == ENOENT ? ErrorCode::not_found : ErrorCode::io, "aio_handle",
-              {.what = std::string(what) + " " + path + " failed", .got = std::strerror(error)});
+              {.what = std::string(what) + " " + path + " failed: " + std::strerror(error)});
 }
 
 int open_retrying(const char* path, int flags) {
@@ -117,7 +117,7 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
   if (::lseek(descriptor, 0, SEEK_CUR) < 0)
     throw Error(
         ErrorCode::invalid_argument, "aio_handle",
-        {.what = where + " is not seekable", .got = std::strerror(errno), .want = "a file"});
+        {.what = where + " is not seekable: " + std::strerror(errno), .hint = "pass a file"});
   struct stat about {};
   if (::fstat(descriptor, &about) == 0) require_file(where, about);
   // Reopen the file, for three reasons: the caller may close its descriptor during the write, flags

@@ -20,7 +20,7 @@ class LibaioQueue final : public Queue {
     if (::syscall(__NR_io_setup, depth, &context_) != 0)
       throw Error(ErrorCode::unavailable, "libaio",
                   {.what = std::string("io_setup: ") + std::strerror(errno) +
-                           (errno == EAGAIN ? " (fs.aio-max-nr is used up)" : "")});
+                           (errno == EAGAIN ? " (fs.aio-max-nr is exhausted)" : "")});
     for (auto& command : commands_) free_.push_back(&command);
     batch_.reserve(depth);
     refused_.reserve(depth);

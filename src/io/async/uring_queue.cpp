@@ -116,7 +116,7 @@ void UringQueue::require_read_and_write() {
       ::syscall(__NR_io_uring_register, ring_.number, IORING_REGISTER_PROBE, probe, kOps);
   if (answer != 0 || probe->last_op < IORING_OP_WRITE)
     throw Error(ErrorCode::unavailable, "io_uring",
-                {.what = "this kernel's io_uring is older than Linux 5.6"});
+                {.what = "this kernel's io_uring is too old", .want = "Linux 5.6 or later"});
 }
 
 UringQueue::UringQueue(unsigned depth) {

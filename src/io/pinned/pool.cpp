@@ -43,7 +43,7 @@ std::int64_t parse_bytes(const std::string& text) {
     throw Error(ErrorCode::invalid_argument, "pin_memory",
                 {.what = "invalid pinned-memory limit",
                  .got = text,
-                 .want = "a number of bytes, or a number with KiB, MiB, GiB or TiB",
+                 .want = "a number of bytes, optionally with the suffix KiB, MiB, GiB or TiB",
                  .hint = "set ANYACCEL_PIN_MEMORY_LIMIT to such a size"});
   return number << shift;
 }
@@ -176,15 +176,13 @@ void Pool::fail(std::size_t bytes, int error) const {
                  .hint = "free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"});
   const auto limit = system_->lock_limit();
   const bool endless = limit == std::numeric_limits<std::uint64_t>::max();
-  throw Error(
-      ErrorCode::out_of_memory, kWhere,
-      {.what = std::string("cannot lock memory: ") + std::strerror(error),
-       .got = "a request for " + std::to_string(bytes) + " bytes" + held,
-       .want = endless ? "enough free memory"
-                       : "a higher RLIMIT_MEMLOCK than " + std::to_string(limit) + " bytes",
-       .hint = endless ? "free memory on this machine or in its container"
-                       : "raise it: `ulimit -l`, LimitMEMLOCK= of a service, --ulimit memlock= of "
-                         "a container"});
+  throw Error(ErrorCode::out_of_memory, kWhere,
+              {.what = std::string("cannot lock memory: ") + std::strerror(error),
+               .got = "a request for " + std::to_string(bytes) + " bytes" + held,
+               .hint = endless ? "free memory on this machine or in its container"
+                               : "raise RLIMIT_MEMLOCK, which is " + std::to_string(limit) +
+                                     " bytes (`ulimit -l`, LimitMEMLOCK= for a service, --ulimit "
+                                     "memlock= for a container)"});
 }
 
 bool Pool::retire(void* address) {

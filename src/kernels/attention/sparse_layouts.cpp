@@ -176,7 +176,7 @@ std::string indices_error(const LayoutOptions& o) {
   for (std::size_t i = 0; i < ends.size(); ++i)
     if (ends[i] <= o.global_block_indices[i])
       return wrong(o, "a global window ends before it begins", ends[i],
-                   "more than " + std::to_string(o.global_block_indices[i]));
+                   "an end index above " + std::to_string(o.global_block_indices[i]));
   return {};
 }
 
@@ -209,7 +209,8 @@ std::string layout_error(const LayoutOptions& o) {
       (o.local_window_blocks.empty() ||
        *std::min_element(o.local_window_blocks.begin(), o.local_window_blocks.end()) < 1))
     return wrong(o, "local_window_blocks is empty or has a size below 1",
-                 static_cast<std::int64_t>(o.local_window_blocks.size()), "sizes of 1 or more");
+                 o.local_window_blocks.empty() ? "an empty list" : "a size below 1",
+                 "sizes of 1 or more");
   if (std::string error = indices_error(o); !error.empty()) return error;
   if (!o.seq_len) return {};
   const std::int64_t blocks = o.seq_len / o.block;
@@ -219,8 +220,8 @@ std::string layout_error(const LayoutOptions& o) {
       std::max({big_bird || o.kind == "variable" ? o.num_random_blocks : 0,
                 slides ? o.num_sliding_window_blocks : 0, big_bird ? o.num_global_blocks : 0});
   if (most > blocks)
-    return wrong(o, "a row has fewer blocks than its random, sliding or global blocks", blocks,
-                 std::to_string(most) + " or more");
+    return wrong(o, "the sequence is too short for the random, sliding or global blocks",
+                 std::to_string(blocks) + " blocks", std::to_string(most) + " blocks or more");
   return {};
 }
 

@@ -27,12 +27,13 @@ void ModelConfig::check() const {
   }
   if (num_heads % num_kv_heads != 0) {
     fail("num_heads must be a multiple of num_kv_heads",
-         std::to_string(num_heads) + " and " + std::to_string(num_kv_heads), "a multiple");
+         std::to_string(num_heads) + " and " + std::to_string(num_kv_heads),
+         "a multiple of " + std::to_string(num_kv_heads));
   }
   const auto rotated = static_cast<std::int64_t>(static_cast<double>(head_dim) * rope.partial);
   if (!learned_positions && (rotated < 2 || rotated % 2 != 0)) {
-    fail("the number of rotated values per head must be even", std::to_string(rotated),
-         "an even number of values");
+    fail("the number of rotated values per head must be even and positive", std::to_string(rotated),
+         "an even number of 2 or more");
   }
   if (embedding_size < 0 || position_offset < 0) {
     fail("embedding_size and position_offset must not be negative",
@@ -41,7 +42,7 @@ void ModelConfig::check() const {
   if (!expert_layers.empty() && (num_experts < 1 || expert_size < 1 || experts_per_token < 1 ||
                                  experts_per_token > num_experts)) {
     fail("experts_per_token is out of range", std::to_string(experts_per_token),
-         "1.." + std::to_string(num_experts));
+         "1 to " + std::to_string(num_experts));
   }
   if (!expert_layers.empty() && expert_layers.size() != static_cast<std::size_t>(num_layers)) {
     fail("expert_layers must have one entry per layer", std::to_string(expert_layers.size()),
@@ -52,15 +53,15 @@ void ModelConfig::check() const {
          std::to_string(num_layers));
   }
   if (!(rms_norm_eps > 0))
-    fail("rms_norm_eps must be positive", std::to_string(rms_norm_eps), "above 0");
+    fail("rms_norm_eps must be positive", std::to_string(rms_norm_eps), "a number above 0");
   if (!(std::isfinite(initializer_range) && initializer_range >= 0))
     fail("initializer_range must be finite and not negative", std::to_string(initializer_range),
          "0 or more");
   if (!(std::isfinite(rope.theta) && rope.theta > 0))
-    fail("rope_theta must be positive", std::to_string(rope.theta), "above 0");
+    fail("rope_theta must be positive", std::to_string(rope.theta), "a number above 0");
   for (const std::int64_t id : eos_token_ids) {
     if (id >= vocab_size)
-      fail("eos_token_id is outside the vocabulary", std::to_string(id), "below vocab_size");
+      fail("eos_token_id is outside the vocabulary", std::to_string(id), "an id below vocab_size");
   }
 }
 

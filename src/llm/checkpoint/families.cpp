@@ -79,7 +79,7 @@ void read_phi3(const JsonReader& in, const Json& object, ModelConfig& config) {
   if (config.rope.type != RopeType::standard && config.rope.type != RopeType::longrope) {
     // In the order of RopeType.
     constexpr const char* kNames[] = {"default", "linear", "dynamic", "llama3", "yarn", "longrope"};
-    unsupported_config(in.source(), "rope type of a phi3 model",
+    unsupported_config(in.source(), "phi3 rope type",
                        kNames[static_cast<std::size_t>(config.rope.type)], "default or longrope");
   }
   see_everywhere(config, window(in, object, 0));
@@ -129,7 +129,7 @@ void read_gemma3(const JsonReader& in, const Json& object, ModelConfig& config) 
     const JsonReader local(*inner, outer.source() + ", sliding_attention");
     const std::string type = local.string("rope_type").value_or("default");
     if (type != "default")
-      unsupported_config(in.source(), "rope type of sliding_attention", type, "default");
+      unsupported_config(in.source(), "sliding_attention rope type", type, "default");
     config.window_rope_theta = local.number("rope_theta").value_or(config.window_rope_theta);
   }
   if (!(config.window_rope_theta > 0))

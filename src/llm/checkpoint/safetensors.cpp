@@ -104,7 +104,7 @@ void check_layout(const std::filesystem::path& path,
   }
   if (position != data_size) {
     corrupt(path, "wrong length", std::to_string(data_size) + " bytes of values",
-            std::to_string(position));
+            std::to_string(position) + " bytes");
   }
 }
 
@@ -117,7 +117,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
   const std::uint64_t header = little_endian(file_->data());
   if (header > kMaxHeader || header > file_->size() - 8) {
     corrupt(path, "header does not fit", std::to_string(header) + " bytes",
-            "at most " + std::to_string(std::min(kMaxHeader, file_->size() - 8)));
+            "at most " + std::to_string(std::min(kMaxHeader, file_->size() - 8)) + " bytes");
   }
   const std::string_view text(reinterpret_cast<const char*>(file_->data()) + 8, header);
   const Json json =

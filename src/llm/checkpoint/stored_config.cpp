@@ -65,7 +65,7 @@ StoredConfig stored_config(const Json& object, const std::string& source) {
   want(in, "quant_method", method, {"gptq", "awq", "compressed-tensors"});
   if (outer.string("model_type") == "gpt2")
     unsupported_config(source, key, method,
-                       "another family, because GPT-2 stores transposed matrices");
+                       "an unquantized GPT-2 checkpoint, because GPT-2 stores transposed matrices");
   if (method == "compressed-tensors") return read_compressed(in);
   if (method == "awq") {
     want(in, "version", in.string("version").value_or("gemm"), {"gemm"});

@@ -90,7 +90,7 @@ Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
     throw Error(ErrorCode::invalid_argument, "load_data",
                 {.what = "too little text",
                  .got = std::to_string(total) + " bytes, of which a tenth is held out",
-                 .want = "at least " + std::to_string(20 * needed),
+                 .want = "at least " + std::to_string(20 * needed) + " bytes",
                  .hint = "pass more --data or a shorter --context"});
   }
   return corpus;
@@ -146,8 +146,8 @@ fs::path default_data() {
     if (fs::is_directory(folder / "ATen", ignored)) return folder;
   }
   throw Error(ErrorCode::not_found, "load_data",
-              {.what = "cannot find LibTorch's C++ headers, which are the default training text",
-               .got = candidates.front().string(),
+              {.what = "cannot find LibTorch's C++ headers, the default training text, in " +
+                       candidates.front().string(),
                .hint = "pass text files with --data"});
 }
 

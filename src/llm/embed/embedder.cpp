@@ -80,7 +80,7 @@ Ids Embedder::State::encode(const std::string& text) const {
     throw Error(ErrorCode::invalid_argument, "Embedder::embed",
                 {.what = "the tokenizer returned an id outside the model's vocabulary",
                  .got = std::to_string(*unknown),
-                 .want = "0.." + std::to_string(config.vocab_size - 1)});
+                 .want = "0 to " + std::to_string(config.vocab_size - 1)});
   }
   return ids;
 }

@@ -56,9 +56,9 @@ std::vector<Passage> read_passages(const std::filesystem::path& folder, std::siz
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
     throw Error(ErrorCode::not_found, "read_passages",
-                {.what = "cannot find the text folder",
+                {.what = "cannot find the folder to search",
                  .got = folder.string(),
-                 .want = "a folder of text files"});
+                 .want = "a folder with text files"});
   }
   std::vector<Passage> out;
   for (const auto& file : files_below(folder)) {

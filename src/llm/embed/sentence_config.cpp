@@ -109,8 +109,7 @@ void read_modules(const fs::path& folder, SentenceConfig& config) {
     if (i == 2) config.normalize = true;
   }
   if (modules.size() < 2)
-    unsupported_config(path.string(), "list of modules", "without Pooling",
-                       "Transformer and Pooling");
+    unsupported_config(path.string(), "list of modules", "Transformer", "Transformer and Pooling");
 }
 
 void read_prompt(const fs::path& path, SentenceConfig& config) {

@@ -96,7 +96,7 @@ void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft) {
   };
   if (model.size() != draft.size()) {
     fail("the draft model has a different vocabulary", std::to_string(draft.size()) + " tokens",
-         std::to_string(model.size()));
+         std::to_string(model.size()) + " tokens");
   }
   for (std::int64_t id = 0; id < model.size(); ++id) {
     const std::string got = draft.token_bytes(id);

@@ -42,7 +42,7 @@ void keep(std::vector<Candidate>& candidates, std::size_t count) {
 }
 
 [[noreturn]] void no_logits() {
-  throw Error(ErrorCode::device_error, "generate", {.what = "the model returned no usable logits"});
+  throw Error(ErrorCode::device_error, "generate", {.what = "the model returned no finite logits"});
 }
 
 /// Returns the first index of the maximum, ignoring NaN. Independent lanes let the compiler
@@ -69,10 +69,11 @@ Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(op
   check(std::isfinite(options.temperature) && options.temperature >= 0, "temperature",
         options.temperature, "0 or more");
   check(options.top_k >= 0, "top-k", static_cast<double>(options.top_k), "0 or more");
-  check(options.top_p > 0 && options.top_p <= 1, "top-p", options.top_p, "above 0 and at most 1");
+  check(options.top_p > 0 && options.top_p <= 1, "top-p", options.top_p,
+        "a number above 0 and at most 1");
   check(options.min_p >= 0 && options.min_p <= 1, "min-p", options.min_p, "0 to 1");
   check(std::isfinite(options.repetition_penalty) && options.repetition_penalty > 0,
-        "repetition-penalty", options.repetition_penalty, "above 0");
+        "repetition-penalty", options.repetition_penalty, "a number above 0");
 }
 
 Sampler Sampler::fork() const {

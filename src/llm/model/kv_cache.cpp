@@ -25,7 +25,7 @@ void KvCache::check_room(std::int64_t time) const {
   throw Error(ErrorCode::invalid_argument, "KvCache::append",
               {.what = "the cache is full",
                .got = std::to_string(length_ + time) + " positions",
-               .want = "at most " + std::to_string(capacity_)});
+               .want = "at most " + std::to_string(capacity_) + " positions"});
 }
 
 std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::Tensor& key,

@@ -115,14 +115,14 @@ void check_ids(const ModelConfig& config, const std::vector<std::int64_t>& ids, 
     throw Error(ErrorCode::invalid_argument, where,
                 {.what = "the prompt is longer than the model's context",
                  .got = std::to_string(ids.size()) + " tokens",
-                 .want = "at most " + std::to_string(config.context_length())});
+                 .want = "at most " + std::to_string(config.context_length()) + " tokens"});
   }
   for (const std::int64_t id : ids) {
     if (id < 0 || id >= config.vocab_size) {
       throw Error(ErrorCode::invalid_argument, where,
                   {.what = "a token id is outside the vocabulary",
                    .got = std::to_string(id),
-                   .want = "0.." + std::to_string(config.vocab_size - 1)});
+                   .want = "0 to " + std::to_string(config.vocab_size - 1)});
     }
   }
 }

@@ -51,7 +51,8 @@ void check_parameter(const at::Tensor& parameter, std::size_t i, const at::Tenso
   if (!parameter.defined()) fail("AdamW", name + " is undefined", "", "a tensor");
   if (!parameter.is_floating_point() || parameter.layout() != c10::kStrided ||
       !parameter.is_leaf()) {
-    fail("AdamW", name + " cannot be trained", c10::toString(parameter.scalar_type()),
+    fail("AdamW", name + " cannot be trained",
+         std::string(c10::toString(parameter.scalar_type())) + " tensor",
          "a dense floating-point leaf tensor");
   }
   if (parameter.device() != first.device()) {
@@ -170,7 +171,8 @@ at::Tensor AdamW::gradient_norm() const {
 
 void AdamW::clip_gradients(const at::Tensor& norm, double max_norm) {
   if (!(max_norm > 0))
-    fail("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm), "above 0");
+    fail("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm),
+         "a number above 0");
   const c10::AutoGradMode no_grad(false);
   const auto grads = gradients();
   if (grads.empty()) return;
@@ -213,8 +215,9 @@ void AdamW::load_state(const State& state) {
   const auto count = parameters_.size();
   if (state.exp_avg.size() != count || state.exp_avg_sq.size() != count) {
     fail("AdamW::load_state", "the state has the wrong number of parameters",
-         std::to_string(state.exp_avg.size()) + " and " + std::to_string(state.exp_avg_sq.size()),
-         std::to_string(count));
+         std::to_string(state.exp_avg.size()) + " exp_avg and " +
+             std::to_string(state.exp_avg_sq.size()) + " exp_avg_sq tensors",
+         std::to_string(count) + " of each");
   }
   check("step", state_.step, state.step);
   check("lr", state_.lr, state.lr);

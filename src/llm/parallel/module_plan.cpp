@@ -100,7 +100,7 @@ ModulePart part_of(const ModuleLayer& layer, const ModuleRule& rule, int rank, i
   const std::int64_t units = size / fused / rule.unit;
   if (units < ranks) {
     fail(layer, "is too small for this number of ranks", std::to_string(ranks) + " ranks",
-         "at most " + std::to_string(units));
+         "at most " + std::to_string(units) + " ranks");
   }
   const Slice mine = balanced(units, rank, ranks);
   for (int i = 0; i < fused; ++i)

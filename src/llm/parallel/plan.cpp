@@ -245,7 +245,7 @@ ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>
         for (int other = 0; other < size; ++other) {
           if (parts_of(config, role, name, {other, size, share.unit}).front().count == 0) {
             bad_plan(name, "is too small for this number of ranks", std::to_string(size) + " ranks",
-                     "fewer");
+                     "fewer ranks");
           }
         }
       }

@@ -31,10 +31,9 @@ const std::optional<IntegerOps>& integer_ops() {
     try {
       if (ops::has_op(op_builder)) return IntegerOps();
     } catch (const Error& error) {
-      log(LogLevel::warning,
-          std::string(
-              "products with quantized matrices are slower without the op inference_linear: ") +
-              error.what());
+      log(LogLevel::warning, std::string("matrix products with quantized weights are slower "
+                                         "without the op inference_linear: ") +
+                                 error.what());
     }
     return std::nullopt;
   }();

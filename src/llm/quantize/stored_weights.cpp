@@ -140,7 +140,7 @@ void StoredWeights::read_groups(Plain& out, const Window& window, const std::str
     return;
   }
   if (inputs % groups != 0)
-    unfit(name, scales, "groups that divide " + std::to_string(inputs) + " inputs");
+    unfit(name, scales, "a number of groups that divides " + std::to_string(inputs) + " inputs");
   out.group = inputs / groups;
   out.groups = enclosing(window.columns, out.group);
 }

@@ -44,15 +44,15 @@ void check_options(const TrainOptions& options) {
   check(options.vocab_size >= kByteVocabulary && options.vocab_size <= kMaxVocabulary, "vocab-size",
         std::to_string(options.vocab_size), "257 (bytes) to 65536");
   check(options.bucket_cap_mb > 0 && options.bucket_cap_mb <= 1 << 20, "bucket-cap-mb",
-        std::to_string(options.bucket_cap_mb), "above 0, up to 1048576");
+        std::to_string(options.bucket_cap_mb), "a number above 0 and at most 1048576");
   check(options.lr > 0 && options.lr < 10, "lr", std::to_string(options.lr), "above 0, below 10");
   check(options.warmup >= 0 && options.warmup < 1, "warmup", std::to_string(options.warmup),
-        "0 or more, below 1");
+        "a number of at least 0 and below 1");
   check(options.weight_decay >= 0, "weight-decay", std::to_string(options.weight_decay),
         "0 or more");
   check(options.clip > 0, "clip", std::to_string(options.clip), "above 0");
   check(options.dropout >= 0 && options.dropout < 1, "dropout", std::to_string(options.dropout),
-        "0 or more, below 1");
+        "a number of at least 0 and below 1");
   check(options.save_every >= 0, "save-every", std::to_string(options.save_every), "0 or more");
   check(options.held_out_tokens >= 0, "held-out-tokens", std::to_string(options.held_out_tokens),
         "0 or more");

@@ -44,8 +44,8 @@ TrainOptions effective(TrainOptions given, Progress& progress, Ranks& ranks) {
     throw Error(ErrorCode::unsupported, "train",
                 {.what = "option graph: a captured step cannot wait for other ranks",
                  .got = std::to_string(ranks.size()) + " ranks",
-                 .want = "1",
-                 .hint = "omit it; the results are the same"});
+                 .want = "1 rank",
+                 .hint = "omit the option; the results are the same"});
   }
   if (given.resume) {
     const std::string text =
@@ -159,7 +159,7 @@ struct Trainer::Impl {
       throw Error(ErrorCode::corrupt, "resume",
                   {.what = "tokenizer.json and config.json have different vocabularies",
                    .got = std::to_string(made.size()) + " tokens",
-                   .want = std::to_string(options.model.vocab_size),
+                   .want = std::to_string(options.model.vocab_size) + " tokens",
                    .hint = "start over without --resume"});
     }
     progress.tokenizer = made.json();
@@ -171,8 +171,8 @@ struct Trainer::Impl {
     if (train.size() >= needed && held_out.size() >= needed) return;
     throw Error(ErrorCode::invalid_argument, "load_data",
                 {.what = "too little text",
-                 .got = std::to_string(train.size()) + " tokens to train on, " +
-                        std::to_string(held_out.size()) + " held out",
+                 .got = std::to_string(train.size()) + " training tokens and " +
+                        std::to_string(held_out.size()) + " held-out tokens",
                  .want = "at least " + std::to_string(needed) + " of each",
                  .hint = "pass more --data, a shorter --context or a smaller --vocab-size"});
   }

@@ -55,11 +55,10 @@ void compare(const at::Tensor& host, const std::string& path, std::int64_t offse
     const auto bytes = std::min(piece.size(), host.nbytes() - at);
     file.read(piece.data(), static_cast<std::streamsize>(bytes));
     if (!file || std::memcmp(piece.data(), memory + at, bytes) != 0)
-      throw Error(
-          ErrorCode::corrupt, kWhere,
-          {.what = "validation failed: an ordinary read of " + path + " returns different data",
-           .got =
-               "a difference after byte " + std::to_string(static_cast<std::size_t>(offset) + at)});
+      throw Error(ErrorCode::corrupt, kWhere,
+                  {.what = "validation failed: an ordinary read of " + path +
+                           " returns different data after byte " +
+                           std::to_string(static_cast<std::size_t>(offset) + at)});
     at += bytes;
   }
 }
@@ -124,7 +123,7 @@ std::shared_ptr<Engine> AsyncIOHandle::engine() const {
   }
   if (out == nullptr)
     throw Error(ErrorCode::invalid_state, kWhere,
-                {.what = "the handle is closed", .hint = "create a new one"});
+                {.what = "the handle is closed", .hint = "create a new handle"});
   out->require_same_process();
   return out;
 }

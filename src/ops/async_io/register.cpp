@@ -36,7 +36,7 @@ void check_copy(const at::Tensor& dest, const at::Tensor& src) {
     throw Error(ErrorCode::invalid_argument, "deepspeed_memcpy",
                 {.what = "the tensors differ in size or dtype",
                  .got = c10::str(src.sym_numel(), " elements of ", src.scalar_type()),
-                 .want = c10::str(dest.sym_numel(), " of ", dest.scalar_type())});
+                 .want = c10::str(dest.sym_numel(), " elements of ", dest.scalar_type())});
 }
 
 void deepspeed_memcpy(const at::Tensor& dest, const at::Tensor& src) {

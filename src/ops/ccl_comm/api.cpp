@@ -69,8 +69,8 @@ std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
   } catch (const std::exception& error) {
     const std::string text = error.what();
     throw Error(ErrorCode::timeout, "CCLComm",
-                {.what = "rank " + std::to_string(rank) + " did not join the group",
-                 .got = text.substr(0, text.find('\n')),
+                {.what = "rank " + std::to_string(rank) +
+                         " did not join the group: " + text.substr(0, text.find('\n')),
                  .hint = "see its output"});
   }
 }

@@ -38,7 +38,7 @@ void adam_update_op(std::int64_t id, std::int64_t step, double lr, double beta1,
 }
 
 void check_invertible(const char* where, double beta1, double beta2) {
-  constexpr const char* old_state = "more than 0, because the rollback divides by it";
+  constexpr const char* old_state = "a number above 0, because the rollback divides by it";
   check_number(where, "beta1", beta1, beta1 > 0, old_state);
   check_number(where, "beta2", beta2, beta2 > 0, old_state);
 }
@@ -128,7 +128,9 @@ void zenflow_adam_submit(std::int64_t control, std::int64_t now_state, std::int6
   if (beta1.size() != groups || beta2.size() != groups || eps.size() != groups ||
       weight_decay.size() != groups || bias_correction.size() != groups)
     fail_argument(where, "the lists differ in length",
-                  "lengths other than lr's " + std::to_string(groups), "equal lengths");
+                  c10::str("lengths ", groups, ", ", beta1.size(), ", ", beta2.size(), ", ",
+                           eps.size(), ", ", weight_decay.size(), ", ", bias_correction.size()),
+                  "equal lengths");
   std::vector<AdamOptions> options;
   for (std::size_t i = 0; i < groups; ++i) {
     options.push_back(

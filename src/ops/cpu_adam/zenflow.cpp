@@ -83,10 +83,10 @@ bool next_step(Control& control) {
 Control* control_at(const char* where, std::int64_t address, bool initialised = true) {
   if (address == 0 || address % alignof(Control) != 0)
     fail_argument(where, "the address of the control block is invalid", std::to_string(address),
-                  "the address of zenflow_adam_ctrl_size() bytes, aligned to 8 bytes");
+                  "the 8-byte-aligned address of a block of zenflow_adam_ctrl_size() bytes");
   auto* control = reinterpret_cast<Control*>(address);
   if (initialised && control->magic != control_magic)
-    fail_argument(where, "the control block is not initialized", "other bytes",
+    fail_argument(where, "the control block is not initialized", "an uninitialized block",
                   "a block from zenflow_adam_ctrl_init()");
   return control;
 }
@@ -152,7 +152,7 @@ void zenflow_register(std::int64_t handle, ZenflowGroup group) {
   constexpr const char* where = "zenflow_adam_register_group";
   const auto optimizer = find(where, handle);
   if (static_cast<std::int64_t>(optimizer->groups.size()) == max_groups)
-    fail_argument(where, "too many parameter groups", "one more",
+    fail_argument(where, "too many parameter groups", std::to_string(max_groups + 1),
                   "at most " + std::to_string(max_groups));
   optimizer->groups.push_back(std::move(group));
 }
@@ -180,8 +180,8 @@ void zenflow_control_init(std::int64_t address, std::int64_t groups) {
   control->asked = false;
   control->command = Command::step;
   if (sem_init(&control->ready, 1, 0) != 0 || sem_init(&control->done, 1, 0) != 0)
-    fail_argument(where, "cannot create a semaphore", std::strerror(errno),
-                  "one shared between processes");
+    fail_argument(where, std::string("cannot create a semaphore: ") + std::strerror(errno),
+                  "no semaphore", "a process-shared semaphore");
   control->magic = control_magic;
 }
 
@@ -198,9 +198,10 @@ void zenflow_run_worker(std::int64_t handle, std::int64_t address) {
     work(*optimizer, *control);
     sem_post(&control->done);
   }
-  std::fprintf(stderr,
-               "anyaccel: ZenFlow's optimizer process exits: its trainer (process %d) has ended\n",
-               static_cast<int>(control->trainer));
+  std::fprintf(
+      stderr,
+      "anyaccel: exiting ZenFlow's optimizer process, because its trainer (process %d) has ended\n",
+      static_cast<int>(control->trainer));
 }
 
 void zenflow_submit(std::int64_t address, std::int64_t now_state, std::int64_t step,
@@ -253,8 +254,8 @@ void zenflow_control_exit(std::int64_t address) {
 #else
 namespace {
 [[noreturn]] void not_here() {
-  fail_argument("zenflow_adam", "ZenFlow requires semaphores shared between processes",
-                "this system", "Linux");
+  fail_argument("zenflow_adam", "ZenFlow requires process-shared semaphores",
+                "an unsupported system", "Linux");
 }
 }  // namespace
 

@@ -44,7 +44,7 @@ class Weights {
     Linear part{make_matrix(where, name, *weight, scales, zeros, first_), {}};
     if (part.matrix.inputs != inputs)
       fail_argument(where, std::string(name) + " has the wrong number of inputs", words(*weight),
-                    std::to_string(inputs));
+                    std::to_string(inputs) + " inputs");
     part.bias = values(name, part.matrix.outputs);
     return part;
   }
@@ -53,8 +53,8 @@ class Weights {
     auto found = part(name, inputs);
     if (!found || found->matrix.outputs != outputs)
       fail_argument(where, std::string(name) + " is missing or has the wrong number of outputs",
-                    found ? std::to_string(found->matrix.outputs) : "none",
-                    std::to_string(outputs));
+                    found ? std::to_string(found->matrix.outputs) + " outputs" : "none",
+                    std::to_string(outputs) + " outputs");
     return *found;
   }
 
@@ -122,7 +122,7 @@ void set_groups(const DecoderConfig& config, Decoder& d) {
 void set_sum(const DecoderArguments& g, const DecoderConfig& config, Decoder& d) {
   const bool sums = config.sum_attention || config.sum_feed_forward;
   if (sums == g.sum_group.empty() || (sums && config.part != DecoderConfig::Part::whole))
-    fail_argument(where, "the sums contradict sum_group or part",
+    fail_argument(where, "sum_attention and sum_feed_forward contradict sum_group or part",
                   c10::str("sum_attention ", int{config.sum_attention}, ", sum_feed_forward ",
                            int{config.sum_feed_forward}, ", group '", g.sum_group, "'",
                            config.part == DecoderConfig::Part::whole ? "" : ", part of a layer"),
@@ -306,7 +306,7 @@ DecoderCall make_decoder(const DecoderArguments& g) {
         "past and rows for each segment, and a key and a value cache for each of its layers");
   const std::size_t wanted = layers * slots_of_layer + 2 + 4;
   if (g.weights.size() != wanted)
-    fail_argument(where, "the number of weights is wrong", std::to_string(g.weights.size()),
+    fail_argument(where, "wrong number of weights", std::to_string(g.weights.size()),
                   std::to_string(wanted));
   Decoder d{};
   d.hidden = g.x.size(1);

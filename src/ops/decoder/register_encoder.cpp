@@ -83,8 +83,7 @@ Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef le
     fail_argument(op, "lengths does not match x", c10::str(lengths),
                   "positive numbers that sum to " + std::to_string(x.size(0)));
   if (weights.size() % weights_of_layer)
-    fail_argument(op, "the number of weights is wrong", std::to_string(weights.size()),
-                  "12 for each layer");
+    fail_argument(op, "wrong number of weights", std::to_string(weights.size()), "12 per layer");
   if (!weights.empty() && weights[7].dim() == 1) e.inner = weights[7].size(0);
   const auto norm = [&](std::size_t at) {
     const auto values = [&](const Tensor& tensor) {

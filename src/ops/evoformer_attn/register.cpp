@@ -132,8 +132,9 @@ void check_no_gradients(std::initializer_list<const Tensor*> tensors) {
   if (!c10::GradMode::is_enabled()) return;
   for (const Tensor* tensor : tensors)
     if (tensor->defined() && tensor->requires_grad())
-      fail_argument(evoformer_where, "a tensor requires a gradient", "requires_grad",
-                    "tensors without requires_grad, because results are written in place",
+      fail_argument(evoformer_where,
+                    "a tensor requires a gradient, but results are written in place",
+                    "a tensor with requires_grad", "tensors without requires_grad",
                     "use evoformer_attention, or torch.no_grad()");
 }
 

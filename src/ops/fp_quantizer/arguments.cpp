@@ -38,7 +38,7 @@ void check_bytes(const char* op, const char* name, const Tensor& tensor) {
 std::int64_t groups_of(const char* op, const Tensor& val, std::int64_t group) {
   if (val.numel() % group != 0)
     fail_argument(op, "the values do not fill whole groups", words(val),
-                  "a multiple of " + std::to_string(group));
+                  "a multiple of " + std::to_string(group) + " elements");
   return val.numel() / group;
 }
 
@@ -58,7 +58,8 @@ FromFloatsArguments rows_arguments(const char* op, const Tensor& val, const Tens
   check_bytes(op, "the codes", val_q);
   if (mantissa < 0 || mantissa > 23 || exponent < 0 || exponent > 23)
     fail_argument(op, "unsupported format",
-                  std::to_string(mantissa) + " and " + std::to_string(exponent) + " bits",
+                  std::to_string(mantissa) + " mantissa bits and " + std::to_string(exponent) +
+                      " exponent bits",
                   "the mantissa and exponent bits passed to quantize()");
   const FloatFormat format = format_of(op, mantissa + exponent + 1, mantissa);
   check_group(op, group, format);

@@ -80,11 +80,11 @@ void check(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& 
     fail_argument(
         where, "the weights have the wrong size or dtype",
         c10::str(words(two), " and ", words(four)),
-        c10::str("uint8, a quarter and half of ", outputs, " times ", inputs, " elements"),
+        c10::str("uint8 tensors with a quarter and half of ", outputs, " * ", inputs, " elements"),
         "create them with preprocess_weight()");
   if (scale.scalar_type() != at::kHalf || scale.sym_numel() != outputs)
     fail_argument(where, "the scales have the wrong size or dtype", words(scale),
-                  c10::str("float16, ", outputs));
+                  c10::str(outputs, " float16 elements"));
 }
 
 struct Product {

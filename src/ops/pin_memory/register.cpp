@@ -28,7 +28,7 @@ at::Tensor pin_memory_new(std::int64_t elements, const at::Tensor& example) {
   auto& pool = Pool::shared();
   void* memory = pool.allocate(static_cast<std::size_t>(elements * width));
   if (const auto problem = pool.placement_problem(); !problem.empty()) {
-    TORCH_WARN_ONCE("[new_cpu_locked_tensor] pinned memory is not on its NUMA node; got ", problem);
+    TORCH_WARN_ONCE("[new_cpu_locked_tensor] pinned memory is not on its NUMA node: ", problem);
   }
   return at::from_blob(
       memory, {elements}, [](void* address) { Pool::shared().give_back(address); },

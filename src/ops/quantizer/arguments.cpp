@@ -31,7 +31,7 @@ Tensor check_params(const char* op, const char* name, const Tensor& params, cons
   check_dense_on(op, name, params, data);
   if (params.scalar_type() != dtype || params.numel() != count)
     fail_argument(op, std::string(name) + " have the wrong size or dtype", words(params),
-                  std::to_string(count) + " of " + c10::toString(dtype));
+                  std::to_string(count) + " elements of " + c10::toString(dtype));
   return params.contiguous();
 }
 

@@ -88,10 +88,10 @@ void attend_atoms(const Tensor& out, const Tensor& q, const Tensor& k, const Ten
   if (q.dim() != 2 || q.stride(1) != 1 || out.dim() != 2 || out.stride(1) != 1 ||
       out.sizes() != q.sizes() || out.scalar_type() != q.scalar_type() ||
       atoms.scalar_type() != at::kInt || !atoms.is_contiguous() || k.sizes() != v.sizes())
-    fail_argument(
-        where, "the shapes, strides or dtypes of the tensors do not match",
-        c10::str(words(out), ", ", words(q), ", ", words(k), ", ", words(atoms)),
-        "[tokens, heads * head dim] for both, caches of equal shape, and atoms from build_atoms");
+    fail_argument(where, "the shapes, strides or dtypes of the tensors do not match",
+                  c10::str(words(out), ", ", words(q), ", ", words(k), ", ", words(atoms)),
+                  "[tokens, heads * head dim] for out and q, caches of equal shape, and atoms from "
+                  "build_atoms");
   check_cache(where, k, q);
   check_cache(where, v, q);
   const auto* const all = reinterpret_cast<const AttentionAtom*>(atoms.const_data_ptr());
@@ -103,9 +103,9 @@ void attend_atoms(const Tensor& out, const Tensor& q, const Tensor& k, const Ten
     if (atom.first_query < 0 || atom.queries < 0 || atom.keys < 0 || atom.first_place < 0 ||
         std::int64_t{atom.first_query} + atom.queries > q.size(0) ||
         (atom.keys + k.size(1) - 1) / k.size(1) > atom.blocks_count)
-      fail_argument(where, "an atom is outside of the batch",
+      fail_argument(where, "an atom exceeds the batch",
                     c10::str(atom.queries, " queries at ", atom.first_query),
-                    c10::str("within ", q.size(0), " tokens, and a block for each of its ",
+                    c10::str("queries within ", q.size(0), " tokens, and blocks for all ",
                              atom.keys, " keys"));
     for (std::int64_t b = 0; b < atom.blocks_count; ++b)
       if (atom.blocks[b] < 0 || atom.blocks[b] >= k.size(0))

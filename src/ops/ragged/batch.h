@@ -41,9 +41,9 @@ class RaggedBatch {
     for (std::int64_t i = 0; i < count_; ++i)
       if (sequences_[i].first < 0 || sequences_[i].tokens < 0 || sequences_[i].seen < 0 ||
           std::int64_t{sequences_[i].first} + sequences_[i].tokens > tokens_)
-        fail_argument(where, "a sequence is outside of the batch",
+        fail_argument(where, "a sequence exceeds the batch",
                       c10::str(sequences_[i].tokens, " tokens at ", sequences_[i].first),
-                      c10::str("within ", tokens_, " tokens"));
+                      c10::str("a sequence within ", tokens_, " tokens"));
   }
   void set_blocks(const Tensor& pointers) {
     check(pointers, at::kLong, count_, "the block lists");
@@ -66,7 +66,7 @@ class RaggedBatch {
     check_on_host(where_, name, tensor);
     if (tensor.scalar_type() != type || !tensor.is_contiguous() || tensor.numel() < least)
       fail_argument(where_, std::string(name) + ": wrong size, dtype or strides", words(tensor),
-                    c10::str("contiguous ", type, ", ", least, " or more"));
+                    c10::str("a contiguous ", type, " tensor with ", least, " elements or more"));
   }
 
   const char* where_;

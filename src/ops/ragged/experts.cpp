@@ -16,7 +16,7 @@ std::int32_t* numbers(const char* where, const Tensor& tensor, std::int64_t coun
   check_on_host(where, name, tensor);
   if (tensor.scalar_type() != at::kInt || !tensor.is_contiguous() || tensor.numel() < count)
     fail_argument(where, std::string(name) + ": wrong size, dtype or strides", words(tensor),
-                  c10::str("contiguous int32, ", count, " or more"));
+                  c10::str("a contiguous int32 tensor with ", count, " elements or more"));
   return static_cast<std::int32_t*>(changed ? changed_memory(tensor)
                                             : const_cast<void*>(tensor.const_data_ptr()));
 }

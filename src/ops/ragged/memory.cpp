@@ -27,7 +27,7 @@ Tensor view_of(const char* where, const Tensor& buffer, at::SymIntArrayRef sizes
     fail_argument(
         where, "the view does not fit in the buffer",
         c10::str("sizes ", sizes, ", strides ", strides, " of ", dtype, " at byte ", offset,
-                 ", a buffer of ", have),
+                 ", in a buffer of ", have, " bytes"),
         "a contiguous buffer with room at an offset that is a multiple of the element size");
   const Tensor part =
       buffer.view({-1}).view(at::kByte).slice_symint(0, offset, offset + bytes).view(dtype);

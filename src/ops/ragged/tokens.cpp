@@ -26,7 +26,7 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
                   positions->size(0) == 0 || positions->scalar_type() != weight.scalar_type())))
     fail_argument(where, "the shapes or dtypes of the tensors do not match",
                   c10::str(words(out), ", ", words(weight)),
-                  "[tokens, channels] and [words, channels]");
+                  "[tokens, channels] and [vocabulary size, channels]");
   const Tensor rows = weight.contiguous(), places = placed ? positions->contiguous() : Tensor(),
                words_at = ids.to(at::kLong).contiguous();
   const std::int64_t channels = weight.size(1);
@@ -117,7 +117,7 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
     const RaggedSequence& sequence = batch.sequence(i);
     const std::int64_t end = sequence.tokens ? std::int64_t{sequence.seen} + sequence.tokens : 0;
     if (end > to.tensor.size(0) * to.block)
-      fail_argument(where, "a sequence is longer than the cache", std::to_string(end),
+      fail_argument(where, "a sequence is longer than the cache", std::to_string(end) + " tokens",
                     c10::str("at most ", to.tensor.size(0) * to.block, " tokens"));
     for (std::int64_t b = sequence.seen / to.block; b * to.block < end; ++b)
       to.check(where, batch.blocks(i)[b]);

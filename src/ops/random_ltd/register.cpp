@@ -217,8 +217,9 @@ Tensor scatter_autograd(const Tensor& whole, const Tensor& part, const Tensor& i
 void scatter_in_place_autograd(const Tensor& whole, const Tensor& part, const Tensor& ids,
                                bool batch_first) {
   if (c10::GradMode::is_enabled() && (whole.requires_grad() || part.requires_grad()))
-    fail_argument("token_scatter_", "activations require a gradient", "requires_grad",
-                  "tensors without requires_grad, because tokens are scattered in place",
+    fail_argument("token_scatter_",
+                  "activations require a gradient, but tokens are scattered in place",
+                  "a tensor with requires_grad", "tensors without requires_grad",
                   "use token_scatter, or torch.no_grad()");
   const at::AutoDispatchBelowADInplaceOrView below;
   call_scatter(whole, part, ids, batch_first);

@@ -81,10 +81,10 @@ inline void adam_step_lists(const char* where, AdamKernel kernel, const AdamNumb
                             at::TensorList exp_avg_sq, bool on_host) {
   if (grads.size() != params.size() || exp_avg.size() != params.size() ||
       exp_avg_sq.size() != params.size())
-    fail_argument(
-        where, "the lists differ in length",
-        c10::str(params.size(), ", ", grads.size(), ", ", exp_avg.size(), ", ", exp_avg_sq.size()),
-        "equal lengths");
+    fail_argument(where, "the lists differ in length",
+                  c10::str("lengths ", params.size(), ", ", grads.size(), ", ", exp_avg.size(),
+                           ", ", exp_avg_sq.size()),
+                  "equal lengths");
   check_numbers(where, numbers);
   std::vector<AdamArrays> arrays;
   std::vector<std::int64_t> sizes;

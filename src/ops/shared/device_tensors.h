@@ -43,8 +43,8 @@ inline void check_equal_lengths(const char* where, at::TensorList params,
                                 std::initializer_list<at::TensorList> others) {
   for (const at::TensorList& list : others)
     if (list.size() != params.size())
-      fail_argument(where, "the lists differ in length", std::to_string(list.size()),
-                    std::to_string(params.size()));
+      fail_argument(where, "the lists differ in length", "length " + std::to_string(list.size()),
+                    "length " + std::to_string(params.size()));
 }
 
 /// Returns the native handle of the device's current stream.
@@ -54,8 +54,8 @@ inline void* current_stream(c10::Device device) {
 
 /// Throws if a launch failed. `problem` is the error message, or null on success.
 inline void check_launch(const char* where, const char* problem) {
-  TORCH_CHECK(problem == nullptr, "[", where, "] the kernel launch failed; got ",
-              problem ? problem : "");
+  TORCH_CHECK(problem == nullptr, "[", where,
+              "] the kernel launch failed: ", problem ? problem : "");
 }
 
 }  // namespace anyaccel::ops

@@ -54,7 +54,8 @@ inline void check_dense_on(const char* where, const char* name, const at::Tensor
 inline void check_shape(std::string_view where, const char* name, const at::Tensor& tensor,
                         const at::Tensor& params) {
   if (tensor.sizes() != params.sizes())
-    fail_argument(where, std::string("the shape of ") + name + " differs from the parameters'",
+    fail_argument(where,
+                  std::string("the shape of ") + name + " differs from that of the parameters",
                   words(tensor), words(params));
   if (tensor.is_contiguous() && params.is_contiguous()) return;
   if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
@@ -71,7 +72,7 @@ inline void check_beside(std::string_view where, const char* name, const at::Ten
                          const at::Tensor& params, bool on_host) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
     fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor),
-                  "one like the parameters");
+                  "a dense tensor like the parameters");
   if (!on_host) return;
   check_on_host(where, name, tensor);
   check_shape(where, name, tensor, params);
@@ -83,7 +84,8 @@ inline Element element_beside(std::string_view where, const char* name, const at
                               Element params) {
   const Element element = element_of(where, name, tensor);
   if (element != Element::f32 && element != params)
-    fail_argument(where, std::string("the dtype of ") + name + " does not match the parameters'",
+    fail_argument(where,
+                  std::string("the dtype of ") + name + " does not match that of the parameters",
                   words(tensor), "float32 or the parameters' dtype");
   return element;
 }
@@ -108,7 +110,7 @@ inline void check_beta(std::string_view where, const char* name, double value) {
 inline void check_step(std::string_view where, std::int64_t step, std::int64_t first) {
   if (step < first)
     fail_argument(where, "the step is out of range", std::to_string(step),
-                  std::to_string(first) + " or more, the first step is 1");
+                  std::to_string(first) + " or more");
 }
 
 inline void check_not_negative(std::string_view where, const char* name, double value) {

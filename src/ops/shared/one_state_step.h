@@ -48,7 +48,7 @@ void one_state_step_lists(const OneStateNames& names, const Kernel& kernel,
                           at::TensorList states, bool on_host) {
   if (grads.size() != params.size() || states.size() != params.size())
     fail_argument(names.where, "the lists differ in length",
-                  c10::str(params.size(), ", ", grads.size(), ", ", states.size()),
+                  c10::str("lengths ", params.size(), ", ", grads.size(), ", ", states.size()),
                   "equal lengths");
   std::vector<OneStateArrays> arrays;
   std::vector<std::int64_t> sizes;

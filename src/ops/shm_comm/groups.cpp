@@ -104,7 +104,7 @@ std::string init_group(const std::string& name, std::int64_t rank, std::int64_t 
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = "the timeout is out of range",
                  .got = std::to_string(timeout_seconds) + " s",
-                 .want = "more than 0, up to 1e9 s"});
+                 .want = "above 0 s and at most 1e9 s"});
   const auto timeout = std::chrono::milliseconds(
       std::max<std::int64_t>(static_cast<std::int64_t>(timeout_seconds * 1000), 1));
   auto& state = registry();

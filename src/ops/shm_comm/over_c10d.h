@@ -36,8 +36,7 @@ inline at::Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  throw Error(ErrorCode::unavailable, "shm_comm",
-              {.what = "the process group failed", .got = problem});
+  throw Error(ErrorCode::unavailable, "shm_comm", {.what = "the process group failed: " + problem});
 }
 
 /// These functions throw `unavailable` if the collective fails. `op` is c10d's name for the

@@ -49,7 +49,7 @@ std::pair<Kind, int> numbers(const char* where, ScalarType type) {
                   {.what = "this dtype cannot be reduced",
                    .got = c10::toString(type),
                    .want = "floats of 16 to 64 bits, integers, bool or complex numbers",
-                   .hint = "convert it to float32 first"});
+                   .hint = "convert the tensor to float32 first"});
   }
 }
 

@@ -130,8 +130,9 @@ at::Tensor SparseSelfAttention::forward(const at::Tensor& query, const at::Tenso
                                         const at::Tensor& key_padding_mask,
                                         const at::Tensor& attn_mask) const {
   if (!query.defined() || query.dim() != 4)
-    throw Error(ErrorCode::invalid_argument, "SparseSelfAttention",
-                {.what = "the query is not [batch, heads, length, head dim]"});
+    throw Error(
+        ErrorCode::invalid_argument, "SparseSelfAttention",
+        {.what = "the query has the wrong shape", .want = "[batch, heads, length, head dim]"});
   return sparse_attention(
       query, key, value, get_layout(query.size(2)).to(query.device()), config_->block(),
       std::nullopt, {rpe, key_padding_mask, attn_mask, key_padding_mask_mode_, attn_mask_mode_});

@@ -99,7 +99,7 @@ void norm_rows(const Layer<S>& layer, const AddNorm<S>& pass, std::int64_t first
 void check_invertible(const char* name, const Tensor& weight) {
   if (weight.numel() && at::min(at::abs(weight)).item<double>() == 0)
     fail_argument("transformer_layer", std::string("normalize_invertible cannot divide by ") + name,
-                  "a weight of 0", "weights other than 0", "disable normalize_invertible");
+                  "a weight of 0", "nonzero weights", "disable normalize_invertible");
 }
 
 template <typename S>

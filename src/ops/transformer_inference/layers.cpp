@@ -90,7 +90,7 @@ Tensor product(const char* where, const Tensor& x, const GivenMatrix& matrix,
       x.scalar_type() != weight.scalar_type())
     fail_argument(where, "the shapes or dtypes of activations and weights do not match",
                   c10::str(words(x), " and ", words(weight)),
-                  "one dtype, and as many channels as weight inputs");
+                  "equal dtypes, and as many channels as the weights have inputs");
   if (takes_skinny_gemm(x, weight, matrix.int8 || matrix.transposed)) {
     const Tensor out = skinny_gemm(x, weight, matrix.int8 || matrix.transposed);
     return bias && bias->defined() ? (wide(out) + *bias).to(x.scalar_type()) : out;

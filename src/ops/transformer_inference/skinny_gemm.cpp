@@ -37,9 +37,10 @@ Tensor skinny_gemm_cpu(const Tensor& x, const Tensor& weight, bool transposed) {
   const std::int64_t inputs = weight.dim() == 2 ? weight.size(transposed ? 1 : 0) : 0;
   if (weight.dim() != 2 || !weight.is_contiguous() || x.dim() < 1 || x.size(-1) != inputs ||
       x.scalar_type() != weight.scalar_type() || inputs == 0)
-    fail_argument(where, "the shapes or dtypes of rows and weights do not match",
-                  c10::str(words(x), " and ", words(weight)),
-                  "one dtype, contiguous weights, and as many channels as weight inputs");
+    fail_argument(
+        where, "the shapes or dtypes of rows and weights do not match",
+        c10::str(words(x), " and ", words(weight)),
+        "equal dtypes, contiguous weights, and as many channels as the weights have inputs");
   auto sizes = x.sizes().vec();
   sizes.back() = weight.size(transposed ? 0 : 1);
   const Tensor rows = x.reshape({x.numel() / inputs, inputs}).to(at::kFloat).contiguous();

@@ -56,10 +56,10 @@ LayerCache& Workspace::layer(std::int64_t layer, at::IntArrayRef sizes,
   const std::int64_t batch = sizes[0], heads = sizes[1], tokens = sizes[2], dim = sizes[3];
   if (layer < 0 || layer >= static_cast<std::int64_t>(layers_.size()))
     fail_argument(where, "the layer index is out of range", std::to_string(layer),
-                  c10::str("one of ", layers_.size(), " layers"), "call allocate_workspace first");
+                  c10::str("an index below ", layers_.size()), "call allocate_workspace first");
   if (tokens > max_tokens_)
-    fail_argument(where, "the workspace is too small for the tokens", std::to_string(tokens),
-                  c10::str("at most ", max_tokens_),
+    fail_argument(where, "the workspace is too small for the tokens",
+                  std::to_string(tokens) + " tokens", c10::str("at most ", max_tokens_, " tokens"),
                   "pass a larger max_out_tokens to init_inference");
   LayerCache& cache = layers_[static_cast<std::size_t>(layer)];
   const at::Tensor& keys = cache.keys;

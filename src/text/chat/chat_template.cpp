@@ -77,7 +77,8 @@ std::string ChatTemplate::apply_json(std::string_view text) const {
     throw Error(
         ErrorCode::corrupt, "ChatTemplate",
         {.what = "the variables are not a JSON object with a list of messages",
-         .want = "for example {\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}"});
+         .want =
+             "an object such as {\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}"});
   }
   Pairs variables = data_->variables;
   for (const auto& [name, value] : json.items()) put(variables, name, chat::value_of(value));

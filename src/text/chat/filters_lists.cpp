@@ -26,7 +26,8 @@ Value by_path(const Context& context, const Value& value, const Value& path) {
 
 /// Removes and returns the first argument.
 Value shift(const FilterCall& call, Arguments& arguments) {
-  if (arguments.values.empty()) render_error(call.context.line, call.name + " lacks an argument");
+  if (arguments.values.empty())
+    render_error(call.context.line, call.name + " is missing an argument");
   Value value = std::move(arguments.values.front());
   arguments.values.erase(arguments.values.begin());
   return value;

@@ -16,8 +16,9 @@ using CaseMap = std::unique_ptr<UCaseMap, decltype(&ucasemap_close)>;
 
 void check(UErrorCode status) {
   if (U_FAILURE(status)) {
-    throw Error(ErrorCode::internal, "ChatTemplate",
-                {.what = "ICU failed to convert the case of a text", .got = u_errorName(status)});
+    throw Error(
+        ErrorCode::internal, "ChatTemplate",
+        {.what = std::string("ICU cannot convert the case of a text: ") + u_errorName(status)});
   }
 }
 

@@ -26,7 +26,7 @@ class Given {
     return text_argument(context_, called_, *values_[i]);
   }
   std::string required(std::size_t i) const {
-    if (!values_[i]) render_error(context_.line, called_ + "() lacks an argument");
+    if (!values_[i]) render_error(context_.line, called_ + "() is missing an argument");
     return text_argument(context_, called_, *values_[i]);
   }
   Integer integer(std::size_t i, Integer otherwise) const {

@@ -235,7 +235,7 @@ ExpressionPtr Parser::subscript(ExpressionPtr node) {
   }
   ExpressionPtr start = is_op(":") ? nullptr : expression();
   if (start && !is_op(":")) {
-    if (is_op(",")) outside_subset(token.line, "an index of several values");
+    if (is_op(",")) outside_subset(token.line, "an index with several values");
     expect_op("]");
     return make_of(Kind::item, token.line, {}, std::move(node), std::move(start));
   }

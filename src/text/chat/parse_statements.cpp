@@ -90,7 +90,7 @@ Statement Parser::statement() {
   if (tag == "for") return loop(line);
   if (tag == "macro") return macro(line);
   if (tag == "break" || tag == "continue") {
-    if (loops_ == 0) syntax_error(line, "the tag \"" + tag + "\" is outside of a loop");
+    if (loops_ == 0) syntax_error(line, "the tag \"" + tag + "\" is outside a loop");
     return {.kind = tag == "break" ? Kind::stop : Kind::next, .line = line};
   }
   if (tag == "generation") {
@@ -172,7 +172,7 @@ Statement Parser::loop(int line) {
   // As in Jinja, the loop's iterable must not be a conditional expression. Otherwise, the loop's
   // `if` would be parsed as part of one.
   out.value = either();
-  if (is_op(",")) outside_subset(line, "a loop over values without brackets");
+  if (is_op(",")) outside_subset(line, "a loop over a tuple without parentheses");
   if (take_name("if")) out.condition = expression();
   if (is_name("recursive")) outside_subset(line, "a recursive loop");
   expect(TokenKind::block_end, "'%}'");

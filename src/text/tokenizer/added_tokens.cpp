@@ -68,7 +68,7 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
         NormalizedText::part(token.text, false, TextLimit::of(token.text.size(), 1024));
     if (token.normalized && normalizer) normalize(*normalizer, word, node);
     if ((bytes += word.text.size()) > kMaxAddedBytes) {
-      node.unsupported("added tokens of more than " + std::to_string(kMaxAddedBytes >> 20) +
+      node.unsupported("added-token text of more than " + std::to_string(kMaxAddedBytes >> 20) +
                        " MiB in total");
     }
     if (!word.text.empty()) {

@@ -80,7 +80,7 @@ void Bpe::read_merges(const TokenizerNode& node, const SortedJson& merges) {
                           ? std::nullopt
                           : vocabulary_.id(left + right.substr(prefix_.size()));
     if (!l || !r || !both)
-      node.corrupt("the vocabulary lacks a part of merge " + quoted_text(left + " " + right));
+      node.corrupt("the vocabulary lacks a part of the merge " + quoted_text(left + " " + right));
     merges_.insert_or_assign(pair(*l, *r), Merge{rank++, *both});
   }
 }

@@ -86,7 +86,7 @@ class Precompiled final : public Normalizer {
  public:
   explicit Precompiled(const TokenizerNode& node) {
     const auto bytes = decode_base64(node.required_string("precompiled_charsmap"));
-    if (!bytes) node.corrupt("precompiled_charsmap is not base64");
+    if (!bytes) node.corrupt("precompiled_charsmap is not valid base64");
     const std::size_t size = bytes->size() < 4 ? 0 : read_u32(*bytes, 0);
     if (bytes->size() < 4 || size % 4 != 0 || size > bytes->size() - 4) {
       node.corrupt("precompiled_charsmap is truncated");

@@ -10,7 +10,7 @@ void TextLimit::fail(std::size_t bytes) const {
   throw Error(ErrorCode::invalid_argument, "Tokenizer",
               {.what = "a tokenizer step expands this text too much",
                .got = std::to_string(bytes) + " bytes",
-               .want = "at most " + std::to_string(most_),
+               .want = "at most " + std::to_string(most_) + " bytes",
                .hint = "check the normalizer, pre_tokenizer and decoder in tokenizer.json"});
 }
 

@@ -65,8 +65,8 @@ std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool add_spec
     throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
                 {.what = "the text is too long",
                  .got = std::to_string(text.size()) + " bytes",
-                 .want = "at most " + std::to_string(kMaxText),
-                 .hint = "encode it in parts"});
+                 .want = "at most " + std::to_string(kMaxText) + " bytes",
+                 .hint = "encode the text in parts"});
   }
   TokenIds ids;
   const std::string valid = utf8_lossy(text);

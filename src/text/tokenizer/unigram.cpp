@@ -119,8 +119,9 @@ void Unigram::tokenize(std::string_view piece, TokenIds& ids) const {
     const std::size_t next = begin + utf8_front(piece.substr(begin)).length;
     if (!single) {
       if (!unknown_) {
-        throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
-                    {.what = "the vocabulary lacks a character of the text and has no unk_id"});
+        throw Error(
+            ErrorCode::invalid_argument, "Tokenizer::encode",
+            {.what = "the vocabulary has no token for a character in the text, and no unk_id"});
       }
       const double score = lowest_ - kUnknownPenalty + best[begin].score;
       if (!best[next].reached || score > best[next].score) best[next] = {score, begin, true, true};

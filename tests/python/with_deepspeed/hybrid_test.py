@@ -37,4 +37,4 @@ def test_shared_keys_are_rejected():
     # Fails if a model with grouped-query attention, which DeepSpeed's layers do not support, is
     # rejected only during training instead of at the start.
     refused = result(PROGRAM, "ours", "llama", 0, DS_ACCELERATOR="cpu")
-    assert refused["error"] == "Error" and "whose heads share keys" in refused["refused"]
+    assert refused["error"] == "Error" and "layers with grouped-query attention" in refused["refused"]

@@ -68,5 +68,5 @@ def test_unsupported_cases_raise():
     # case, the documentation must be updated.
     got = result(PROGRAM, "float32", 1, "refused", DS_ACCELERATOR="cpu")
     assert "BLOOM inference with DeepSpeed is no longer supported" in got["bloom"]
-    assert "whose heads share keys; got 32 rows of queries and 16 of keys" in got["shared"] and "Error: " in got["shared"]
+    assert "layers with grouped-query attention; got 32 query rows and 16 key rows" in got["shared"] and "Error: " in got["shared"]
     assert "got 3 tokens after 9, want one token, or a new prompt" in got["behind"]

@@ -75,7 +75,7 @@ TEST(Env, Bytes) {
   for (const char* text : {"x", "-1", "2T", "1 G", "nan", "1e300"}) {
     setenv("ANYACCEL_TEST_BYTES", text, 1);
     EXPECT_ERROR(env_bytes("ANYACCEL_TEST_BYTES"), invalid_argument,
-                 "want bytes, or a number with K, M or G");
+                 "want a number of bytes, optionally with the suffix K, M or G");
   }
 }
 

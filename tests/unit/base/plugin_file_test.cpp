@@ -61,7 +61,7 @@ TEST(PluginFile, RejectsMalformedFiles) {
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = Card"), corrupt, "'Card'");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = card\n"), corrupt, "`library`");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nlibrary = ../x.so"), corrupt,
-               "next to the text file");
+               "in the same folder as the text file");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nabi = -1"), corrupt, "abi");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nnonsense"), corrupt,
                "line 2: not `key = value`");

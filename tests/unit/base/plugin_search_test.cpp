@@ -167,7 +167,7 @@ TEST(PluginSearch, InvalidLibraries) {
   other[18] = 40;  // e_machine: 32-bit ARM
   EXPECT_THAT(problem(other), HasSubstr("a different machine type"));
   EXPECT_THAT(library_problem(ANYACCEL_BUILD_DIR "/build.ninja"), HasSubstr("not an ELF file"));
-  EXPECT_THAT(library_problem("/dev/null"), HasSubstr("not a file"));
+  EXPECT_THAT(library_problem("/dev/null"), HasSubstr("not a regular file"));
   EXPECT_THAT(library_problem("/nonexistent.so"), HasSubstr("No such file"));
 }
 

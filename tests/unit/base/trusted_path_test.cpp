@@ -122,7 +122,7 @@ TEST_F(TrustedPath, NonexistentFolders) {
 // Fails if a path of the wrong kind or a relative path is accepted.
 TEST_F(TrustedPath, Kinds) {
   EXPECT_THAT(trust_problem(file, TrustedKind::folder), HasSubstr("is not a folder"));
-  EXPECT_THAT(trust_problem(folder, TrustedKind::file), HasSubstr("is not a file"));
+  EXPECT_THAT(trust_problem(folder, TrustedKind::file), HasSubstr("is not a regular file"));
   EXPECT_THAT(trust_problem("/dev/null", TrustedKind::file), HasSubstr("dev/null\" is"));
   EXPECT_THAT(trust_problem("file", TrustedKind::file), HasSubstr("not an absolute path"));
   EXPECT_THAT(trust_problem(file / "more", TrustedKind::file), HasSubstr("Not a directory"));

@@ -146,7 +146,7 @@ TEST(NvccFlags, Rejected) {
   EXPECT_ERROR(source("-DX=$(touch${IFS}/tmp/x)"), corrupt, "nvcc's shell expands");
   EXPECT_ERROR(source("-DX=`touch`"), corrupt, "nvcc's shell expands");
   EXPECT_ERROR(with("flag = -DX=$(touch)\nsource = k.cu"), corrupt,
-               "its shell expands $ and backquotes");
+               "the shell that nvcc starts expands $ and backquotes");
 }
 
 // Fails if a folder's name can contain commands that the shell started by nvcc would execute, or
@@ -161,7 +161,7 @@ TEST(NvccFlags, FoldersThatTheShellExpands) {
   EXPECT_THAT(plan.steps.at(1).command, testing::Contains("-Xcompiler=-fno-math-errno"));
   op.file = "/ops/$(touch x)/tiny.op";
   EXPECT_ERROR(make_plan(op, {}, nullptr, {}, tools, "/tmp"), unavailable,
-               "use folders without these characters");
+               "use folders whose names do not contain these characters");
 }
 
 // Fails if the error about a very long flag prints the whole flag.

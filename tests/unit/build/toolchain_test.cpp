@@ -46,7 +46,7 @@ TEST_F(ToolchainTest, CcacheIsNotTheCompiler) {
 // found.
 TEST_F(ToolchainTest, ProgramsWithArguments) {
   const ScopedEnv command("CXX", "g++ -m32");
-  EXPECT_ERROR(find_compiler(""), unavailable, "not a single program");
+  EXPECT_ERROR(find_compiler(""), unavailable, "must name a single program");
   folder.write("with space/g++", "");
   ::chmod((folder / "with space/g++").c_str(), 0755);
   EXPECT_EQ(find_compiler((folder / "with space/g++").string()),

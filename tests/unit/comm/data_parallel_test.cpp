@@ -189,7 +189,7 @@ TEST_P(DataParallelRanks, InvalidUseIsAnError) {
       DataParallel parallel(group, parameters, options);
     };
     const auto good = at::zeros({3}, here).set_requires_grad(true);
-    EXPECT_ERROR(make({}), invalid_argument, "there are no parameters");
+    EXPECT_ERROR(make({}), invalid_argument, "the parameter list is empty");
     EXPECT_ERROR(make({good, at::zeros({3}, here)}), invalid_argument,
                  "parameter 1 cannot be trained");
     EXPECT_ERROR(make({good, good}), invalid_argument, "parameter 1 appears twice");

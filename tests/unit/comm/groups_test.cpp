@@ -72,7 +72,7 @@ TEST_F(GroupsTest, InvalidCallsThrowImmediately) {
     auto large = at::full({5}, 1.0);
     EXPECT_ERROR(backend->_allgather_base(large, small, {}), invalid_argument, "5 and 2");
     std::vector<at::Tensor> none;
-    EXPECT_ERROR(backend->broadcast(none, {}), invalid_argument, "the number of tensors is wrong");
+    EXPECT_ERROR(backend->broadcast(none, {}), invalid_argument, "wrong number of tensors");
     backend->barrier({})->wait();
   });
 }

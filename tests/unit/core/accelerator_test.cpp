@@ -59,7 +59,7 @@ TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
     EXPECT_EQ(accelerator_.current_stream(rank).device_index(), 0);
   }
   Accelerator none(std::make_shared<MockBackend>(mock_traits("mock"), 0));
-  EXPECT_ERROR(none.set_device(0), invalid_argument, "a machine with such devices");
+  EXPECT_ERROR(none.set_device(0), invalid_argument, "has no devices");
 }
 
 // Fails if device names contain an index that the traits forbid, or are not valid for

@@ -35,7 +35,7 @@ class GraphTest : public testing::Test {
 
 // Fails if a call that is invalid in the graph's state reaches the backend.
 TEST_F(GraphTest, StateIsChecked) {
-  EXPECT_ERROR(accelerator_.replay_graph(graph_), invalid_state, "nothing was captured");
+  EXPECT_ERROR(accelerator_.replay_graph(graph_), invalid_state, "the graph is empty");
   EXPECT_ERROR(graph_.capture_end(), invalid_state, "no capture");
   EXPECT_ERROR(graph_.pool(), invalid_state, "pool");
   auto capture = accelerator_.capture_to_graph(graph_);
@@ -72,7 +72,7 @@ TEST_F(GraphTest, FailedCaptureThrowsAndEmptiesTheGraph) {
   const auto scope = [&] { const auto capture = accelerator_.capture_to_graph(graph_); };
   EXPECT_ERROR(scope(), unsupported, "nonzero");
   EXPECT_EQ(graph_.state(), Graph::State::empty);
-  EXPECT_ERROR(graph_.replay(), invalid_state, "nothing was captured");
+  EXPECT_ERROR(graph_.replay(), invalid_state, "the graph is empty");
 }
 
 // Fails if cancel() does not discard the captured work.

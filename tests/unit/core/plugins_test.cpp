@@ -125,7 +125,7 @@ TEST_P(BrokenPlugin, IsFatalWhenNamed) {
 INSTANTIATE_TEST_SUITE_P(
     All, BrokenPlugin,
     testing::Values(Broken{"static", "thrown by a static object"},
-                    Broken{"crash", "it ended its process: Aborted"},
+                    Broken{"crash", "it terminated its process: Aborted"},
                     Broken{"register",
                            "its registration function failed: thrown while registering"},
                     Broken{"number", "threw something that is not a std::exception"},
@@ -153,7 +153,7 @@ TEST_F(PluginsTest, DaemonsOfARejectedPluginAreKilled) {
   const struct {
     const char* told;
     const char* reason;
-  } cases[]{{"daemon", "the actual refusal"}, {"daemon and exit", "it ended its process"}};
+  } cases[]{{"daemon", "the actual refusal"}, {"daemon and exit", "it terminated its process"}};
   for (const auto& one : cases) {
     const auto file = folder / "pid";
     const ScopedEnv written("FAKE_PLUGIN_FILE", file.c_str());
@@ -212,7 +212,7 @@ TEST_F(PluginsTest, CrashingProbe) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", "crashing probe");
   EXPECT_NE(get_accelerator().name(), kName);
-  EXPECT_THAT(verdict(detection()).reason, HasSubstr("it ended its process: Aborted"));
+  EXPECT_THAT(verdict(detection()).reason, HasSubstr("it terminated its process: Aborted"));
 }
 
 class WrongDescriptor : public PluginsTest, public testing::WithParamInterface<Broken> {

@@ -140,7 +140,7 @@ TEST(SparseLayout, Errors) {
   options.global_block_end_indices = {1, 2};
   EXPECT_THAT(layout_error(options), HasSubstr("differ in length"));
   options = of("local", 2);
-  EXPECT_THAT(layout_error(options), HasSubstr("fewer blocks"));
+  EXPECT_THAT(layout_error(options), HasSubstr("too short for the random"));
   options = of("dense", 2);
   options.seq_len = 33;
   EXPECT_THAT(layout_error(options),

@@ -117,7 +117,8 @@ TEST(Model, Limits) {
   EXPECT_EQ(result.ids.size(), 2U);
   EXPECT_EQ(result.finish, FinishReason::context);
   EXPECT_ERROR(model.logits(std::vector<std::int64_t>(17, 1)), invalid_argument, "context");
-  EXPECT_ERROR(model.logits({20}), invalid_argument, "outside the vocabulary; got 20, want 0..19");
+  EXPECT_ERROR(model.logits({20}), invalid_argument,
+               "outside the vocabulary; got 20, want 0 to 19");
   EXPECT_ERROR(model.logits({}), invalid_argument, "empty");
 }
 

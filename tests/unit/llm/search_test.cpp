@@ -33,7 +33,7 @@ TEST(Search, Passages) {
   EXPECT_EQ(got[0].text, "first\nsecond");
   EXPECT_EQ(got[1].text, "third");
   EXPECT_EQ(got[1].line, 3);
-  EXPECT_ERROR(read_passages(folder / "none"), not_found, "cannot find the text folder");
+  EXPECT_ERROR(read_passages(folder / "none"), not_found, "cannot find the folder to search");
   EXPECT_ERROR(read_passages(folder.path(), 0), invalid_argument, "max_bytes");
 }
 

@@ -28,7 +28,7 @@ TEST(Json, Types) {
   EXPECT_EQ(in.boolean("b"), true);
   EXPECT_EQ(in.string("s"), "x");
   EXPECT_NE(in.object("o"), nullptr);
-  EXPECT_ERROR(in.integer("i", 4, 9), corrupt, "got 3, want an integer in 4..9");
+  EXPECT_ERROR(in.integer("i", 4, 9), corrupt, "got 3, want an integer from 4 to 9");
   for (const char* key : {"u", "d", "s", "b", "o"})
     EXPECT_ERROR(in.integer(key, 0, INT64_MAX), corrupt, key);
   EXPECT_ERROR(in.boolean("i"), corrupt, "true or false");

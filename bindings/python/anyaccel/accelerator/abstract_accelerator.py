@@ -172,8 +172,8 @@ def _require_known(device, where):
         torch.device(device)
     except RuntimeError:
         raise make_error("unavailable", where, "this process's LibTorch does not support the device type", got=repr(device[:100]),
-                         hint="do one of these: import the vendor's package for torch, which adds the type; if your library uses torch's PrivateUse1, call "
-                         f"torch.utils.rename_privateuse1_backend({device[:100]!r}) before set_accelerator(); return the devices' type in torch, such as "
+                         hint="do one of these: import the vendor's torch package, which adds the type; if your library uses torch's PrivateUse1, call "
+                         f"torch.utils.rename_privateuse1_backend({device[:100]!r}) before set_accelerator(); return torch's name for the device type, such as "
                          f"'cpu', from device_name() (the accelerator's `_name` can stay as it is); or test without a device by setting "
                          f"SIM_STANDS_IN_FOR={device[:100]}") from None
 

@@ -37,7 +37,7 @@ def _install():
     # During its import, DeepSpeed binds builders and methods of the accelerator stored in `real`.
     # Once an accelerator is stored there, it is too late to replace it.
     if real is not None and (real.__dict__.get("ds_accelerator") is not None or not hasattr(real, "set_accelerator")):
-        raise make_error("invalid_state", "anyaccel.deepspeed", "DeepSpeed has already chosen its own accelerator and bound its functions",
+        raise make_error("invalid_state", "anyaccel.deepspeed", "DeepSpeed has already selected its own accelerator and bound that accelerator's functions",
                          hint="do one of these: import anyaccel.deepspeed before deepspeed; set ANYACCEL_DEEPSPEED=1 for the whole program; import "
                          f"anyaccel.deepspeed in an import hook right after {_hook.MODULE} is executed")
     _hook.install()

@@ -52,7 +52,7 @@ def mend(ds_transformer):
             # Otherwise, a one-token prompt would continue the previous sequence.
             self.workspace.reset_cache()
         if layer == 0 and past > 0 and tokens > 1:
-            raise make_error("unsupported", "anyaccel.deepspeed", "DeepSpeed's injected layers cannot append several tokens at once",
+            raise make_error("unsupported", "anyaccel.deepspeed", "DeepSpeed's injected layers cannot append more than one token to a sequence",
                              f"{tokens} tokens after {past}", "one token, or a new prompt")
         args = [None if _is_cache(each) else each for each in args]
         kwargs = {name: each for name, each in kwargs.items() if not _is_cache(each)}
@@ -82,8 +82,8 @@ def _refuse_shared_keys(layer):
     attention = getattr(layer, "self_attn", None)
     sizes = [len(part.weight) for part in (getattr(attention, name, None) for name in ("q_proj", "k_proj")) if hasattr(part, "weight")]
     if len(set(sizes)) > 1:
-        raise make_error("unsupported", "anyaccel.deepspeed", f"DeepSpeed cannot inject layers of {type(layer).__name__} whose heads share keys",
-                         f"{sizes[0]} rows of queries and {sizes[1]} of keys", "equal numbers", "set replace_with_kernel_inject=False")
+        raise make_error("unsupported", "anyaccel.deepspeed", f"DeepSpeed cannot inject {type(layer).__name__} layers with grouped-query attention",
+                         f"{sizes[0]} query rows and {sizes[1]} key rows", "equal numbers of rows", "set replace_with_kernel_inject=False")
 
 
 def _gives_one_tensor(layer_class):

@@ -77,8 +77,8 @@ class HostOptimizer(Optimizer):
     def _update_group(self, group, parameters):
         for parameter in parameters:
             if parameter.device.type != "cpu":
-                raise make_error("invalid_argument", type(self).__name__, "the parameters must be in host memory", got=f"device {parameter.device}",
-                                 want="cpu", hint="use the corresponding Fused optimizer for parameters on a device")
+                raise make_error("invalid_argument", type(self).__name__, "the parameters must be on the CPU", got=f"device {parameter.device}",
+                                 want="device cpu", hint="use the corresponding Fused optimizer for device parameters")
             state = self._state_of(parameter, self._NAMES, torch.float32 if self.fp32_optimizer_states else None)
             state["step"] += 1
             self._update(group, state, parameter)

@@ -47,13 +47,13 @@ def get_scales(out, num_groups):
     The result is a view if the alignment allows it.
     """
     if out.dtype != torch.uint8 or num_groups < 0 or (out.numel() % num_groups if num_groups else out.numel()):
-        raise ValueError(f"[fp_quantizer_get_scales] the rows do not match the number of groups; got {out.dtype} {list(out.shape)} for {num_groups}, "
-                         "want uint8 [groups, bytes]")
+        raise ValueError(f"[fp_quantizer_get_scales] the rows have the wrong shape or dtype for the number of groups; "
+                         f"got {out.dtype} {list(out.shape)} for {num_groups} groups, want uint8 [groups, bytes]")
     if num_groups == 0:
         return out.new_empty((0, 1), dtype=torch.float32)
     rows = out.reshape(num_groups, -1)
     if rows.shape[1] < 4:
-        raise ValueError(f"[fp_quantizer_get_scales] the rows contain no scale; got {rows.shape[1]} bytes, want 4 or more")
+        raise ValueError(f"[fp_quantizer_get_scales] the rows contain no scale; got {rows.shape[1]} bytes, want 4 bytes or more")
     steps = rows[:, -4:]
     in_place = steps.storage_offset() % 4 == 0 and steps.stride(1) == 1 and (steps.stride(0) % 4 == 0 or num_groups == 1)
     return (steps if in_place else steps.contiguous()).view(torch.float32)

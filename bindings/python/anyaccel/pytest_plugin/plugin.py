@@ -137,7 +137,7 @@ class Plugin:
         if known:
             terminalreporter.write_line(f"accelerator check: {known} known {'problem' if known == 1 else 'problems'} ({self.baseline_path})")
         for entry in gone:
-            terminalreporter.write_line(f"accelerator check: no longer found, remove from {self.baseline_path}: {' '.join(entry)}")
+            terminalreporter.write_line(f"accelerator check: no longer found, remove it from {self.baseline_path}: {' '.join(entry)}")
         if self.updates_baseline:
             count = f"{len(found)} {'problem' if len(found) == 1 else 'problems'}"
             terminalreporter.write_line(f"accelerator check: wrote {count} to {self.baseline_path}")

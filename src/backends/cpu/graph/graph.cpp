@@ -42,7 +42,7 @@ class CpuGraph final : public sdk::GraphImpl {
   void replay() override {
     if (!captured_) {
       throw Error(ErrorCode::invalid_state, "replay_graph",
-                  {.what = "nothing was captured", .hint = "capture first"});
+                  {.what = "the graph is empty", .hint = "capture work first"});
     }
     if (Recording::on_this_thread()) {
       throw Error(ErrorCode::unsupported, "replay_graph",

@@ -68,7 +68,6 @@ std::shared_ptr<Recording> Recording::begin() {
   if (slot() != nullptr) {
     throw Error(ErrorCode::invalid_state, "capture_to_graph",
                 {.what = "another graph is being captured in this process",
-                 .want = "one capture at a time",
                  .hint = "end that capture first"});
   }
   // Otherwise, weights that autocast cast before the capture would become constants in the graph.

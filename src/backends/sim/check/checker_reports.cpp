@@ -250,7 +250,7 @@ void Checker::on_refused(const Refusal& refusal) {
   if (refusal.other_accelerator) {
     problem.kind = Kind::other_accelerator;
     problem.what = refusal.op + " was called for " + refusal.device +
-                   ", but the accelerator of this program is " + device_text(0);
+                   ", but this program's accelerator is " + device_text(0);
   } else {
     problem.kind = Kind::wrong_device;
     problem.what = refusal.op + " got tensors on several devices: " + refusal.tensors;

@@ -23,15 +23,15 @@ constexpr std::array<Words, 10> kWords{{
     {"not_synchronized", "host uses pinned memory before the copy has completed",
      "wait first: synchronize the stream or the device, or an event recorded after the copy"},
     {"unordered_streams", "unordered use on two streams",
-     "record an event on the first stream and let the second wait for it (stream.wait_stream, "
-     "event.wait); after an asynchronous collective, call work.wait() first"},
+     "record an event on the first stream and make the second stream wait for it "
+     "(stream.wait_stream, event.wait); after an asynchronous collective, call work.wait() first"},
     {"freed_in_use", "memory freed while it is in use",
      "call tensor.record_stream(stream) for the stream that uses it, or keep the tensor alive "
      "until that stream has been synchronized"},
     {"memory_limit", "out of device memory",
      "use less memory, free tensors earlier, or raise SIM_MEMORY"},
-    {"unordered_threads", "unordered launches by two host threads",
-     "let one thread wait for the other before it launches (a lock, a queue, Thread.join, "
+    {"unordered_threads", "unordered launches from two host threads",
+     "make one thread wait for the other before it launches (a lock, a queue, Thread.join, "
      "Future.result), or copy the tensor before the thread starts"},
     {"uninitialized", "read of uninitialized memory",
      "fill the tensor first, or create it with zeros()"},

@@ -32,7 +32,7 @@ Suppressions Suppressions::parse(std::string_view text, const std::string& file)
                   {.what = "line " + std::to_string(number) + " of " + quoted_text(file) +
                            " is not a valid suppression",
                    .got = quoted_text(line),
-                   .want = "KIND:PATTERN with one of the kinds " + kinds});
+                   .want = "KIND:PATTERN, where KIND is one of " + kinds});
     }
     result.entries_.push_back(
         {.kind = kind == "*" ? "" : std::string(kind), .pattern = std::string(pattern)});

@@ -25,7 +25,7 @@ int parallel_ranks(const ParallelOptions& options) {
   const int ranks = digits ? std::stoi(number) : 0;
   if (ranks < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--tensor-parallel requires a number of ranks",
+                {.what = "invalid number of ranks for --tensor-parallel",
                  .got = quoted_text(number),
                  .want = "auto, or 1 to 9999"});
   }
@@ -34,7 +34,7 @@ int parallel_ranks(const ParallelOptions& options) {
                 {.what = "--tensor-parallel differs from the number of started ranks",
                  .got = number,
                  .want = started,
-                 .hint = "start them with anyaccel launch --num_accelerators " + number});
+                 .hint = "start the ranks with anyaccel launch --num_accelerators " + number});
   }
   return ranks;
 }

@@ -62,14 +62,14 @@ std::vector<std::int64_t> parse_ids(const std::string& text) {
       throw Error(ErrorCode::invalid_argument, "generate",
                   {.what = "--prompt-ids contains a value that is not an integer",
                    .got = quoted_text(word),
-                   .want = "for example \"1 2 3\""});
+                   .want = "token ids, such as \"1 2 3\""});
     }
   }
   if (ids.empty()) {
     throw Error(ErrorCode::invalid_argument, "generate",
                 {.what = "--prompt-ids is empty",
                  .got = quoted_text(text),
-                 .want = "for example \"1 2 3\""});
+                 .want = "token ids, such as \"1 2 3\""});
   }
   return ids;
 }
@@ -77,8 +77,8 @@ std::vector<std::int64_t> parse_ids(const std::string& text) {
 std::vector<Prompt> read_prompts(const std::string& file, int ranks) {
   if (file == "-" && ranks > 1) {
     throw Error(ErrorCode::unsupported, "generate",
-                {.what = "several ranks cannot read the prompts from standard input",
-                 .want = "a file that all ranks can read"});
+                {.what = "several ranks cannot read prompts from standard input",
+                 .hint = "pass a file that all ranks can read"});
   }
   std::vector<Prompt> prompts;
   std::size_t number = 0;

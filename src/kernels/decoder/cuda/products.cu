@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(product_lanes)
 }  // namespace
 
 const char* cuda_products(const Products& launch, void* stream) {
-  if (launch.inputs > max_inputs) return "rows are too long for a product";
+  if (launch.inputs > max_inputs) return "the rows are too long for the matrix product kernel";
   auto* const queue = static_cast<cudaStream_t>(stream);
   if (launch.rows == 0) return nullptr;
   with_weights<CudaTypes>(launch.format, [&](auto weights) {
@@ -45,7 +45,7 @@ const char* cuda_products(const Products& launch, void* stream) {
 }
 
 const char* cuda_expert_products(const ExpertProducts& launch, void* stream) {
-  if (launch.inputs > max_inputs) return "rows are too long for a product";
+  if (launch.inputs > max_inputs) return "the rows are too long for the matrix product kernel";
   if (launch.pairs == 0 || launch.outputs == 0) return nullptr;
   const dim3 grid(static_cast<unsigned>((launch.outputs + expert_outputs - 1) / expert_outputs),
                   static_cast<unsigned>(launch.pairs));

@@ -323,7 +323,7 @@ TEST(SimInstall, OptionsCannotChange) {
   anyaccel::sim::install({.devices = 3});
   EXPECT_TRUE(anyaccel::sim::installed());
   EXPECT_NO_THROW(anyaccel::sim::install({.devices = 3}));
-  EXPECT_ERROR(anyaccel::sim::install({.devices = 4}), invalid_state, "other options");
+  EXPECT_ERROR(anyaccel::sim::install({.devices = 4}), invalid_state, "different options");
   EXPECT_EQ(runtime().devices.size(), 3u);
 }
 

@@ -138,9 +138,8 @@ TEST_F(PinPool, RecognizesViews) {
 // Fails if free blocks are not released to stay within a limit, or the error lacks a remedy.
 TEST_F(PinPool, LimitErrorsNameARemedy) {
   auto* half = pool.allocate(600 << 10);
-  EXPECT_NE(
-      error_of(600 << 10).find("a higher RLIMIT_MEMLOCK than 1048576 bytes; raise it: `ulimit -l`"),
-      std::string::npos);
+  EXPECT_NE(error_of(600 << 10).find("raise RLIMIT_MEMLOCK, which is 1048576 bytes (`ulimit -l`"),
+            std::string::npos);
   EXPECT_EQ(machine.maps.size(), 1U);
   pool.give_back(half);
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
