@@ -7,7 +7,7 @@ from .files import Lines, Problems, ProcessFiles
 from .memory import Memory, Sample
 from .store import COLLECTIVE, IDLE, KERNEL, RANGE, SYNC, Store
 from .threads import DEVICE, HOST, Event, Thread, covered, event, is_loader, length, overlap, union
-from .totals import DeviceWindow, Evidence, Op, Work
+from .totals import DeviceWindow, Evidence, Gap, Op, Work
 
 _MOST = 1_000_000  # events that are analyzed together
 _GAP = 10_000  # ns of the shortest gap on the page
@@ -45,9 +45,9 @@ class Process:
         for windows in self.device_windows.values():
             done, least = 0, _START * sum(w.busy for w in windows)
             for w in windows:
+                if done + w.busy > least:
+                    found.append(w.without_start(least - done) if done <= least else w)
                 done += w.busy
-                if done > least:
-                    found.append(w)
         return found
 
     @property
@@ -255,7 +255,9 @@ class Process:
         self.device_windows.setdefault(device, []).append(window)
         edges = [begin] + [t for span in busy for t in span] + [end]
         main = max(threads.values(), key=lambda t: len(t.events), default=None)
-        for a, b in zip(edges[::2], edges[1::2]):
+        done = 0
+        for number, (a, b) in enumerate(zip(edges[::2], edges[1::2])):
+            done += length(busy[number - 1:number]) if number else 0
             if b - a < _GAP:
                 continue
             best, share = "", 0
@@ -270,9 +272,8 @@ class Process:
                 if name and doing[name] > share:
                     best, share = name, doing[name]
             best = best or "nothing recorded"
-            window.reasons[best if best in window.reasons or len(window.reasons) < 30 else "others"] += b - a
+            window.add(Gap(b - a, a, best, done))
             self.store.add(a - self.zero, b - a, 0, f"idle; host: {best}", track, "", "", 0, IDLE)
-            window.longest = max(window.longest, (b - a, a - self.zero))
 
     def _memory(self, part: "_Part", threads: Dict[str, Thread]) -> None:
         for (kind, device), rows in part.memory.items():

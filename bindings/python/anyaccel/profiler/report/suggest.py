@@ -75,7 +75,8 @@ def _idle(processes: List[Process]) -> List[Dict[str, Any]]:
         reasons.update(w.reasons)
     whole = sum(w.end - w.begin for w in windows)
     top = ", ".join(f"{name} ({percent(time, whole)})" for name, time in reasons.most_common(3))
-    duration, begin = max(w.longest for w in windows)
+    gaps = ((g.duration, g.begin - p.zero) for p in processes for w in p.active_windows() for g in w.gaps)
+    duration, begin = max(gaps, default=(0, 0))
     return _make(
         "device-idle", share, f"The device is idle {share * 100:.0f} % of the time",
         f"During the gaps, the host mostly runs: {top}. Larger batches, fewer and larger ops, capturing the step as a graph, "

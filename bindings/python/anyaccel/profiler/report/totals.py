@@ -1,5 +1,5 @@
 """Totals of ops and of evidence for suggestions."""
-from typing import Counter
+from typing import Counter, List, NamedTuple
 
 from .threads import Event
 
@@ -53,12 +53,37 @@ class Evidence:
         self.lines.note(line, time)
 
 
+class Gap(NamedTuple):
+    """Time without work on a device. `before`: busy time of the window before the gap."""
+    duration: int
+    begin: int
+    reason: str
+    before: int
+
+
 class DeviceWindow:
     """The work of one device in one window. Times in ns. Begins with the device's first work."""
     def __init__(self, begin: int, end: int, busy: int) -> None:
         self.begin, self.end, self.busy = begin, end, busy
         self.reasons: Counter[str] = Counter()  # time of the gaps by what the host does
-        self.longest = (0, 0)  # duration and begin of the longest gap
+        self.gaps: List[Gap] = []  # the longest ones, the longest first
+
+    def add(self, gap: Gap) -> None:
+        known = gap.reason in self.reasons or len(self.reasons) < 30
+        self.reasons[gap.reason if known else "others"] += gap.duration
+        self.gaps = sorted([*self.gaps, gap], reverse=True)[:20]
+
+    def without_start(self, least: float) -> "DeviceWindow":
+        """Return the part after the last long gap before which at most `least` ns of work are done."""
+        start = max((g.begin + g.duration for g in self.gaps if g.before <= least), default=self.begin)
+        left_out = [g for g in self.gaps if g.begin < start]
+        rest = DeviceWindow(start, self.end, self.busy - max((g.before for g in left_out), default=0))
+        rest.reasons = self.reasons - Counter[str]()
+        for g in left_out:
+            rest.reasons[g.reason if g.reason in rest.reasons else "others"] -= g.duration
+        rest.reasons = +rest.reasons
+        rest.gaps = [g for g in self.gaps if g.begin >= start]
+        return rest
 
 
 class Work:
