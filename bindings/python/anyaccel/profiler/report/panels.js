@@ -44,7 +44,7 @@ function fillAdvice(data, timeline) {
       document.getElementById("timeline-section").scrollIntoView({ block: "nearest" });
     } }));
     const node = make("article", null, { class: "tip-card" }, title, make("p", s.text));
-    if (s.lines.length) node.append(make("ul", null, { class: "lines" }, ...s.lines.map(([line, time]) =>
+    if (s.lines.length) node.append(make("ul", null, { class: "lines" }, ...s.lines.slice(0, 3).map(([line, time]) =>
       make("li", null, {}, make("code", line, { title: line }), make("span", time ? timeText(time) : "", { class: "quiet" })))));
     node.append(make("details", null, {}, make("summary", "Why"), make("span", `${s.why} Rule: ${s.rule}.`)));
     return node;
