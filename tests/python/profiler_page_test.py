@@ -27,9 +27,19 @@ def build(folder, **options):
     size = int.from_bytes(whole[:4], "little")
     data = json.loads(whole[4:4 + size])
     columns = {
-        name: list(
-            memoryview(whole)[4 + size + at:4 + size + at + count * {"f64": 8, "u32": 4, "i32": 4, "u8": 1}[kind]].cast(
-                {"f64": "d", "u32": "I", "i32": "i", "u8": "B"}[kind]))
+        name:
+        list(
+            memoryview(whole)[4 + size + at:4 + size + at + count * {
+                "f64": 8,
+                "u32": 4,
+                "i32": 4,
+                "u8": 1
+            }[kind]].cast({
+                "f64": "d",
+                "u32": "I",
+                "i32": "i",
+                "u8": "B"
+            }[kind]))
         for name, (kind, at, count) in data["columns"].items()
     }
     return data, columns, text
@@ -190,8 +200,18 @@ def test_memory(tmp_path):
     memory, = data["processes"][0]["memories"]
     assert (memory["label"], memory["peak"], memory["peak_time"], memory["before"]) == ("sim:0 memory", 7000, 210_000, 1000)
     assert memory["largest"] == [{
-        "bytes": 4000, "time": 30_000, "op": "aten::addmm", "ranges": "forward", "line": "m.py:7 in forward"
-    }, {"bytes": 2000, "time": 210_000, "op": "aten::relu", "ranges": "forward", "line": "m.py:9 in forward"}]
+        "bytes": 4000,
+        "time": 30_000,
+        "op": "aten::addmm",
+        "ranges": "forward",
+        "line": "m.py:7 in forward"
+    }, {
+        "bytes": 2000,
+        "time": 210_000,
+        "op": "aten::relu",
+        "ranges": "forward",
+        "line": "m.py:9 in forward"
+    }]
     assert memory["values"] == [5000, 7000, 3000, 6500]
     assert "m.py:7 in forward" in text
 
@@ -227,6 +247,22 @@ def test_asynchronous_ops(tmp_path):
                                                                                    ("thread 100 asynchronous", 1)]
     assert [rows[i] for i in by_name(data, columns, "aten::mm")] == [("thread 100", 0)]
     assert data["processes"][0]["in_ops"] == 70_000
+
+
+# Fails if a problem that the checker found is not on the timeline, or at an op of another line.
+@pytest.mark.parametrize("line, time", [('File "/home/me/lib/a.py", line 2 in f', 120_000),
+                                        ('File "/home/me/lib/a.py", line 3 in f', None), ("a.py:1 in f", 50_000),
+                                        ('File "/home/me/lib/aa.py", line 2 in f', None), ("main() + 0x12 (program)", None),
+                                        ("", None)])
+def test_checker_findings(tmp_path, line, time):
+    r = simple(tmp_path).finish()
+    problem = {"kind": "unordered_streams", "what": "two streams", "op": "aten::gelu", "line": line, "seen": 2, "remedy": "wait"}
+    (r.folder / "findings.json").write_text(json.dumps({"tool": "anyaccel sim check", "version": 1, "problems": [problem]}))
+    data, columns, text = build(tmp_path)
+    found, = data["findings"]
+    assert (found["kind"], found["time"], found["seen"]) == ("unordered_streams", time, 2)
+    marks = [columns["begin"][i] for i in by_name(data, columns, "checker: unordered_streams")]
+    assert marks == ([] if time is None else [time]) and "The checker found 1 problem" in text
 
 
 # Fails if a process on another host is not moved to rank 0's clock.
@@ -387,6 +423,7 @@ def test_without_torch(tmp_path):
 
 # Fails if a cost formula is wrong, or an unknown op gets one.
 def test_costs():
+
     def cost(name, *tensors):
         return costs.cost(name, {"Input Dims": [list(s) for s, _ in tensors], "Input type": [t for _, t in tensors]})
 

@@ -2,8 +2,9 @@
 import argparse
 import os
 import pathlib
+import re
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from .events import Window
 from .files import Lines, Problems, processes, read_json
@@ -16,6 +17,8 @@ from .summary import summary
 from .trace import Trace
 
 LIMIT = 200_000
+_CHECKER_LINE = re.compile(r'File "(.*)", line (\d+)\b')
+_RECORDED_LINE = re.compile(r"(.+):(\d+)(?: in |$)")
 
 
 class Unreadable(Exception):
@@ -79,20 +82,36 @@ def _findings(p: Process, problems: Problems) -> List[Dict[str, Any]]:
         return []
 
 
+def _same_line(found: str, recorded: str) -> bool:
+    """Whether the checker's line (File "/path/train.py", line 3 in f) is that of an op (train.py:3 in f).
+    """
+    if found == recorded:
+        return True
+    parts, name = _CHECKER_LINE.match(found), _RECORDED_LINE.match(recorded)
+    return bool(parts and name and parts[2] == name[2] and f"/{parts[1]}".endswith("/" + name[1].lstrip("/")))
+
+
 def _mark(reports: List[Dict[str, Any]], store: Store, tracks: List[Dict[str, Any]]) -> None:
     """Place the checker's findings on the timeline: at their time, or at the first op with their line."""
-    texts, columns = store.strings, store.columns
+    if not reports:
+        return
+    hosts = {i: track["process"] for i, track in enumerate(tracks) if track["kind"] == "host"}
+    first: Dict[Tuple[int, int], Tuple[int, int]] = {}  # {(process, line): (begin, track)}
+    for begin, track, line in zip(store.columns[0], store.columns[4], store.columns[5]):
+        key = (hosts.get(track, -1), line)
+        if line and begin < first.get(key, (begin + 1, 0))[0]:
+            first[key] = (begin, track)
     for number, report in enumerate(reports):
-        hosts = [i for i, t in enumerate(tracks) if t["process"] == report["process"] and t["kind"] == "host"]
-        track = hosts[0] if hosts else None
-        if report["time"] is None and report["line"]:
-            line = texts.index(report["line"])
-            at = min((i for i in range(len(store)) if columns[5][i] == line and columns[4][i] in hosts),
-                     key=lambda i: columns[0][i], default=None)
-            if line and at is not None:
-                report["time"], track = columns[0][at], columns[4][at]
-        if report["time"] is not None and track is not None:
-            store.add(report["time"], 0, 0, f"checker: {report['kind']}", track, report["line"], "", number % 2, FINDING)
+        process = report["process"]
+        at = None
+        if report["time"] is not None:
+            at = next(((report["time"], track) for track, owner in hosts.items() if owner == process), None)
+        elif report["line"]:
+            at = min((place for (owner, line), place in first.items()
+                      if owner == process and _same_line(report["line"], store.strings.texts[line])), default=None)
+        if at is not None:
+            report["time"] = at[0]
+            store.add(at[0], 0, 0, f"checker: {report['kind']}", at[1], report["line"], "", number % 2, FINDING)
 
 
 def _data(found: List[Process], tracks: List[Dict[str, Any]], advice: Any, reports: Any, problems: Problems,
@@ -101,29 +120,59 @@ def _data(found: List[Process], tracks: List[Dict[str, Any]], advice: Any, repor
     first = min((p.first - p.zero for p in found if p.first), default=0)
     last = max((p.last - p.zero for p in found if p.last), default=1)
     return {
-        "version": 1,
-        "headline": headline(found),
-        "device": device,
-        "first": first,
-        "last": last,
-        "zero": str(found[0].zero),
-        "idle": idle_share([p for p in found if p.span > 0]) if device else None,
-        "tracks": tracks,
-        "ops": top_ops(found),
-        "suggestions": advice,
-        "findings": reports,
-        "problems": problems.texts,
-        "problem_count": problems.count,
-        "events": sum(p.events for p in found),
+        "version":
+        1,
+        "headline":
+        headline(found),
+        "device":
+        device,
+        "first":
+        first,
+        "last":
+        last,
+        "zero":
+        str(found[0].zero),
+        "idle":
+        idle_share([p for p in found if p.span > 0]) if device else None,
+        "tracks":
+        tracks,
+        "ops":
+        top_ops(found),
+        "suggestions":
+        advice,
+        "findings":
+        reports,
+        "problems":
+        problems.texts,
+        "problem_count":
+        problems.count,
+        "events":
+        sum(p.events for p in found),
         "processes": [{
-            "name": p.files.name(), "host": p.files.host, "pid": p.files.pid, "argv": p.files.argv, "device": p.files.device_name
-            or p.files.device_type, "accelerator": p.files.accelerator, "torch": p.files.torch, "python": p.files.python,
-            "state": state(p), "span": p.span, "busy": sum(p.busy.values()),
-            "device_busy": device_times([p])[0], "device_span": device_times([p])[1], "devices": len(p.busy), "in_ops": p.in_ops,
-            "compute": p.work.compute, "collective": p.work.collective, "dropped_events": p.files.dropped_events,
-            "dropped_windows": p.files.dropped_windows, "overhead": p.files.overhead_ns, "windows": [[a - p.zero, b - p.zero]
-                                                                                                     for a, b in p.spans[:10_000]],
-            "memories": memories(p), "offset": p.files.offset_ns, "ended": p.files.end_ns is not None or p.files.exit_kind == "fork"
+            "name": p.files.name(),
+            "host": p.files.host,
+            "pid": p.files.pid,
+            "argv": p.files.argv,
+            "device": p.files.device_name or p.files.device_type,
+            "accelerator": p.files.accelerator,
+            "torch": p.files.torch,
+            "python": p.files.python,
+            "state": state(p),
+            "span": p.span,
+            "busy": sum(p.busy.values()),
+            "device_busy": device_times([p])[0],
+            "device_span": device_times([p])[1],
+            "devices": len(p.busy),
+            "in_ops": p.in_ops,
+            "compute": p.work.compute,
+            "collective": p.work.collective,
+            "dropped_events": p.files.dropped_events,
+            "dropped_windows": p.files.dropped_windows,
+            "overhead": p.files.overhead_ns,
+            "windows": [[a - p.zero, b - p.zero] for a, b in p.spans[:10_000]],
+            "memories": memories(p),
+            "offset": p.files.offset_ns,
+            "ended": p.files.end_ns is not None or p.files.exit_kind == "fork"
         } for p in found],
     }
 
