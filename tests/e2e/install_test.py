@@ -133,6 +133,25 @@ class Install(unittest.TestCase):
         (extension,) = site.glob("anyaccel/_native*.so")
         self.assertNotIn(str(BUILD), run("ldd", extension, env=self.environment).stdout)
 
+    # Fails if the page's HTML, style or scripts are not installed, or if it requires torch.
+    def test_2_profile_page(self):
+        if cached("ANYACCEL_BUILD_PYTHON") != "ON":
+            self.skipTest("this build has no Python package")
+        site = self.prefix / cached("ANYACCEL_PYTHON_DIR")
+        recording = self.folder / "profile/raw/host-1"
+        recording.mkdir(parents=True)
+        (recording / "process.json").write_text('{"pid": 1, "host": "host", "rank": 0}')
+        (recording / "window-0001.json").write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5, "dur": 7}]}')
+        blocked = self.folder / "blocked"
+        blocked.mkdir()
+        (blocked / "torch.py").write_text("raise ImportError('torch was imported')")
+        done = run(os.environ["ANYACCEL_TEST_PYTHON"], "-m", "anyaccel.profiler", recording.parent.parent,
+                   env={**self.environment, "PYTHONPATH": f"{blocked}:{site}"})
+        self.assertIn("aten::mm", done.stdout)
+        page = (recording.parent.parent / "profile.html").read_text()
+        for part in ("Content-Security-Policy", "--accent:", "function drawRow", "makeTimeline"):
+            self.assertIn(part, page)
+
     # Fails if the installed program does not find the simulator's library or the Python package.
     def test_2_sim_run(self):
         if cached("ANYACCEL_SIM") != "ON" or cached("ANYACCEL_BUILD_PYTHON") != "ON":

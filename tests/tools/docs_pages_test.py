@@ -68,6 +68,14 @@ class Pages(unittest.TestCase):
         tree = self.convert({"docs/how-to/a.md": "![p](b.svg)\n", "docs/how-to/b.svg": "<svg/>\n"})
         self.assertEqual(tree.pages["how-to/a.md"], '<div class="diagram"><svg/></div>\n')
 
+    # Fails if a PNG picture becomes a text page, or is not copied to the site.
+    def test_png_pictures(self):
+        (self.root / "docs/images").mkdir(parents=True)
+        (self.root / "docs/images/b.png").write_bytes(b"\x89PNG")
+        tree = self.convert({"docs/how-to/a.md": "![p](../images/b.png)\n"})
+        self.assertEqual(tree.pages["how-to/a.md"], "![p](../images/b.png)\n")
+        self.assertEqual((tree.files, tree.errors), ({"images/b.png": "docs/images/b.png"}, []))
+
     # Fails if the navigation lacks a page of a folder.
     def test_navigation(self):
         (self.root / "cpp").mkdir()

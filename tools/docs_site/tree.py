@@ -67,6 +67,7 @@ class Tree:
         self.pages = {}
         self.errors = []
         self.known = {}  # {path in the tree: path in the site}
+        self.files = {}  # {path in the site: path in the tree} of files that are copied
         self.waiting = []
 
     def add(self, source, target):
@@ -131,6 +132,10 @@ class Tree:
             return self.known[place]
         if place.startswith("../") or not (self.root / place).is_file():
             return None
+        if place.endswith(".png"):
+            there = self.known[place] = place.removeprefix("docs/")
+            self.files[there] = place
+            return there
         there = "tree/" + (place if place.endswith(".md") else place + ".md")
         self.add(place, there)
         return there

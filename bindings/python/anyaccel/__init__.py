@@ -18,6 +18,8 @@ from . import _program, _torch
 if _program.is_asked_for():
     import sys as _sys
     _program.run(_sys.argv[1:])  # before importing torch, which the launcher does not need
+if _program.is_asked_for("anyaccel.profiler"):
+    _program.run_profile_report()  # does not need torch either
 _torch.require()
 
 from . import _deepspeed_paths, _gloo_exit, _native  # noqa: E402, F401

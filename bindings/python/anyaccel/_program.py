@@ -25,9 +25,15 @@ def run(arguments):
     os.execv(program, [program, *arguments])
 
 
-def is_asked_for():
-    """Return whether Python is importing the package for `python -m anyaccel`. Until the module is
+def is_asked_for(module="anyaccel"):
+    """Return whether Python is importing the package for `python -m MODULE`. Until the module is
     found, sys.argv[0] is "-m".
     """
     words = getattr(sys, "orig_argv", [])
-    return sys.argv[:1] == ["-m"] and ("-manyaccel" in words or ("-m", "anyaccel") in zip(words, words[1:]))
+    return sys.argv[:1] == ["-m"] and (f"-m{module}" in words or ("-m", module) in zip(words, words[1:]))
+
+
+def run_profile_report() -> None:
+    """Run `python -m anyaccel.profiler` and exit."""
+    from .profiler.report.main import main
+    sys.exit(main(sys.argv[1:]))

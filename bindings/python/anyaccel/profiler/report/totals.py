@@ -1,0 +1,94 @@
+"""Totals of ops and of evidence for suggestions."""
+from typing import Counter, List, NamedTuple
+
+from .threads import Event
+
+
+class Places(Counter[str]):
+    """Time by source line, of at most 1000 lines."""
+
+    def note(self, line: str, time: int) -> None:
+        if line and (line in self or len(self) < 1000):
+            self[line] += time
+
+
+class Calls:
+    """Calls of an op: how many, their time, FLOPs and bytes, and where they are."""
+
+    def __init__(self) -> None:
+        self.count = self.time = self.flops = self.bytes = 0
+        self.flops_time = self.bytes_time = 0  # time of the calls whose FLOPs and bytes are known
+        self.lines, self.dtypes = Places(), Counter[str]()
+
+    def add(self, time: int, line: str, e: Event) -> None:
+        self.time += time
+        self.lines.note(line, time)
+        self.flops_time += time if e.cost[0] is not None else 0
+        self.bytes_time += time if e.cost[1] is not None else 0
+
+    def call(self, e: Event) -> None:
+        self.count += 1
+        self.flops += e.cost[0] or 0
+        self.bytes += e.cost[1] or 0
+        if e.dtype:
+            self.dtypes[e.dtype] += 1
+
+
+class Op:
+    """Totals of one op: the work on devices, and the op's own time on the host."""
+
+    def __init__(self) -> None:
+        self.device, self.host = Calls(), Calls()
+
+
+class Evidence:
+    """How often something occurred, how long it took, and where."""
+
+    def __init__(self) -> None:
+        self.count = self.time = 0
+        self.lines = Places()
+
+    def note(self, time: int, line: str = "") -> None:
+        self.count, self.time = self.count + 1, self.time + time
+        self.lines.note(line, time)
+
+
+class Gap(NamedTuple):
+    """Time without work on a device. `before`: busy time of the window before the gap."""
+    duration: int
+    begin: int
+    reason: str
+    before: int
+
+
+class DeviceWindow:
+    """The work of one device in one window. Times in ns. Begins with the device's first work."""
+    def __init__(self, begin: int, end: int, busy: int) -> None:
+        self.begin, self.end, self.busy = begin, end, busy
+        self.reasons: Counter[str] = Counter()  # time of the gaps by what the host does
+        self.gaps: List[Gap] = []  # the longest ones, the longest first
+
+    def add(self, gap: Gap) -> None:
+        known = gap.reason in self.reasons or len(self.reasons) < 30
+        self.reasons[gap.reason if known else "others"] += gap.duration
+        self.gaps = sorted([*self.gaps, gap], reverse=True)[:20]
+
+    def without_start(self, least: float) -> "DeviceWindow":
+        """Return the part after the last long gap before which at most `least` ns of work are done."""
+        start = max((g.begin + g.duration for g in self.gaps if g.before <= least), default=self.begin)
+        left_out = [g for g in self.gaps if g.begin < start]
+        rest = DeviceWindow(start, self.end, self.busy - max((g.before for g in left_out), default=0))
+        rest.reasons = self.reasons - Counter[str]()
+        for g in left_out:
+            rest.reasons[g.reason if g.reason in rest.reasons else "others"] -= g.duration
+        rest.reasons = +rest.reasons
+        rest.gaps = [g for g in self.gaps if g.begin >= start]
+        return rest
+
+
+class Work:
+    """Time of a process's work, on devices or on the host."""
+
+    def __init__(self) -> None:
+        self.compute = self.collective = 0
+        self.matmul32 = Evidence()
