@@ -88,9 +88,9 @@ ANYACCEL_CONFORMANCE_CASE(op_builders, builders_have_names, required) {
 ANYACCEL_CONFORMANCE_CASE(op_builders, factory_gives_builders, required) {
   register_trials(accelerator);
   const auto factory = accelerator.get_op_builder("ConformanceTrialBuilder");
-  expect(factory && factory() != nullptr, "get_op_builder() of a registered op returns nothing");
+  expect(factory && factory() != nullptr, "get_op_builder() returned nothing for a registered op");
   const auto none = accelerator.get_op_builder("NoSuchOpBuilder");
-  expect(none && none() != nullptr, "get_op_builder() of an unknown op returns nothing");
+  expect(none && none() != nullptr, "get_op_builder() returned nothing for an unknown op");
 }
 
 ANYACCEL_CONFORMANCE_CASE(op_builders, second_builder_of_a_name_is_refused, required) {

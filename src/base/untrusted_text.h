@@ -1,5 +1,5 @@
-// Makes untrusted text (from files, checkpoints, variables, or the output of other programs) safe
-// to print in messages. bindings/python/anyaccel/_untrusted_text.py implements the same rules.
+// Makes untrusted text (from files, checkpoints, environment variables or other programs) safe to
+// print in messages. bindings/python/anyaccel/_untrusted_text.py implements the same rules.
 #pragma once
 
 #include <cstddef>

@@ -285,7 +285,7 @@ int run_job(const Job& job, const RunSettings& settings) {
         finished = true;
         if (message->status > 0)
           log(LogLevel::error,
-              "launch: rank processes that cannot be killed: " + std::to_string(message->status));
+              "launch: cannot kill rank processes: " + std::to_string(message->status));
         break;
       case GuardMessage::left_behind:
         log(LogLevel::warning,

@@ -167,7 +167,8 @@ class Runner:
             lines = [line for line in result.stdout.splitlines() if line.startswith(f"[rank {rank}] ")]
             self.assertEqual(lines, [f"[rank {rank}] {i}" for i in range(1, 101)])
         result = self.run_line(self.launch + "sh -c 'yes $RANK | head -200000; yes $RANK | head -200000 >&2' | (sleep 0.5; cat)")
-        # On a busy machine, Open MPI's blocks may split lines, and srun adds its own messages to standard error.
+        # On a busy machine, Open MPI's blocks may split lines, and srun adds its own messages to
+        # standard error.
         for text, extra in ((result.stdout, 0), (result.stderr, 2000)):
             characters = collections.Counter(text)
             for letter in "012":

@@ -226,7 +226,8 @@ class SimCheck(SmallModelTest):
                          {"unordered_streams", "other_accelerator"})
         self.assertIn(f'wrong.py", line {line} in train_step', problems[0]["stack"][0])
 
-    # Fails if a call that the simulator rejects is missing from the JSON file, or counts as a problem.
+    # Fails if a call that the simulator rejects is missing from the JSON file, or counts as a
+    # problem.
     def test_rejected_calls(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("this Python has no torch")

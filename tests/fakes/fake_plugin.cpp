@@ -29,7 +29,7 @@ void write_pid(pid_t process) {
 void leave_a_daemon() {
   const pid_t child = ::fork();
   if (child != 0) {
-    ::waitpid(child, nullptr, 0);  // the child has written the daemon's id when it exits
+    ::waitpid(child, nullptr, 0);  // the child writes the daemon's PID before it exits
     return;
   }
   ::setsid();

@@ -134,9 +134,9 @@ class ANYACCEL_API MemoryInterface {
   /// raw_deleter(), and asks torch about all other memory. Optional: null, which means no pinning.
   virtual c10::Allocator* host_allocator() const;
   /// Page-lock the caller's memory and register it with the device. Returns whether it was
-  /// registered. Optional: false.
+  /// registered. Optional; returns false by default.
   virtual bool register_host_memory(void* address, std::size_t bytes);
-  /// Unregister memory. Optional: a no-op.
+  /// Unregister memory. Optional; does nothing by default.
   virtual void unregister_host_memory(void* address);
 };
 
@@ -146,7 +146,7 @@ class ANYACCEL_API GraphInterface {
   virtual ~GraphInterface() = default;
   /// Create an empty graph. Optional: throws `unsupported` with the reason.
   virtual std::shared_ptr<GraphImpl> new_graph();
-  /// Return whether this thread's work is being captured. Optional: false.
+  /// Return whether this thread's work is being captured. Optional; returns false by default.
   virtual bool is_current_stream_capturing() const;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int beyond = 4;
 
-/// Elements that are packed at a time. Their codes fill whole bytes in every format, and the
+/// Number of elements packed at a time. Their codes fill whole bytes in every format, and the
 /// elements fill whole vectors in every instruction set.
 constexpr int piece = 64;
 

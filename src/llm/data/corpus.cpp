@@ -108,12 +108,12 @@ Corpus load_corpus(const std::vector<fs::path>& data, std::int64_t context) {
       throw Error(error && error != std::errc::no_such_file_or_directory ? ErrorCode::io
                                                                          : ErrorCode::not_found,
                   "load_data",
-                  {.what = "cannot read data " + path.string() + ": " +
+                  {.what = "cannot read the data file " + path.string() + ": " +
                            (error ? error.message() : "no such file")});
     }
     if (fs::is_character_file(status) || fs::is_block_file(status) || fs::is_socket(status)) {
       throw Error(ErrorCode::invalid_argument, "load_data",
-                  {.what = "cannot read data " + path.string(),
+                  {.what = "cannot read the data file " + path.string(),
                    .got = "a device or a socket",
                    .want = "a file, a folder or a pipe"});
     }

@@ -95,7 +95,7 @@ class AsyncIOHandle final : public torch::CustomClassHolder {
   mutable std::mutex mutex_;
   std::shared_ptr<Engine> engine_;  // null if the handle is closed
   std::vector<Operation> pending_;
-  std::vector<std::shared_ptr<Request>> awaited_;  // requests of a wait() in progress, for cancel()
+  std::vector<std::shared_ptr<Request>> awaited_;  // requests that wait() is blocked on
 };
 
 }  // namespace anyaccel::ops::aio

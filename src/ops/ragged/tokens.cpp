@@ -1,5 +1,5 @@
-// Per-token operations on a ragged batch: embedding, rotation, storing keys and values in the KV
-// cache, and gathering the activations of the last tokens.
+// Per-token operations on a ragged batch: embedding lookup, rotary embeddings, storing keys and
+// values in the KV cache, and gathering the activations of the last tokens.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Norms, products and activations of injected layers.
+// Norms, matrix products and activations of injected layers.
 #include "ops/transformer_inference/layers.h"
 
 #include "ATen/ops/addmm.h"

@@ -181,7 +181,8 @@ void Printer::json(const Value& value, const JsonStyle& style, std::size_t level
                      [&](const Value& one) { json(one, style, level + 1); });
   const Dict* dict = value.dict();
   if (!dict)
-    render_error(context_.line, std::string("tojson cannot write a value of type ") + value.type());
+    render_error(context_.line,
+                 std::string("tojson cannot serialize a value of type ") + value.type());
   std::vector<const std::pair<std::string, Value>*> items;
   for (const auto& one : dict->items) items.push_back(&one);
   if (style.sort_keys)

@@ -1,5 +1,5 @@
-// The order of host threads. Each thread whose synchronization is observed has its own vector
-// clock; locks, queues, starts and joins pass clocks from thread to thread. No torch.
+// Happens-before order of host threads. Each thread whose synchronization is observed has its own
+// vector clock; locks, queues, starts and joins pass clocks from thread to thread. No torch.
 #pragma once
 
 #include <pthread.h>

@@ -9,7 +9,7 @@ from .store import COLLECTIVE, IDLE, KERNEL, RANGE, SYNC, Store
 from .threads import DEVICE, HOST, Event, Thread, covered, event, is_loader, length, overlap, union
 from .totals import DeviceWindow, Evidence, Gap, Op, Work
 
-_MOST = 1_000_000  # events that are analyzed together
+_MOST = 1_000_000  # maximum number of events analyzed at once
 _GAP = 10_000  # ns of the shortest gap on the page
 _START = 0.01  # share of a device's work that counts as the program's start
 _LONGEST = 366 * 86400 * 10**9  # ns of the longest recording

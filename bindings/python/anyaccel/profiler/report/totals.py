@@ -62,7 +62,7 @@ class Gap(NamedTuple):
 
 
 class DeviceWindow:
-    """The work of one device in one window. Times in ns. Begins with the device's first work."""
+    """Activity of one device in one window. Times are in ns. Starts at the device's first activity."""
     def __init__(self, begin: int, end: int, busy: int) -> None:
         self.begin, self.end, self.busy = begin, end, busy
         self.reasons: Counter[str] = Counter()  # time of the gaps by what the host does
