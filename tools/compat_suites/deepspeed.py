@@ -11,6 +11,7 @@ MARK = "unit/common.py"
 SECONDS_PER_TEST = 120
 # Maximum number of parameter sets per test function. Running all of them would take hours.
 CASES = 1
+can_resume = True
 
 FILES = (
     "unit/checkpoint/test_latest_checkpoint.py",
