@@ -11,8 +11,9 @@ SUITE = Suite(
     "Hugging Face PEFT",
     files={"test_custom_models.py": ("TestPeftCustomModel::test_training_custom_models", "TestMultipleActiveAdapters"),
            **dict.fromkeys(WHOLE, ())},
-    models=("bert-base-uncased", "facebook/opt-125m", "gpt2", "hf-internal-testing/tiny-random-LlamaForCausalLM",
-            "hf-internal-testing/tiny-random-MistralForCausalLM", "openai-community/gpt2", "peft-internal-testing/opt-125m",
-            "peft-internal-testing/tiny-random-BertModel", "peft-internal-testing/tiny-random-OPTForCausalLM",
-            "peft-internal-testing/tiny-random-gpt2", "peft-internal-testing/tiny-random-t5",
-            "trl-internal-testing/tiny-Qwen2ForCausalLM-2.5", "trl-internal-testing/tiny-random-LlamaForCausalLM"))
+    models=("bert-base-uncased", "facebook/opt-125m", "gpt2", "hf-internal-testing/tiny-random-gpt2",
+            "hf-internal-testing/tiny-random-LlamaForCausalLM", "hf-internal-testing/tiny-random-MistralForCausalLM",
+            "openai-community/gpt2", "peft-internal-testing/opt-125m", "peft-internal-testing/tiny-random-BertModel",
+            "peft-internal-testing/tiny-random-OPTForCausalLM", "peft-internal-testing/tiny-random-gpt2",
+            "peft-internal-testing/tiny-random-t5", "trl-internal-testing/tiny-Qwen2ForCausalLM-2.5",
+            "trl-internal-testing/tiny-random-LlamaForCausalLM"))
