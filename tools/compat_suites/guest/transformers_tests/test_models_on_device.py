@@ -70,7 +70,8 @@ class GPT2Test(TrainingTesterMixin, Common, unittest.TestCase):
 
 
 class BertTest(Common, unittest.TestCase):
-    # The training test requires a causal language model. Half of BERT's weights are embeddings, which must fit in each share.
+    # Without the training test, which requires a causal language model. More than half of BERT's
+    # weights are embeddings, which must fit in each share.
     model_split_percents = (0.5, 0.8, 0.9)
     all_model_classes = (transformers.BertModel, transformers.BertForMaskedLM, transformers.BertForSequenceClassification)
     model_tester = Tester(transformers.BertConfig, None, transformers.BertForSequenceClassification, intermediate_size=37)
