@@ -226,8 +226,8 @@ using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(
 /// thread only.
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support float16, bfloat16,
-/// float32, float64, int8, uint8, int32, int64 and bool, and sums of complex64 and complex128. AVG
-/// requires a floating-point or complex dtype. PREMUL_SUM throws `unsupported`.
+/// float32, float64, int8, uint8, int32, int64 and bool, and sums of complex64 and complex128. As
+/// in NCCL, AVG truncates averages of integers and rejects bool. PREMUL_SUM throws `unsupported`.
 ///
 /// Errors: invalid arguments throw when the function is called. Later failures throw from
 /// `Work::wait()`: `timeout` if another rank did not arrive in time, `unavailable` if it has died.

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "anyaccel/accelerator.h"
+#include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
 #include "comm/process_group.h"
 
@@ -15,7 +16,13 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-c10d::ReduceOp for_backend(ReduceOp op) {
+/// Throws for averages of integers, because backends round them differently.
+c10d::ReduceOp for_backend(const char* where, ReduceOp op, const at::Tensor& tensor) {
+  if (op == ReduceOp::avg && c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true))
+    throw Error(ErrorCode::unsupported, where,
+                {.what = "AVG requires a floating-point dtype",
+                 .got = std::string("dtype ") + dtype_name(tensor.scalar_type()),
+                 .want = "a floating-point or complex dtype"});
   switch (op) {
     case ReduceOp::avg: return c10d::ReduceOp::AVG;
     case ReduceOp::product: return c10d::ReduceOp::PRODUCT;
@@ -100,7 +107,7 @@ auto posted_all_reduce(const at::Tensor& tensor, ReduceOp op) {
   return [&tensor, op](c10d::ProcessGroup& group) {
     Tensors list{tensor};
     c10d::AllreduceOptions options;
-    options.reduceOp = for_backend(op);
+    options.reduceOp = for_backend("all_reduce", op, tensor);
     return group.allreduce(list, options);
   };
 }
@@ -126,7 +133,7 @@ void ProcessGroup::reduce(const at::Tensor& tensor, int destination, ReduceOp op
   impl_->run("reduce", [&](c10d::ProcessGroup& group) {
     Tensors list{tensor};
     c10d::ReduceOptions options;
-    options.reduceOp = for_backend(op);
+    options.reduceOp = for_backend("reduce", op, tensor);
     options.rootRank = destination;
     return group.reduce(list, options);
   });
@@ -190,7 +197,7 @@ void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Ten
     auto to = output;
     auto from = input;
     c10d::ReduceScatterOptions options;
-    options.reduceOp = for_backend(op);
+    options.reduceOp = for_backend("reduce_scatter_tensor", op, input);
     return group._reduce_scatter_base(to, from, options);
   });
 }

@@ -47,16 +47,21 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
     fail("this dtype cannot be reduced",
          "float32, float64, float16, bfloat16, int8, uint8, int32, int64, bool, complex64 or "
          "complex128");
-  if (c10::isComplexType(type) && !sums) fail("complex numbers can only be summed or averaged", "");
-  if (average && !c10::isFloatingType(type) && !c10::isComplexType(type))
-    fail("AVG requires a floating-point dtype", "a floating-point dtype");
+  if (c10::isComplexType(type) && !sums)
+    fail("complex numbers can only be summed or averaged", "SUM or AVG");
+  if (average && type == c10::kBool)
+    fail("AVG does not support bool", "a floating-point, complex or integer dtype");
   if (bitwise && !c10::isIntegralType(type, /*includeBool=*/true))
     fail("bitwise reductions require an integer dtype", "an integer dtype");
   auto host = operation.staging->add(tensor, use);
   if (average && use != Use::read) {
     operation.finish_on_host = [host, size = size_, before = operation.finish_on_host]() mutable {
       if (before) before();
-      host.div_(size);
+      // As in NCCL, an average of integers is truncated.
+      if (c10::isIntegralType(host.scalar_type(), /*includeBool=*/false))
+        host.div_(size, "trunc");
+      else
+        host.div_(size);
     };
   }
   if (average) reduce = c10d::ReduceOp::SUM;

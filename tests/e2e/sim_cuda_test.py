@@ -71,6 +71,21 @@ assert torch.equal(out, torch.nn.functional.linear(sample, model.weight, model.b
 assert torch.equal(model.weight.grad, sample.detach().sum(0).expand(4, 4))
 """
 
+TENSOR_CLASSES = """
+x = torch.cuda.FloatTensor(2, 3)
+assert x.shape == (2, 3) and x.dtype is torch.float32 and x.is_cuda
+assert torch.cuda.LongTensor([1, 2]).tolist() == [1, 2] and torch.cuda.ByteTensor().shape == (0,)
+assert torch.cuda.HalfTensor(torch.Size([2])).shape == (2,) and torch.cuda.FloatTensor(x).data_ptr() == x.data_ptr()
+assert torch.cuda.IntTensor(1, device="cuda:1").device.index == 1
+assert isinstance(x, torch.cuda.FloatTensor) and not isinstance(x, torch.cuda.HalfTensor)
+assert not isinstance(x.cpu(), torch.cuda.FloatTensor)
+try:
+    torch.cuda.FloatTensor(x.cpu())
+    raise SystemExit("a host tensor was accepted")
+except TypeError as error:
+    assert "torch.cuda.FloatTensor" in str(error), error
+"""
+
 STATISTICS = """
 x = torch.ones(1024, device="cuda")
 assert "Allocated memory" in torch.cuda.memory_summary()
@@ -215,6 +230,10 @@ class SimCuda(unittest.TestCase):
     def test_graphs(self):
         """Fails if torch.cuda.CUDAGraph or make_graphed_callables() does not capture and replay work."""
         self.check(GRAPHS)
+
+    def test_tensor_classes(self):
+        """Fails if torch.cuda.FloatTensor and the other tensor classes do not create or recognize tensors on the device."""
+        self.check(TENSOR_CLASSES)
 
     def test_statistics(self):
         """Fails if a statistic or property that torch.cuda reports on a GPU is missing."""

@@ -41,6 +41,10 @@ def check_reductions(rank, device):
         x = values(rank, device, size=2)
         dist.all_reduce(x, op=op)
         same(x, expected)
+    # Averages of integers are truncated.
+    x = torch.tensor([3 * rank, -3 * rank], device=device)
+    dist.all_reduce(x, op=dist.ReduceOp.AVG)
+    same(x, [1, -1])
     x = torch.tensor([rank == 1, False], device=device)
     dist.all_reduce(x)
     same(x, [True, False])
@@ -153,7 +157,7 @@ def check_order(rank, device):
 
 def check_errors(rank, device):
     for call, words in ((lambda: dist.all_reduce(torch.zeros(2, dtype=torch.int16, device=device)), "int16"),
-                        (lambda: dist.all_reduce(torch.zeros(2, dtype=torch.int32, device=device), op=dist.ReduceOp.AVG), "floating-point"),
+                        (lambda: dist.all_reduce(torch.zeros(2, dtype=torch.bool, device=device), op=dist.ReduceOp.AVG), "bool"),
                         (lambda: dist.all_gather_into_tensor(torch.zeros(3, device=device), torch.zeros(2, device=device)), "large")):
         with pytest.raises(RuntimeError, match=words):
             call()

@@ -154,14 +154,16 @@ class Compat(unittest.TestCase):
         self.assertEqual(recorder.chosen(tests, 1), {"a.py::test[0]", "a.py::other"})
         self.assertEqual(recorder.chosen(tests, 9), set(tests))
 
-    # Fails if a later state replaces a failure, or a file without results counts as success.
+    # Fails if a later state replaces a failure, or a session that ended early counts as success.
     def test_records(self):
         path = self.folder / "results.jsonl"
         path.write_text('["a.py::test", "failed", "no"]\n["a.py::test", "passed", ""]\n["a.py::two", "excluded", "a.py::two"]\n')
-        results = session.results_of(path, ["a.py", "b.py"], "pytest ended early")
-        self.assertEqual([(each.name, each.state, each.reason) for each in results],
-                         [("a.py::test", "failed", "no"), ("a.py::two", "excluded", "a.py::two"),
-                          ("b.py::*", "failed", "pytest ended early")])
+        recorded = [("a.py::test", "failed", "no"), ("a.py::two", "excluded", "a.py::two")]
+        for end, more in ((None, []), ("pytest ended early", [("a.py::*", "failed", "pytest ended early")])):
+            results = session.results_of(path, "a.py", end)
+            self.assertEqual([(each.name, each.state, each.reason) for each in results], recorded + more)
+        self.assertEqual([each.state for each in session.results_of(self.folder / "absent", "a.py", "pytest ended early")], ["failed"])
+        self.assertEqual(session.results_of(self.folder / "absent", "a.py", None), [])
 
     # Fails if the recorder loses a test outcome or an exclusion in a real session.
     @unittest.skipIf(importlib.util.find_spec("pytest") is None, "the Python of the tests has no pytest")
@@ -172,11 +174,19 @@ class Compat(unittest.TestCase):
                                          "def test_left_out(): pass\n@pytest.mark.skip('not today')\ndef test_skipped(): pass\n")
         excluded = {"test_a.py::test_left_out": "reason"}
         options = argparse.Namespace(source=tests, build=self.folder, python=sys.executable, timeout=60, log=self.folder / "log",
-                                     devices=None, check=False)
+                                     devices=None, check=False, resume=self.folder / "results.json")
         results = session.run(options, ["test_a.py"], excluded, mark="test_a.py")
         self.assertEqual({each.name.split("::")[1]: each.state for each in results},
                          {"test_passes": "passed", "test_fails": "failed", "test_left_out": "excluded", "test_skipped": "skipped"})
         self.assertIn("1 failed", (self.folder / "log/test_a.py.log").read_text())
+        # A second run takes the results from the file.
+        (tests / "test_a.py").write_text("import os\ndef test_ends(): pass\ndef test_crashes(): os._exit(9)\n")
+        again = session.run(options, ["test_a.py"], excluded, mark="test_a.py")
+        self.assertEqual([vars(each) for each in again], [vars(each) for each in results])
+        # A crash keeps the earlier results and is a failure.
+        options.resume = None
+        results = session.run(options, ["test_a.py"], excluded, mark="test_a.py")
+        self.assertEqual([(each.name, each.state) for each in results], [("test_a.py::test_ends", "passed"), ("test_a.py::*", "failed")])
         with self.assertRaisesRegex(report.CannotRun, "no other.py in"):
             session.run(options, ["test_a.py"], excluded, mark="other.py")
 

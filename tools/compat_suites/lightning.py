@@ -8,6 +8,7 @@ from . import session
 
 TITLE = "PyTorch Lightning's tests"
 MARK = "tests_pytorch/conftest.py"
+can_resume = True
 
 FILES = (
     "tests_pytorch/accelerators/test_gpu.py",

@@ -1,4 +1,4 @@
-"""Runs one pytest session for a suite and returns its results."""
+"""Runs the pytest sessions of a suite, one per test file, and returns their results."""
 import json
 import os
 import pathlib
@@ -12,6 +12,8 @@ from . import process, report
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST_REASON = 200
 SECONDS_PER_FILE = 600
+# Exit statuses of a session that ran all its tests: all passed, some failed, and none selected.
+COMPLETE = (0, 1, 5)
 
 
 def selected(files, only):
@@ -24,20 +26,31 @@ def in_place_of_cuda(options):
     return (str(options.build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
 
 
-def run(options, files, excluded, *, mark, site=None, environment=(), arguments=(), prefix=(), adapt=None, above=False):
-    """Run the test files in a copy of the source folder and return their report.Results. The source
+def run(options, files, excluded, **arguments):
+    """Run each test file in its own session and return the report.Results of all files. Files whose
+    results options.resume contains are skipped. For the other arguments, see run_file().
+    """
+    results = []
+    for file in files:
+        found = report.saved(options.resume, file)
+        if found is None:
+            found = run_file(options, file, excluded, **arguments)
+            report.save(options.resume, file, found)
+        results += found
+    return results
+
+
+def run_file(options, file, excluded, *, mark, site=None, environment=(), arguments=(), prefix=(), adapt=None, above=False):
+    """Run a test file in a copy of the source folder and return its report.Results. The source
     folder must contain a file that matches `mark`.
 
     `site` names the folder with modules for the processes of the session, `prefix` precedes the
-    command, and `adapt` is called with the copy. `options.timeout` is the average time limit per
-    file. With `above`, pytest runs in the parent folder of the copy, and `files` are relative to
-    that folder.
+    command, and `adapt` is called with the copy. With `above`, pytest runs in the parent folder of
+    the copy, and `file` is relative to that folder.
     """
     source, python, timeout = options.source, options.python, options.timeout or SECONDS_PER_FILE
     if not any(source.glob(mark)):
         raise report.CannotRun(f"no {mark} in {source}; pass the folder with the tests as --source")
-    if not files:
-        return []
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
         folder = pathlib.Path(folder)
         tests, modules, records = folder / source.name, folder / "site", folder / "results.jsonl"
@@ -55,29 +68,33 @@ def run(options, files, excluded, *, mark, site=None, environment=(), arguments=
                      **({"SIM_CHECK": "report"} if options.check else {}),
                      "COMPAT_RESULTS": str(records), "COMPAT_EXCLUDED": json.dumps(list(excluded))}
         command = [*prefix, python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "compat_recorder",
-                   *arguments, *files]
+                   *arguments, file]
         try:
-            done = process.run(command, timeout * len(files), cwd=folder if above else tests, env=variables, stdout=subprocess.PIPE,
+            done = process.run(command, timeout, cwd=folder if above else tests, env=variables, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace")
-            end, output = f"pytest ended with exit status {done.returncode} before this file", done.stdout
+            output = done.stdout
+            end = None if done.returncode in COMPLETE else f"pytest ended with exit status {done.returncode}"
         except subprocess.TimeoutExpired as error:
-            end, output = f"no result within {timeout * len(files)} s", (error.stdout or b"").decode(errors="replace")
+            end, output = f"no result within {timeout} s", (error.stdout or b"").decode(errors="replace")
         if options.log:
             options.log.mkdir(parents=True, exist_ok=True)
-            (options.log / f"{files[0].replace('/', '_')}.log").write_text(output)
-        if not records.exists():
+            (options.log / f"{file.replace('/', '_')}.log").write_text(output)
+        if not records.exists() and end is not None:
             print(f"compat: pytest recorded no result:\n{output[-2000:]}", file=sys.stderr)
-            return []
-        return results_of(records, files, end)
+        return results_of(records, file, end)
 
 
-def results_of(records, files, end):
-    """Return the Results in the recorder's file. The last state of a test counts, unless an earlier one is a failure."""
+def results_of(records, file, end):
+    """Return the Results in the recorder's file. The last state of a test counts, unless an earlier
+    one is a failure. `end` says why the session is incomplete, or is None.
+    """
     found = {}
-    for line in records.read_text().splitlines():
+    for line in records.read_text().splitlines() if records.exists() else ():
         name, state, reason = json.loads(line)
         if name not in found or found[name].state != "failed":
             found[name] = report.Result(name, state, reason if state == "excluded" else reason[:LONGEST_REASON])
-    run_files = {name.split("::")[0] for name in found}
-    missing = [report.Result(f"{file}::*", "failed", end) for file in files if file not in run_files]
-    return list(found.values()) + missing
+    results = list(found.values())
+    # A file that cannot be imported has such a result already.
+    if end is not None and f"{file}::*" not in found:
+        results.append(report.Result(f"{file}::*", "failed", end))
+    return results

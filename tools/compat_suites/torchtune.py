@@ -1,13 +1,12 @@
 """torchtune's tests that use CUDA, on the simulator in place of CUDA.
 
-Tests that require torchtune's recipes, which load checkpoints, are not selected. Each file runs in
-its own session, because torch's test helpers, which one file imports, freeze flags that another
-file changes.
+Tests that require torchtune's recipes, which load checkpoints, are not selected.
 """
 from . import session
 
 TITLE = "torchtune's tests"
 MARK = "torchtune/training/test_distributed.py"
+can_resume = True
 
 FILES = (
     "tests/torchtune/data/test_collate.py",
@@ -26,8 +25,5 @@ def run(options, excluded):
     """Run FILES from the source folder, torchtune's folder `tests`, and return their
     report.Results.
     """
-    results = []
-    for file in session.selected(FILES, options.only):
-        results += session.run(options, [file], excluded, mark=MARK, prefix=session.in_place_of_cuda(options), above=True,
-                               arguments=("--without-integration",))
-    return results
+    return session.run(options, session.selected(FILES, options.only), excluded, mark=MARK, prefix=session.in_place_of_cuda(options),
+                       above=True, arguments=("--without-integration",))

@@ -10,7 +10,7 @@ import math
 
 import torch
 
-from . import _torch
+from . import _cuda_tensors, _torch
 
 # Compute capability of the simulated device: that of an A100, which has bfloat16 and no float8.
 CAPABILITY = (8, 0)
@@ -39,6 +39,7 @@ def complete(cuda, accelerator):
     _add_collectives()
     _add_graphs(accelerator)
     _add_storage_resize()
+    _cuda_tensors.add(cuda)
     torch.version.cuda = torch.version.cuda or CUDA_VERSION
     properties = cuda.get_device_properties
 

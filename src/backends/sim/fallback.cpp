@@ -38,15 +38,6 @@ std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values,
   return tensors;
 }
 
-/// Throws if the CPU kernel returned a tensor that the device cannot hold.
-void check_layout(const OpInfo& info, const at::Tensor& value) {
-  if (value.defined() && value.layout() != c10::kStrided)
-    reject<c10::NotImplementedError>(
-        info.name, " returned a tensor with the layout ", value.layout(),
-        ", but sparse tensors are not supported on the simulated device; use dense tensors, or "
-        "compute on the host");
-}
-
 /// A queued op. It holds addresses but no references, because memory is freed in stream order, as
 /// on a GPU.
 class OpTask final : public Task {
@@ -272,7 +263,7 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
       } else if (host[i].isTensor() || host[i].isTensorList()) {
         const auto to_device = [&](const at::Tensor& value) {
           if (!value.defined()) return value;
-          check_layout(info, value);
+          check_layout(info.name, value);
           auto tensor = allocate(call, geometry_of(value))[0];
           if (value.numel() != 0) alias(tensor).copy_(value);
           if (observer() != nullptr) tell(call, {}, {tensor});
@@ -296,7 +287,7 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
     if (info.returned[i] < 0) values.push_back(std::move(host[i]));
   const auto fresh_host = flattened(values, &geometry.lists);
   for (const auto& value : fresh_host) {
-    check_layout(info, value);
+    check_layout(info.name, value);
     geometry.tensors.push_back(geometry_of(value));
   }
   const auto fresh =
@@ -365,6 +356,14 @@ void run_view(const Call& call, Stack* stack, std::size_t arguments) {
 }
 
 }  // namespace
+
+void check_layout(const std::string& op, const at::Tensor& value) {
+  if (value.defined() && value.layout() != c10::kStrided)
+    reject<c10::NotImplementedError>(
+        op, " returned a tensor with the layout ", value.layout(),
+        ", which is not supported on the simulated device; use dense or sparse COO tensors, or "
+        "compute on the host");
+}
 
 void drain(SimStream& stream, const char* op) {
   if (stream.capture() != nullptr)

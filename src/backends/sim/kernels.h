@@ -50,6 +50,9 @@ Operand operand(const at::Tensor& tensor, bool written);
 void run_op(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
+/// Throws if an op returned a tensor that the device cannot hold: neither dense nor sparse COO.
+void check_layout(const std::string& op, const at::Tensor& value);
+
 /// Waits for `stream`, so that the host can read its results. Throws while a graph captures the
 /// stream.
 void drain(SimStream& stream, const char* op);

@@ -1,6 +1,7 @@
-// Tensors that are not dense. Quantized tensors run as on the CPU, one op at a time while the host
-// waits. Sparse and nested tensors are rejected.
+// Tensors that are not dense. Ops on quantized and sparse COO tensors run on the host, one op at a
+// time while the host waits. Compressed sparse (CSR and similar) and nested tensors are rejected.
 #include <ATen/EmptyTensor.h>
+#include <ATen/SparseTensorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
@@ -56,6 +57,27 @@ at::Tensor quantized_to_device(const at::Tensor& host, int device) {
                           key_of(c10::DispatchKey::Quantized));
 }
 
+at::SparseTensorImpl& sparse(const at::Tensor& tensor) {
+  return *static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
+}
+
+/// Gives a sparse tensor the geometry of another one, and these indices and values.
+void assign_sparse(const at::Tensor& tensor, const at::Tensor& like, const at::Tensor& indices,
+                   const at::Tensor& values) {
+  auto& impl = sparse(tensor);
+  impl.raw_resize_(sparse(like).sparse_dim(), sparse(like).dense_dim(), like.sizes());
+  impl.set_indices_and_values_unsafe(indices, values);
+  impl.set_coalesced(sparse(like).coalesced());
+}
+
+at::Tensor sparse_like(const at::Tensor& like, c10::DispatchKey key, const at::Tensor& indices,
+                       const at::Tensor& values) {
+  auto result =
+      at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(key), like.dtype());
+  assign_sparse(result, like, indices, values);
+  return result;
+}
+
 /// Waits for the current stream, then runs an op on the host.
 class HostCall {
  public:
@@ -71,6 +93,10 @@ class HostCall {
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
       op_.callBoxed(&stack_);
     }
+    // An op that writes to a sparse tensor may replace its indices and values.
+    for (const auto& [host, tensor] : sparse_pairs_)
+      assign_sparse(tensor, host, to_device(sparse(host).indices()),
+                    to_device(sparse(host).values()));
     for (auto& value : stack_) value = to_device(value);
     return std::move(stack_);
   }
@@ -91,6 +117,14 @@ class HostCall {
 
   at::Tensor to_host(const at::Tensor& tensor) {
     if (!on_device(tensor)) return tensor;
+    if (tensor.is_sparse()) {
+      const auto host =
+          sparse_like(tensor, c10::DispatchKey::SparseCPU, to_host(sparse(tensor).indices()),
+                      to_host(sparse(tensor).values()));
+      sparse_pairs_.emplace_back(host, tensor);
+      pairs_.emplace_back(host, tensor);
+      return host;
+    }
     const at::Tensor host = tensor.is_quantized() ? quantized_alias(tensor) : sim::alias(tensor);
     pairs_.emplace_back(host, tensor);
     return host;
@@ -114,6 +148,10 @@ class HostCall {
       if (alias.is_same(host)) return tensor;
     if (device_ < 0 || to_host_) return host;
     if (host.is_quantized()) return quantized_to_device(host, device_);
+    if (host.is_sparse())
+      return sparse_like(host, key_of(c10::DispatchKey::Sparse), to_device(sparse(host).indices()),
+                         to_device(sparse(host).values()));
+    check_layout(name_, host);
     auto tensor = empty_strided(device_, host.sizes(), host.strides(), host.scalar_type());
     if (host.numel() != 0) sim::alias(tensor).copy_(host);
     return tensor;
@@ -131,11 +169,12 @@ class HostCall {
   std::string name_;
   int device_ = -1;
   bool to_host_ = false;  ///< the op has a device argument, and it is the CPU
-  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;  ///< host aliases and their tensors
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;         ///< host aliases and their tensors
+  std::vector<std::pair<at::Tensor, at::Tensor>> sparse_pairs_;  ///< those of sparse tensors
   Stack stack_;
 };
 
-void quantized(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
+void on_host(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   const auto count = op.schema().arguments().size();
   auto results = HostCall(op, torch::jit::last(*stack, count)).run();
   torch::jit::drop(*stack, count);
@@ -149,8 +188,24 @@ void reject_layout(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, 
                                    "tensors, or compute on the host");
 }
 
-constexpr char kSparse[] = "sparse";
+constexpr char kCompressed[] = "compressed sparse";
 constexpr char kNested[] = "nested";
+
+/// Registers on_host() for each op with a kernel for sparse tensors on the CPU. The fallback is not
+/// enough, because some of these ops also have a generic kernel, which torch prefers and which does
+/// not support sparse tensors.
+void register_sparse_ops() {
+  auto& library = make_library("aten", key_of(c10::DispatchKey::Sparse));
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findSchema(name);
+    if (name.getNamespace() != "aten" || !op ||
+        !op->hasKernelForDispatchKey(c10::DispatchKey::SparseCPU))
+      continue;
+    const auto full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+    library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&on_host>());
+  }
+}
 
 }  // namespace
 
@@ -160,18 +215,20 @@ void register_layouts() {
        {"quantize_per_tensor", "quantize_per_tensor.tensor_qparams", "quantize_per_tensor.tensors",
         "quantize_per_tensor_dynamic", "quantize_per_channel", "_make_per_tensor_quantized_tensor",
         "_make_per_channel_quantized_tensor"})
-    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&quantized>());
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&on_host>());
+  for (const char* name : {"_to_sparse", "_to_sparse.sparse_dim", "sparse_mask"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&on_host>());
   // torch's generic copy_ kernel would copy between host and device with ops for dense tensors.
   make_library("aten", key_of(c10::DispatchKey::Quantized))
-      .impl("copy_", torch::CppFunction::makeFromBoxedFunction<&quantized>());
+      .impl("copy_", torch::CppFunction::makeFromBoxedFunction<&on_host>());
   const auto fallback = [](c10::DispatchKey functionality, torch::CppFunction function) {
     make_library("_", key_of(functionality)).fallback(std::move(function));
   };
-  fallback(c10::DispatchKey::Quantized, torch::CppFunction::makeFromBoxedFunction<&quantized>());
-  fallback(c10::DispatchKey::Sparse,
-           torch::CppFunction::makeFromBoxedFunction<&reject_layout<kSparse>>());
+  fallback(c10::DispatchKey::Quantized, torch::CppFunction::makeFromBoxedFunction<&on_host>());
+  register_sparse_ops();
+  fallback(c10::DispatchKey::Sparse, torch::CppFunction::makeFromBoxedFunction<&on_host>());
   fallback(c10::DispatchKey::SparseCsr,
-           torch::CppFunction::makeFromBoxedFunction<&reject_layout<kSparse>>());
+           torch::CppFunction::makeFromBoxedFunction<&reject_layout<kCompressed>>());
   fallback(c10::DispatchKey::NestedTensor,
            torch::CppFunction::makeFromBoxedFunction<&reject_layout<kNested>>());
 }
