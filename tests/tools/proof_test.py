@@ -61,14 +61,17 @@ class Proof(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
     # Fails if a source's result is missing from the page, or a simulated device counts as hardware.
-    def test_page(self): self.assertEqual(self.run_tool()[0], 0) page = (self.root /
-    "docs/proof.md").read_text() self.assertIn(LIMITS, page) self.assertRegex(page, r"\[xpu\].*\|
-    simulator, standing in for the device \| 2026-01-02 \| 3 passed, 1 failed, 2 skipped \| not run
-    \| not run \|") self.assertRegex(page, r"\[cpu\].*\| hardware \| 2026-01-02 \|")
-    self.assertIn("| tree | abc1234 | 5 | 0 | 1 |", page) self.assertIn("| asan | not run | | | |",
-    page) self.assertIn("| [CPUAdam](benchmarks.md#cpuadam) | 2 of 3 | slow: 0.5 (at least 1) |
-    2026-01-04 | EPYC, 2 cores | def5678 |", page) self.assertNotIn("No targets", page)
-    self.assertIn("Not run: no report from a machine with an accelerator exists yet", page)
+    def test_page(self):
+        self.assertEqual(self.run_tool()[0], 0)
+        page = (self.root / "docs/proof.md").read_text()
+        self.assertIn(LIMITS, page)
+        self.assertRegex(page, r"\[xpu\].*\| simulator, standing in for the device \| 2026-01-02 \| 3 passed, 1 failed, 2 skipped \| not run \| not run \|")
+        self.assertRegex(page, r"\[cpu\].*\| hardware \| 2026-01-02 \|")
+        self.assertIn("| tree | abc1234 | 5 | 0 | 1 |", page)
+        self.assertIn("| asan | not run | | | |", page)
+        self.assertIn("| [CPUAdam](benchmarks.md#cpuadam) | 2 of 3 | slow: 0.5 (at least 1) | 2026-01-04 | EPYC, 2 cores | def5678 |", page)
+        self.assertNotIn("No targets", page)
+        self.assertIn("Not run: no report from a machine with an accelerator exists yet", page)
 
     # Fails if a hardware report is ignored, or its failed part counts as passed.
     def test_hardware(self):
