@@ -71,7 +71,7 @@ class Proof(unittest.TestCase):
         self.assertIn("| asan | not run | | | |", page)
         self.assertIn("| [CPUAdam](benchmarks.md#cpuadam) | 2 of 3 | slow: 0.5 (at least 1) | 2026-01-04 | EPYC, 2 cores | def5678 |", page)
         self.assertNotIn("No targets", page)
-        self.assertIn("Not run: no report of a machine with an accelerator exists yet", page)
+        self.assertIn("Not run: no report from a machine with an accelerator exists yet", page)
 
     # Fails if a hardware report is ignored, or its failed part counts as passed.
     def test_hardware(self):
