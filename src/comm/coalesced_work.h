@@ -1,4 +1,4 @@
-// The work object of the operations between startCoalescing() and endCoalescing().
+// The work object for operations issued between startCoalescing() and endCoalescing().
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -1,4 +1,4 @@
-// Rendezvous of a job's ranks.
+// Rendezvous for the ranks of a job.
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>

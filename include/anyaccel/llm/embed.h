@@ -20,7 +20,7 @@ namespace anyaccel::llm {
 
 /// Options for Embedder::embed().
 struct EmbedOptions {
-  /// Number of texts per pass. Texts of similar length are processed together.
+  /// Number of texts per forward pass. Texts of similar length are processed together.
   std::int64_t batch_size = 32;
 };
 

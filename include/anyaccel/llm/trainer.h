@@ -66,7 +66,7 @@ struct TrainOptions {
   std::int64_t held_out_tokens = 65536;
 };
 
-/// Information about a run, known before its first step.
+/// Information about a run that is available before its first step.
 struct TrainInfo {
   /// Name of the accelerator.
   std::string accelerator;
@@ -89,7 +89,7 @@ struct TrainInfo {
 /// Statistics of one finished step.
 struct TrainStep {
   std::int64_t step = 0;  ///< 1-based step number
-  double loss = 0;        ///< mean loss of the batch, in nats per token
+  double loss = 0;  ///< mean loss over the batch, in nats per token
   /// Learning rate of the step.
   double lr = 0;
   /// Gradient norm before clipping.
@@ -107,7 +107,7 @@ struct TrainResult {
   /// Name of the accelerator.
   std::string accelerator;
   std::int64_t steps = 0;
-  std::vector<double> losses;  ///< losses of this run's steps
+  std::vector<double> losses;  ///< loss of each step in this run
   /// Mean loss of the last tenth of the steps, at most 20 steps. 0 if no step ran.
   double final_loss = 0;
   double tokens_per_second = 0;

@@ -1,4 +1,4 @@
-// Interface for authors of plugins: write a registration function, and pass it to
+// Interface for plugin authors: write a registration function, and pass it to
 // ANYACCEL_PLUGIN(function) in one source file. docs/how-to/new-backend.md is a tutorial, and
 // examples/out_of_tree_backend is a complete project.
 #pragma once

@@ -8,7 +8,7 @@ namespace anyaccel::sdk {
 
 /// Result of probing for devices.
 struct Probe {
-  int device_count = 0;  ///< devices that this process may use
+  int device_count = 0;  ///< number of devices that this process may use
   std::string reason;    ///< how the devices were counted, or why there are none, in one sentence
 };
 
