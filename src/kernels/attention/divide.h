@@ -24,7 +24,7 @@ struct Division {
                                       std::max<std::int64_t>(1, rows));
   }
 
-  /// Tasks per step.
+  /// Number of tasks per step.
   std::int64_t tasks() const { return slices * groups; }
   std::int64_t slice(std::int64_t task) const { return task / groups; }
   BlockSquare square(std::int64_t step, std::int64_t task) const {
