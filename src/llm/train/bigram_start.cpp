@@ -41,7 +41,7 @@ struct Sparse {
 
   std::int64_t rows() const { return static_cast<std::int64_t>(begins.size()) - 1; }
 
-  /// Product with a dense float matrix.
+  /// Matrix product with a dense float matrix.
   at::Tensor operator*(const at::Tensor& dense) const {
     const at::Tensor in = dense.contiguous();
     at::Tensor out = at::zeros({rows(), in.size(1)});

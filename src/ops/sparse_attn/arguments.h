@@ -24,7 +24,7 @@ constexpr const char* where = "sparse_attention";
   q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, \
       attn_mask_mode
 
-/// Arguments that the forward and the backward pass share.
+/// Arguments that the forward and backward passes share.
 struct Arguments {
   const Tensor &q, &k, &v, &layout;
   std::int64_t block;

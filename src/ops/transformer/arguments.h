@@ -10,7 +10,7 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Arguments of the forward and the backward pass. docs/reference/ops-attention.md lists their
+/// Arguments for the forward and backward passes. docs/reference/ops-attention.md lists their
 /// shapes.
 struct TransformerArguments {
   const Tensor& input;
