@@ -78,8 +78,8 @@ struct GenerateResult {
   /// Number of prompt tokens.
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;  ///< number of prompt tokens found in a Generator's KV cache
-  std::int64_t drafted = 0;  ///< number of tokens that a drafter proposed
-  std::int64_t accepted = 0;  ///< number of proposed tokens that the model accepted
+  std::int64_t drafted = 0;        ///< number of tokens that a drafter proposed
+  std::int64_t accepted = 0;       ///< number of proposed tokens that the model accepted
   double prefill_seconds = 0;      ///< time until the first token's logits
   double first_token_seconds = 0;  ///< time until the first token was chosen
   double decode_seconds = 0;       ///< time after the first token's logits

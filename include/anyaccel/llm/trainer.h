@@ -89,7 +89,7 @@ struct TrainInfo {
 /// Statistics of one finished step.
 struct TrainStep {
   std::int64_t step = 0;  ///< 1-based step number
-  double loss = 0;  ///< mean loss over the batch, in nats per token
+  double loss = 0;        ///< mean loss over the batch, in nats per token
   /// Learning rate of the step.
   double lr = 0;
   /// Gradient norm before clipping.

@@ -21,7 +21,7 @@ struct PinMemoryStats {
   /// Maximum number of locked bytes. 0: only the system's limit.
   std::int64_t limit = 0;
   std::int64_t taken = 0;      ///< number of allocations
-  std::int64_t reused = 0;  ///< number of allocations that reused a free block
+  std::int64_t reused = 0;     ///< number of allocations that reused a free block
   std::int64_t misplaced = 0;  ///< number of blocks not on the allocating thread's NUMA node
 };
 

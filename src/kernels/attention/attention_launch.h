@@ -11,7 +11,7 @@ namespace anyaccel::ops {
 
 constexpr int attention_lanes = 128;
 constexpr int attention_rows = 64;  // maximum number of rows per tile
-constexpr int prepared_rows = 16;  // number of queries per thread block in the prepare step
+constexpr int prepared_rows = 16;   // number of queries per thread block in the prepare step
 /// Maximum shared memory per thread block. All devices since sm_80 support this much.
 constexpr std::size_t attention_most_bytes = 96 * 1024;
 

@@ -19,7 +19,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr std::int64_t tile_queries = 64;  // maximum number of queries per tile
+constexpr std::int64_t tile_queries = 64;       // maximum number of queries per tile
 constexpr std::int64_t chunk_elements = 16384;  // number of scores per chunk
 constexpr std::int64_t near_keys = 64;          // number of keys whose values stay in the L1 cache
 

@@ -20,7 +20,7 @@ namespace anyaccel::ops {
 
 constexpr int attend_lanes = 128;
 constexpr int max_queries = 8;  // number of queries per block, from heads that share a key head
-constexpr int value_step = 8;  // number of value elements per thread
+constexpr int value_step = 8;   // number of value elements per thread
 constexpr int max_chunks = 64;
 constexpr std::int64_t min_chunk = 256;
 
