@@ -305,10 +305,10 @@ class ANYACCEL_API Accelerator {
 
   /// Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is
   /// returned as is. If `make_copy` is false, the result is a new tensor with uninitialized values.
-  /// If `match_shape` is false, the result is 1-d. On cpu, memory needs no pinning: the result is
-  /// the tensor itself if it is contiguous, otherwise a contiguous copy. Throws `invalid_argument`
-  /// if the tensor is not in host memory.
-  /// torch.cuda: Tensor.pin_memory. DeepSpeed: pin_memory.
+  /// If `match_shape` is false, the result is 1-d. On cpu, memory does not need pinning: the result
+  /// is the tensor itself if it is contiguous, otherwise a contiguous copy. Throws
+  /// `invalid_argument` if the tensor is not in host memory. torch.cuda: Tensor.pin_memory.
+  /// DeepSpeed: pin_memory.
   [[nodiscard]] at::Tensor pin_memory(const at::Tensor& tensor, bool make_copy = true,
                                       bool match_shape = true);
 

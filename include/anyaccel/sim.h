@@ -30,7 +30,7 @@ struct Options {
   /// SIM_CHECK: "report" or "abort" enables the checker, which detects incorrect use of devices. If
   /// empty, the environment variable applies; if that is unset too, the checker is off.
   std::string check = {};
-  /// SIM_CHECK_JSON: file to which the checker writes the problems. `%p` becomes the process id.
+  /// SIM_CHECK_JSON: file to which the checker writes the problems. `%p` becomes the PID.
   std::string check_json = {};
 };
 

@@ -19,7 +19,7 @@ namespace anyaccel::comm {
 namespace {
 
 constexpr const char* kWhere = "DataParallel";
-/// Gradients are aligned to cache lines.
+/// Alignment of gradients: one cache line.
 constexpr std::int64_t kLineBytes = 64;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& what, const std::string& got = {},

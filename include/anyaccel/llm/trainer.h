@@ -42,7 +42,7 @@ struct TrainOptions {
   c10::ScalarType dtype = c10::kFloat;  ///< float32, or the dtype for autocast
   bool graph = false;                   ///< capture one whole step in a graph and replay it
   bool resume = false;                  ///< continue the run whose checkpoint is in `out`
-  std::int64_t save_every = 0;          ///< steps between checkpoints; 0: only at the end
+  std::int64_t save_every = 0;          ///< number of steps between checkpoints; 0: only at the end
 
   /// Configuration of the model. The trainer sets the vocabulary and the special tokens.
   ModelConfig model = demo_model();
@@ -50,7 +50,7 @@ struct TrainOptions {
   bool bigram_start = true;
   /// Size of the learned vocabulary; smaller if the text is short. 257: byte tokens.
   std::int64_t vocab_size = 4096;
-  std::int64_t batch_size = 0;  ///< sequences per step, summed over ranks; 0: one per rank
+  std::int64_t batch_size = 0;  ///< sequences per step over all ranks; 0: one per rank
   double bucket_cap_mb = 25;    ///< maximum MiB of gradients per all-reduce
   /// Maximum learning rate.
   double lr = 1e-3;
@@ -80,7 +80,7 @@ struct TrainInfo {
   std::int64_t files = 0, train_bytes = 0, held_out_bytes = 0;
   /// Number of tokens for training and evaluation.
   std::int64_t train_tokens = 0, held_out_tokens = 0;
-  std::int64_t first_step = 0;  ///< steps completed by earlier runs, if resumed
+  std::int64_t first_step = 0;  ///< number of steps that earlier runs completed
   /// Rank of this process, and number of ranks.
   int rank = 0, world_size = 1;
   TrainOptions options;  ///< effective options
@@ -94,10 +94,10 @@ struct TrainStep {
   double lr = 0;
   /// Gradient norm before clipping.
   double gradient_norm = 0;
-  double tokens_per_second = 0;  ///< smoothed over the most recent steps
+  double tokens_per_second = 0;  ///< speed, smoothed over recent steps
   /// Bytes of live tensors on the device.
   std::int64_t memory_allocated = 0;
-  double seconds = 0;       ///< since training began
+  double seconds = 0;       ///< time since training began
   double seconds_left = 0;  ///< estimated remaining time
   bool skipped = false;     ///< whether the update was skipped because gradients overflowed
 };

@@ -25,7 +25,7 @@ struct EncoderLayer {
 struct Encoder {
   std::int64_t hidden = 0, heads = 0, inner = 0;
   Gate gate = Gate::gelu;
-  std::vector<std::int64_t> lengths;  ///< rows of each text; texts are consecutive
+  std::vector<std::int64_t> lengths;  ///< number of rows in each text; texts are consecutive
   std::vector<EncoderLayer> layers;
 };
 

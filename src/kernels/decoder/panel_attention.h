@@ -1,4 +1,4 @@
-// Panel-based matrix products for the attention of a block of queries. Prefill and encoder passes
+// Panel-based matrix products for attention over a block of queries. Prefill and encoder passes
 // share them.
 #pragma once
 

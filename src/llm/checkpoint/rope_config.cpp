@@ -11,8 +11,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-// Keeps the context length (a size times this factor) within the range of integers that a double
-// represents exactly.
+// Maximum scaling factor. It keeps the context length (a size times this factor) within the range
+// of integers that a double represents exactly.
 constexpr double kMaxFactor = 65536;
 
 constexpr std::pair<const char*, RopeType> kTypes[] = {

@@ -18,7 +18,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr int behind_layers = 6;  // slots for the final norm and the head
+constexpr int behind_layers = 6;  // number of slots for the final norm and the head
 constexpr const char* op_builder = "DecoderInferenceBuilder";
 using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList,
                     at::TensorList, at::TensorList, at::IntArrayRef, at::IntArrayRef,

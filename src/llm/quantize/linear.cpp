@@ -23,7 +23,8 @@ namespace {
 constexpr std::int64_t piece_values = 4 << 20;
 constexpr std::int64_t quantized_at_once = 1 << 18;
 constexpr std::int64_t many_rows = 32;
-// Matrix products with more rows than this convert the integers to floats first.
+// Maximum number of rows for which matrix products use the integers directly. With more rows, they
+// convert the integers to floats first.
 constexpr std::int64_t max_integer_rows = 16;
 
 bool is_int4(const at::Tensor& weight) { return weight.scalar_type() == c10::kByte; }

@@ -20,7 +20,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// More tokens than this barely improve the bigram estimates.
+/// Maximum number of tokens to count. More tokens barely improve the bigram estimates.
 constexpr std::size_t kMaxTokens = std::size_t{1} << 25;
 /// Randomized decomposition: number of columns beyond the required rank, and number of passes over
 /// the matrix.

@@ -27,8 +27,7 @@ namespace {
 /// Default training time in minutes.
 constexpr double kMinutes = 1.0;
 
-/// To reach TrainOptions::min_steps, slow machines may exceed the training time by up to this
-/// factor.
+/// Factor by which slow machines may exceed the training time to reach TrainOptions::min_steps.
 constexpr double kPatience = 3.0;
 
 using Clock = std::chrono::steady_clock;

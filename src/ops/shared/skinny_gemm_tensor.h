@@ -17,8 +17,8 @@ constexpr std::int64_t max_few_wide_rows = 16;
 /// as fast.
 constexpr std::int64_t min_skinny_gemm_weights = 1 << 16;
 
-/// Computes to[rows][outputs], the product of rows[rows][inputs] (float32) and the transposed
-/// weight [outputs, inputs]. Both tensors must be contiguous and in host memory.
+/// Computes to[rows][outputs], the matrix product of rows[rows][inputs] (float32) and the
+/// transposed weight [outputs, inputs]. Both tensors must be contiguous and in host memory.
 inline void multiply_skinny_gemm(const at::Tensor& weight, const at::Tensor& rows, Element element,
                                  float* to) {
   Matrix matrix;

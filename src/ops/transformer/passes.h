@@ -63,7 +63,7 @@ struct LayerArguments {
   at::ScalarType real_type() const {
     return g.input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   }
-  /// Returns the scale of the attention scores.
+  /// Returns the scale for the attention scores.
   double attention_scale() const {
     return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim)));
   }
