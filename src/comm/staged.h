@@ -35,8 +35,8 @@ class StagedBackend final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
-  /// The operations of this thread until endCoalescing() start at once; the work that
-  /// endCoalescing() returns waits for all of them.
+  /// Operations that this thread posts before endCoalescing() start immediately; the work object
+  /// that endCoalescing() returns waits for all of them.
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
 

@@ -20,8 +20,8 @@
 
 namespace anyaccel::ops {
 
-/// Layout: the blocks of keys to which each block of queries attends. Immutable, so threads may
-/// share it. Constructors and make_layout() throw `invalid_argument` for invalid values.
+/// Sparsity layout: which key blocks each query block attends to. Immutable, so threads may share
+/// it. Constructors and make_layout() throw `invalid_argument` for invalid values.
 ///
 /// Options shared by several classes:
 ///

@@ -100,7 +100,7 @@ void check_sizes(const Arguments& g) {
   check_broadcast("attn_mask", g.attn_mask, {length, length});
 }
 
-/// Checks the additional arguments of the backward pass.
+/// Checks the additional arguments for the backward pass.
 void check_results(const Arguments& g, const Tensor& grad_out, const Tensor& out,
                    const Tensor& stats) {
   const Tensor& q = g.q;
