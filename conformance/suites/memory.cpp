@@ -10,7 +10,7 @@ namespace anyaccel::conformance {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-/// Maximum number of bytes by which allocators may round a size up.
+/// Allocators may add at most this many bytes when they round a size up.
 constexpr std::int64_t kRounding = 2 * kMiB;
 
 MemoryInfo info_of(const Accelerator& accelerator) {

@@ -42,9 +42,9 @@ class ANYACCEL_API Model {
   [[nodiscard]] static Model load(const std::filesystem::path& folder,
                                   c10::ScalarType dtype = c10::kFloat);
   /// Read a Hugging Face folder, and quantize its weight matrices to integers if `options.bits` is
-  /// set. This makes generation faster because it is limited by memory bandwidth: 8-bit and 4-bit
-  /// integers take half and a quarter of the bytes of bfloat16. Embedding, norms, biases and
-  /// experts remain in `options.dtype`. Throws `invalid_argument` for unsupported bits or group
+  /// set. This makes generation faster, because generation is limited by memory bandwidth: 8-bit
+  /// and 4-bit integers take half and a quarter of the bytes of bfloat16. Embedding, norms, biases
+  /// and experts remain in `options.dtype`. Throws `invalid_argument` for unsupported bits or group
   /// sizes, or if the checkpoint is already quantized.
   ///
   /// Quantized checkpoints keep their integers: GPTQ with 4 and 8 bits, AWQ ("gemm") with 4 bits,

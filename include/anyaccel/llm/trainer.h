@@ -122,8 +122,8 @@ struct TrainResult {
   std::optional<double> held_out_loss, unigram_entropy, ngram_loss;
 };
 
-/// Owns the model, data and optimizer of one run. Not thread-safe, but `stop` may be requested from
-/// any thread.
+/// Owns the model, data and optimizer for one run. Not thread-safe, but `stop` may be requested
+/// from any thread.
 ///
 /// In a job of several ranks (WORLD_SIZE above 1), every rank creates a Trainer and calls run().
 /// The ranks train one model, each on its part of every batch. Apart from rounding, the result

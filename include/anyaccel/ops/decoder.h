@@ -26,8 +26,8 @@ struct DecoderConfig {
   enum class Norm : std::int32_t { rms, rms_plus_one, layer };
   /// Activation function of the feed-forward layers.
   enum class Activation : std::int32_t { silu, gelu, gelu_tanh, relu, relu2 };
-  /// Part of the layers that a call computes. If ranks split a layer and all-reduce outside the op,
-  /// each call computes half a layer.
+  /// Which part of each layer a call computes. If ranks split a layer and all-reduce outside the
+  /// op, each call computes half a layer.
   enum class Part : std::int32_t { whole, attention, feed_forward };
 
   /// Version of these structs. Keep the default.

@@ -27,7 +27,8 @@ namespace {
 /// Default training time in minutes.
 constexpr double kMinutes = 1.0;
 
-/// Factor by which slow machines may exceed the training time to reach TrainOptions::min_steps.
+/// Limit on exceeding the training time, as a factor: slow machines may train longer to reach
+/// TrainOptions::min_steps.
 constexpr double kPatience = 3.0;
 
 using Clock = std::chrono::steady_clock;
