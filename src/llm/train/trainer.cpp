@@ -27,8 +27,8 @@ namespace {
 /// Default training time in minutes.
 constexpr double kMinutes = 1.0;
 
-/// Maximum ratio of the actual to the requested training time, for slow machines that need longer to
-/// reach TrainOptions::min_steps.
+/// Maximum ratio of the actual to the requested training time, for slow machines that need longer
+/// to reach TrainOptions::min_steps.
 constexpr double kPatience = 3.0;
 
 using Clock = std::chrono::steady_clock;
