@@ -10,7 +10,7 @@ namespace anyaccel::conformance {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-/// Allocators may round a size up by at most this many bytes.
+/// Maximum number of bytes that an allocator may add when it rounds a size up.
 constexpr std::int64_t kRounding = 2 * kMiB;
 
 MemoryInfo info_of(const Accelerator& accelerator) {

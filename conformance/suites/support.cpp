@@ -31,15 +31,16 @@ at::TensorOptions options(const Accelerator& accelerator, c10::ScalarType dtype)
 }
 
 /// A square matrix multiplication that keeps the device busy. Its size is calibrated once per
-/// process, so that one product takes milliseconds.
+/// process, so that one multiplication takes several milliseconds.
 struct Work {
   std::int64_t size = 256;
   double ms = 0;
 };
 
 Work measured_work(const Accelerator& accelerator) {
-  // Measure several products together: on a busy machine, a wait may take milliseconds longer than
-  // the work. A single product would then seem too slow, and too little work would be queued.
+  // Measure several multiplications together: on a busy machine, a wait may take milliseconds
+  // longer than the work. A single multiplication would then seem too slow, and too little work
+  // would be queued.
   constexpr int kTogether = 8;
   Work work;
   for (;; work.size *= 2) {
@@ -47,7 +48,7 @@ Work measured_work(const Accelerator& accelerator) {
     auto product = at::empty_like(a);
     // Reading a value waits for it even if synchronize() is defective.
     const auto wait = [&] { first(product.reshape({-1}).narrow(0, 0, 1)); };
-    at::mm_out(product, a, a);  // the first product may initialize something
+    at::mm_out(product, a, a);  // the first multiplication may initialize libraries
     wait();
     // Take the minimum, because other load only makes a measurement longer.
     work.ms = std::numeric_limits<double>::infinity();

@@ -41,8 +41,8 @@ class ANYACCEL_API Autocast {
   c10::ScalarType previous_dtype_;
 };
 
-/// Scales the loss so that float16 gradients do not underflow, and detects overflows, after which
-/// the step must be skipped, like torch.amp.GradScaler. Not thread-safe.
+/// Loss scaler, like torch.amp.GradScaler: scales the loss so that float16 gradients do not
+/// underflow, and detects overflows. After an overflow, the step must be skipped. Not thread-safe.
 ///
 ///     scaler.scale(loss).backward();
 ///     const bool finite = scaler.unscale_(gradients);

@@ -111,7 +111,7 @@ class ANYACCEL_API ProcessGroup {
   int rank() const noexcept;
   /// Number of ranks in the group.
   int size() const noexcept;
-  /// Ranks of this group in the numbering of init_process_group(), in ascending order.
+  /// The group's members, as numbered by init_process_group(), in ascending order.
   const std::vector<int>& ranks() const noexcept;
   /// Name of the backend, for example "nccl".
   const std::string& backend_name() const noexcept;
@@ -161,7 +161,7 @@ class ANYACCEL_API ProcessGroup {
   /// Distribute the tensors of rank `source`: rank i receives `parts[i]` in `output`. On rank
   /// `source`, `parts` has one tensor per rank; on other ranks it must be empty.
   void scatter(const at::Tensor& output, const std::vector<at::Tensor>& parts, int source);
-  /// Exchange rows of the first dimension: `input_splits[i]` rows go to rank i and
+  /// Exchange rows along the first dimension: `input_splits[i]` rows go to rank i and
   /// `output_splits[i]` rows come from it. Empty splits divide the rows evenly among the ranks.
   void all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                          std::vector<std::int64_t> output_splits = {},

@@ -89,7 +89,7 @@ class ANYACCEL_API DataParallel {
 
   /// Gradients that are reduced together.
   struct Bucket {
-    std::vector<std::size_t> parameters;  ///< indices in the list of parameters
+    std::vector<std::size_t> parameters;  ///< indices into the list of parameters
     at::Tensor memory;  ///< 1-d, with the gradients' dtype; the gradients are views of it
   };
   /// The buckets in the order in which they are reduced.

@@ -63,7 +63,7 @@ class ANYACCEL_API Graph {
   std::shared_ptr<Shared> shared_;
 };
 
-/// Captures the work of a scope into a graph. The counterpart of Python's `with
+/// Captures the work done in a scope into a graph. The counterpart of Python's `with
 /// get_accelerator().capture_to_graph(g):`.
 ///
 /// Call `end()` to receive errors before the end of the scope. Otherwise the destructor ends the

@@ -14,7 +14,7 @@ using InterruptCheck = bool (*)();
 /// program's own handlers. Language bindings call this once at start-up. Thread-safe.
 ANYACCEL_API void set_interrupt_check(InterruptCheck check) noexcept;
 
-/// Call the callback that set_interrupt_check() has set, if any. If it returns true, throws
+/// Call the callback set with set_interrupt_check(), if any. If it returns true, throws
 /// `interrupted` with a message that names `where` as the interrupted function.
 ANYACCEL_API void throw_if_interrupted(const char* where);
 

@@ -26,16 +26,16 @@ struct MemoryStats {
   /// bytes reserved from the driver; equal to `allocated_bytes` if there is no cache
   MemoryStat reserved_bytes;
   MemoryStat allocation_count;  ///< number of live allocations
-  /// allocations that succeeded only after the cache was freed
+  /// number of allocations that succeeded only after the cache was freed
   std::int64_t num_alloc_retries = 0;
-  std::int64_t num_ooms = 0;  ///< allocations that failed
+  std::int64_t num_ooms = 0;  ///< number of failed allocations
 };
 
 /// Result of `Accelerator::memory_stats()`: torch's keys ("allocated_bytes.all.current", ...) and,
 /// on every accelerator, "host.rss.current" and "host.rss.peak", in bytes.
 using MemoryStatsMap = std::map<std::string, std::int64_t>;
 
-/// Counters of pinned host memory.
+/// Counters for pinned host memory.
 struct HostMemoryStats {
   MemoryStat allocated_bytes;       ///< bytes of pinned memory in use
   MemoryStat reserved_bytes;        ///< reserved pinned bytes, including cached blocks

@@ -79,8 +79,8 @@ class ANYACCEL_API SparseSelfAttentionImpl : public torch::nn::Cloneable<SparseS
 
   void reset() override {}
 
-  /// Compute the attention; see ops::SparseSelfAttention::forward(). `query`, `key`, `value` and
-  /// the result are [batch, heads, length, head dim]. Pass undefined tensors to omit the relative
+  /// Compute attention; see ops::SparseSelfAttention::forward(). `query`, `key`, `value` and the
+  /// result are [batch, heads, length, head dim]. Pass undefined tensors to omit the relative
   /// position bias and the masks.
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const at::Tensor& rpe = {}, const at::Tensor& key_padding_mask = {},

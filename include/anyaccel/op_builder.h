@@ -1,5 +1,5 @@
-// Op builders for programs: they find or build the library of an op and load it. They have
-// DeepSpeed's names. sdk/op_builder.h is for op authors.
+// Op builders for programs: an op builder finds or builds the library of an op and loads it. Class
+// names are the same as in DeepSpeed. sdk/op_builder.h is for op authors.
 //
 //     get_accelerator().create_op_builder("CPUAdamBuilder")->load();
 #pragma once

@@ -3,7 +3,7 @@
 
 namespace anyaccel {
 
-/// How a collective combines the values of the ranks. `avg` requires a floating-point dtype.
+/// How a collective combines the values from the ranks. `avg` requires a floating-point dtype.
 enum class ReduceOp { sum, avg, product, min, max };
 
 /// Return the name of an operator, for example "sum". Never null.

@@ -30,7 +30,7 @@ struct Options {
   /// SIM_CHECK: "report" or "abort" enables the checker, which detects incorrect use of devices. If
   /// empty, the environment variable applies; if that is unset too, the checker is off.
   std::string check = {};
-  /// SIM_CHECK_JSON: file to which the checker writes the problems. `%p` becomes the process id.
+  /// SIM_CHECK_JSON: file to which the checker writes the problems. `%p` becomes the PID.
   std::string check_json = {};
 };
 
@@ -54,10 +54,10 @@ ANYACCEL_API void set_option(Options& options, const std::string& variable,
 /// cannot provide the memory. Thread-safe.
 ANYACCEL_API void install(const Options& options);
 
-/// Give every device the state that a new device with these options has: wait for all streams,
+/// Reset every device to the state of a new device with these options: wait for all streams,
 /// discard stored errors and recover lost devices, empty the allocator's cache, reset memory
 /// statistics, seeds, the current device and the current streams, and forget the problems found so
-/// far. Tests in one process can therefore use a fresh device each.
+/// far. Each test in a process can therefore start with a fresh device.
 ///
 /// `options` may differ from those of install() in `memory` (which may only be smaller), `dtypes`,
 /// `latency_us`, `seed` and `faults`; an empty `check`, `check_json` or `visible` means no change.

@@ -8,7 +8,7 @@
 
 namespace anyaccel::comm {
 
-/// Size and kind of a gradient. The kind stands for dtype and device: gradients share a bucket only
+/// Size and kind of a gradient. The kind represents dtype and device: gradients share a bucket only
 /// if they have the same kind.
 struct Sized {
   std::int64_t bytes = 0;

@@ -1,4 +1,4 @@
-// The work object of the operations between startCoalescing() and endCoalescing().
+// The work object for operations issued between startCoalescing() and endCoalescing().
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -11,7 +11,8 @@
 
 namespace anyaccel::comm {
 
-/// Completes when all of its works have completed. wait() throws the first work's error.
+/// Completes when all of its work objects have completed. wait() throws the error of the first one
+/// that failed.
 class CoalescedWork final : public c10d::Work {
  public:
   using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;

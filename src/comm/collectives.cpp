@@ -1,5 +1,5 @@
-// Implements the c10d operations that do no arithmetic, with Staging and the host backend. They
-// treat tensors as raw bytes, so they support every dtype. The others are in reductions.cpp.
+// Implements the c10d operations that only move data, with Staging and the host backend. They treat
+// tensors as raw bytes, so they support every dtype. The reductions are in reductions.cpp.
 #include "anyaccel/error.h"
 #include "comm/staged.h"
 

@@ -19,7 +19,7 @@ namespace anyaccel::comm {
 namespace {
 
 constexpr const char* kWhere = "DataParallel";
-/// Gradients are aligned to cache lines.
+/// Alignment of gradients: one cache line.
 constexpr std::int64_t kLineBytes = 64;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& what, const std::string& got = {},
@@ -117,7 +117,7 @@ class ANYACCEL_LOCAL DataParallel::Impl {
     at::Tensor parameter;
     at::Tensor view;  ///< view of the gradient's memory in the bucket
     std::size_t bucket = 0;
-    std::int64_t place = 0;  ///< index in the bucket's flags
+    std::int64_t place = 0;  ///< index into the bucket's flags
     bool arrived = false;
   };
 

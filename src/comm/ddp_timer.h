@@ -6,7 +6,7 @@
 namespace anyaccel::comm {
 
 /// Registers a timer for a device type unless torch has one. Without it, DistributedDataParallel
-/// reports no times for modules on such devices. Thread-safe.
+/// does not report times for modules on such devices. Thread-safe.
 void register_ddp_timer(c10::DeviceType type);
 
 }  // namespace anyaccel::comm

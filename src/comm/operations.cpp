@@ -33,7 +33,7 @@ c10d::ReduceOp for_backend(const char* where, ReduceOp op, const at::Tensor& ten
   return c10d::ReduceOp::SUM;
 }
 
-/// Returns the sizes of the gathered tensor: the first dimension is multiplied by the number of
+/// Returns the shape of the gathered tensor: the first dimension is multiplied by the number of
 /// ranks.
 std::vector<std::int64_t> gathered(const at::Tensor& input, int size) {
   auto sizes = input.sizes().vec();

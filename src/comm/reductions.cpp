@@ -1,4 +1,4 @@
-// Implements the c10d operations that do arithmetic, with Staging and the host backend.
+// Implements the c10d reductions, with Staging and the host backend.
 #include <ATen/ops/view_as_real.h>
 
 #include "anyaccel/error.h"

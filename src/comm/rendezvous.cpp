@@ -1,4 +1,4 @@
-// Rendezvous of a job's ranks.
+// Rendezvous for the ranks of a job.
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -72,7 +72,7 @@ void choose_device() {
 }  // namespace
 
 ProcessGroup init_process_group(const InitOptions& options) {
-  // A launcher that sets one of WORLD_SIZE and RANK sets both.
+  // Launchers set either both WORLD_SIZE and RANK or neither of them.
   const bool alone = !options.world_size && !options.rank && !env("WORLD_SIZE") && !env("RANK");
   const int size =
       number(options.world_size, "WORLD_SIZE", 1, alone ? std::optional(1) : std::nullopt);

@@ -35,8 +35,8 @@ class StagedBackend final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
-  /// The operations of this thread until endCoalescing() start at once; the work that
-  /// endCoalescing() returns waits for all of them.
+  /// Operations that this thread posts before endCoalescing() start immediately; the work object
+  /// that endCoalescing() returns waits for all of them.
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
 
@@ -94,7 +94,7 @@ class StagedBackend final : public c10d::Backend {
   WorkPtr run(Operation operation);
   WorkPtr run_beside(Operation operation);
   c10::intrusive_ptr<StagedWork> start(Operation& operation);
-  /// Adds a work to the coalesced ones of this thread, if it coalesces.
+  /// If this thread is coalescing operations, adds `work` to its list.
   void coalesce(const WorkPtr& work);
   WorkPtr post(const Post& post);
   std::exception_ptr explained(const char* name, std::exception_ptr error) const;
@@ -111,7 +111,7 @@ class StagedBackend final : public c10d::Backend {
   std::mutex host_mutex_;  // serializes posting to the host backend
   std::atomic<uint64_t> sequence_{0};
   std::mutex coalesced_mutex_;
-  std::map<std::thread::id, std::vector<WorkPtr>> coalesced_;  // per thread that coalesces
+  std::map<std::thread::id, std::vector<WorkPtr>> coalesced_;  // one list per coalescing thread
   pid_t process_ = ::getpid();
 
   struct Waiter {

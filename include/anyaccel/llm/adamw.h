@@ -19,7 +19,7 @@ struct AdamWOptions {
   double beta1 = 0.9;
   /// Decay of the second moment, in [0, 1).
   double beta2 = 0.999;
-  /// Added to the denominator, at least 0.
+  /// Epsilon, added to the denominator. At least 0.
   double eps = 1e-8;
   /// Decoupled weight decay, at least 0.
   double weight_decay = 1e-2;

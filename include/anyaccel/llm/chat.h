@@ -1,4 +1,4 @@
-// Chat templates: they convert a conversation to the text that a model was trained to continue.
+// Chat templates, which convert a conversation to the prompt format that a model was trained on.
 #pragma once
 
 #include <filesystem>
@@ -13,13 +13,13 @@
 
 namespace anyaccel::llm {
 
-/// One message of a conversation.
+/// One message in a conversation.
 struct Message {
   std::string role;  ///< "system", "user" or "assistant", depending on the model's template
   std::string content;
 };
 
-/// The chat template of a Hugging Face folder. It supports the subset of Jinja2 that
+/// The chat template from a Hugging Face folder. It supports the subset of Jinja2 that
 /// docs/reference/tokenizers.md describes, and renders the same text as transformers'
 /// apply_chat_template.
 ///

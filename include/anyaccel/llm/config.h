@@ -25,11 +25,13 @@ struct RopeConfig {
   double high_freq_factor = 4.0;  ///< llama3: factor for high frequencies
   /// llama3, yarn, longrope: context length before scaling.
   std::int64_t original_max_positions = 0;
-  /// yarn: pairs that rotate more than this many times in original_max_positions are not scaled.
+  /// yarn: pairs that make more than this many rotations within original_max_positions are not
+  /// scaled.
   double beta_fast = 32.0;
-  /// yarn: pairs that rotate fewer times than this in original_max_positions are fully scaled.
+  /// yarn: pairs that make fewer than this many rotations within original_max_positions are fully
+  /// scaled.
   double beta_slow = 1.0;
-  bool truncate = true;  ///< yarn: round the ends of the ramp to integers
+  bool truncate = true;  ///< yarn: round the ramp's bounds to integers
   /// longrope: one factor per rotated pair, for sequences of up to original_max_positions.
   std::vector<double> short_factor;
   /// longrope: one factor per rotated pair, for longer sequences.
@@ -58,7 +60,8 @@ struct ANYACCEL_API ModelConfig {
   std::int64_t num_heads = 4;
   /// Number of key and value heads. Fewer than num_heads: grouped-query attention.
   std::int64_t num_kv_heads = 4;
-  /// For one rank's part of a model: query heads per key head. 0: num_heads / num_kv_heads.
+  /// For one rank's part of a model: number of query heads per key head. 0: num_heads /
+  /// num_kv_heads.
   std::int64_t head_group = 0;
   /// With head_group: number of query heads that share this rank's first key head but precede this
   /// rank's first query head.
@@ -67,7 +70,7 @@ struct ANYACCEL_API ModelConfig {
   std::int64_t head_dim = 64;
   /// Context length: maximum total number of prompt and generated tokens.
   std::int64_t max_positions = 256;
-  /// Epsilon of the RMS norms or LayerNorms.
+  /// Epsilon for RMS norm or LayerNorm.
   double rms_norm_eps = 1e-5;
   /// Standard deviation for weight initialization.
   double initializer_range = 0.02;
@@ -104,15 +107,15 @@ struct ANYACCEL_API ModelConfig {
   bool norm_plus_one = false;
   /// Also normalize after attention and after the feed-forward layers.
   bool norms_after = false;
-  /// Multiplier of the token embeddings.
+  /// Multiplier for the token embeddings.
   double embedding_scale = 1.0;
-  /// Multiplier of the attention scores. 0: 1 / sqrt(head_dim).
+  /// Multiplier for the attention scores. 0: 1 / sqrt(head_dim).
   double attention_scale = 0;
   /// Also divide the scores by the 1-based layer index.
   bool scale_by_layer = false;
-  /// Soft cap of the scores: `cap * tanh(score / cap)`. 0: none.
+  /// Soft cap on the attention scores: `cap * tanh(score / cap)`. 0: none.
   double attention_softcap = 0;
-  /// Soft cap of the logits. 0: none.
+  /// Soft cap on the logits. 0: none.
   double logit_softcap = 0;
   /// RopeConfig::theta for layers with an attention window; these layers then do not scale RoPE. 0:
   /// they use the same RoPE as layers without a window.
@@ -131,7 +134,8 @@ struct ANYACCEL_API ModelConfig {
   bool query_key_norm = false;
   /// The checkpoint has fused weights: qkv_proj and gate_up_proj.
   bool fused_weights = false;
-  /// Attention window of each layer, in positions. 0: all positions. Empty: no layer has a window.
+  /// Sliding-window size of each layer, in positions. 0: attend to all positions. Empty: no layer
+  /// has a window.
   std::vector<std::int64_t> windows;
   /// Rotary position embedding.
   RopeConfig rope;
@@ -159,7 +163,7 @@ struct ANYACCEL_API ModelConfig {
   }
   /// Width of the token embeddings.
   std::int64_t embedding_width() const { return embedding_size > 0 ? embedding_size : hidden_size; }
-  /// Return the number of parameters of the whole model.
+  /// Return the number of parameters in the whole model.
   std::int64_t parameter_count() const;
 };
 

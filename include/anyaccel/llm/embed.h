@@ -20,7 +20,7 @@ namespace anyaccel::llm {
 
 /// Options for Embedder::embed().
 struct EmbedOptions {
-  /// Number of texts per pass. Texts of similar length are processed together.
+  /// Number of texts per forward pass. Texts of similar length are processed together.
   std::int64_t batch_size = 32;
 };
 
@@ -31,8 +31,8 @@ class ANYACCEL_API Embedder {
  public:
   /// Read a Hugging Face folder: config.json (model_type bert), model.safetensors (one file or
   /// shards), tokenizer.json, and the sentence-transformers files: modules.json, the pooling
-  /// module's config.json, sentence_bert_config.json and config_sentence_transformers.json. Without
-  /// modules.json, the embedding is the mean over all tokens, without normalization.
+  /// module's config.json, sentence_bert_config.json and config_sentence_transformers.json. If
+  /// modules.json is missing, the embedding is the unnormalized mean over all tokens.
   ///
   /// `dtype`: compute dtype. Throws `not_found`, `io`, `corrupt` with the file and the key or
   /// tensor, or `unsupported` with the family, pooling, module or option.

@@ -26,7 +26,7 @@ struct SamplingOptions {
   std::int64_t top_k = 0;    ///< number of most likely tokens to keep; 0: all
   /// Keep the smallest set of most likely tokens whose total probability is at least this.
   double top_p = 1.0;
-  /// Keep tokens with at least this fraction of the most likely token's probability.
+  /// Keep tokens whose probability is at least this fraction of the most likely token's.
   double min_p = 0.0;
   double repetition_penalty = 1.0;  ///< above 1: tokens that occurred before become less likely
   std::uint64_t seed = 0;           ///< the same seed samples the same tokens on every accelerator
@@ -40,9 +40,10 @@ struct SamplingOptions {
 ANYACCEL_API SamplingOptions sampling_defaults(const std::filesystem::path& folder);
 
 /// Speculative decoding (Leviathan et al., arXiv:2211.17192): a drafter proposes several tokens,
-/// and the model verifies them in one pass. Tokens are sampled from the model's own logits with the
-/// same random numbers as without speculation, so the text is normally the same. Logits round
-/// differently in a pass with several rows, which can swap two tokens of almost equal probability.
+/// and the model verifies them in one forward pass. Tokens are sampled from the model's own logits
+/// with the same random numbers as without speculation, so the text is normally the same. Logits
+/// round differently in a pass with several rows, which can swap two tokens of almost equal
+/// probability.
 struct Speculation {
   std::int64_t tokens = 0;  ///< maximum number of tokens proposed per pass; 0: off
   /// Model that proposes tokens. It must have the same vocabulary as the model. Empty: propose the
@@ -71,20 +72,20 @@ ANYACCEL_API const char* to_string(FinishReason reason) noexcept;
 
 /// Generated text, with statistics.
 struct GenerateResult {
-  std::string text;               ///< generated text without the prompt; empty without a tokenizer
-  std::vector<std::int64_t> ids;  ///< generated ids, without an end-of-text token
+  std::string text;  ///< generated text, excluding the prompt; empty if there is no tokenizer
+  std::vector<std::int64_t> ids;  ///< generated token ids, excluding an end-of-text token
   FinishReason finish = FinishReason::length;
   /// Number of prompt tokens.
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;  ///< prompt tokens that were already in a Generator's KV cache
-  std::int64_t drafted = 0;        ///< tokens that a drafter proposed
-  std::int64_t accepted = 0;       ///< proposed tokens that the model accepted
+  std::int64_t cached_tokens = 0;  ///< number of prompt tokens found in a Generator's KV cache
+  std::int64_t drafted = 0;        ///< number of tokens that a drafter proposed
+  std::int64_t accepted = 0;       ///< number of proposed tokens that the model accepted
   double prefill_seconds = 0;      ///< time until the first token's logits
   double first_token_seconds = 0;  ///< time until the first token was chosen
   double decode_seconds = 0;       ///< time after the first token's logits
 };
 
-/// Generate text after `prompt`.
+/// Generate a continuation of `prompt`.
 ///
 /// `tokenizer`: may be null; the result then has no text, and stop strings throw
 /// `invalid_argument`. `on_text`: receives the text in pieces of complete UTF-8 characters, as soon
@@ -116,7 +117,7 @@ class ANYACCEL_API Generator {
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
-  /// Generate text after `prompt`. See the free function generate().
+  /// Generate a continuation of `prompt`. See the free function generate().
   GenerateResult generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
                           const std::function<void(std::string_view)>& on_text = {},
                           StopCondition stop = {});
@@ -126,7 +127,7 @@ class ANYACCEL_API Generator {
   std::unique_ptr<Data> data_;
 };
 
-/// Result of one prompt of a batch: a generation or an error.
+/// Result for one prompt in a batch: a generation or an error.
 struct BatchResult {
   GenerateResult result;
   std::optional<Error> error;

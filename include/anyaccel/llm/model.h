@@ -18,12 +18,12 @@ struct ModelState;
 
 /// Options for loading a model.
 struct LoadOptions {
-  c10::ScalarType dtype = c10::kFloat;  ///< dtype of the weights and of the computation
+  c10::ScalarType dtype = c10::kFloat;  ///< dtype for weights and computation
   /// 8 or 4: quantize weight matrices to integers of this many bits, with one scale per group of
   /// inputs. 0: do not quantize.
   int bits = 0;
-  /// Inputs per scale, a multiple of 32. 0: the largest of 128, 64 and 32 that divides the number
-  /// of inputs.
+  /// Quantization group size: number of inputs per scale, a multiple of 32. 0: the largest of 128,
+  /// 64 and 32 that divides the number of inputs.
   std::int64_t group_size = 0;
   /// Keep the quantized weights in the user's cache (docs/reference/environment.md).
   bool cache = true;
@@ -37,14 +37,14 @@ struct LoadOptions {
 class ANYACCEL_API Model {
  public:
   /// Read a Hugging Face folder: config.json and model.safetensors (one file or shards). `dtype`:
-  /// dtype of the weights and of the computation. Throws `not_found`, `io`, `unsupported` with the
-  /// family or option, or `corrupt` with the file and tensor.
+  /// dtype for weights and computation. Throws `not_found`, `io`, `unsupported` with the family or
+  /// option, or `corrupt` with the file and tensor.
   [[nodiscard]] static Model load(const std::filesystem::path& folder,
                                   c10::ScalarType dtype = c10::kFloat);
   /// Read a Hugging Face folder, and quantize its weight matrices to integers if `options.bits` is
-  /// set. This makes generation faster because reading the weights limits its speed: 8-bit and
-  /// 4-bit integers take half and a quarter of the bytes of bfloat16. Embedding, norms, biases and
-  /// experts remain in `options.dtype`. Throws `invalid_argument` for unsupported bits or group
+  /// set. This makes generation faster, because generation is limited by memory bandwidth: 8-bit
+  /// and 4-bit integers take half and a quarter of the bytes of bfloat16. Embedding, norms, biases
+  /// and experts remain in `options.dtype`. Throws `invalid_argument` for unsupported bits or group
   /// sizes, or if the checkpoint is already quantized.
   ///
   /// Quantized checkpoints keep their integers: GPTQ with 4 and 8 bits, AWQ ("gemm") with 4 bits,
@@ -52,9 +52,10 @@ class ANYACCEL_API Model {
   /// that share a scale are not adjacent, if the group size is not a multiple of 32, or if it has 8
   /// bits and zero points.
   [[nodiscard]] static Model load(const std::filesystem::path& folder, const LoadOptions& options);
-  /// Read a model together with all ranks of the job that the launcher's environment variables
-  /// describe. Each rank reads and holds a part of the weights. logits() and generate() are then
-  /// collective: all ranks call them with the same arguments and get the same results.
+  /// Read a model that is split across all ranks of a job (tensor parallelism). The launcher's
+  /// environment variables describe the job. Each rank reads and holds a part of the weights.
+  /// logits() and generate() are then collective: all ranks call them with the same arguments and
+  /// get the same results.
   ///
   /// `plan_file`: a JSON object that maps name patterns to column, row, vocabulary or replicated.
   /// Empty: the plan in config.json, if any. Throws the same errors as load() and
@@ -63,9 +64,9 @@ class ANYACCEL_API Model {
   [[nodiscard]] static Model load_parallel(const std::filesystem::path& folder,
                                            c10::ScalarType dtype = c10::kFloat,
                                            const std::filesystem::path& plan_file = {});
-  /// Read a model together with all ranks of a job, with quantized weights if `options.bits` is set
-  /// or the checkpoint is quantized. A rank's integers equal those of a single-rank model if the
-  /// rank's part of the inputs begins and ends at group boundaries. The feed-forward layers are
+  /// Read a model that is split across all ranks of a job, with quantized weights if `options.bits`
+  /// is set or the checkpoint is quantized. A rank's integers equal those of a single-rank model if
+  /// the rank's part of the inputs begins and ends at group boundaries. The feed-forward layers are
   /// split at such boundaries.
   ///
   /// The attention output projection is split at head boundaries. If a head boundary falls inside a
@@ -82,12 +83,12 @@ class ANYACCEL_API Model {
 
   /// Configuration of the whole model.
   const ModelConfig& config() const noexcept;
-  /// Dtype of the computation.
+  /// Compute dtype.
   c10::ScalarType dtype() const noexcept;
   /// Return whether weight matrices are quantized to integers, because of LoadOptions::bits or
   /// because the checkpoint is quantized.
   bool quantized() const noexcept;
-  /// Number of parameters of the whole model.
+  /// Number of parameters in the whole model.
   std::int64_t parameter_count() const;
   /// Rank of this process among the ranks that hold the model. 0 if one process holds it.
   int rank() const noexcept;

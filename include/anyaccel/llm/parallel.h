@@ -22,7 +22,7 @@ struct PlannedTensor {
   std::vector<std::vector<std::int64_t>> parts;
   /// Bits per quantized weight on each rank, 8 or 4. 0: not quantized.
   std::vector<int> bits;
-  /// Inputs per scale on each rank. 0: not quantized.
+  /// Number of inputs per scale on each rank. 0: not quantized.
   std::vector<std::int64_t> groups;
 };
 

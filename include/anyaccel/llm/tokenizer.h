@@ -12,7 +12,7 @@
 
 namespace anyaccel::llm {
 
-/// The tokenizer defined by the tokenizer.json of a Hugging Face folder. It produces the same ids
+/// The tokenizer defined by the tokenizer.json in a Hugging Face folder. It produces the same ids
 /// and text as Hugging Face's `tokenizers` library: byte-level and SentencePiece-style BPE,
 /// WordPiece, WordLevel and Unigram, and the processing steps that the file specifies. The file's
 /// truncation and padding settings are ignored, as in transformers. Thread-safe after construction.

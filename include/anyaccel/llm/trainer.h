@@ -42,7 +42,7 @@ struct TrainOptions {
   c10::ScalarType dtype = c10::kFloat;  ///< float32, or the dtype for autocast
   bool graph = false;                   ///< capture one whole step in a graph and replay it
   bool resume = false;                  ///< continue the run whose checkpoint is in `out`
-  std::int64_t save_every = 0;          ///< steps between checkpoints; 0: only at the end
+  std::int64_t save_every = 0;          ///< number of steps between checkpoints; 0: only at the end
 
   /// Configuration of the model. The trainer sets the vocabulary and the special tokens.
   ModelConfig model = demo_model();
@@ -50,7 +50,7 @@ struct TrainOptions {
   bool bigram_start = true;
   /// Size of the learned vocabulary; smaller if the text is short. 257: byte tokens.
   std::int64_t vocab_size = 4096;
-  std::int64_t batch_size = 0;  ///< sequences per step, summed over ranks; 0: one per rank
+  std::int64_t batch_size = 0;  ///< sequences per step over all ranks; 0: one per rank
   double bucket_cap_mb = 25;    ///< maximum MiB of gradients per all-reduce
   /// Maximum learning rate.
   double lr = 1e-3;
@@ -66,7 +66,7 @@ struct TrainOptions {
   std::int64_t held_out_tokens = 65536;
 };
 
-/// Information about a run, known before its first step.
+/// Information about a run that is available before its first step.
 struct TrainInfo {
   /// Name of the accelerator.
   std::string accelerator;
@@ -80,7 +80,7 @@ struct TrainInfo {
   std::int64_t files = 0, train_bytes = 0, held_out_bytes = 0;
   /// Number of tokens for training and evaluation.
   std::int64_t train_tokens = 0, held_out_tokens = 0;
-  std::int64_t first_step = 0;  ///< steps completed by earlier runs, if resumed
+  std::int64_t first_step = 0;  ///< number of steps that earlier runs completed
   /// Rank of this process, and number of ranks.
   int rank = 0, world_size = 1;
   TrainOptions options;  ///< effective options
@@ -89,15 +89,15 @@ struct TrainInfo {
 /// Statistics of one finished step.
 struct TrainStep {
   std::int64_t step = 0;  ///< 1-based step number
-  double loss = 0;        ///< mean loss of the batch, in nats per token
+  double loss = 0;        ///< mean loss over the batch, in nats per token
   /// Learning rate of the step.
   double lr = 0;
   /// Gradient norm before clipping.
   double gradient_norm = 0;
-  double tokens_per_second = 0;  ///< smoothed over the most recent steps
+  double tokens_per_second = 0;  ///< speed, smoothed over recent steps
   /// Bytes of live tensors on the device.
   std::int64_t memory_allocated = 0;
-  double seconds = 0;       ///< since training began
+  double seconds = 0;       ///< time since training began
   double seconds_left = 0;  ///< estimated remaining time
   bool skipped = false;     ///< whether the update was skipped because gradients overflowed
 };
@@ -107,7 +107,7 @@ struct TrainResult {
   /// Name of the accelerator.
   std::string accelerator;
   std::int64_t steps = 0;
-  std::vector<double> losses;  ///< losses of this run's steps
+  std::vector<double> losses;  ///< loss of each step in this run
   /// Mean loss of the last tenth of the steps, at most 20 steps. 0 if no step ran.
   double final_loss = 0;
   double tokens_per_second = 0;
@@ -122,8 +122,8 @@ struct TrainResult {
   std::optional<double> held_out_loss, unigram_entropy, ngram_loss;
 };
 
-/// Owns the model, data and optimizer of one run. Not thread-safe, but `stop` may be requested from
-/// any thread.
+/// Owns the model, data and optimizer for one run. Not thread-safe, but `stop` may be requested
+/// from any thread.
 ///
 /// In a job of several ranks (WORLD_SIZE above 1), every rank creates a Trainer and calls run().
 /// The ranks train one model, each on its part of every batch. Apart from rounding, the result

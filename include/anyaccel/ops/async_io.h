@@ -69,7 +69,7 @@ class ANYACCEL_API AsyncIOHandle {
   /// Create a handle and its threads.
   ///
   /// - block_size: bytes per system request, up to 1 GiB.
-  /// - queue_depth: blocks in flight per thread, up to 4096.
+  /// - queue_depth: number of blocks in flight per thread, up to 4096.
   /// - single_submit: submit each block with its own system call.
   /// - overlap_events: start a block as soon as any block is done, instead of waiting for all
   ///   submitted blocks.

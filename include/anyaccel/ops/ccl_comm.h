@@ -58,7 +58,7 @@ class ANYACCEL_API CCLComm {
   /// Reduce a tensor and return this rank's part along the first dimension. The size of that
   /// dimension must be a multiple of the number of ranks.
   at::Tensor reduce_scatter(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
-  /// Exchange rows of the first dimension: `input_splits[i]` rows go to rank i and
+  /// Exchange rows along the first dimension: `input_splits[i]` rows go to rank i and
   /// `output_splits[i]` rows come from it. Empty splits divide the rows evenly among the ranks.
   at::Tensor all_to_all(const at::Tensor& tensor,
                         const std::vector<std::int64_t>& output_splits = {},

@@ -13,7 +13,7 @@ namespace anyaccel::ops {
 /// Options, with the same defaults as DeepSpeedCPUAdagrad.
 struct CPUAdagradOptions {
   double lr = 1e-2;  ///< any finite number
-  /// Added to the denominator.
+  /// Epsilon, added to the denominator.
   double eps = 1e-10;
   double weight_decay = 0;  ///< L2 decay, added to the gradient; 0 or more
 };

@@ -21,7 +21,7 @@ struct CPUAdamOptions {
   double beta1 = 0.9;
   /// Decay of the second moment, in [0, 1).
   double beta2 = 0.999;
-  /// Added to the denominator.
+  /// Epsilon, added to the denominator.
   double eps = 1e-8;
   double weight_decay = 0;  ///< 0 or more
   /// Correct the bias caused by initializing the moments to zero.

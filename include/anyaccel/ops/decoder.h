@@ -26,8 +26,8 @@ struct DecoderConfig {
   enum class Norm : std::int32_t { rms, rms_plus_one, layer };
   /// Activation function of the feed-forward layers.
   enum class Activation : std::int32_t { silu, gelu, gelu_tanh, relu, relu2 };
-  /// Part of the layers that a call computes. If ranks split a layer and all-reduce outside the op,
-  /// each call computes half a layer.
+  /// Which part of each layer a call computes. If ranks split a layer and all-reduce outside the
+  /// op, each call computes half a layer.
   enum class Part : std::int32_t { whole, attention, feed_forward };
 
   /// Version of these structs. Keep the default.
@@ -39,7 +39,7 @@ struct DecoderConfig {
   std::int32_t num_kv_heads = 1;
   /// Head dimension.
   std::int32_t head_dim = 1;
-  /// Query heads per key head. 0: num_heads / num_kv_heads, which must be an integer.
+  /// Number of query heads per key head. 0: num_heads / num_kv_heads, which must be an integer.
   std::int32_t heads_per_kv_head = 0;
   /// Number of query heads that share this rank's first key head but precede this rank's first
   /// query head.
@@ -59,14 +59,14 @@ struct DecoderConfig {
   /// All-reduce the output of the feed-forward part over the same group.
   std::uint8_t sum_feed_forward = 0;
   std::uint8_t reserved_bytes[2] = {};
-  /// Epsilon of the norms.
+  /// Norm epsilon.
   double norm_eps = 1e-5;
   double attention_softcap = 0;  ///< soft cap on the scores; 0: none
 };
 
 /// Properties of one layer.
 struct DecoderLayerConfig {
-  /// Multiplier of the attention scores.
+  /// Multiplier for the attention scores.
   double attention_scale = 1;
   /// Number of positions that a token attends to, including itself. 0: all.
   std::int64_t window = 0;

@@ -1,6 +1,6 @@
-// Group-wise quantization to floating-point formats of 8, 12, 6 or 4 bits, with one scale per
-// group. The functions have the same names as in DeepSpeed's FPQuantizerBuilder. Link
-// `anyaccel::ops`. docs/reference/ops.md describes the Python interface.
+// Group-wise quantization to 8-, 12-, 6- or 4-bit floating-point formats, with one scale per group.
+// The functions have the same names as in DeepSpeed's FPQuantizerBuilder. Link `anyaccel::ops`.
+// docs/reference/ops.md describes the Python interface.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,7 @@
 /// tensors.
 namespace anyaccel::ops::fp_quantizer {
 
-/// Bytes of a group's row: codes and scale.
+/// Size of a group's row in bytes: codes and scale.
 constexpr std::int64_t row_bytes(std::int64_t group_size, std::int64_t q_bits) {
   return group_size * q_bits / 8 + 4;
 }

@@ -12,7 +12,7 @@ namespace anyaccel::ops {
 /// Statistics for the process-wide pool of memory that is locked with mlock(). For the
 /// accelerator's allocator of pinned memory, see `Accelerator::host_memory_stats()`.
 struct PinMemoryStats {
-  std::int64_t used_bytes = 0;  ///< bytes of blocks that tensors use
+  std::int64_t used_bytes = 0;  ///< bytes in blocks that tensors use
   /// Peak of `used_bytes`.
   std::int64_t used_peak = 0;
   std::int64_t held_bytes = 0;  ///< locked bytes, including free blocks
@@ -21,8 +21,8 @@ struct PinMemoryStats {
   /// Maximum number of locked bytes. 0: only the system's limit.
   std::int64_t limit = 0;
   std::int64_t taken = 0;      ///< number of allocations
-  std::int64_t reused = 0;     ///< allocations that reused a free block
-  std::int64_t misplaced = 0;  ///< blocks that are not on the NUMA node of the allocating thread
+  std::int64_t reused = 0;     ///< number of allocations that reused a free block
+  std::int64_t misplaced = 0;  ///< number of blocks not on the allocating thread's NUMA node
 };
 
 /// Creates pinned tensors, like DeepSpeed's pin_handle. Handles are stateless; the pool belongs to

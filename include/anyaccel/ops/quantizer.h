@@ -25,8 +25,9 @@ namespace anyaccel::ops::quantizer {
 /// Whether codes have an offset.
 enum class QuantizationType { symmetric, asymmetric };
 
-/// Codes (int8) and float32 parameters. Symmetric: [groups, 1], the scale. Asymmetric: [groups, 2],
-/// the scale and the value that code 0 represents.
+/// Codes (int8) and float32 parameters. For symmetric quantization, the parameters are the scales,
+/// [groups, 1]. For asymmetric quantization, they are [groups, 2]: the scale and the value that
+/// code 0 represents.
 struct Quantized {
   at::Tensor codes, params;
 };
@@ -57,7 +58,7 @@ ANYACCEL_API Quantized swizzle_quant(const at::Tensor& input, std::int64_t group
                                      std::int64_t pipeline_size, std::int64_t nodes,
                                      std::int64_t devices_per_node);
 
-/// Dequantize the results of `devices_per_node` devices, which are concatenated in the last
+/// Dequantize the results from `devices_per_node` devices, which are concatenated along the last
 /// dimension, sum them in float32 and quantize the sum. `in_groups`: total number of groups in all
 /// inputs. `out_groups`: number of groups in the sum.
 ANYACCEL_API Quantized quantized_reduction(const Quantized& inputs, std::int64_t in_groups,

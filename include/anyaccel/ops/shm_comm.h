@@ -1,4 +1,4 @@
-// Collectives through shared memory between the ranks of one host.
+// Collectives through shared memory between ranks on one host.
 #pragma once
 
 #include <ATen/core/Tensor.h>

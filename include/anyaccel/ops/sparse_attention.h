@@ -20,8 +20,8 @@
 
 namespace anyaccel::ops {
 
-/// Layout: the blocks of keys to which each block of queries attends. Immutable, so threads may
-/// share it. Constructors and make_layout() throw `invalid_argument` for invalid values.
+/// Sparsity layout: which key blocks each query block attends to. Immutable, so threads may share
+/// it. Constructors and make_layout() throw `invalid_argument` for invalid values.
 ///
 /// Options shared by several classes:
 ///
@@ -37,8 +37,8 @@ namespace anyaccel::ops {
 class ANYACCEL_API SparsityConfig {
  public:
   virtual ~SparsityConfig() = default;
-  /// Return the layout as int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1, on the
-  /// host. `seq_len` must be a multiple of `block`.
+  /// Return the layout as an int64 host tensor of zeros and ones, [num_heads, seq_len / block,
+  /// seq_len / block]. `seq_len` must be a multiple of `block`.
   at::Tensor make_layout(std::int64_t seq_len) const;
   /// Number of heads.
   std::int64_t num_heads() const noexcept { return num_heads_; }
@@ -71,7 +71,7 @@ struct DenseSparsityOptions {
   bool different_layout_per_head = false;
 };
 
-/// A layout with all blocks.
+/// A dense layout: all blocks are present.
 class ANYACCEL_API DenseSparsityConfig : public SparsityConfig {
  public:
   explicit DenseSparsityConfig(std::int64_t num_heads, const DenseSparsityOptions& options = {});
@@ -81,7 +81,7 @@ class ANYACCEL_API DenseSparsityConfig : public SparsityConfig {
 struct FixedSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
-  std::int64_t num_local_blocks = 4;  ///< blocks per window
+  std::int64_t num_local_blocks = 4;  ///< number of blocks per window
   /// Number of blocks that represent a window. Must divide num_local_blocks.
   std::int64_t num_global_blocks = 1;
   std::string attention = "bidirectional";
@@ -102,7 +102,7 @@ class ANYACCEL_API FixedSparsityConfig : public SparsityConfig {
 struct VariableSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
-  std::int64_t num_random_blocks = 0;  ///< random blocks per row
+  std::int64_t num_random_blocks = 0;  ///< number of random blocks per row
   /// Window sizes. The last size repeats until the end of the sequence.
   std::vector<std::int64_t> local_window_blocks = {4};
   /// Global blocks, or the first block of each range if there are end indices.
@@ -227,8 +227,7 @@ class ANYACCEL_API SparseSelfAttention {
   /// Return the layout for `length`. Throws `invalid_argument` if `length` is not a multiple of the
   /// block size or is greater than max_seq_length.
   at::Tensor get_layout(std::int64_t length) const;
-  /// Compute the attention; see sparse_attention(). Pass undefined tensors to omit `rpe` and the
-  /// masks.
+  /// Compute attention; see sparse_attention(). Pass undefined tensors to omit `rpe` and the masks.
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const at::Tensor& rpe = {}, const at::Tensor& key_padding_mask = {},
                      const at::Tensor& attn_mask = {}) const;

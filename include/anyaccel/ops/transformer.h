@@ -25,16 +25,16 @@ struct TransformerConfig {
   /// Width of the feed-forward part. 0: 4 * hidden_size.
   std::int64_t intermediate_size = 0;
   std::int64_t heads = 0;  ///< number of heads; must divide hidden_size
-  /// Dropout ratio of the attention weights, 0 <= ratio < 1.
+  /// Dropout ratio for the attention weights, 0 <= ratio < 1.
   double attn_dropout_ratio = 0;
-  /// Dropout ratio of the terms that are added to a residual, 0 <= ratio < 1.
+  /// Dropout ratio for the terms that are added to a residual, 0 <= ratio < 1.
   double hidden_dropout_ratio = 0;
   /// Number of layers in the model. With adjust_init_range, the initial weights of the two
   /// projections that feed a residual sum are divided by sqrt(2 * num_hidden_layers).
   std::int64_t num_hidden_layers = 0;
   /// Standard deviation of the initial weights.
   double initializer_range = 0.02;
-  /// Epsilon of the norms.
+  /// Norm epsilon.
   double layer_norm_eps = 1e-12;
   /// Seed for dropout. Negative: torch's default generator provides a seed for each call.
   std::int64_t seed = -1;
@@ -100,9 +100,9 @@ class ANYACCEL_API TransformerLayer {
   void eval() noexcept { train(false); }
   bool is_training() const noexcept { return training_; }
 
-  /// Copy the weights of a BertLayer of Hugging Face's transformers. Their names begin with
-  /// `prefix`, for example `prefix` + "attention.self.query.weight". Such a layer requires
-  /// pre_layer_norm false, and gelu_approximate "none" for its activation "gelu".
+  /// Copy weights from a BertLayer in Hugging Face's transformers. Their names begin with `prefix`,
+  /// for example `prefix` + "attention.self.query.weight". Such a layer requires pre_layer_norm
+  /// false, and gelu_approximate "none" for its activation "gelu".
   void load_hugging_face(const std::map<std::string, at::Tensor>& tensors,
                          const std::string& prefix = "");
 

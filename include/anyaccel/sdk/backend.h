@@ -1,11 +1,11 @@
-// Interfaces for authors of backends: 25 virtual functions, 7 of them pure, grouped by topic.
+// Interfaces for backend authors: 25 virtual functions, 7 of them pure, grouped by topic.
 // `TorchBackend` (sdk/torch_backend.h) implements all of them for any device type that torch knows.
 // A backend for such a device derives from it and overrides only what differs.
 //
 // Before it calls a backend, `Accelerator` checks that indices are in range and fills in default
 // values. Functions may be called from any thread. To reject a call, throw `anyaccel::Error` with
-// `ErrorCode::unsupported`. Functions marked "Optional" have the default implementation stated
-// there.
+// `ErrorCode::unsupported`. Functions marked "Optional" have a default implementation, which their
+// comment describes.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -32,13 +32,14 @@ class ANYACCEL_API EventImpl {
   virtual ~EventImpl() = default;
   /// Mark the end of the work queued on `stream` so far.
   virtual void record(const Stream& stream) = 0;
-  /// Make work that is queued on `stream` after this call wait for the event. Optional: a no-op,
-  /// for synchronous devices.
+  /// Make work that is queued on `stream` after this call wait for the event. Optional; does
+  /// nothing by default, which is correct for synchronous devices.
   virtual void wait(const Stream& stream);
-  /// Return whether the work before the event is complete. Optional: true, for synchronous devices.
+  /// Return whether the work before the event is complete. Optional; returns true by default, which
+  /// is correct for synchronous devices.
   virtual bool query() const;
-  /// Block the host until the work before the event is complete. Optional: a no-op, for synchronous
-  /// devices.
+  /// Block the host until the work before the event is complete. Optional; does nothing by default,
+  /// which is correct for synchronous devices.
   virtual void synchronize() const;
   /// Return the time from this event to `end`, an event of the same class, in milliseconds. Called
   /// only if both events have timing, were recorded and are complete.
@@ -65,7 +66,7 @@ class ANYACCEL_API GraphImpl {
   /// Discard the captured work. Also called during a capture to abandon it, and must not throw
   /// then.
   virtual void reset() = 0;
-  /// Return the graph's memory pool. Optional: throws `unsupported`.
+  /// Return the graph's memory pool. Optional; throws `unsupported` by default.
   virtual GraphPool pool() const;
 };
 
@@ -81,13 +82,15 @@ class ANYACCEL_API DeviceInterface {
   virtual void set_device(DeviceIndex index) = 0;
   /// Wait for all work on a device. Throws `device_error` if that work failed.
   virtual void synchronize(DeviceIndex index) = 0;
-  /// Return whether the device's runtime is initialized in this process. Optional: true.
+  /// Return whether the device's runtime is initialized in this process. Optional; returns true by
+  /// default.
   virtual bool is_initialized() const noexcept;
-  /// Return a device's properties. Optional: returns only vendor and triton, from the traits.
+  /// Return a device's properties. Optional; by default, returns only `vendor` and `triton`, which
+  /// it takes from the traits.
   virtual DeviceProperties properties(DeviceIndex index) const;
-  /// Return how well a device supports a dtype. Optional: integers and IEEE types of up to 32 bits
-  /// are storable, and computable if torch has arithmetic for them (not bool, uint16, uint32,
-  /// uint64); float64 according to the traits.
+  /// Return how well a device supports a dtype. Optional. By default, integers and IEEE types of up
+  /// to 32 bits are storable, and computable if torch has arithmetic for them (not bool, uint16,
+  /// uint32, uint64); the traits determine whether float64 is supported.
   virtual DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const;
 };
 
@@ -107,12 +110,12 @@ class ANYACCEL_API StreamInterface {
   virtual Stream current_stream(DeviceIndex index) const = 0;
   /// Make the stream current on its device, for this thread.
   virtual void set_stream(const Stream& stream) = 0;
-  /// Return the default stream. Optional: the stream with id 0.
+  /// Return the default stream. Optional; returns the stream with id 0 by default.
   virtual Stream default_stream(DeviceIndex index) const;
-  /// Return a new or pooled stream. Lower `priority` values are more urgent; 0 is normal. Optional:
-  /// throws `unsupported`.
+  /// Return a new or pooled stream. Lower `priority` values are more urgent; 0 is normal. Optional;
+  /// throws `unsupported` by default.
   virtual Stream new_stream(DeviceIndex index, int priority);
-  /// Create an event. Optional: throws `unsupported`.
+  /// Create an event. Optional; throws `unsupported` by default.
   virtual std::shared_ptr<EventImpl> new_event(DeviceIndex index, bool enable_timing);
 };
 
@@ -120,18 +123,20 @@ class ANYACCEL_API StreamInterface {
 class ANYACCEL_API MemoryInterface {
  public:
   virtual ~MemoryInterface() = default;
-  /// Return the allocator's counters. Optional: throws `unsupported`.
+  /// Return the allocator's counters. Optional; throws `unsupported` by default.
   virtual MemoryStats memory_stats(DeviceIndex index) const;
   /// Return the free and total bytes of a device. Memory that other processes use does not count as
-  /// free. Optional: throws `unsupported`.
+  /// free. Optional; throws `unsupported` by default.
   virtual MemoryInfo memory_info(DeviceIndex index) const;
-  /// Reset the peaks of memory_stats() to the current values. Optional: throws `unsupported`.
+  /// Reset the peaks of memory_stats() to the current values. Optional; throws `unsupported` by
+  /// default.
   virtual void reset_peak_memory_stats(DeviceIndex index);
-  /// Return unused cached memory of all devices to the driver. Optional: a no-op, for allocators
-  /// without a cache.
+  /// Return unused cached memory of all devices to the driver. Optional; does nothing by default,
+  /// which is correct for allocators without a cache.
   virtual void empty_cache();
   /// Return the allocator for pinned host memory. is_pinned() recognizes the allocator's blocks by
-  /// raw_deleter(), and asks torch about all other memory. Optional: null, which means no pinning.
+  /// raw_deleter(), and asks torch about all other memory. Optional; returns null by default, which
+  /// means that the backend does not pin memory.
   virtual c10::Allocator* host_allocator() const;
   /// Page-lock the caller's memory and register it with the device. Returns whether it was
   /// registered. Optional; returns false by default.
@@ -144,7 +149,7 @@ class ANYACCEL_API MemoryInterface {
 class ANYACCEL_API GraphInterface {
  public:
   virtual ~GraphInterface() = default;
-  /// Create an empty graph. Optional: throws `unsupported` with the reason.
+  /// Create an empty graph. Optional; throws `unsupported` with the reason by default.
   virtual std::shared_ptr<GraphImpl> new_graph();
   /// Return whether this thread's work is being captured. Optional; returns false by default.
   virtual bool is_current_stream_capturing() const;
@@ -155,8 +160,8 @@ class ANYACCEL_API OpsInterface {
  public:
   virtual ~OpsInterface() = default;
   /// Create the op builder with this class name for this backend. If it returns null, `Accelerator`
-  /// creates a builder whose load() throws `unsupported`. Optional: the builder registered with
-  /// `register_op_builder()` for this backend.
+  /// creates a builder whose load() throws `unsupported`. Optional; by default, creates the builder
+  /// that was registered for this backend with `register_op_builder()`.
   virtual std::shared_ptr<OpBuilder> create_op_builder(const std::string& class_name);
 };
 
@@ -165,11 +170,12 @@ class ANYACCEL_API EnvironmentInterface {
  public:
   virtual ~EnvironmentInterface() = default;
   /// Open a named range in the profiler. `domain` and `category` are empty unless the traits
-  /// support them. Optional: a user scope of torch's profiler (`at::RecordFunction`).
+  /// support them. Optional; by default, opens a user scope in torch's profiler
+  /// (`at::RecordFunction`).
   virtual void range_push(const std::string& message, const std::string& domain,
                           const std::string& category);
-  /// Close the innermost range of this thread. Optional: closes the scope that the default
-  /// range_push() opened.
+  /// Close the innermost range of this thread. Optional; by default, closes the scope that the
+  /// default range_push() opened.
   virtual void range_pop(const std::string& domain);
 };
 

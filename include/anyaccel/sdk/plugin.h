@@ -1,4 +1,4 @@
-// Interface for authors of plugins: write a registration function, and pass it to
+// Interface for plugin authors: write a registration function, and pass it to
 // ANYACCEL_PLUGIN(function) in one source file. docs/how-to/new-backend.md is a tutorial, and
 // examples/out_of_tree_backend is a complete project.
 #pragma once
@@ -75,8 +75,8 @@ inline int register_plugin_safely(void (*function)(Plugin&), anyaccel_plugin_hos
 }  // namespace anyaccel::sdk
 
 /// Make this library a plugin with the registration function `function`, of type
-/// void(anyaccel::sdk::Plugin&). Use it once per library. CMake's anyaccel_add_plugin() defines the
-/// plugin's name, and generates the plugin's text file from anyaccel_plugin_identity.
+/// void(anyaccel::sdk::Plugin&). Use it once per library. The CMake function anyaccel_add_plugin()
+/// defines the plugin's name, and generates the plugin's text file from anyaccel_plugin_identity.
 #define ANYACCEL_PLUGIN(function)                                                                 \
   extern "C" {                                                                                    \
   static int anyaccel_plugin_register(anyaccel_plugin_host* host, char* message,                  \

@@ -8,7 +8,7 @@ namespace anyaccel::sdk {
 
 /// Result of probing for devices.
 struct Probe {
-  int device_count = 0;  ///< devices that this process may use
+  int device_count = 0;  ///< number of devices that this process may use
   std::string reason;    ///< how the devices were counted, or why there are none, in one sentence
 };
 
@@ -40,7 +40,7 @@ struct Traits {
   /// is_synchronized_device(): calls return only after their work is complete.
   bool synchronized = false;
   bool use_host_timers = false;  ///< use_host_timers(): use the host clock instead of events
-  /// resolves_data_dependency(): streams need no explicit waits.
+  /// resolves_data_dependency(): streams do not need explicit waits.
   bool resolves_data_dependency = false;
   /// handles_memory_backpressure(): allocations wait for memory.
   bool handles_memory_backpressure = false;
@@ -63,8 +63,8 @@ struct Traits {
   /// Python package that contains the backend's op builders.
   std::string op_builder_dir;
 
-  /// Counts devices within milliseconds and without torch. It creates no context, and the process
-  /// can still fork afterwards. Null if only torch can count the devices.
+  /// Counts devices within milliseconds and without torch. Does not create a context, so the
+  /// process can still fork afterwards. Null if only torch can count the devices.
   Probe (*probe)() noexcept = nullptr;
 };
 

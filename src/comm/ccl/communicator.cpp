@@ -175,7 +175,7 @@ Comm::~Comm() {
 void Comm::watch(c10::IntArrayRef ranks, c10::IntArrayRef processes) {
   const std::lock_guard one(calling_);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    // Use a pidfd instead of a process id, which the system may reuse for another process.
+    // Use a pidfd instead of a PID, which the system may reuse for another process.
     const int descriptor =
         static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(processes[i]), 0));
     if (descriptor < 0 && errno == ESRCH)

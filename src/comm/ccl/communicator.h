@@ -35,8 +35,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   /// operation. Calls are serialized. Throws `timeout`, or `unavailable` if a watched rank has
   /// exited; all later calls throw `invalid_state`. `post` must own everything that it uses.
   void run(const char* where, std::function<::ccl::event(const ::ccl::communicator&)> post);
-  /// Watches processes of other ranks on this machine. If one of them exits, operations fail within
-  /// seconds instead of waiting for the timeout.
+  /// Watches the processes of other ranks on this machine. If one of them exits, operations fail
+  /// within seconds instead of waiting for the timeout.
   void watch(c10::IntArrayRef ranks, c10::IntArrayRef processes);
   /// Lets the thread exit as soon as it is idle.
   void stop();

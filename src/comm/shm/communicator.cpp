@@ -38,7 +38,7 @@ std::uint64_t this_process() {
   static const std::uint64_t mark =
       std::strtoull(random_token().substr(0, 16).c_str(), nullptr, 16);
   return mark ^ static_cast<std::uint64_t>(
-                    ::getpid());  // include the process id, because forked children inherit `mark`
+                    ::getpid());  // include the PID, because forked children inherit `mark`
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
                  .want = std::to_string(offer.bytes) + " bytes"});
   if (options.rank != 0) {
     memory = std::make_shared<Memory>(Memory::open(offer.text, bytes));
-    // On a different machine, this path may refer to a different file: both the process id and the
+    // On a different machine, this path may refer to a different file: both the PID and the
     // descriptor number may be in use there.
     if (!has_token(memory->data(), offer.token))
       throw Error(ErrorCode::unavailable, "shm_comm",

@@ -10,7 +10,8 @@
 
 namespace anyaccel::ops::shm {
 
-/// A rank can write to one slot while the others still read the other three.
+/// Number of data slots per rank. A rank can write to one slot while the others still read the
+/// other three.
 inline constexpr std::uint32_t kSlots = 4;
 inline constexpr std::size_t kCpuWords = 16;
 inline constexpr std::size_t kMaxWords = 256;

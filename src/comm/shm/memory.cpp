@@ -271,8 +271,8 @@ Memory Memory::open(const std::string& path, std::size_t bytes) {
   return {made.release(), path, bytes, false};
 }
 
-// The system releases the lock when the process exits, so a reused process id cannot hold it. The
-// lock is also visible from other PID namespaces.
+// The system releases the lock when the process exits, so a reused PID cannot hold it. The lock is
+// also visible from other PID namespaces.
 void Memory::hold(int place) const {
   auto lock = place_lock(place);
   if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0)

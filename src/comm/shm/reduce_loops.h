@@ -1,6 +1,6 @@
 // The loops, compiled once per instruction set. The including source first defines
 // ANYACCEL_SHM_SET, includes reduce.h, <cstring> and <immintrin.h>, and only then selects the
-// target. All code is in the instruction set's namespace and uses no inline functions of the
+// target. All code is in the instruction set's namespace and does not use inline functions of the
 // standard library, so that the linker cannot replace it with code compiled for a different
 // instruction set.
 

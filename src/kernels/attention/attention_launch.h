@@ -11,7 +11,7 @@ namespace anyaccel::ops {
 
 constexpr int attention_lanes = 128;
 constexpr int attention_rows = 64;  // maximum number of rows per tile
-constexpr int prepared_rows = 16;   // queries per thread block in the prepare step
+constexpr int prepared_rows = 16;   // number of queries per thread block in the prepare step
 /// Maximum shared memory per thread block. All devices since sm_80 support this much.
 constexpr std::size_t attention_most_bytes = 96 * 1024;
 
@@ -59,15 +59,15 @@ struct AttentionLaunch {
   Dropout dropout;
 };
 
-/// Steps of the forward and the backward pass, in execution order.
+/// Steps of the forward and backward passes, in execution order.
 enum class AttentionStep { forward, prepare, queries, keys, positions };
 
 struct AttentionPlan {
-  int own, other;  ///< rows per tile: 16, 32 or 64
+  int own, other;  ///< number of rows per tile: 16, 32 or 64
   int own_log, other_log;
   int padded;  ///< head dimension, rounded up to a multiple of 16
   std::int64_t tiles, tasks;
-  std::size_t bytes;  ///< shared memory per thread block
+  std::size_t bytes;  ///< size of the shared memory per thread block
 
   ANYACCEL_ON_BOTH int queries(AttentionStep step) const {
     return step == AttentionStep::keys ? other : own;

@@ -12,7 +12,7 @@ namespace anyaccel::ops {
 /// position embedding gradient (drpe). If there are few slices, each is cut into a `groups` x
 /// `groups` grid of block squares, which are processed in `groups` steps. In step s, row group r is
 /// paired with column group r + s, so no two squares of a step add to the same rows of dq, dk or
-/// dv. This needs no extra memory, and results do not depend on scheduling.
+/// dv. This does not need extra memory, and results do not depend on scheduling.
 struct Division {
   std::int64_t slices, groups, rows;
 
@@ -24,7 +24,7 @@ struct Division {
                                       std::max<std::int64_t>(1, rows));
   }
 
-  /// Tasks per step.
+  /// Number of tasks per step.
   std::int64_t tasks() const { return slices * groups; }
   std::int64_t slice(std::int64_t task) const { return task / groups; }
   BlockSquare square(std::int64_t step, std::int64_t task) const {

@@ -1,5 +1,4 @@
-// CUDA kernels for attention with the biases of an Evoformer block. The thread-block code is in
-// evoformer_blocks.h.
+// CUDA kernels for Evoformer attention. The thread-block code is in evoformer_blocks.h.
 #include "kernels/attention/evoformer_blocks.h"
 #include "kernels/cuda/kernels.h"
 

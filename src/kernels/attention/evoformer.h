@@ -1,5 +1,5 @@
-// Attention of one head with the two biases of an Evoformer block, on plain arrays. The full score
-// matrix is never stored. Independent of torch.
+// Evoformer attention for one head, with both biases, on plain arrays. The full score matrix is
+// never stored. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,10 @@ struct EvoformerGrads {
   T* dbias2;  ///< [queries][keys], contiguous, accumulated; may be null
 };
 
-/// Queries per step of the forward pass. Query ranges begin at multiples of this number.
+/// Number of queries per step in the forward pass. Query ranges begin at multiples of this number.
 constexpr std::int64_t evoformer_tile = 32;
 
-/// Scratch memory per call, in elements. It must be aligned to 64 bytes.
+/// Size of the scratch memory per call, in elements. The memory must be aligned to 64 bytes.
 std::int64_t evoformer_forward_scratch(std::int64_t keys, std::int64_t dim) noexcept;
 std::int64_t evoformer_backward_scratch(std::int64_t keys, std::int64_t dim) noexcept;
 

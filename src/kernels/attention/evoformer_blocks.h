@@ -14,7 +14,7 @@
 namespace anyaccel::ops {
 
 constexpr int evoformer_lanes = 256;
-constexpr int evoformer_block = 16;  // queries or keys per tile
+constexpr int evoformer_block = 16;  // number of queries or keys per tile
 
 /// A tensor [batch, entries, rows, heads, dim] with strides in elements. Biases have only some of
 /// these dimensions.
@@ -44,7 +44,7 @@ ANYACCEL_ON_BOTH std::int64_t evoformer_tiles(std::int64_t rows) {
   return (rows + evoformer_block - 1) / evoformer_block;
 }
 
-/// Shared memory of a thread block, in elements of type Real. It is the same for all steps.
+/// Size of a thread block's shared memory, in elements of type Real. It is the same for all steps.
 ANYACCEL_ON_BOTH std::int64_t evoformer_shared(std::int64_t dim) {
   return 6 * evoformer_block * dim + 2 * evoformer_block * evoformer_block + 4 * evoformer_block;
 }

@@ -1,4 +1,4 @@
-// Attention of one head with two biases, in float and in double.
+// Evoformer attention for one head, with both biases, in float and double.
 //
 // Scores are stored as [query][key] with keys along the vector, because both biases and the
 // gradient of bias2 have this layout. query_tile_isa.h, which uses [key][query], is as fast in the
@@ -28,10 +28,10 @@ namespace {
 using Head = EvoformerHead<Real>;
 using Grads = EvoformerGrads<Real>;
 
-constexpr std::int64_t panel = 32;  // keys per panel
-// Keys per chunk, chosen so that a row of scores stays in the L1 cache.
+constexpr std::int64_t panel = 32;  // number of keys per panel
+// Number of keys per chunk, chosen so that a row of scores stays in the L1 cache.
 constexpr std::int64_t chunk = 256;
-// Queries per tile of the backward pass. dk and dv are read and written once per tile.
+// Number of queries per tile in the backward pass. dk and dv are read and written once per tile.
 constexpr std::int64_t backward_tile = 64;
 /// Largest magnitude of `lse` for which attention weights are computed from `lse`. In a larger
 /// value, for example with a mask of -1e9, the logarithm of the sum is lost to rounding.
@@ -62,7 +62,7 @@ void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int
   }
 }
 
-/// Packs rows into panels. Rows past the last one are zeros.
+/// Packs rows into panels. Rows past the last one are zero-filled.
 void pack_panels(const Real* from, std::int64_t rows, const Packed& sizes, Real* to) {
   for (std::int64_t first = 0; first < sizes.keys; first += panel, to += panel * sizes.dim)
     transpose_rows(from + first * sizes.width, sizes.width, least(panel, rows - first), panel,

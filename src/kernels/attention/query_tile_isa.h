@@ -1,9 +1,9 @@
-// Softmax and gradients for a tile of queries of one attention head, in float and in double.
+// Softmax and gradients for a tile of queries in one attention head, in float and double.
 //
-// Scores are stored transposed, [key][query]. Queries lie along the vector, so the softmax needs no
-// horizontal sums, and keys and values are read in place. A tile processes the keys in chunks whose
-// scores stay in the L2 cache, and carries the running maximum and sum of the softmax from chunk to
-// chunk. A tile has `rows` queries, padded in memory to `width`, a multiple of 16.
+// Scores are stored transposed, [key][query]. Queries lie along the vector, so the softmax does not
+// need horizontal sums, and keys and values are read in place. A tile processes the keys in chunks
+// whose scores stay in the L2 cache, and carries the running maximum and sum of the softmax from
+// chunk to chunk. A tile has `rows` queries, padded in memory to `width`, a multiple of 16.
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H)
 #undef ANYACCEL_ATTENTION_QUERY_TILE_ISA_H
@@ -19,8 +19,8 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr std::int64_t tile_queries = 64;       // maximum queries per tile
-constexpr std::int64_t chunk_elements = 16384;  // scores per chunk
+constexpr std::int64_t tile_queries = 64;       // maximum number of queries per tile
+constexpr std::int64_t chunk_elements = 16384;  // number of scores per chunk
 constexpr std::int64_t near_keys = 64;          // number of keys whose values stay in the L1 cache
 
 /// Arrays in the scratch memory.

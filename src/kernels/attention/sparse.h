@@ -51,7 +51,7 @@ struct AttentionGrads {
   std::int64_t drpe_row;
 };
 
-/// Scratch memory per call, in elements. It must be aligned to 64 bytes.
+/// Size of the scratch memory per call, in elements. The memory must be aligned to 64 bytes.
 std::int64_t attention_scratch(std::int64_t dim) noexcept;
 
 /// Computes `out` and `stats` of one query block. The double version ignores `isa`.

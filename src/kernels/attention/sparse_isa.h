@@ -1,4 +1,4 @@
-// Block-sparse attention of one head, in float and in double.
+// Block-sparse attention for one head, in float and double.
 #if defined(ANYACCEL_ATTENTION_SPARSE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_SPARSE_ISA_H)
 #undef ANYACCEL_ATTENTION_SPARSE_ISA_H

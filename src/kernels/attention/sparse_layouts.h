@@ -22,7 +22,7 @@ struct LayoutOptions {
                num_sliding_window_blocks = 3, num_different_global_patterns = 1;
   std::string attention = "bidirectional";
   bool horizontal_global_attention = false;
-  std::int64_t seed = 0;  ///< seed of random blocks
+  std::int64_t seed = 0;  ///< seed for the random blocks
 };
 
 /// Returns a complete error message if the options are invalid, and an empty string otherwise.

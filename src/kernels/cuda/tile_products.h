@@ -44,7 +44,7 @@ struct TileProduct {
 template <typename T>
 constexpr int tile_gap = sizeof(T) == 2 ? 8 : 4;
 
-/// Elements that are loaded and stored as one unit.
+/// A pack of elements that are loaded and stored as one unit.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Pack {
   T at[count];

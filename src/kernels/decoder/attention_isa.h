@@ -1,4 +1,4 @@
-// Attention of one query over a KV cache. For a single query, the panel-based products of
+// Attention for a single query over a KV cache. In this case, the panel-based matrix products of
 // panel_attention.h take 3 times as long (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H)

@@ -9,7 +9,7 @@
 namespace anyaccel::ops {
 namespace {
 
-// Weight bytes per task. Reading this many bytes takes far longer than scheduling a task.
+// Number of weight bytes per task. Reading this many bytes takes far longer than scheduling a task.
 constexpr std::int64_t task_bytes = 64 * 1024;
 
 std::int64_t bytes_of(const Matrix& m) {

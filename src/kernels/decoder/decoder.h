@@ -95,7 +95,7 @@ enum class Half { whole, attention, feed_forward };
 constexpr std::int64_t max_rows = 16;
 constexpr std::int64_t max_head_dim = 512;
 
-/// Scratch memory in bytes for a pass with `threads` threads.
+/// Size of the scratch memory, in bytes, for a pass with `threads` threads.
 std::int64_t decoder_scratch(const Decoder& decoder, std::int64_t threads);
 /// Passes x[rows][hidden], the rows of all segments, through all layers, and stores the keys and
 /// values of each segment in its KV cache, starting at position `past`. Writes logits[rows][outputs

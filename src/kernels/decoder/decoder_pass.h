@@ -66,8 +66,8 @@ class DecoderPass {
   /// Prepares the rows for `matrix`, unless they are already prepared for its format and group
   /// size.
   void prepare_for(const Matrix& matrix, const Matrix*& last, const float* from);
-  /// Computes to[rows][outputs of all parts], the products of the prepared rows and the parts. With
-  /// `add`, adds them to `to`.
+  /// Computes to[rows][outputs of all parts], the matrix products of the prepared rows and the
+  /// parts. With `add`, adds them to `to`.
   void project(Parts parts, float* to, bool add, const float* from = nullptr);
   void products(const Linear& part, std::int64_t begin, std::int64_t end, float* to,
                 std::int64_t to_row, bool add);

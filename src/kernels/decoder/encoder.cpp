@@ -13,7 +13,8 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t query_block = 48;  // queries per task, all of one head; eight row tiles
+// Number of queries per task, all from one head; eight row tiles.
+constexpr std::int64_t query_block = 48;
 // Maximum number of rows over which the prefetch of the next panel is spread.
 constexpr std::int64_t row_block = 48;
 

@@ -25,7 +25,7 @@ struct EncoderLayer {
 struct Encoder {
   std::int64_t hidden = 0, heads = 0, inner = 0;
   Gate gate = Gate::gelu;
-  std::vector<std::int64_t> lengths;  ///< rows of each text; texts are consecutive
+  std::vector<std::int64_t> lengths;  ///< number of rows in each text; texts are consecutive
   std::vector<EncoderLayer> layers;
 };
 
@@ -36,7 +36,7 @@ std::int64_t packed_size(std::int64_t outputs, std::int64_t inputs) noexcept;
 void pack_panels(Isa isa, const float* weight, std::int64_t outputs, std::int64_t inputs,
                  std::int64_t begin, std::int64_t end, void* scratch, float* packed) noexcept;
 
-/// Scratch memory in bytes for a pass with `threads` threads.
+/// Size of the scratch memory, in bytes, for a pass with `threads` threads.
 std::int64_t encoder_scratch(const Encoder& encoder, std::int64_t threads);
 /// Passes x[rows][hidden], the rows of all texts, through all layers. `scratch` must be aligned to
 /// 64 bytes. Results do not depend on `threads`, and a text's result does not depend on other

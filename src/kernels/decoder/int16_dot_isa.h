@@ -13,7 +13,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr std::int64_t word_block = 128;  // inputs of a row that share a scale
+constexpr std::int64_t word_block = 128;  // number of inputs in a row that share a scale
 constexpr float max_int16 = 32767;
 
 #if ANYACCEL_WIDTH == 16
@@ -37,7 +37,7 @@ struct Words {
         x, _mm512_inserti64x4(_mm512_set1_epi32(low), _mm256_set1_epi32(high), 1))};
   }
 };
-constexpr std::int64_t step4 = 128;  // inputs per int4 step; two blocks
+constexpr std::int64_t step4 = 128;  // number of inputs per int4 step: two blocks
 /// Adds the products of one step. The row's words are in the order that place4() defines.
 inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   const __m512i low = _mm512_set1_epi16(15);

@@ -1,5 +1,5 @@
-// Products of a few rows with int8 or int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the
-// layout of a row and the products of one step.
+// Matrix products of a few rows with int8 or int4 weights. int16_dot_isa.h or vnni_dot_isa.h
+// defines the layout of a row and the products of one step.
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H)
 #undef ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H
@@ -40,7 +40,7 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
 /// scales themselves.
 template <int outputs, int block>
 struct StepScales {
-  static constexpr std::int64_t most = 64;  ///< maximum steps per fill()
+  static constexpr std::int64_t most = 64;  ///< maximum number of steps per fill()
   static constexpr bool at_once = block == word_block;
   const float *at, *row;  ///< at: scales of the step's group; row: scales of the row
   std::int64_t groups, steps, left;
@@ -130,7 +130,7 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
   const std::int64_t row = m.inputs / 2, groups = m.inputs / m.group, steps = m.inputs / block;
   const auto* w = static_cast<const std::uint8_t*>(m.weight) + output * row;
   const std::uint8_t* zeros = asymmetric ? m.zeros + output * groups : nullptr;
-  std::int64_t left = m.group / step4;  // steps until the zero points of the next group
+  std::int64_t left = m.group / step4;  // number of steps until the next group's zero points
   StepScales<outputs, block> scales(m, output, x);
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
   const auto step = [&](std::int64_t i, const std::uint8_t* from, std::int64_t row_of_w,

@@ -41,8 +41,8 @@ void prepare_rows(Isa isa, const Matrix& matrix, const float* from, std::int64_t
 /// are bitwise independent of other rows.
 void multiply_rows(Isa isa, const Matrix& matrix, const void* prepared, std::int64_t rows,
                    std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row) noexcept;
-/// Enables or disables integer products with AVX-512 VNNI, for tests. They are enabled by default
-/// and used if the processor supports them. Must not be called between prepare_rows() and
+/// Enables or disables integer matrix products with AVX-512 VNNI, for tests. They are enabled by
+/// default and used if the processor supports them. Must not be called between prepare_rows() and
 /// multiply_rows().
 void want_products_of_bytes(bool wanted) noexcept;
 

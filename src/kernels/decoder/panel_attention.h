@@ -1,5 +1,5 @@
-// Matrix products for the attention of a block of queries, computed with panels. Prefill and
-// encoder passes share them.
+// Panel-based matrix products for attention over a block of queries. Prefill and encoder passes
+// share them.
 #pragma once
 
 #include <cstdint>

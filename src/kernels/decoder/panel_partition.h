@@ -1,4 +1,4 @@
-// Divides panel products among threads.
+// Divides panel-based matrix products among threads.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Products of many rows with a matrix. A panel of outputs is converted once into the order in which
+// Matrix products with many rows. A panel of outputs is converted once into the order in which
 // products read it, and then multiplied by all rows. Works on plain arrays; independent of torch.
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace anyaccel::ops {
 
-/// Operand type of products with many rows. Both types accumulate in float32.
+/// Operand type for matrix products with many rows. Both types accumulate in float32.
 enum class Wide { f32, bf16 };
 
-/// Outputs per panel. Products write all of them; outputs past the end are zero.
+/// Number of outputs per panel. Matrix products write all of them; outputs past the end are zero.
 constexpr std::int64_t panel_outputs = 64;
 /// Number of rows that are multiplied by a panel at a time. Their sums stay in registers.
 constexpr std::int64_t panel_tile_rows = 6;

@@ -1,4 +1,4 @@
-// Prefetches the weights that a product reads next.
+// Prefetches the weights that a matrix product reads next.
 #if defined(ANYACCEL_DECODER_PREFETCH_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PREFETCH_ISA_H)
 #undef ANYACCEL_DECODER_PREFETCH_ISA_H

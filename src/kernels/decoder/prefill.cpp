@@ -12,8 +12,10 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t max_scores = 256 * 1024;  // scores per block of queries; 1 MiB of float32
-constexpr std::int64_t max_block = 64;  // queries per block, over all heads that share a key head
+// Number of scores per query block; 1 MiB of float32.
+constexpr std::int64_t max_scores = 256 * 1024;
+// Number of queries per block, over all heads that share a key head.
+constexpr std::int64_t max_block = 64;
 
 /// Memory layout of a pass: offsets of the shared arrays and of each thread's arrays.
 struct Plan {
@@ -49,7 +51,8 @@ struct Plan {
     mixed = place(shared, rows * mixed_row);
     inner = place(shared, rows * inner_row);
     change = place(shared, d.norms_after || d.sum.add_up ? rows * d.hidden * 4 : 0);
-    // At any time, a thread computes either a product or attention, so the two use the same memory.
+    // At any time, a thread computes either a matrix product or attention, so the two use the same
+    // memory.
     const std::int64_t attending =
         block * queries * (query_row + shares_row + (scores_row + dim + 1) * 4);
     const std::int64_t head = d.hidden * max_rows * 4 +

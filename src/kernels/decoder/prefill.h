@@ -1,7 +1,7 @@
-// Prefill: a decoder model's forward pass over many new positions, such as a prompt. It uses panel
-// products and computes attention in blocks of queries. Works on plain arrays; independent of
-// torch. Results do not depend on the number of threads. A row's result may differ in the last bits
-// from the result of run_decoder().
+// Prefill: a decoder model's forward pass over many new positions, such as a prompt. It uses
+// panel-based matrix products and computes attention in blocks of queries. Works on plain arrays;
+// independent of torch. Results do not depend on the number of threads. A row's result may differ
+// in the last bits from the result of run_decoder().
 #pragma once
 
 #include "kernels/decoder/decoder.h"

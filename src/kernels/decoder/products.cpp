@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<bool> bytes_wanted{true};
 
-/// Returns true if products use AVX-512 VNNI, for which rows must be prepared differently.
+/// Returns true if matrix products use AVX-512 VNNI, for which rows must be prepared differently.
 bool in_bytes(Isa isa, Format format) noexcept {
 #if defined(__x86_64__)
   static const bool has = __builtin_cpu_supports("avx512vnni");

@@ -1,9 +1,9 @@
-// Products of a few rows with a matrix.
+// Matrix products with few rows.
 //
 // Weights are read from memory once, in order, and multiplied by all rows while they are in the
 // cache. The summation order of a product does not depend on other rows: the partial sums in vector
-// lanes are added up in a fixed order. For a single row in this layout, the tiled products of
-// simd/products_isa.h take 2.5 times as long (benchmarks/small_products.bench.py).
+// lanes are added up in a fixed order. For a single row in this layout, the tiled matrix products
+// of simd/products_isa.h take 2.5 times as long (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H)
 #undef ANYACCEL_DECODER_PRODUCTS_ISA_H
@@ -21,7 +21,8 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr std::int64_t pair = 2 * Vec::width;  // inputs per step of the floating-point formats
+// Number of inputs per step, for floating-point formats.
+constexpr std::int64_t pair = 2 * Vec::width;
 
 template <typename T>
 inline void load_pair(const T* w, Vec& a, Vec& b) {

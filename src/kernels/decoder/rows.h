@@ -1,6 +1,6 @@
-// The steps of a decoder layer between products: norms, rotation, activations and attention of
-// single rows, on plain arrays. Independent of torch. A row's results are bitwise independent of
-// other rows.
+// The steps of a decoder layer between matrix products: norms, rotary embeddings, activations, and
+// attention for single rows, on plain arrays. Independent of torch. A row's results are bitwise
+// independent of other rows.
 #pragma once
 
 #include <cstdint>

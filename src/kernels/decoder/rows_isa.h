@@ -1,5 +1,5 @@
-// Norms, rotation and activations of rows. This file includes attention_isa.h, because rows.cpp
-// compiles a single file for each instruction set.
+// Norms, rotary embeddings and activations for rows. This file includes attention_isa.h, because
+// rows.cpp compiles a single file for each instruction set.
 #if defined(ANYACCEL_DECODER_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ROWS_ISA_H)
 #undef ANYACCEL_DECODER_ROWS_ISA_H

@@ -1,4 +1,4 @@
-// Products of a few rows with int8 or int4 matrices, on processors with AVX-512 VNNI.
+// Matrix products of a few rows with int8 or int4 weights, on processors with AVX-512 VNNI.
 #pragma once
 
 #if defined(__x86_64__)

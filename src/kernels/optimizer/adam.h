@@ -9,7 +9,7 @@
 
 namespace anyaccel::ops {
 
-/// Options of a step.
+/// Options for a step.
 struct AdamOptions {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -20,7 +20,7 @@ struct AdamOptions {
   bool decoupled = true;  ///< as in AdamW; otherwise the decay is added to the gradient
 };
 
-/// Constants of a step. They are computed in double and rounded once.
+/// Constants for a step. They are computed in double and rounded once.
 struct AdamConstants {
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;

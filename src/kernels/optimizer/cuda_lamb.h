@@ -6,8 +6,8 @@
 
 namespace anyaccel::ops {
 
-/// Scratch memory for a step on `size` elements, in doubles. It holds the norms of each block and
-/// the rate.
+/// Size of the scratch memory, in doubles, for a step on `size` elements. It holds the norms of
+/// each block and the rate.
 inline std::int64_t cuda_lamb_scratch(std::int64_t size) {
   return 2 * ((size + lamb_block - 1) / lamb_block) + 1;
 }

@@ -1,6 +1,6 @@
-// 6-bit floating-point weights, stored in two byte arrays, for products with fp16 values. A weight
-// has a sign bit, three exponent bits and two mantissa bits; its magnitude is 0 or from 1/16 to 28.
-// Works on plain arrays; independent of torch.
+// 6-bit floating-point weights, stored in two byte arrays, for matrix products with fp16 inputs. A
+// weight has a sign bit, three exponent bits and two mantissa bits; its magnitude is 0 or from 1/16
+// to 28. Works on plain arrays; independent of torch.
 //
 // Each output has consecutive blocks of 64 inputs. In the 4-bit array, a block has 32 bytes. Byte i
 // has the lowest four bits (two of the exponent, two of the mantissa) of input i in its lower half,
@@ -16,7 +16,7 @@
 
 namespace anyaccel::ops {
 
-/// Inputs per block.
+/// Number of inputs per block.
 constexpr std::int64_t six_block = 64;
 
 struct SixBits {

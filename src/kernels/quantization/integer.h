@@ -64,7 +64,7 @@ struct ReduceJob {
   std::int8_t* to;
   float* params;
 };
-/// Scratch memory that reduce_groups() needs, in floats.
+/// Size of the scratch memory that reduce_groups() needs, in floats.
 constexpr std::int64_t reduce_scratch = 16384;
 void reduce_groups(Isa isa, const ReduceJob& job, std::int64_t begin, std::int64_t end,
                    float* scratch) noexcept;

@@ -7,7 +7,7 @@
 
 namespace anyaccel::ops {
 
-/// Threads per block, and size of the shared array of ranges.
+/// Number of threads per block, and size of the shared array of ranges.
 constexpr int quantizer_lanes = 256;
 
 /// Returns the code of element i of a tensor. It is signed if `Byte` is signed.

@@ -31,8 +31,8 @@ struct Encoder {
         highest(Vec::of(bits == 8 ? 127.0F : 7.0F)) {}
 
   Ints operator()(Vec value) const {
-    // Symmetric codes need no clamping to `lowest`, because the group's largest magnitude is scaled
-    // to -lowest.
+    // Symmetric codes do not need to be clamped to `lowest`, because the group's largest magnitude
+    // is scaled to -lowest.
     if (!asymmetric) return nearest(lesser(value * scale, highest));
     return nearest(lesser(greater((value + minus_offset) * scale, lowest), highest));
   }

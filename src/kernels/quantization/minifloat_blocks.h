@@ -7,9 +7,9 @@
 
 namespace anyaccel::ops {
 
-/// Threads per block.
+/// Number of threads per block.
 constexpr int fp_quantizer_lanes = 256;
-/// Elements per thread and iteration. Their codes fill whole bytes in every format.
+/// Number of elements per thread and iteration. Their codes fill whole bytes in every format.
 constexpr int float_unit = 8;
 
 /// Encodes the elements [begin, end) of a group into the group's row. `begin` is a multiple of

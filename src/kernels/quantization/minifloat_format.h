@@ -1,6 +1,6 @@
-// Floating-point formats of 4 to 12 bits, for host and CUDA kernels: sign, exponent and mantissa
-// from the highest bit downward. There are no infinities or NaNs. As in IEEE formats, an exponent
-// field of 0 encodes zero and the denormal numbers.
+// 4- to 12-bit floating-point formats, for host and CUDA kernels: sign, exponent and mantissa from
+// the highest bit downward. There are no infinities or NaNs. As in IEEE formats, an exponent field
+// of 0 encodes zero and the denormal numbers.
 #pragma once
 
 #include "kernels/quantization/range.h"

@@ -152,7 +152,7 @@ template <int bits>
 struct Loose {
   static constexpr int width = bits > 8 ? 16 : 8;
   static constexpr int words = piece * width / 64;
-  static constexpr int bytes = 64 / width * bits / 8;  ///< bytes of a packed word
+  static constexpr int bytes = 64 / width * bits / 8;  ///< size of a packed word in bytes
   std::uint64_t word[words];
 
   char* place(int i) { return reinterpret_cast<char*>(word) + i * width / 8; }

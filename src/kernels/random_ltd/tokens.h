@@ -36,7 +36,7 @@ ANYACCEL_ON_BOTH TokenPlaces token_places(const TokenCopy& copy, std::int64_t ro
 }
 
 /// Copies one thread's part of a token in units of type Unit. A device cannot report an id that is
-/// out of range; in this case, gather writes zeros and scatter writes nothing.
+/// out of range; for such an id, gather writes zeros and scatter skips the token.
 template <typename Unit, typename Id, bool gather>
 ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, unsigned thread,
                                        unsigned threads) {

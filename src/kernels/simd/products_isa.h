@@ -74,8 +74,8 @@ inline __attribute__((always_inline)) void multiply_rows(const Product& p, std::
   if (column < p.n) multiply_tile<transposed, add, rows, 1, 2>(p, row, column);
 }
 
-/// Computes a product. `n` must be a multiple of 16. The fastest sizes are multiples of 8 for `m`
-/// and even numbers for `depth`.
+/// Computes a matrix product. `n` must be a multiple of 16. The fastest sizes are multiples of 8
+/// for `m` and even numbers for `depth`.
 template <bool transposed, bool add>
 __attribute__((noinline)) void multiply(const Product& p) {
   constexpr int rows = Vec::width == 16 ? 8 : 4;

@@ -17,7 +17,7 @@ struct BiasAddArrays {
   std::int64_t size, channels;
 };
 
-/// n elements that are loaded and stored as one unit.
+/// A pack of n elements that are loaded and stored as one unit.
 template <typename T, int n>
 struct alignas(n* static_cast<int>(sizeof(T))) BiasPack {
   T at[n];

@@ -1,4 +1,4 @@
-// Bias addition, in float and in double.
+// Bias addition, in float and double.
 #if defined(ANYACCEL_SPATIAL_BIAS_ADD_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_SPATIAL_BIAS_ADD_ISA_H)
 #undef ANYACCEL_SPATIAL_BIAS_ADD_ISA_H

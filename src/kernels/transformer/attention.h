@@ -1,4 +1,4 @@
-// Attention of one head on plain arrays. The full score matrix is never stored. Independent of
+// Attention for one head, on plain arrays. The full score matrix is never stored. Independent of
 // torch.
 #pragma once
 
@@ -36,10 +36,10 @@ struct FullAttentionGrad {
   std::int64_t row;
 };
 
-/// Queries per call of the forward pass.
+/// Number of queries per call of the forward pass.
 constexpr std::int64_t attention_tile = 64;
 
-/// Scratch memory per call, in elements. It must be aligned to 64 bytes.
+/// Size of the scratch memory per call, in elements. The memory must be aligned to 64 bytes.
 std::int64_t full_attention_scratch(std::int64_t dim) noexcept;
 
 /// Computes the outputs of up to attention_tile queries, starting at `query`, which is a multiple

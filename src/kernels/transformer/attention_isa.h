@@ -1,4 +1,4 @@
-// Attention of one head, in float and in double.
+// Attention for one head, in float and double.
 //
 // The last tile of queries is padded with zeros, so sequences may have any length.
 #if defined(ANYACCEL_TRANSFORMER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)

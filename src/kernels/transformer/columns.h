@@ -50,7 +50,7 @@ bool are_wide(std::int64_t columns, const Pointers*... arrays) {
   return columns % Sixteen<S>::count == 0 && (is_aligned16(arrays) && ...);
 }
 
-/// Dropout of one row.
+/// Dropout for one row.
 struct RowDropout {
   std::uint32_t low, high, threshold;
   double scale;

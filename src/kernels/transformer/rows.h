@@ -1,7 +1,7 @@
 // Row passes of a transformer layer: norms, activations, biases and dropout. Works on plain arrays;
-// independent of torch. src/ops/transformer provides the products, the memory and the threads. All
-// functions process the rows [begin, end), and may run concurrently on different rows. `S` is the
-// type in memory: float, Bf16 or Fp16 (with arithmetic in float), or double.
+// independent of torch. src/ops/transformer provides the matrix products, the memory and the
+// threads. All functions process the rows [begin, end), and may run concurrently on different rows.
+// `S` is the type in memory: float, Bf16 or Fp16 (with arithmetic in float), or double.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct RealOf<double> {
   using type = double;
 };
 
-/// Parameters of dropout. The key, the row and the column determine whether an element is kept, so
-/// no mask is stored.
+/// Dropout parameters. The key, the row and the column determine whether an element is kept, so no
+/// mask is stored.
 struct Dropout {
   std::uint64_t key = 0;
   std::uint32_t threshold = 0;  ///< ratio * 2^32; smaller random numbers drop elements; 0 keeps all

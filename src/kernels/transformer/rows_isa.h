@@ -1,4 +1,4 @@
-// Norms, activations, biases and dropout of rows, in float and in double.
+// Norms, activations, biases and dropout for rows, in float and double.
 #if defined(ANYACCEL_TRANSFORMER_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_TRANSFORMER_ROWS_ISA_H)
 #undef ANYACCEL_TRANSFORMER_ROWS_ISA_H

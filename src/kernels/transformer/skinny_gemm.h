@@ -1,5 +1,5 @@
-// Products of a few rows with a weight matrix, on plain arrays. For such products, general-purpose
-// matrix libraries do not saturate the memory bandwidth. Independent of torch.
+// Matrix products of a few rows with a weight matrix, on plain arrays. For such products,
+// general-purpose matrix libraries do not saturate the memory bandwidth. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct SkinnyGemm {
 
 /// Maximum number of rows. With more rows, a general matrix product is faster.
 constexpr std::int64_t max_skinny_rows = 64;
-/// Outputs per call of skinny_gemm_forward(). The range of inputs in skinny_gemm_backward() must be
-/// a multiple of this.
+/// Number of outputs per call of skinny_gemm_forward(). The range of inputs in
+/// skinny_gemm_backward() must be a multiple of this.
 constexpr std::int64_t skinny_gemm_outputs = 32;
 
 /// Size of `packed` in elements. It holds the transposed rows, padded to whole vectors.

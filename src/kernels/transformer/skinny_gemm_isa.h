@@ -1,4 +1,4 @@
-// Products of a few rows with a weight matrix [outputs][inputs].
+// Matrix products of a few rows with a weight matrix [outputs][inputs].
 //
 // The weight is read from memory once. Each of its elements is multiplied by all rows while it is
 // in a register or in the L1 cache.

@@ -1,5 +1,5 @@
-// Products of a few rows with weights stored as [inputs][outputs], on plain arrays. The weights are
-// read once, sequentially. Independent of torch.
+// Matrix products of a few rows with weights stored as [inputs][outputs], on plain arrays. The
+// weights are read once, sequentially. Independent of torch.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Products of a few rows with a weight matrix [inputs][outputs], computed as weighted sums of the
-// weight's rows. The tiled products of simd/products_isa.h take 1.2 times as long
+// Matrix products of a few rows with a weight matrix [inputs][outputs], computed as weighted sums
+// of the weight's rows. The tiled matrix products of simd/products_isa.h take 1.2 times as long
 // (benchmarks/small_products.bench.py), and support only float32 and whole vectors.
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H)

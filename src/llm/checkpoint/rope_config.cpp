@@ -1,4 +1,4 @@
-// Rotary position settings, in all forms that config.json has used over time (transformers'
+// RoPE settings, in all forms that config.json has used over time (transformers'
 // modeling_rope_utils).
 #include <cmath>
 #include <utility>
@@ -11,8 +11,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-// Keeps the context length (a size times this factor) within the range of integers that a double
-// represents exactly.
+// Maximum scaling factor. It keeps the context length (a size times this factor) within the range
+// of integers that a double represents exactly.
 constexpr double kMaxFactor = 65536;
 
 constexpr std::pair<const char*, RopeType> kTypes[] = {
@@ -123,7 +123,7 @@ RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
   rope.partial = in.number("partial_rotary_factor").value_or(1.0);
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (const Json* object = in.object(key)) {
-      // Families whose windowed layers use a different rotation have one entry per layer type.
+      // Families whose windowed layers use different RoPE settings have one entry per layer type.
       const JsonReader outer(*object, in.source() + ", " + key);
       if (object->contains("full_attention")) object = outer.object("full_attention");
       if (!object) break;

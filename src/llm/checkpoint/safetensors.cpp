@@ -26,7 +26,7 @@ constexpr DtypeName kDtypes[] = {
     {"U8", c10::kByte},    {"BOOL", c10::kBool},
 };
 
-constexpr std::size_t kMaxDimensions = 64;  // limit of torch's kernels
+constexpr std::size_t kMaxDimensions = 64;  // limit in torch's kernels
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& what,
                           std::string got = {}, std::string want = {}) {

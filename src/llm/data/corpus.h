@@ -21,10 +21,10 @@ struct Corpus {
   std::uint64_t fingerprint = 0;  ///< hash of all bytes, compared when a run is resumed
 };
 
-/// Reads files and, in sorted order, all text files below folders. Skips hidden files and files
-/// that contain zero bytes. Every tenth document is held out. If there are fewer than 20 documents,
-/// they are first cut into pieces, so that a single file works too. Throws `not_found`, `io`, or
-/// `invalid_argument` if there is too little text for `context`.
+/// Reads files, and all text files in folders and their subfolders in sorted order. Skips hidden
+/// files and files that contain zero bytes. Every tenth document is held out. If there are fewer
+/// than 20 documents, they are first cut into pieces, so that a single file works too. Throws
+/// `not_found`, `io`, or `invalid_argument` if there is too little text for `context`.
 Corpus load_corpus(const std::vector<std::filesystem::path>& data, std::int64_t context);
 
 /// Returns the folder with the C++ headers of the LibTorch in use: next to the loaded library,

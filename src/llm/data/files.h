@@ -12,8 +12,9 @@ namespace anyaccel::llm {
 /// Maximum size of a text file in bytes.
 inline constexpr std::size_t kMaxData = std::size_t{16} << 30;
 
-/// Returns the regular files below a folder, sorted, so that the order is the same on every
-/// machine. Excludes hidden files, and files that `wanted`, if given, rejects. Throws `io`.
+/// Returns the regular files in a folder and its subfolders, sorted, so that the order is the same
+/// on every machine. Excludes hidden files, and files that `wanted`, if given, rejects. Throws
+/// `io`.
 std::vector<std::filesystem::path> files_below(
     const std::filesystem::path& folder, bool (*wanted)(const std::filesystem::path&) = nullptr);
 

@@ -15,7 +15,7 @@ namespace anyaccel::llm {
 class Checkpoint;
 
 /// One encoder layer. Query, key and value are fused into one matrix, so that a single larger
-/// product computes them.
+/// matrix product computes them.
 struct BertLayer {
   at::Tensor qkv, qkv_bias, output, output_bias, attention_norm, attention_norm_bias;
   at::Tensor inner, inner_bias, down, down_bias, norm, norm_bias;

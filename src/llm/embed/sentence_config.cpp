@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Names of a pooling mode: the flag in old files and the value of "pooling_mode" in new ones.
+/// Names for a pooling mode: the flag in old files and the value of "pooling_mode" in new ones.
 struct PoolingName {
   const char* flag;
   std::string_view mode;

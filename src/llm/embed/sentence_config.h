@@ -1,4 +1,5 @@
-// Settings of sentence-transformers that determine how token vectors become a text's vector.
+// sentence-transformers settings that determine how token vectors are pooled into one vector per
+// text.
 #pragma once
 
 #include <cstdint>

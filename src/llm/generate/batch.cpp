@@ -1,4 +1,4 @@
-// Batched generation: several prompts per pass of a model.
+// Batched generation: several prompts per forward pass.
 #include <ATen/ops/cat.h>
 #include <c10/core/GradMode.h>
 

@@ -9,7 +9,7 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr std::int64_t kMaxGuesses = 256;
-constexpr std::size_t kLongestMatch = 3;  // value in Saxena's code
+constexpr std::size_t kLongestMatch = 3;  // maximum match length, as in Saxena's code
 
 /// Returns the maximum number of guesses, up to `most`, that one pass can verify with the same
 /// rotary frequencies as single decode steps.

@@ -1,4 +1,4 @@
-// Drafts the next tokens of a sequence, which the model verifies in one pass.
+// Drafts the next tokens of a sequence, which the model verifies in one forward pass.
 #pragma once
 
 #include <cstdint>

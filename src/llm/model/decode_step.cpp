@@ -18,7 +18,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr int behind_layers = 6;  // slots for the final norm and the head
+constexpr int behind_layers = 6;  // number of slots for the final norm and the head
 constexpr const char* op_builder = "DecoderInferenceBuilder";
 using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList,
                     at::TensorList, at::TensorList, at::IntArrayRef, at::IntArrayRef,
@@ -113,7 +113,7 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
   if (!ops::has_op(op_builder) || !ops::has_kernel(decode_op(), first)) return nullptr;
   // A call for half a layer does not include the norms after the sum, so models with such norms
-  // need an op that computes the sums itself.
+  // need an op that all-reduces internally.
   if (weights.shards && config.norms_after &&
       (!first.is_cpu() || weights.shards->sums().first.empty()))
     return nullptr;
@@ -163,7 +163,8 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   step->outputs_ = weights.head.size(0);
   const auto rows =
       ops::load_op<std::int64_t(c10::ScalarType)>(op_builder, "inference_decode_rows").call(type);
-  // CPU only: on other devices, torch's products with many rows also read each weight only once.
+  // CPU only: on other devices, torch's matrix products with many rows also read each weight only
+  // once.
   step->prompt_rows_ = first.is_cpu() && rows > max_rows && config.num_experts == 0 ? rows : 0;
   step->rotates_ = !config.learned_positions;
   step->window_angles_ =

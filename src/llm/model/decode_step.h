@@ -21,7 +21,7 @@ struct Segment;
 struct Weights;
 
 /// A model's weights in the order that the op `inference_decode` expects. Shares the model's
-/// tensors, so in-place changes take effect. Thread-safe, except for the KV caches and the rotation
+/// tensors, so in-place changes take effect. Thread-safe, except for the KV caches and the RoPE
 /// tables that callers pass.
 class DecodeStep {
  public:
@@ -54,7 +54,8 @@ class DecodeStep {
  private:
   DecodeStep() = default;
 
-  /// Runs all layers in one call. The op itself sums over the ranks of `group`; see Shards::sums().
+  /// Runs all layers in one call. The op itself all-reduces over the ranks of `group`; see
+  /// Shards::sums().
   at::Tensor run_whole(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
                        bool last_only, const std::string& group, std::int64_t sums) const;
   /// Makes one call per half layer, with all-reduces in between, for ranks without shared memory.

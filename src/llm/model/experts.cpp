@@ -17,8 +17,8 @@ at::Tensor run_experts(const LayerWeights& layer, const ModelConfig& config, con
   auto [shares, chosen] = at::topk(probabilities, config.experts_per_token, -1);
   if (config.normalize_experts) shares = shares.div(shares.sum(-1, /*keepdim=*/true));
 
-  // Sort (token, expert) pairs by expert, so that each expert needs only one product over adjacent
-  // rows.
+  // Sort (token, expert) pairs by expert, so that each expert needs only one matrix product over
+  // adjacent rows.
   const at::Tensor pairs = chosen.to(c10::Device(c10::kCPU)).reshape({-1});
   const at::Tensor counts = at::bincount(pairs, {}, config.num_experts);
   const at::Tensor order = at::argsort(pairs, /*stable=*/true, 0, false);

@@ -99,7 +99,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> NextToken::append(KvCache& cache,
 bool GraphStep::takes(const Weights& weights, const ModelConfig& config, std::int64_t length) {
   if (weights.step->no_graphs || weights.shards || decode_way() == DecodeWay::plain) return false;
   if (config.rope.type == RopeType::dynamic && length + 1 > config.max_positions) return false;
-  // A capture on a synchronized device keeps all intermediates. Here, these would include a
+  // A capture on a synchronized device keeps all intermediate tensors. Here, these would include a
   // dequantized copy of every matrix.
   if (weights.quantized && get_accelerator().is_synchronized_device() &&
       !has_integer_ops(weights.embedding))
@@ -125,7 +125,7 @@ GraphStep::Work GraphStep::make_work(const ModelConfig& config, RopeTables& rope
 }
 
 void GraphStep::capture(Work& work, const Pass& pass) {
-  // The graphs can share a memory pool, because no intermediate outlives a replay.
+  // The graphs can share a memory pool, because intermediate tensors do not outlive a replay.
   std::optional<GraphPool> pool;
   for (const auto& [key, other] : works_) {
     if (other.graph.state() == Graph::State::captured) pool = other.graph.pool();

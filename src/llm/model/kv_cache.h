@@ -1,4 +1,4 @@
-// Keys and values of a sequence.
+// KV cache of a sequence.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,7 +41,7 @@ class KvCache {
   /// Grows the capacity to at least `capacity` and keeps the stored positions.
   void reserve(std::int64_t capacity);
   /// Fills the memory after the stored positions with zeros, because even masked values must be
-  /// finite. Costs nothing unless positions were dropped.
+  /// finite. No-op unless positions were dropped.
   void clear_rest();
   /// The graphs that use this memory. reserve() discards them if it reallocates the memory.
   GraphStep& graph_step();

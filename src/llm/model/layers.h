@@ -33,7 +33,7 @@ at::Tensor soft_cap(const at::Tensor& x, double cap);
 /// Concatenates along `axis`. A single tensor is not copied.
 at::Tensor joined(const std::vector<at::Tensor>& rows, std::int64_t axis);
 
-/// Output of the attention of layer `index`, [batch, time, hidden].
+/// Attention output of layer `index`, [batch, time, hidden].
 at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x,
                      const at::Tensor& cos, const at::Tensor& sin, std::int64_t index,
                      std::vector<BatchSequence>& parts);

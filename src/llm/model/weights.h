@@ -22,8 +22,8 @@ class StoredWeights;
 struct ParallelPlan;
 
 /// One decoder layer. Query, key and value share a matrix, and so do gate and up, for fewer and
-/// larger products. Without a gate, gate_up contains only up. If a mapped file stores the parts
-/// separately, the fused matrices are undefined and the parts are set.
+/// larger matrix products. Without a gate, gate_up contains only up. If a mapped file stores the
+/// parts separately, the fused matrices are undefined and the parts are set.
 struct LayerWeights {
   at::Tensor input_norm, input_norm_bias, qkv, qkv_bias, output, output_bias;
   at::Tensor query_norm, key_norm;  ///< [head_dim]; undefined if the model has no such norms
@@ -43,7 +43,7 @@ struct LayerWeights {
 /// All weights of a model, on the accelerator.
 struct Weights {
   at::Tensor embedding;  ///< [vocab, embedding width]
-  /// [offset + max_positions, hidden]; undefined if positions are rotated.
+  /// [offset + max_positions, hidden]; undefined without learned positions.
   at::Tensor positions;
   at::Tensor project_in, project_out;  ///< undefined if the embedding is as wide as the layers
   std::vector<LayerWeights> layers;
@@ -104,7 +104,7 @@ void each_matrix(Weights& weights,
                                           Scales& scales)>& function);
 
 /// Throws `corrupt` if the checkpoint lacks a tensor that the configuration requires, or stores it
-/// with a different shape. Allocates no memory for tensors.
+/// with a different shape. Does not allocate memory for tensors.
 void check_shapes(const ModelConfig& config, const StoredWeights& stored);
 
 /// Copies a checkpoint's tensors and converts their dtype. Integer matrices stay integers where

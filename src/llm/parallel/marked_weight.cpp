@@ -22,8 +22,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The dispatch key of an archived project (torchdistX). The key is above autograd, so autograd
-/// differentiates the calls in these kernels as if the caller had made them.
+/// The dispatch key that the archived project torchdistX used. The key is above autograd, so
+/// autograd differentiates the calls in these kernels as if the caller had made them.
 constexpr auto kKey = c10::DispatchKey::DeferredInit;
 using Unmarked = c10::impl::ExcludeDispatchKeyGuard;
 

@@ -10,7 +10,7 @@
 
 namespace anyaccel::llm {
 
-/// Describes how a product with a marked weight communicates.
+/// Describes how a matrix product with a marked weight communicates.
 struct WeightShare {
   std::shared_ptr<comm::ProcessGroup> group;
   ModulePart part;

@@ -45,7 +45,8 @@ std::string_view parent(std::string_view name) {
 }
 
 /// Splits the linear layers next to a row layer by columns if their outputs can be the row layer's
-/// inputs. Splits nothing if there is no such layer, or if one of them has an unsuitable size.
+/// inputs. Leaves all layers unsplit if there is no such layer, or if one of them has an unsuitable
+/// size.
 void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::int64_t unit,
                   int ranks, std::vector<ModuleRule>& rules) {
   const std::int64_t inputs = layers[row].shape[1];

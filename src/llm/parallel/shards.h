@@ -45,8 +45,8 @@ class Shards {
   Slice tokens_;
 };
 
-/// Returns the names and shapes of the tensors in a model with this configuration. Allocates no
-/// memory for them.
+/// Returns the names and shapes of the tensors in a model with this configuration. Does not
+/// allocate memory for them.
 std::vector<TensorShape> tensor_shapes(const ModelConfig& config);
 
 /// Copies the rank's part of a tensor. Does not read other ranks' parts.

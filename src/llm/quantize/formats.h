@@ -49,9 +49,9 @@ std::optional<IntegerFormat> stored_format(const StoredWeights& stored,
                                            const std::vector<WeightPiece>& pieces);
 
 /// Returns the format for quantizing a float matrix. By default, the group size is that of the
-/// whole matrix. If the options set no group size and a rank's part of the inputs does not begin
-/// and end at group boundaries, uses the larger of 64 and 32 that divides the part. Returns nullopt
-/// if no group size fits.
+/// whole matrix. If the options do not set a group size, and a rank's part of the inputs does not
+/// begin and end at group boundaries, uses the larger of 64 and 32 that divides the part. Returns
+/// nullopt if no group size fits.
 std::optional<IntegerFormat> requested_format(const at::Tensor& matrix,
                                               const std::vector<WeightPiece>& pieces,
                                               const LoadOptions& options);

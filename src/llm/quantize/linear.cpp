@@ -23,7 +23,8 @@ namespace {
 constexpr std::int64_t piece_values = 4 << 20;
 constexpr std::int64_t quantized_at_once = 1 << 18;
 constexpr std::int64_t many_rows = 32;
-// Products with more rows than this convert the integers to floats first.
+// Maximum number of rows for which matrix products use the integers directly. With more rows, they
+// convert the integers to floats first.
 constexpr std::int64_t max_integer_rows = 16;
 
 bool is_int4(const at::Tensor& weight) { return weight.scalar_type() == c10::kByte; }
@@ -39,8 +40,8 @@ at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
       .reshape({weight.size(0), 2 * weight.size(1)});
 }
 
-/// Returns whether products with many rows are so slow in this dtype that converting to float32 is
-/// faster.
+/// Returns whether matrix products with many rows are so slow in this dtype that converting to
+/// float32 is faster.
 bool is_slow(c10::ScalarType type) {
   if (type != c10::kBFloat16 && type != c10::kHalf) return false;
   return !get_accelerator().dtype_support(type).fast;

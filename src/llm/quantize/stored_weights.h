@@ -24,7 +24,7 @@ class StoredWeights {
   /// Returns whether this weight is stored as integers.
   bool is_integer(const std::string& name) const;
   /// Throws `corrupt` if the weight is missing or has a different shape. The error names the file,
-  /// the tensor, and the actual and expected shapes. Reads no weights.
+  /// the tensor, and the actual and expected shapes. Does not read weights.
   void check(const std::string& name, at::IntArrayRef shape) const;
   /// Returns the weight on the host: in the file's dtype, or as float32 for integers.
   at::Tensor floats(const std::string& name, at::IntArrayRef shape) const;
@@ -34,7 +34,7 @@ class StoredWeights {
   // with this part, and all groups of the inputs if an index assigns them.
 
   /// Returns the number of inputs that share a scale. Returns 0 for floats, or if those inputs are
-  /// not adjacent. Reads no weights.
+  /// not adjacent. Does not read weights.
   std::int64_t group(const TensorPlan& part) const;
   /// Returns float32 values on the host.
   at::Tensor floats(const TensorPlan& part) const;

@@ -23,11 +23,10 @@ StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions
 void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& options,
               const ParallelPlan* plan = nullptr);
 
-/// A file that caches the quantized weights of the model in a folder, or of a rank's part of it,
-/// between loads.
+/// Caches a model's quantized weights, or those of one rank's part of it, in a file between loads.
 class QuantizedFile {
  public:
-  /// The file is in ANYACCEL_MODEL_CACHE if that is set, otherwise in anyaccel/models below
+  /// The file is in ANYACCEL_MODEL_CACHE if that is set, otherwise in anyaccel/models under
   /// XDG_CACHE_HOME or ~/.cache. If none of these is known, nothing is cached. The file name
   /// depends on the options, the plan, and the path, sizes and modification times of the model's
   /// files.

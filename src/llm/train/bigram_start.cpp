@@ -20,7 +20,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// More tokens than this barely improve the bigram estimates.
+/// Maximum number of tokens to count. More tokens barely improve the bigram estimates.
 constexpr std::size_t kMaxTokens = std::size_t{1} << 25;
 /// Randomized decomposition: number of columns beyond the required rank, and number of passes over
 /// the matrix.
@@ -41,7 +41,7 @@ struct Sparse {
 
   std::int64_t rows() const { return static_cast<std::int64_t>(begins.size()) - 1; }
 
-  /// Product with a dense float matrix.
+  /// Matrix product with a dense float matrix.
   at::Tensor operator*(const at::Tensor& dense) const {
     const at::Tensor in = dense.contiguous();
     at::Tensor out = at::zeros({rows(), in.size(1)});

@@ -12,7 +12,7 @@ namespace anyaccel::llm {
 
 /// Returns the mean negative log probability, in nats, of the tokens predicted in `windows`. The
 /// windows have the same length, which is at most the context plus one. Computes `batch` windows at
-/// a time, under autocast to `dtype` unless `dtype` is float32. Uses no random numbers.
+/// a time, under autocast to `dtype` unless `dtype` is float32. Does not use random numbers.
 double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream,
                      std::span<const Window> windows, std::int64_t batch, c10::ScalarType dtype);
 

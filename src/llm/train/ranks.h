@@ -22,7 +22,7 @@ struct BatchShare {
 };
 
 /// Returns a rank's part of the batch. Parts differ by at most one sequence; the first ranks get
-/// the larger parts. Throws `invalid_argument` if a rank would get no sequence.
+/// the larger parts. Throws `invalid_argument` if there are fewer sequences than ranks.
 BatchShare share_of_batch(std::int64_t batch, int rank, int size);
 
 /// Results of a step, the same on all ranks.

@@ -37,7 +37,8 @@ void check_folder(const std::filesystem::path& folder);
 
 /// Writes model.safetensors, config.json, tokenizer.json, tokenizer_config.json,
 /// training_state.safetensors and trainer_state.json. All files are written to disk before the
-/// first one is renamed to its final name. If writing fails, throws `io` and replaces no file.
+/// first one is renamed to its final name. If writing fails, throws `io` and leaves the existing
+/// files unchanged.
 void save_run(const std::filesystem::path& folder, const RunState& state);
 
 /// Reads the input for run_options() as text, which a rank can send to ranks that cannot access the

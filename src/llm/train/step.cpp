@@ -16,8 +16,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Eager steps before the capture. During these steps, kernels choose their algorithms and
-/// allocators reach their final size.
+/// Number of eager steps before the capture. During these steps, kernels choose their algorithms
+/// and allocators reach their final size.
 constexpr std::int64_t kWarmUpSteps = 2;
 
 std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {

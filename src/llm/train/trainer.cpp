@@ -27,8 +27,8 @@ namespace {
 /// Default training time in minutes.
 constexpr double kMinutes = 1.0;
 
-/// To reach TrainOptions::min_steps, slow machines may exceed the training time by up to this
-/// factor.
+/// Maximum ratio of the actual to the requested training time, for slow machines that need longer
+/// to reach TrainOptions::min_steps.
 constexpr double kPatience = 3.0;
 
 using Clock = std::chrono::steady_clock;

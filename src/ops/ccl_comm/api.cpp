@@ -30,7 +30,7 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
 constexpr char kCan = '+';
 constexpr char kCannot = '-';
 
-/// Returns the scope in which process ids are unique: the boot id and the PID namespace.
+/// Returns the scope in which PIDs are unique: the boot id and the PID namespace.
 std::string numbering() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -38,7 +38,7 @@ std::string numbering() {
   return boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
-/// Returns "<process id> <scope> <random number>", which is unique across all machines.
+/// Returns "<PID> <scope> <random number>", which is unique across all machines.
 std::string process_token() {
   static const auto random = (std::uint64_t{std::random_device()()} << 32) | std::random_device()();
   return std::to_string(::getpid()) + " " + numbering() + " " + std::to_string(random);

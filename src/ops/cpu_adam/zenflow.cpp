@@ -45,7 +45,7 @@ struct GroupNumbers {
 struct Control {
   std::uint64_t magic;
   pid_t trainer;
-  std::uint64_t trainer_start;  ///< detects reuse of the trainer's process id
+  std::uint64_t trainer_start;  ///< detects reuse of the trainer's PID
   std::atomic<bool> asked;  ///< a submitted step has not been waited for; used only by the trainer
   sem_t ready;
   sem_t done;

@@ -62,7 +62,7 @@ LinearArguments linear_arguments(const Tensor& given_x, const Tensor& weight,
     fail_argument(op, "x has the wrong shape", words(given_x),
                   "[..., " + std::to_string(m.inputs) + "]");
   element_of(op, "x", given_x);
-  // Even a no-op call of to() takes as long as computing a small product.
+  // Even a no-op call of to() takes as long as computing a small matrix product.
   const Tensor x =
       (given_x.scalar_type() == at::kFloat ? given_x : given_x.to(at::kFloat)).contiguous();
   if (bias && bias->defined()) {

@@ -1,4 +1,4 @@
-// Validated arguments and results of the ops on integer matrices, on any device.
+// Validated arguments and results for the ops on integer matrices, on any device.
 #pragma once
 
 #include <tuple>

@@ -43,7 +43,7 @@ constexpr const char* decode_schema =
     "int[] past, int[] rows, int[] config, Tensor(d!)? logits=None, Tensor(e!)? change=None, str "
     "sum_group='') -> ()";
 
-/// Returns the largest number of rows per call for which this op is faster than LibTorch's
+/// Returns the largest number of rows per call for which this op is faster than LibTorch's matrix
 /// products, for a model of the given dtype.
 std::int64_t decode_rows(at::ScalarType dtype) {
   const Element model = dtype == at::kBFloat16 ? Element::bf16

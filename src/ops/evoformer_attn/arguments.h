@@ -137,7 +137,7 @@ inline at::ScalarType real_type(const Tensor& q) {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// Additional arguments of the backward pass.
+/// Additional arguments for the backward pass.
 struct EvoformerBackward {
   const Tensor &grad, &out, &lse, &dq, &dk, &dv;
   const OptionalTensor &dbias1, &dbias2;

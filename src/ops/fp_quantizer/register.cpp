@@ -76,7 +76,7 @@ void select(const Tensor& val, const Tensor& val_q, const Tensor& indexes, std::
   arguments.rows.out.finish();
 }
 
-// The ops write to their arguments and create no tensors, so the meta kernels do nothing.
+// The ops write to their arguments and do not create tensors, so the meta kernels do nothing.
 void quantize_meta(const Tensor&, const Tensor&, std::int64_t, std::int64_t, std::int64_t, bool,
                    std::int64_t) {}
 void dequantize_meta(const Tensor&, const Tensor&, std::int64_t, std::int64_t, std::int64_t) {}

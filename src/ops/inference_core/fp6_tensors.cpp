@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.inference_core_preprocess_weight and inference_core_wf6af16_linear:
-// products with 6-bit weights in host memory.
+// matrix products with 6-bit weights in host memory.
 #include <atomic>
 
 #include "ATen/core/Tensor.h"
@@ -17,8 +17,9 @@ using at::Tensor;
 
 constexpr const char* pack_where = "preprocess_weight";
 constexpr const char* where = "cuda_wf6af16_linear";
-/// Number of weights that are widened at a time. For products with a few rows, few_elements fit in
-/// each core's cache; for products with many rows, many_elements fit in the shared cache.
+/// Number of weights that are widened at a time. For matrix products with few rows, few_elements
+/// fit in each core's cache; for matrix products with many rows, many_elements fit in the shared
+/// cache.
 constexpr std::int64_t few_elements = 1 << 16, many_elements = 1 << 19;
 
 std::tuple<Tensor, Tensor> empty_packed(const Tensor& weight) {

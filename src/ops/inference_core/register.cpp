@@ -133,7 +133,7 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
     out.copy_(at::linear(x, weights).view_symint(out.sym_sizes()));
 }
 
-/// For a few rows, uses products that read the weights at memory bandwidth.
+/// For a few rows, uses matrix products that read the weights at memory bandwidth.
 void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) {
   const auto type = weights.scalar_type();
   const bool few = weights.dim() == 2 && weights.is_contiguous() &&

@@ -1,4 +1,4 @@
-// Checks of tensors in device memory, and access to the device's current stream. Uses only c10, so
+// Checks for tensors in device memory, and access to the device's current stream. Uses only c10, so
 // vendor headers are not needed.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Checks of tensor arguments, mostly for tensors in host memory.
+// Checks for tensor arguments, mostly for tensors in host memory.
 #pragma once
 
 #include <cmath>

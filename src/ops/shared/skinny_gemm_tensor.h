@@ -1,5 +1,5 @@
-// Products of a few rows with weight tensors. Uses the decoder's kernels, so the op must include
-// kernels/decoder/products.cpp.
+// Matrix products of a few rows with weight tensors. Uses the decoder's kernels, so the op must
+// include kernels/decoder/products.cpp.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 
 namespace anyaccel::ops {
 
-/// Maximum number of rows. With more rows, LibTorch's product is faster.
+/// Maximum number of rows. With more rows, LibTorch's matrix product is faster.
 constexpr std::int64_t max_few_wide_rows = 16;
-/// Minimum number of weights. Fewer weights fit in the CPU's cache, so LibTorch's product is as
-/// fast.
+/// Minimum number of weights. Fewer weights fit in the CPU's cache, so LibTorch's matrix product is
+/// as fast.
 constexpr std::int64_t min_skinny_gemm_weights = 1 << 16;
 
-/// Computes to[rows][outputs], the product of rows[rows][inputs] (float32) and the transposed
-/// weight [outputs, inputs]. Both tensors must be contiguous and in host memory.
+/// Computes to[rows][outputs], the matrix product of rows[rows][inputs] (float32) and the
+/// transposed weight [outputs, inputs]. Both tensors must be contiguous and in host memory.
 inline void multiply_skinny_gemm(const at::Tensor& weight, const at::Tensor& rows, Element element,
                                  float* to) {
   Matrix matrix;

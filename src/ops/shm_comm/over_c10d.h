@@ -14,7 +14,7 @@
 
 namespace anyaccel::ops::shm {
 
-/// Bytes per rank that a reduction gathers at a time.
+/// Number of bytes per rank that a reduction gathers at a time.
 constexpr std::int64_t kGathered = std::int64_t{1} << 20;
 
 /// Calls one of c10d's functional collectives and waits for it.

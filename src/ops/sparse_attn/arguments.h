@@ -24,7 +24,7 @@ constexpr const char* where = "sparse_attention";
   q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, \
       attn_mask_mode
 
-/// Arguments that the forward and the backward pass share.
+/// Arguments that the forward and backward passes share.
 struct Arguments {
   const Tensor &q, &k, &v, &layout;
   std::int64_t block;
@@ -100,7 +100,7 @@ void check_sizes(const Arguments& g) {
   check_broadcast("attn_mask", g.attn_mask, {length, length});
 }
 
-/// Checks the additional arguments of the backward pass.
+/// Checks the additional arguments for the backward pass.
 void check_results(const Arguments& g, const Tensor& grad_out, const Tensor& out,
                    const Tensor& stats) {
   const Tensor& q = g.q;

@@ -18,7 +18,7 @@ struct BiasArguments {
 
 inline bool is_given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 
-/// Returns the dimension of the channels. Images are [batch, channels, height, width]; other
+/// Returns the index of the channel dimension. Images are [batch, channels, height, width]; other
 /// tensors have their channels last.
 inline std::int64_t channel_dim(const Tensor& activation) {
   return activation.dim() == 4 ? 1 : activation.dim() - 1;

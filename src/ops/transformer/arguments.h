@@ -10,7 +10,7 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Arguments of the forward and the backward pass. docs/reference/ops-attention.md lists their
+/// Arguments for the forward and backward passes. docs/reference/ops-attention.md lists their
 /// shapes.
 struct TransformerArguments {
   const Tensor& input;
@@ -68,7 +68,7 @@ void check_transformer_sizes(const TransformerArguments& arguments);
 /// Like check_transformer_sizes(), and also checks that the tensors are in host memory.
 void check_transformer_on_host(const TransformerArguments& arguments);
 
-/// Checks the additional arguments of the backward pass.
+/// Checks the additional arguments for the backward pass.
 void check_transformer_kept(const TransformerArguments& arguments, const Tensor& grad_out,
                             const Tensor& output, const TransformerKept& kept);
 

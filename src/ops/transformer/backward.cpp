@@ -150,7 +150,7 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
   WeightGrads weight_grads(g);
 
   // Gradients of the sum before the last norm (with pre_layer_norm: of the output itself), and of
-  // the second product of the feed-forward part.
+  // the second matrix product in the feed-forward part.
   const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
   const RowSums<S> last_sums(layer, 3, hidden);
@@ -181,8 +181,8 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
   const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
   multiply_back(layer, grad_ff1, grad_inter, g.inter_w, !pre);
 
-  // Gradients of the sum before the norm after the attention, and of the product with the
-  // attention's output weight.
+  // Gradients of the sum before the norm after attention, and of the matrix product with the
+  // attention output weight.
   const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
   const RowSums<S> middle_sums(layer, 3, hidden);
   norm_grads(layer, middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped),

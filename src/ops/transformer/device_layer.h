@@ -1,6 +1,6 @@
-// The transformer layer on device memory. torch computes the large products, and the remaining
-// steps are kernels from kernels/transformer/device_rows.h and kernels/attention. Included by
-// schema_cuda.h, and by a test that runs the launches on the host.
+// The transformer layer on device memory. torch computes the large matrix products, and the
+// remaining steps are kernels from kernels/transformer/device_rows.h and kernels/attention.
+// Included by schema_cuda.h, and by a test that runs the launches on the host.
 //
 // The steps, the kept tensors and the null tensors are the same as in forward.cpp and backward.cpp.
 // Temporary tensors are freed before the kernels have run. This is safe, because torch's allocator
@@ -32,7 +32,7 @@ struct DeviceLayer : LayerArguments {
     return all.view({batch, length, g.heads, head_dim}).transpose(1, 2);
   }
 
-  /// Sets the inputs that the forward and the backward pass of attention share.
+  /// Sets the inputs that the forward and backward passes of attention share.
   void give(AttentionTensors<Real>& tensors, const Tensor& qkv) const {
     auto& launch = tensors.launch;
     launch.q = tensors.reads(heads_of(qkv, 0));
@@ -104,7 +104,7 @@ TransformerForward device_forward_as(const TransformerArguments& g, bool keep, v
   attention.launch.stats = write<Real>(kept.attn_stats);
   attention.forward(layer.where, stream);
 
-  // The memory of the output holds products until the output is written.
+  // The output's memory holds matrix products until the output is written.
   const Tensor product = out.view({rows, hidden});
   multiply(product, kept.attn_out, g.attn_ow.t());
   kept.ff1_inp = layer.empty({rows, hidden});
@@ -164,7 +164,7 @@ TransformerBackward device_backward_as(const TransformerArguments& g, const Tens
   };
 
   // Gradients of the sum before the last norm (with pre_layer_norm: of the output itself), and of
-  // the second product of the feed-forward part.
+  // the second matrix product in the feed-forward part.
   const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
   const auto last_sums =
@@ -185,8 +185,8 @@ TransformerBackward device_backward_as(const TransformerArguments& g, const Tens
   const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
   multiply(grad_ff1, grad_inter, g.inter_w, !pre);
 
-  // Gradients of the sum before the norm after the attention, and of the product with the
-  // attention's output weight.
+  // Gradients of the sum before the norm after attention, and of the matrix product with the
+  // attention output weight.
   const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
   const auto middle_sums =
       layer.norm_grad(middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped));

@@ -8,8 +8,8 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Rows per chunk of the feed-forward part; 16-bit types use twice as many. The intermediate
-/// results of a chunk stay in the cache.
+/// Number of rows per chunk in the feed-forward part; 16-bit types use twice as many. The
+/// intermediate results of a chunk stay in the cache.
 constexpr std::int64_t chunk_rows = 512;
 /// Minimum sequence length for torch's op. For shorter sequences, its overhead exceeds the
 /// computation time.
@@ -131,7 +131,7 @@ TransformerForward forward_as(const TransformerArguments& g, bool keep) {
     attention(layer, kept.qkv, kept.attn_out, kept.attn_stats);
   }
 
-  // The memory of the output holds products until the output is written.
+  // The output's memory holds matrix products until the output is written.
   const Tensor product = out.view({rows, hidden});
   multiply_weight(layer, product, kept.attn_out, g.attn_ow);
   kept.ff1_inp = layer.empty({rows, hidden});

@@ -1,4 +1,4 @@
-// Code that the forward and the backward pass of the layer share on the host: memory, threading and
+// Code shared by the layer's forward and backward passes on the host: memory, threading and matrix
 // products. Included only by forward.cpp and backward.cpp.
 #pragma once
 
@@ -115,8 +115,8 @@ void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
     narrow(layer.isa, from + i * padded, layer.head_dim, to + i * row);
 }
 
-/// Returns the arguments for a product with a few rows, or nullopt if our kernels are not used for
-/// it.
+/// Returns the arguments for a matrix product with few rows, or nullopt if our kernels are not used
+/// for it.
 template <typename S>
 std::optional<SkinnyGemm> skinny_gemm(const Layer<S>& layer, const Tensor& weight) {
   if constexpr (std::is_same_v<S, float>) {

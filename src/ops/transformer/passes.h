@@ -1,5 +1,5 @@
-// Code that the forward and the backward pass of the layer share on the host and on devices:
-// arguments, sizes, inputs of the norms and kept tensors.
+// Code shared by the layer's forward and backward passes, on the host and on devices: arguments,
+// sizes, inputs of the norms and kept tensors.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ struct LayerArguments {
   at::ScalarType real_type() const {
     return g.input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   }
-  /// Returns the scale of the attention scores.
+  /// Returns the scale for the attention scores.
   double attention_scale() const {
     return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim)));
   }
@@ -113,8 +113,8 @@ struct LayerArguments {
 };
 
 // The functions below return the kernels' arguments for the norms: the first norm (only with
-// pre_layer_norm), the norm after the attention, and the last norm, which with pre_layer_norm is
-// only a sum.
+// pre_layer_norm), the norm after attention, and the last norm, which with pre_layer_norm is only a
+// sum.
 
 template <typename S>
 AddNorm<S> norm_pass(const LayerArguments& layer) {

@@ -1,5 +1,5 @@
-// Attention of an injected layer over the keys and values in the workspace, and functions that copy
-// heads.
+// Attention for an injected layer over the keys and values in the workspace, and functions that
+// copy heads.
 #pragma once
 
 #include <tuple>

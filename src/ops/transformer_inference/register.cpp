@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.transformer_inference_*. Ops that are composed of torch operations
-// need no separate kernels, because torch provides them for every device, meta tensors and
+// do not need separate kernels, because torch provides them for every device, meta tensors and
 // autograd.
 #include "ATen/ops/constant_pad_nd.h"
 #include "ATen/ops/matmul.h"

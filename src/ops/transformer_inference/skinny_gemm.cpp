@@ -1,4 +1,4 @@
-// The product of a few rows and a weight, as a separate op. Layers call it if no gradient is
+// The matrix product of a few rows and a weight, as a separate op. Layers call it if no gradient is
 // required.
 #include <algorithm>
 

@@ -22,9 +22,9 @@ std::string quoted(std::string_view text);
 /// Resource limits for rendering a template. They are large enough for conversations of megabytes,
 /// and stop a hostile template within seconds.
 struct Limits {
-  std::int64_t steps = 5'000'000;  ///< computed values; reading a long string counts as several
-  std::int64_t bytes = std::int64_t{64} << 20;  ///< size of all created values, output included
-  int depth = 300;                              ///< nesting of blocks, expressions and macro calls
+  std::int64_t steps = 5'000'000;  ///< computed values; a long string counts as several
+  std::int64_t bytes = std::int64_t{64} << 20;  ///< total size of created values, including output
+  int depth = 300;  ///< nesting depth of blocks, expressions and macro calls
 };
 
 /// Tracks the remaining resources. Throws `unsupported` if a limit is exceeded.

@@ -8,7 +8,7 @@
 
 namespace anyaccel::llm::chat {
 
-/// Variables of a block. They shadow those of the enclosing blocks.
+/// Variables in a block. They shadow those of the enclosing blocks.
 struct Scope {
   std::map<std::string, Value, std::less<>> names = {};
   Scope* around = nullptr;

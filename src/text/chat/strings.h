@@ -1,4 +1,5 @@
-// String functions with Python's semantics: they count characters, not bytes. All texts are UTF-8.
+// String functions with Python's semantics: they count characters, not bytes. All strings are
+// UTF-8.
 #pragma once
 
 #include <cstdint>

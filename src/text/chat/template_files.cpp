@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-// The longest template that we know of is 30 KB long.
+// Maximum size of a template in bytes. The longest template that we know of is 30 KB long.
 constexpr std::size_t kMaxTemplate = std::size_t{4} << 20;
 constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
                              "pad_token", "cls_token", "mask_token"};

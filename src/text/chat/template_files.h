@@ -1,4 +1,4 @@
-// The chat template of a Hugging Face model folder.
+// The chat template from a Hugging Face model folder.
 #pragma once
 
 #include <filesystem>

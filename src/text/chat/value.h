@@ -1,4 +1,4 @@
-// Values of a template: the Python types that templates use.
+// Values in a template: the Python types that templates use.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Creates the tokenizer.json of the models that we train.
+// Creates the tokenizer.json for the models that we train.
 #include "anyaccel/llm/tokenizer.h"
 #include "text/byte_vocabulary.h"
 #include "text/json.h"

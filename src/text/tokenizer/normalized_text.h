@@ -39,7 +39,7 @@ class LeadTracker {
 
   /// Adds a character of the new text with its size in bytes. `change` has the same meaning as in
   /// the `tokenizers` library: 0 replaces a character of the old text, -n replaces n + 1
-  /// characters, and 1 replaces none.
+  /// characters, and 1 inserts the character without replacing any.
   void add(std::size_t bytes, std::int64_t change);
   /// Number of leading bytes aligned to byte 0, based on the characters added so far.
   std::size_t lead() const { return out_; }

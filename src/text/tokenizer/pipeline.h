@@ -64,7 +64,7 @@ class Vocabulary {
   const std::string* word(std::int64_t id) const;
   std::size_t size() const { return ids_.size(); }
   /// Appends the ids of the byte tokens (<0x00> to <0xFF>) for the bytes of `text`. If the
-  /// vocabulary lacks one of them, appends nothing and returns false.
+  /// vocabulary lacks one of them, returns false without appending any ids.
   bool append_byte_tokens(std::string_view text, TokenIds& ids) const;
 
  private:

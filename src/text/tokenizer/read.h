@@ -1,4 +1,4 @@
-// Reads the objects of tokenizer.json.
+// Reads the objects in tokenizer.json.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Regular expressions of tokenizer.json, matched with Oniguruma as in the `tokenizers` library.
+// Regular expressions from tokenizer.json, matched with Oniguruma as in the `tokenizers` library.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,9 @@ class Regex {
   /// find_all() name `source`, the expression's location.
   Regex(const std::string& pattern, const std::string& source);
 
-  /// Returns begin and end of all matches in valid UTF-8, from left to right, without overlap.
-  /// Throws `invalid_argument` if backtracking on this text exceeds the limits of time and memory.
+  /// Returns the begin and end offsets of all non-overlapping matches in valid UTF-8, from left to
+  /// right. Throws `invalid_argument` if backtracking on this text exceeds the time or memory
+  /// limit.
   std::vector<std::pair<std::size_t, std::size_t>> find_all(std::string_view text) const;
 
  private:

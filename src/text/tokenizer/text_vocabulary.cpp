@@ -17,7 +17,8 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr std::size_t kBytesPerMerge = 1024;
-/// Shorter texts use bytes only, because they repeat too little for merges to pay off.
+/// Minimum text size in bytes for learning merges. Shorter texts use bytes only, because they
+/// repeat too little for merges to pay off.
 constexpr std::size_t kLeastText = 64 << 10;
 
 /// Calls `on_document` with the bytes of each document of a stream.

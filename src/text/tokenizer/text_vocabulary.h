@@ -1,4 +1,4 @@
-// Vocabulary of the models that we train: bytes, an end-of-text token, and merges learned from the
+// Vocabulary for the models that we train: bytes, an end-of-text token, and merges learned from the
 // text.
 #pragma once
 
@@ -24,7 +24,7 @@ class ANYACCEL_API TextVocabulary {
   /// one per KiB of text after the first 64 KiB, because a model cannot learn tokens that rarely
   /// occur.
   static TextVocabulary learn(std::span<const std::uint16_t> stream, std::int64_t size);
-  /// Reads a tokenizer.json that a training run wrote; "" means the vocabulary of bytes. Throws
+  /// Reads a tokenizer.json that a training run wrote; "" means the byte vocabulary. Throws
   /// `corrupt` or `unsupported`, naming `source`.
   static TextVocabulary read(const std::string& json, const std::string& source);
 

@@ -1,4 +1,4 @@
-// Tokenizer files of the models that we train.
+// Tokenizer files for the models that we train.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace anyaccel::llm {
 
-/// Ids fit in 16 bits.
+/// Maximum vocabulary size: ids fit in 16 bits.
 constexpr std::int64_t kMaxVocabulary = 65536;
 
 /// Returns the tokenizer.json of a byte-level vocabulary with these merges. Without merges, the

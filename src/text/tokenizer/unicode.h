@@ -10,13 +10,13 @@
 namespace anyaccel::llm {
 
 bool is_whitespace(char32_t c);       ///< property White_Space
-bool is_word(char32_t c);             ///< \w of Rust's regex
+bool is_word(char32_t c);             ///< \w in Rust's regex
 bool is_punctuation(char32_t c);      ///< category P, and all ASCII symbols
 bool is_numeric(char32_t c);          ///< category N
 bool is_mark(char32_t c);             ///< category M
 bool is_mark_nonspacing(char32_t c);  ///< category Mn
 bool is_other(char32_t c);            ///< category C except unassigned characters
-bool is_cjk(char32_t c);              ///< BERT's ranges of Chinese characters
+bool is_cjk(char32_t c);              ///< BERT's CJK character ranges
 
 /// Appends the character in lower case, regardless of neighboring characters, like Rust's
 /// char::to_lowercase.

@@ -7,7 +7,7 @@
 namespace anyaccel::llm {
 
 Utf8Character utf8_front(std::string_view text) {
-  // A character has at most 4 bytes. Pass no more, because the macro uses `int` for lengths.
+  // A character has at most 4 bytes. Do not pass more, because the macro uses `int` for lengths.
   const int size = static_cast<int>(std::min<std::size_t>(text.size(), 4));
   const char* bytes = text.data();
   int next = 0;

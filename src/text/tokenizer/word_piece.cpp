@@ -44,7 +44,7 @@ class WordPiece final : public TokenModel {
 
  private:
   /// Appends the ids for the whole piece. Returns false if the piece cannot be split into known
-  /// words. Takes linear time.
+  /// words. Runs in linear time.
   bool cut(std::string_view piece, TokenIds& ids) const {
     const std::vector<FoundWord> first = first_.find(piece);
     if (first.empty() || first.back().begin != 0) return false;

@@ -91,13 +91,13 @@ class Accelerator:
     def max_memory_allocated(self, device_index: int | None = None) -> int:
         """Peak of memory_allocated() since the last reset."""
     def reset_max_memory_allocated(self, device_index: int | None = None) -> None:
-        """Older name of reset_peak_memory_stats(), kept by torch. Resets all peaks."""
+        """Older name for reset_peak_memory_stats(), kept by torch. Resets all peaks."""
     def memory_cached(self, device_index: int | None = None) -> int:
-        """Older name of memory_reserved()."""
+        """Older name for memory_reserved()."""
     def max_memory_cached(self, device_index: int | None = None) -> int:
-        """Older name of max_memory_reserved()."""
+        """Older name for max_memory_reserved()."""
     def reset_max_memory_cached(self, device_index: int | None = None) -> None:
-        """Older name of reset_peak_memory_stats(), kept by torch. Resets all peaks."""
+        """Older name for reset_peak_memory_stats(), kept by torch. Resets all peaks."""
     def memory_stats(self, device_index: int | None = None) -> dict[str, int]:
         """Return the allocator's counters under torch's keys, plus "host.rss.current" and "host.rss.peak"."""
     def allocator_stats(self, device_index: int | None = None) -> MemoryStats:
@@ -121,7 +121,7 @@ class Accelerator:
                    align_bytes: int | None = None) -> torch.Tensor:
         """Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is returned as is. If `make_copy`
         is false, the result is a new tensor with uninitialized values. If `match_shape` is false, the result is 1-d. On cpu,
-        memory needs no pinning: the result is the tensor itself if it is contiguous, otherwise a contiguous copy. Raises
+        memory does not need pinning: the result is the tensor itself if it is contiguous, otherwise a contiguous copy. Raises
         `invalid_argument` if the tensor is not in host memory."""
     def pin_empty(self, *size: int | Sequence[int], dtype: torch.dtype, device: str | torch.device = "cpu") -> torch.Tensor:
         """Create an uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`. The sizes can be one tuple."""

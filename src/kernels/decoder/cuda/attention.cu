@@ -1,5 +1,5 @@
-// CUDA kernels for attention of a few rows over their KV caches. The thread-block code is in
-// attention.h.
+// CUDA kernels that compute attention for a few rows over their KV caches. The thread-block code is
+// in attention.h.
 #include "kernels/decoder/cuda/attention.h"
 
 #include "kernels/cuda/kernels.h"

@@ -19,8 +19,8 @@
 namespace anyaccel::ops {
 
 constexpr int attend_lanes = 128;
-constexpr int max_queries = 8;  // queries per block, from heads that share a key head
-constexpr int value_step = 8;   // value elements per thread
+constexpr int max_queries = 8;  // number of queries per block, from heads that share a key head
+constexpr int value_step = 8;   // number of value elements per thread
 constexpr int max_chunks = 64;
 constexpr std::int64_t min_chunk = 256;
 
@@ -33,8 +33,8 @@ ANYACCEL_ON_BOTH Seen seen_by(const AttendCache& c, std::int64_t row) {
   return {c.window > 0 && c.window < end ? end - c.window : 0, end};
 }
 
-/// Positions per chunk, for a row at position end - 1. The result is large enough for max_chunks
-/// chunks to cover the row.
+/// Number of positions per chunk, for a row at position end - 1. The result is large enough for
+/// max_chunks chunks to cover the row.
 ANYACCEL_ON_BOTH std::int64_t attend_chunk(std::int64_t end) {
   constexpr std::int64_t all = min_chunk * max_chunks;
   return min_chunk * ((end + all - 1) / all);
@@ -73,8 +73,8 @@ void with_queries(const AttendCache& c, const Call& call) {
   call(Queries<max_queries>());
 }
 
-/// Floats per chunk and head in `partial`: the weighted sums of values, followed by the maximum
-/// score and the sum of the exponentials.
+/// Number of floats per chunk and head in `partial`: the weighted sums of values, followed by the
+/// maximum score and the sum of the exponentials.
 ANYACCEL_ON_BOTH std::int64_t partial_floats(const AttendCache& c) { return c.dim + 2; }
 ANYACCEL_ON_BOTH float* partial_of(const AttendCache& c, std::int64_t row, std::int64_t head,
                                    std::int64_t chunk, std::int64_t chunks) {

@@ -1,7 +1,7 @@
-// Functions that launch the CUDA kernels for a decoder's pass over a few rows. Pointers are device
-// pointers, and `stream` is a cudaStream_t. Each function returns as soon as its work is queued on
-// the stream, with null on success and the CUDA error message on failure. The functions neither
-// allocate nor synchronize, so they can be captured into a graph. Independent of torch.
+// Functions that launch the CUDA kernels for a decoder's forward pass over a few rows. Pointers are
+// device pointers, and `stream` is a cudaStream_t. Each function returns as soon as its work is
+// queued on the stream, with null on success and the CUDA error message on failure. The functions
+// neither allocate nor synchronize, so they can be captured into a graph. Independent of torch.
 //
 // The thread-block code, which tests run on the host, is in rows.h, products.h, attention.h,
 // experts.h and integers.h.
@@ -47,7 +47,7 @@ struct PositionHeads {
   std::int64_t rows, heads, kv_heads, dim;
   bool head_norms;
   Norm query_norm, key_norm;
-  std::int64_t half;  ///< rotated pairs per head; 0 disables rotation
+  std::int64_t half;  ///< number of rotated pairs per head; 0 disables rotation
   bool interleaved;   ///< if set, pairs are (2 i, 2 i + 1), otherwise (i, i + half)
   const float* cos;   ///< [rows][half]
   const float* sin;
@@ -68,7 +68,7 @@ struct GateRows {
 };
 const char* cuda_gate_rows(const GateRows& launch, void* stream);
 
-/// Attention of the rows' queries [heads][dim] over their KV caches, up to each row's position. If
+/// Attention for the rows' queries [heads][dim] over their KV caches, up to each row's position. If
 /// a row has more than one chunk (attend_chunk() in attention.h), its chunks are processed in
 /// parallel. Their results are stored in `partial`, and a second launch combines them.
 struct AttendCache {

@@ -1,5 +1,5 @@
-// A pass over a few rows on a CUDA device: a sequence of launches on one stream, in memory that the
-// caller provides. Plain C++ on top of launches.h.
+// A decoder's forward pass over a few rows on a CUDA device: a sequence of kernel launches on one
+// stream, in memory that the caller provides. Plain C++ on top of launches.h.
 #pragma once
 
 #include "kernels/decoder/cuda/launches.h"

@@ -1,5 +1,5 @@
-// Products of a few rows with a matrix, for CUDA thread blocks. Each block computes a few outputs
-// for all rows. The code is also compiled for the host, where the tests run it.
+// Matrix products with few rows, for CUDA thread blocks. Each block computes a few outputs for all
+// rows. The code is also compiled for the host, where the tests run it.
 //
 // Each thread of a block reads different inputs for the same outputs, so even a matrix with few
 // outputs has loads in flight from many threads. Thread t adds up the chunks t, t + product_lanes,
@@ -51,7 +51,7 @@ ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane,
     return t.x + static_cast<std::int64_t>(r < t.rows ? r : t.rows - 1) * t.inputs;
   };
   const int groups = Weights::has_scales ? t.inputs / t.group : 0;
-  constexpr int at_once = 2;  // chunks in flight per output
+  constexpr int at_once = 2;  // number of chunks in flight per output
   constexpr int step = product_lanes * chunk_inputs;
   for (int begin = lane * chunk_inputs; begin < t.inputs; begin += at_once * step) {
     typename Weights::Raw raw[at_once][outputs];

@@ -1,5 +1,5 @@
-// CUDA kernels for norms, positions, gates and expert selection. The thread-block code is in rows.h
-// and experts.h.
+// CUDA kernels for norms, rotary embeddings, gates and expert selection. The thread-block code is
+// in rows.h and experts.h.
 #include "kernels/decoder/cuda/rows.h"
 
 #include "kernels/cuda/kernels.h"

@@ -1,5 +1,5 @@
-// The steps of a decoder layer between matrix products, for CUDA thread blocks: norms, positions
-// and gates. The code is also compiled for the host, where the tests run it.
+// The steps of a decoder layer between matrix products, for CUDA thread blocks: norms, rotary
+// embeddings and gates. The code is also compiled for the host, where the tests run it.
 //
 // A block processes one row or one head of a row, so the order in which a row's sums are computed
 // does not depend on other rows.

@@ -26,7 +26,7 @@ ANYACCEL_ON_BOTH float float_of_bits(std::uint32_t bits) {
 constexpr std::uint32_t float_magic = 0x4b000000U;
 constexpr float float_magic_value = 8388608.0F;
 
-/// Loads `count` 32-bit words from `from`, with vector loads if aligned.
+/// Loads `count` 32-bit words from `from`, using vector loads if it is aligned.
 template <int count>
 ANYACCEL_ON_BOTH void load_words(const void* from, bool aligned, std::uint32_t (&to)[count]) {
   if (aligned) expect_aligned(from, 4 * count);
