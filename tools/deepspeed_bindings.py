@@ -325,7 +325,7 @@ def to_text(version, ops):
 
 
 def from_text(text):
-    """Return (version, {op: signatures}) of a signature file."""
+    """Return (version, {op: signatures}) from a signature file."""
     version = re.search(r"DeepSpeed (\S+) offer", text).group(1)
     ops = {}
     for line in text.splitlines():
@@ -337,7 +337,7 @@ def from_text(text):
 
 
 def parse(signature):
-    """Return (name, [(keyword or None, kind, default or None)], result) of a line.
+    """Return (name, [(keyword or None, kind, default or None)], result) for a line.
 
     For a value of an enumeration, the parameters are None.
     """

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Incremented when a change of the build service itself changes the resulting binaries.
+/// Incremented when a change to the build service itself changes the resulting binaries.
 constexpr const char* kFormat = "4";
 
 /// Returns the names in `#include "x"` and `#include <x>`, and in `#define NAME "x"`, which

@@ -88,7 +88,7 @@ std::vector<std::string> variables_that_matter();
 /// True if Python runs the program: a module, or a file whose name ends in .py.
 bool runs_in_python(const Options& options);
 
-/// Returns the command of one rank. Throws `not_found` if Python is needed but missing.
+/// Returns the command for one rank. Throws `not_found` if Python is needed but missing.
 std::vector<std::string> rank_command(const Options& options, const std::string& python,
                                       int local_rank);
 

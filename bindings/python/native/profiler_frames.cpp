@@ -16,7 +16,7 @@ namespace {
 
 struct Place {
   PyCodeObject* code = nullptr;
-  int offset = 0;  // bytes from the start of the code
+  int offset = 0;  // offset in bytes from the start of the code
   bool operator==(const Place&) const = default;
 };
 

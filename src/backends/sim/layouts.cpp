@@ -1,5 +1,5 @@
-// Tensors that are not dense. Quantized tensors run as on the CPU, one op at a time while the host
-// waits. Sparse and nested tensors are rejected.
+// Ops on non-dense tensors. Ops on quantized tensors run as on the CPU, one at a time while the
+// host waits. Sparse and nested tensors are rejected.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/quantized/QTensorImpl.h>
@@ -35,7 +35,7 @@ at::Tensor with_geometry_of(const at::Tensor& like, c10::Storage storage, c10::D
   return result;
 }
 
-/// A host tensor over the bytes of a quantized device tensor.
+/// A host tensor that aliases the bytes of a quantized device tensor.
 at::Tensor quantized_alias(const at::Tensor& tensor) {
   const auto& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
   auto host = c10::make_intrusive<c10::StorageImpl>(

@@ -1,7 +1,7 @@
-"""torch.distributed's "nccl" and "xccl" where the simulator stands in for CUDA or XPU.
+"""Provides torch.distributed's "nccl" and "xccl" if the simulator stands in for CUDA or XPU.
 
 A torch without CUDA has no class ProcessGroupNCCL and rejects the name "nccl". The class made here
-creates the backend `staged` instead, so that programs which name "nccl" run unchanged.
+creates the backend `staged` instead, so that programs that request "nccl" run unchanged.
 """
 
 from datetime import timedelta
@@ -57,7 +57,7 @@ def _make_class(class_name, name, make):
         if not hasattr(backend, method):
             setattr(backend, method, function)
     if not hasattr(backend, "uid"):
-        backend.uid = -1  # "not a group of NCCL" in torch's logs
+        backend.uid = -1  # in torch's logs, -1 means that the group does not use NCCL
     return StandIn(class_name, (), {"Options": Options, "__module__": distributed_c10d.__name__})
 
 

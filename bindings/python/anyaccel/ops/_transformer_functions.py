@@ -43,8 +43,9 @@ class Functions:
                 hidden_dropout_ratio, layer_norm_eps, seed, pre_or_postLayerNorm, test_gemm=False,
                 attn_dropout_checkpoint=False, normalize_invertible=False, gelu_checkpoint=False,
                 stochastic_mode=False):
-        """Store a layer's options under its number, for forward and backward. batch_size and
-        test_gemm are ignored."""
+        """Store a layer's options under its number, for the forward and backward passes. batch_size
+        and test_gemm are ignored.
+        """
         self._op("")  # load the op, so that errors are raised early
         self._layers[layer_id, dtype] = {
             "heads": num_heads, "attn_dropout": max(attn_dropout_ratio, 0.0),

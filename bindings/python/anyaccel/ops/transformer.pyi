@@ -69,8 +69,9 @@ def create_transformer_layer_fp32(layer_id: int, batch_size: int, hidden_dim: in
                                   attn_dropout_ratio: float, hidden_dropout_ratio: float, layer_norm_eps: float, seed: int,
                                   pre_or_postLayerNorm: bool, test_gemm: bool = False, attn_dropout_checkpoint: bool = False,
                                   normalize_invertible: bool = False, gelu_checkpoint: bool = False, stochastic_mode: bool = False) -> int:
-    """Store a layer's options under its number, for forward and backward. batch_size and
-    test_gemm are ignored."""
+    """Store a layer's options under its number, for the forward and backward passes. batch_size and
+    test_gemm are ignored.
+    """
 def forward_fp32(layer_id: int, input: Tensor, input_mask: Tensor, attn_qkvw: Tensor, attn_qkvb: Tensor, attn_ow: Tensor,
                  attn_ob: Tensor, attn_nw: Tensor, attn_nb: Tensor, inter_w: Tensor, inter_b: Tensor, output_w: Tensor, output_b: Tensor,
                  norm_w: Tensor, norm_b: Tensor, training_mode: bool, prelayernorm: bool, attn_dropout_checkpoint: bool,

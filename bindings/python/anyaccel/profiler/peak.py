@@ -2,8 +2,9 @@
 
     python -m anyaccel.profiler.peak DIR
 
-Adds `peak` to each process.json in DIR that was recorded on this host: FLOP/s of a matrix product per
-dtype, and bytes per second of a copy, of which the device reads one half and writes the other.
+Adds `peak` to each process.json in DIR that was recorded on this host: the FLOP/s of a matrix
+product for each dtype, and the memory bandwidth of a copy in bytes per second, counting reads and
+writes.
 """
 
 import json
@@ -14,7 +15,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, List
 
-SECONDS = 0.15  # per measurement
+SECONDS = 0.15  # seconds per measurement
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -56,7 +57,7 @@ def measure(device: Any, synchronize: Callable[[], Any], seconds: float = SECOND
 
 
 def _device(data: Dict[str, Any]) -> Any:
-    """Return (device, synchronize) of a recorded process."""
+    """Return (device, synchronize) for a recorded process."""
     import torch
     if data.get("device_type") in (None, "cpu"):
         return torch.device("cpu"), lambda: None

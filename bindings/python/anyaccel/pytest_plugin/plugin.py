@@ -117,7 +117,7 @@ class Plugin:
         if self.is_worker:
             return
         if self.updates_baseline:
-            # Entries for tests that did not run stay.
+            # Keep the entries for tests that did not run.
             kept = {entry for entry in self.old_baseline if entry[0] not in self.ran}
             baseline.write(self.baseline_path, kept | {baseline.key(problem) for problem, _ in self.all})
         if self.sarif_path:

@@ -1,5 +1,6 @@
 // Happens-before order of host threads. Each thread whose synchronization is observed has its own
-// vector clock; locks, queues, starts and joins pass clocks from thread to thread. No torch.
+// vector clock; locks, queues, starts and joins pass clocks from thread to thread. Does not use
+// torch.
 #pragma once
 
 #include <pthread.h>
@@ -49,7 +50,8 @@ bool threads_are_tracked() noexcept;
 
 /// The clock that a new thread inherits. Called by the thread that starts it.
 std::unique_ptr<Clock> start_of_child();
-/// Makes the calling thread a program thread that knows `inherited`. Called first on a new thread.
+/// Makes the calling thread a program thread that knows `inherited`. Must be the first call on a
+/// new thread.
 void adopt(const Clock& inherited);
 
 /// The calling thread released, or acquired, the lock or message that `address` identifies.
@@ -61,8 +63,9 @@ void acquire_from(const void* address) noexcept;
 /// a clock.
 const void* end_of(pthread_t thread) noexcept;
 
-/// The same for mutexes inside libraries. They pass only what library threads know or need to know,
-/// so that a lock within torch does not order the program's own threads.
+/// Like release_to() and acquire_from(), but for mutexes inside libraries. They pass on only what
+/// library threads know or need to know, so that a lock within torch does not order the program's
+/// own threads.
 void release_library_mutex(const void* mutex) noexcept;
 void acquire_library_mutex(const void* mutex) noexcept;
 

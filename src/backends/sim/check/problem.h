@@ -1,4 +1,5 @@
-// The kinds of problems that the checker reports, and their formats as text and JSON. No torch.
+// The kinds of problems that the checker reports, and their formats as text and JSON. Does not use
+// torch.
 #pragma once
 
 #include <cstdint>

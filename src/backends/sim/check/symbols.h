@@ -1,5 +1,5 @@
 // Finds names of functions that are not exported. They are in the file's symbol table, but the
-// dynamic linker does not know them. No torch.
+// dynamic linker does not know them. Does not use torch.
 #pragma once
 
 #include <cstdint>

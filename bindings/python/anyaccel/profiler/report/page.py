@@ -39,7 +39,9 @@ def _hash(text: str) -> str:
 
 
 def page(packed: str) -> str:
-    """Return the page. Its policy allows only its own script and style, and no network."""
+    """Return the page. Its content security policy allows only the page's own script and style, and
+    blocks network access.
+    """
     style = (_HERE / "page.css").read_text("utf-8")
     script = '"use strict";\n' + "\n".join((_HERE / name).read_text("utf-8") for name in _SCRIPTS)
     policy = (f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "

@@ -1,4 +1,4 @@
-"""Columns of the events that the page shows, and tables of strings. Both have a limit."""
+"""Stores the events that the page shows, as columns, and tables of strings. Both have a limit."""
 from array import array
 from typing import Any, Dict, List, Tuple
 

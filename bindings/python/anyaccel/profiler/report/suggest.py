@@ -54,7 +54,9 @@ def _devices(processes: List[Process]) -> List[Process]:
 
 
 def device_times(processes: List[Process]) -> Tuple[int, int]:
-    """Return (busy, recorded) time of all devices, without their start (Process.active_windows())."""
+    """Return (busy, recorded) time of all devices, without their startup phases
+    (Process.active_windows()).
+    """
     windows = [w for p in processes for w in p.active_windows()]
     return sum(w.busy for w in windows), sum(w.end - w.begin for w in windows)
 
