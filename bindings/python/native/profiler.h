@@ -47,7 +47,7 @@ void start_ranges();
 /// Number of ops observed so far.
 std::uint64_t observed_ops();
 
-/// What the observer has recorded since the last call.
+/// Data that the observer has recorded since the last call.
 struct Observed {
   std::string events;  ///< trace events as JSON, separated by ","; empty if there are none
   std::uint64_t count = 0;

@@ -79,7 +79,7 @@ c10::DeviceType take_type(const std::string& name) {
   return c10::DeviceType::PrivateUse1;
 }
 
-/// Makes exactly the devices that `options` selects visible.
+/// Sets the visible devices to those that `options` selects.
 void choose_devices(const Options& options) {
   // Devices are never destroyed, because forks hold their locks.
   static auto* hidden = new std::vector<std::unique_ptr<Device>>;

@@ -10,7 +10,7 @@ class Settings:
     folder: str  #: the results' folder
     window: float = 2.0  #: length of a window in seconds
     window_events: int = 100_000  #: maximum number of ops per window, to limit its memory
-    max_events: int = 1_000_000  #: number of events per process after which fewer windows are recorded
+    max_events: int = 1_000_000  #: events per process, after which fewer windows are recorded
     lines: bool = True  #: whether to record source lines
     flush_share: float = 0.03  #: maximum share of the machine's time for writing windows
     flush_credit: float = 5.0  #: additional CPU seconds for writing windows
