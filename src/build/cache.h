@@ -65,9 +65,9 @@ class Cache {
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
-  /// Creates the folder with mode 0700. Throws `io`, naming the folder and the remedy, if the
-  /// folder cannot be created or written, belongs to another user, or has an untrusted path
-  /// (base/trusted_path.h).
+  /// Creates the folder with mode 0700. If the folder cannot be created or written, belongs to
+  /// another user, or has an untrusted path (base/trusted_path.h), throws `io` with the folder and
+  /// the fix.
   ANYACCEL_API void prepare() const;
   /// True if libraries in the folder may be opened (base/trusted_path.h).
   bool is_trusted() const noexcept;

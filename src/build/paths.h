@@ -1,4 +1,4 @@
-// Paths of the files from which ops are built. They are found relative to AnyAccel's libraries, so
+// Paths of the files that ops are built from. They are found relative to AnyAccel's libraries, so
 // that an installation can be moved. A build tree has the same layout.
 #pragma once
 

@@ -10,8 +10,9 @@ def add(module, accelerator, index_of):
     """Add the functions to `module`. `index_of` returns the index of a device given in any form."""
 
     class DeviceOf(module.device):
-        """Make the device of a tensor or storage current for a `with` block. Objects on other device
-        types change nothing."""
+        """Make the device of a tensor or storage current for a `with` block. Objects on other
+        device types have no effect.
+        """
 
         def __init__(self, obj):
             device = obj.device

@@ -152,7 +152,7 @@ class Backend:
     def host_allocator(self) -> HostAllocator | None:
         """Return the allocator for host memory that the device can read directly.
 
-        The result is None if host memory needs no pinning. Otherwise, it is the result of
+        The result is None if host memory does not need pinning. Otherwise, it is the result of
         `super()`, or an object with two methods: allocate(num_bytes), which returns an address (0
         or None if out of memory), and free(address). Called once.
         """

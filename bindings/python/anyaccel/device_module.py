@@ -129,7 +129,7 @@ def _make(name, accelerator):
         return call
 
     class DeviceContext:
-        """Make a device current for a `with` block. None and negative indices change nothing."""
+        """Make a device current for a `with` block. None and negative indices have no effect."""
 
         def __init__(self, device):
             self._index = index_of(device)

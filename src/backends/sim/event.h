@@ -17,7 +17,7 @@ class EventRecord {
   EventRecord(SimStream& stream, Capture* capture);
   std::uint64_t number() const noexcept { return number_; }
   SimStream& stream() const noexcept { return stream_; }
-  /// The capture in which it was recorded, which may have ended; null if there was none.
+  /// The capture that recorded it, which may have ended; null if there was none.
   const void* capture() const noexcept { return capture_; }
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   void complete();

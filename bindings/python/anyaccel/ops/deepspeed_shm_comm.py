@@ -52,7 +52,7 @@ def reason(group=None):
 
 @_telling
 def close(group=None):
-    """Close the group. Further operations on other ranks fail."""
+    """Close the group. Later operations on other ranks fail."""
     _ops.shm_comm_close(_name(group))
 
 

@@ -25,9 +25,9 @@ std::uint64_t first_version() noexcept;
 /// A host thread and what it knows. Used only by that thread.
 struct HostThread {
   ThreadKind kind = ThreadKind::open;
-  ThreadId id = -1;  ///< component of this thread in clocks; -1 if it is open
+  ThreadId id = -1;  ///< index of this thread in vector clocks; -1 if it is open
   Clock clock;
-  std::uint64_t version = first_version();  ///< counts changes of the clock
+  std::uint64_t version = first_version();  ///< incremented when the clock changes
   std::uint64_t seen_shared = 0;  ///< the version of the shared clock that this clock has merged
   bool passed = false;            ///< other threads may know the current time of this thread
 };

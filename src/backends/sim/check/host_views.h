@@ -19,11 +19,11 @@ class HostViews {
   /// Closes the pages of a copy. `copy.region` has addresses of the program's view. `whole`: the
   /// copy covers all of the memory.
   void close(const Use& copy, bool whole);
-  /// Opens the pages of copies for which the host has waited.
+  /// Opens the pages of copies that the host has waited for.
   void open_known(const Detector& detector);
   /// Opens all pages in [address, address + bytes), because the memory is allocated again.
   void open(std::uintptr_t address, std::size_t bytes);
-  /// Opens the pages at `address` and returns the copy with which the access conflicts; nullopt if
+  /// Opens the pages at `address` and returns the copy that the access conflicts with; nullopt if
   /// there is none.
   std::optional<Use> touched(std::uintptr_t address, bool writes);
   /// True if a partial copy (one that covers only part of its memory) may be in flight. Lock-free.

@@ -62,7 +62,7 @@ def device_times(processes: List[Process]) -> Tuple[int, int]:
 
 
 def idle_share(processes: List[Process]) -> float:
-    """Share of the time in which devices are idle."""
+    """Fraction of the time that devices are idle."""
     busy, whole = device_times(processes)
     return 1 - busy / whole if whole else 0.0
 

@@ -74,8 +74,8 @@ class Thread:
         self.categories = [category(e.name, e.cat) for e in events]
         self.lines = [""] * len(events)
         self.launches = [False] * len(events)  # whether the device does work for the event
-        #: Events that outlast the call that began them, such as asynchronous collectives. They
-        # have : their own rows, and later events are not nested in them.
+        #: Events that outlast the call that began them, such as asynchronous collectives. They have
+        #: their own rows, and later events are not nested in them.
         self.asynchronous: Set[int] = set()
         self._ends: List[int] = []  # end of the last event in each row of asynchronous events
         stack: List[int] = []
