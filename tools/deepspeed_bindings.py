@@ -303,7 +303,7 @@ def read_source(sources, path):
 
 
 def extract(package):
-    """Return {op: signatures} of an installed DeepSpeed.
+    """Return {op: signatures} for an installed DeepSpeed.
 
     Raise Unreadable if a binding source is in neither table.
     """

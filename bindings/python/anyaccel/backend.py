@@ -256,8 +256,8 @@ _tried = set()
 
 
 def load_entry_points(name: str | None = None) -> None:
-    """Register the backends of the entry points in the group `anyaccel.backends`, or only the
-    backend `name`.
+    """Register the backends that the entry points in the group `anyaccel.backends` declare, or only
+    the backend `name`.
 
     An entry point names a class that derives from Backend, or a function that registers one. If it
     cannot be loaded, its backend is registered as unavailable, with the reason.

@@ -65,7 +65,7 @@ class DeviceMemory {
 
   /// Reserves an unused address range, into which memory from another process can be mapped.
   char* take_addresses(std::size_t bytes);
-  /// Stream workers call this, so it does not acquire the lock of this object.
+  /// Stream workers call this, so it does not acquire this object's lock.
   void give_addresses_back(char* address) noexcept;
 
   /// Call this when no graph uses `pool` any more. The pool's memory is released as soon as no

@@ -1,4 +1,4 @@
-// Build properties on which a plugin and AnyAccel must agree.
+// Build properties that must match between a plugin and AnyAccel.
 #pragma once
 
 #include <string>

@@ -74,7 +74,7 @@ class Process:
             os.replace(path + ".tmp", path)
 
     def _find_accelerator(self) -> None:
-        """Store the facts about the accelerator that the program uses, without selecting or
+        """Store information about the accelerator that the program uses, without selecting or
         initializing one.
         """
         data = self.data

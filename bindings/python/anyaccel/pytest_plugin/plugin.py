@@ -77,8 +77,8 @@ class Plugin:
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item):
         result = yield
-        # An error of asynchronous work belongs to the test that launched the work. A test whose
-        # marker injects the loss of the device expects that error.
+        # An error in asynchronous work is attributed to the test that launched the work. A test
+        # whose marker injects the loss of the device expects that error.
         if "lost" not in "".join(self.options_of(item).get("faults", "")):
             anyaccel.get_accelerator().synchronize()
         return result

@@ -15,7 +15,7 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Addresses of a call stack, innermost first.
+/// Addresses in a call stack, innermost first.
 using Frames = std::vector<void*>;
 
 struct Stack;

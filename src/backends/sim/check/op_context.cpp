@@ -73,8 +73,8 @@ bool may_mix(const char* op, bool on_host_and_one_device) {
 /// The devices of an op's arguments.
 struct Devices {
   std::uint32_t ours = 0;    // bit mask of device indices
-  bool host = false;         // a tensor with dimensions
-  bool host_scalar = false;  // a tensor without dimensions, which ops on a device accept, too
+  bool host = false;         // a host tensor with at least one dimension
+  bool host_scalar = false;  // a zero-dimensional host tensor, which ops on a device also accept
   std::optional<c10::Device> other;
 
   void add_device(c10::Device device) {
