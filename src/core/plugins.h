@@ -1,4 +1,4 @@
-// The plugins of this process, for use by registry and detection.
+// The plugins of this process, for the registry and for detection.
 #pragma once
 
 #include <string>

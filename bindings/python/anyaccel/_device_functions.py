@@ -35,8 +35,9 @@ def add(module, accelerator, index_of):
         return _table(index, accelerator.memory_stats(index), abbreviated)
 
     class StreamContext:
-        """Makes a stream current for a `with` block, like `stream()`. A class, because Dynamo passes it
-        to isinstance()."""
+        """Makes a stream current for a `with` block, like `stream()`. This is a class, because
+        Dynamo passes it to isinstance().
+        """
 
         def __init__(self, stream):
             self._scope = accelerator.stream(stream)

@@ -112,7 +112,7 @@ def inference_all_reduce(tensor, op="sum"):
 
 @_telling
 def reduce(tensor, dst, op="sum", group=None, async_op=False):
-    """Reduce in place on `dst`. Tensors of other ranks do not change."""
+    """Reduce in place on `dst`. Tensors on other ranks do not change."""
     _ops.ccl_reduce_(tensor, dst, _op(op), _name(group))
 
 

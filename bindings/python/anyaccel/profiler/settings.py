@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Settings:
-    """Limits of a recording."""
+    """Limits for a recording."""
     folder: str  #: the results' folder
     window: float = 2.0  #: length of a window in seconds
     window_events: int = 100_000  #: maximum number of ops per window, to limit its memory

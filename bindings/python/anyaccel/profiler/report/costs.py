@@ -28,7 +28,7 @@ def base_name(name: str) -> str:
 
 
 def dtype(types: Any) -> str:
-    """Name of the dtype of the first floating-point tensor, or ""."""
+    """The dtype of the first floating-point tensor, or ""."""
     return next((TYPES[t] for t in types if isinstance(t, str) and t in TYPES), "") if isinstance(types, list) else ""
 
 

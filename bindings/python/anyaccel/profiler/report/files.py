@@ -43,7 +43,7 @@ def _number(data: Dict[str, Any], key: str, default: Any) -> Any:
 
 
 class ProcessFiles:
-    """The files of one recorded process. Attributes have the names of process.json's keys."""
+    """The files of one recorded process. Attributes are named after the keys in process.json."""
     def __init__(self, folder: pathlib.Path, problems: Problems) -> None:
         self.folder = folder
         data: Any = {}

@@ -13,7 +13,7 @@ _SCRIPTS = ("data.js", "draw.js", "timeline.js", "panels.js", "main.js")
 
 
 def pack(data: Dict[str, Any], columns: Dict[str, "array[int]"], strings: List[str]) -> str:
-    """Return the data as base64 text of a gzip file: the length of a JSON header in 4 bytes, the
+    """Return the data as a base64-encoded gzip file: the length of a JSON header in 4 bytes, the
     header, and the columns, each aligned to 8 bytes.
     """
     parts, places, at = [], {}, 0

@@ -1,5 +1,5 @@
-"""Suggestions: rules over the totals. Each names its evidence and its threshold, and stays silent if
-the recording has no evidence. docs/reference/profile.md lists the rules.
+"""Suggestions: rules over the totals. Each rule states its evidence and its threshold, and does not
+suggest anything without evidence. docs/reference/profile.md lists the rules.
 """
 from typing import Any, Counter, Dict, List, Tuple
 

@@ -15,7 +15,7 @@ def _clean(text: str, width: int) -> str:
 
 
 def _end(text: str, width: int) -> str:
-    """Like _clean(), but keep the end of the text, which suits paths."""
+    """Like _clean(), but truncate the beginning instead of the end, for paths."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= width else "…" + text[1 - width:]
 
