@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kWhere = "launch";
 constexpr char kBetween = '~';
-/// Encodes an empty argument. This is unambiguous, because no argument contains a zero byte.
+/// Encodes an empty argument. This is unambiguous, because no argument contains a NUL byte.
 constexpr std::string_view kEmpty = "%00";
 
 bool is_plain(char c) {

@@ -12,11 +12,11 @@
 
 namespace anyaccel::python::profiler {
 
-/// No source line of the program is known.
+/// The program's source line is unknown.
 constexpr std::uint32_t kNoFrame = UINT32_MAX;
 
 /// Number of this thread's innermost source line outside of torch and AnyAccel, or kNoFrame. May be
-/// called without the GIL, but takes it when a line is new.
+/// called without the GIL, but acquires it if the line is new.
 std::uint32_t current_line();
 
 /// Sets the Python function that maps a file name to its name in the results, or to "" if the file
@@ -38,7 +38,8 @@ void stop_observing();
 /// Stops observing this thread's memory, so that the program can start torch's profiler on it.
 void leave_thread();
 
-/// Waits until every op that began while observing has ended. Returns false after `seconds`.
+/// Waits until every op that began during observation has ended. Returns false if that takes longer
+/// than `seconds`.
 bool wait_for_open_ops(double seconds);
 
 /// Observes ranges (record_function, range_push) from now on, in windows and between them.

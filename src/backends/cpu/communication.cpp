@@ -140,7 +140,7 @@ CommunicationChoice choose() {
   const auto name = "ccl-" + build::sha256(identity).substr(0, 16);
   auto answer = folder.empty() ? std::nullopt : kept(folder / name, identity);
   if (!answer) {
-    // If the ranks of a node start at the same time, one runs the trial and the others use its
+    // If the ranks on a node start at the same time, one runs the trial and the others use its
     // result, so that all ranks agree.
     build::FileLock lock;
     if (!folder.empty()) {

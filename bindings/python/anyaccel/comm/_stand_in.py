@@ -13,7 +13,7 @@ from torch.distributed import constants, distributed_c10d
 # Version that torch.cuda.nccl.version() returns. Programs read it to decide which dtypes and
 # reductions they may use; `staged` supports those of this version.
 NCCL_VERSION = (2, 21, 5)
-# Default time limit of an operation, as in torch's NCCL backend.
+# Default time limit for an operation, as in torch's NCCL backend.
 NCCL_TIMEOUT = timedelta(minutes=10)
 
 

@@ -68,7 +68,7 @@ class Functions:
     def _forward(self, dtype, layer_id, input, input_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b,
                  output_w, output_b, norm_w, norm_b, training_mode, prelayernorm, attn_dropout_checkpoint, normalize_invertible,
                  gelu_checkpoint):
-        """Return the 17 tensors that DeepSpeed's function passes to backward.
+        """Return the 17 tensors that DeepSpeed's function passes to the backward pass.
 
         Their contents differ from DeepSpeed's: `attn_prob_dropout_mask` holds the seed, and the
         norms' `var` holds (mean, 1 / deviation) per token.

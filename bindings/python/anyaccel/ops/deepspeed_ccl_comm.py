@@ -53,8 +53,8 @@ def initialize(size, rank, kvs_data, timeout=_TIMEOUT):
 
     All ranks must call this function with rank 0's address as a tensor of bytes.
 
-    `timeout` is the time limit of each operation, in seconds. The rendezvous has oneCCL's own limit
-    (CCL_KVS_GET_TIMEOUT, 120 s).
+    `timeout` is the time limit for each operation, in seconds. The rendezvous has oneCCL's own
+    limit (CCL_KVS_GET_TIMEOUT, 120 s).
     """
     _world[:] = range(size)
     _ops.ccl_comm_init(_name(), size, rank, kvs_data.cpu(), timeout)

@@ -67,8 +67,8 @@ def _device(data: Dict[str, Any]) -> Any:
 
 
 def add_peaks(folder: pathlib.Path) -> bool:
-    """Measure the first accelerator among the recorded processes and note its peak in all processes
-    that used it. Return whether that succeeded.
+    """Measure the first accelerator among the recorded processes and record its peak in all
+    processes that used it. Return whether that succeeded.
     """
     found: List[Any] = []
     for path in sorted(folder.glob("raw/*/process.json")):

@@ -74,7 +74,7 @@ class Recorder:
         window.end()
         while not _native.profiler_wait_for_open_ops(1.0 if last else 10.0):
             if last:
-                return  # an op of another thread still runs, so its record cannot be collected
+                return  # an op on another thread is still running, so its record cannot be collected
         try:
             written = window.write(self.process, self.lines, last)
         except Exception as error:

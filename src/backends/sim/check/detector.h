@@ -19,7 +19,7 @@ namespace anyaccel::backends::sim::checking {
 using Frames = std::vector<void*>;
 
 struct Stack;
-/// Returns the stack of the caller.
+/// Returns the caller's stack.
 using StackFunction = std::shared_ptr<const Stack> (*)();
 
 /// A memory pool that graphs allocate from; 0 is the default pool.
@@ -50,7 +50,7 @@ struct Use {
 
 struct Conflict {
   enum Kind {
-    /// `now` and `before` access the same bytes in no defined order, and at least one writes.
+    /// `now` and `before` access the same bytes without a defined order, and at least one writes.
     unordered,
     /// The memory of `before` was freed and returned to its stream. The stream's next work, `now`,
     /// may reuse the memory while `before` may still use it.

@@ -13,7 +13,7 @@ _TORCH_COLLECTIVE = re.compile(r"(all_|_all)?(reduce|gather|to_all|scatter)\w*|b
 _SYNC = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|nonzero)$|\w+(Stream|Device|Event)Synchronize$")
 _ALLOCATE = re.compile(r"aten::(empty|new_empty|resize_|_resize|zeros|ones|full|clone|contiguous|reshape)")
 _LOADER = re.compile(r"enumerate\(DataLoader\)")
-_NEAR = 1000  # ns; adjacent events that overlap less are not nested
+_NEAR = 1000  # in ns; adjacent events that overlap by less than this are not nested
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"}
 HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver", "xpu_runtime"}
 
