@@ -89,7 +89,7 @@ class Scanner {
   }
 
  private:
-  /// Resolves links, because in a build tree the folder of ops is a link.
+  /// Resolves links, because in a build tree the ops folder is a symbolic link.
   static fs::path real(const fs::path& path) {
     std::error_code error;
     auto out = fs::canonical(path, error);

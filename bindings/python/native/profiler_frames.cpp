@@ -90,8 +90,8 @@ std::vector<std::string>& lines() {
 // its address remains unique.
 struct Known {
   PyObject* classify = nullptr;
-  std::unordered_map<PyCodeObject*, std::string>
-      files;  // "" if the file belongs to torch or AnyAccel
+  // "" for files of torch and AnyAccel
+  std::unordered_map<PyCodeObject*, std::string> files;
   std::unordered_map<Place, std::uint32_t, PlaceHash> places;
 };
 Known& known() {

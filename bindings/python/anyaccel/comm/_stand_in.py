@@ -18,8 +18,9 @@ NCCL_TIMEOUT = timedelta(minutes=10)
 
 
 def add(name, make):
-    """Give torch the backend `name`, nccl or xccl. `make(store, rank, size, timeout)` creates
-    its backends."""
+    """Register the backend `name`, nccl or xccl, with torch. `make(store, rank, size, timeout)`
+    creates its instances.
+    """
     class_name = f"ProcessGroup{name.upper()}"
     found = _make_class(class_name, name, make)
     for module in (torch._C._distributed_c10d, distributed_c10d, distributed):

@@ -74,7 +74,7 @@ class Recorder:
         window.end()
         while not _native.profiler_wait_for_open_ops(1.0 if last else 10.0):
             if last:
-                return  # an op on another thread is still running, so its record cannot be collected
+                return  # an op still runs on another thread, so its record cannot be collected
         try:
             written = window.write(self.process, self.lines, last)
         except Exception as error:
@@ -209,7 +209,7 @@ def start() -> None:
     try:
         recorder = Recorder(Settings.from_environment())
         recorder.open()
-    except Exception as error:  # the program must run nevertheless
+    except Exception as error:  # the program must run anyway
         print(f"anyaccel profile: cannot record process {os.getpid()}: {error}", file=sys.stderr, flush=True)
         return
     _recorder = recorder

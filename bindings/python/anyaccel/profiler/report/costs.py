@@ -40,7 +40,7 @@ def _sizes(dims: List[Any], types: List[Any]) -> List[Tuple[List[int], int]]:
 
 
 def cost(name: str, args: Any) -> Tuple[Optional[int], Optional[int]]:
-    """Return (FLOPs, bytes read and written) of a call, each None if unknown."""
+    """Return (FLOPs, bytes read and written) for a call, each None if unknown."""
     dims, types, flops = args.get("Input Dims"), args.get("Input type"), args.get("flops")
     known = int(flops) if isinstance(flops, (int, float)) and flops > 0 else None
     if not isinstance(dims, list) or not isinstance(types, list):

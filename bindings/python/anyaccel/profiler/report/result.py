@@ -123,7 +123,7 @@ def headline(processes: List[Process]) -> str:
 
 
 def findings(p: Process, data: Any) -> List[Dict[str, Any]]:
-    """The checker's problems of one process."""
+    """The problems that the checker found in one process."""
     problems = data.get("problems") if isinstance(data, dict) else data
     found = []
     for problem in problems[:1000] if isinstance(problems, list) else []:

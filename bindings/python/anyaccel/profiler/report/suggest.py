@@ -8,7 +8,7 @@ from .process import Process
 from .totals import Evidence
 from .units import percent, seconds, size
 
-IDLE = 0.20  # share of the recorded time
+IDLE = 0.20  # threshold, as a share of the recorded time
 SYNC_TIME, SYNC_CALLS, SYNC_IDLE = 0.02, 20, 0.05
 PAGEABLE = 0.01
 TINY_SHARE, TINY_KERNELS = 0.5, 100

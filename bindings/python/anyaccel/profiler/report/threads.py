@@ -70,7 +70,7 @@ class Thread:
         self.begins = [e.begin for e in events]
         self.depths = [0] * len(events)
         self.parents = [-1] * len(events)
-        self.inside = [0] * len(events)  # time of the children
+        self.inside = [0] * len(events)  # total time of the child events
         self.categories = [category(e.name, e.cat) for e in events]
         self.lines = [""] * len(events)
         self.launches = [False] * len(events)  # whether the device does work for the event
