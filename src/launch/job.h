@@ -58,13 +58,13 @@ struct Job {
   std::string reason;  ///< reason why this accelerator was selected
   std::string master_addr;
   int master_port = 0;
-  std::vector<std::string>
-      unset;  ///< the launcher's environment variables that ranks must not inherit
+  /// The launcher's environment variables that ranks must not inherit.
+  std::vector<std::string> unset;
   std::vector<std::string> notes;          ///< explanations for the user, one sentence each
   std::vector<std::string> warnings = {};  ///< this host's HostPlan::warnings
   std::vector<std::string> runner;  ///< command of the MPI or Slurm launcher; empty if none is used
-  Variables runner_environment =
-      {};  ///< environment variables for `runner` in addition to the launcher's own
+  /// Environment variables for `runner` in addition to the launcher's own.
+  Variables runner_environment = {};
 };
 
 /// Input for plan_job(), in addition to the options.
