@@ -9,7 +9,7 @@ import ast
 import pathlib
 import re
 
-# Binding sources of each op that we implement, relative to DeepSpeed's package folder. An op may
+# Binding sources for each op that we implement, relative to DeepSpeed's package folder. An op may
 # have several implementations.
 SOURCES = {
     "async_io": ["ops/csrc/aio/py_lib/py_ds_aio.cpp"],

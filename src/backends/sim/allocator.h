@@ -68,7 +68,7 @@ class DeviceMemory {
   /// Stream workers call this, so it does not acquire this object's lock.
   void give_addresses_back(char* address) noexcept;
 
-  /// Call this when no graph uses `pool` any more. The pool's memory is released as soon as no
+  /// Call this when no graph uses `pool` anymore. The pool's memory is released as soon as no
   /// tensor uses it.
   void release_pool(PoolId pool) noexcept;
 

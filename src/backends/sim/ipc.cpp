@@ -158,7 +158,7 @@ class File {
   int file_;
 };
 
-/// Memory of another process that is mapped here.
+/// Memory from another process, mapped into this one.
 struct Opened {
   DeviceMemory* memory = nullptr;
   char* begin = nullptr;

@@ -67,7 +67,7 @@ def get_sub_kvs_addr(first):
 
 @_telling
 def initialize_sub_comm(size, rank, kvs_data, ranks, timeout=_TIMEOUT):
-    """Initialize a group of the given global `ranks`. All of them must call this function.
+    """Initialize a group with the given global `ranks`. All of them must call this function.
 
     `rank` is this rank's index in the group.
     """

@@ -35,7 +35,7 @@ def best_time(call: Callable[[], Any], synchronize: Callable[[], Any], seconds: 
 
 
 def measure(device: Any, synchronize: Callable[[], Any], seconds: float = SECONDS) -> Dict[str, Any]:
-    """Return {"flops": {dtype: FLOP/s}, "bytes_per_second": B/s}. Dtypes that fail are left out."""
+    """Return {"flops": {dtype: FLOP/s}, "bytes_per_second": B/s}. Dtypes that fail are omitted."""
     import torch
     flops = {}
     for name in DTYPES:

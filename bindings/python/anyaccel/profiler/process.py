@@ -104,7 +104,7 @@ class Process:
         self.data["pauses"][-1]["end_ns"] = time.time_ns()
 
     def failed(self, detail: str) -> None:
-        """Remember an exception that ends the program."""
+        """Record an exception that ends the program."""
         self.data["exit"] = {"kind": "exception", "detail": detail[:500]}
 
     def finish(self, kind: str, detail: str) -> None:

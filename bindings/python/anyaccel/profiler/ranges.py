@@ -63,7 +63,7 @@ def _has_nvtx() -> bool:
 
 
 def install(recorder: Any) -> None:
-    """Wrap the functions of torch."""
+    """Wrap torch's functions."""
     for name, function in _range_functions(_has_nvtx()).items():
         setattr(torch.cuda.nvtx, name, function)
     profiler = torch.autograd.profiler

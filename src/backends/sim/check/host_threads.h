@@ -11,7 +11,7 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Which synchronization of a thread is observed.
+/// Kind of a host thread, which determines how much of its synchronization is observed.
 enum class ThreadKind {
   open,     ///< unknown: its waits count for all threads, and it knows of the waits of all threads
   program,  ///< the main thread, and threads that the Python interpreter started

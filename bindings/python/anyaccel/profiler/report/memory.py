@@ -1,4 +1,4 @@
-"""Memory of one device over time, and the largest tensors at its peak."""
+"""Memory usage of one device over time, and the largest tensors at its peak."""
 from array import array
 import heapq
 from typing import Dict, List, NamedTuple, Tuple

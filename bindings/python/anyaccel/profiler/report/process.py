@@ -13,7 +13,7 @@ _MOST = 1_000_000  # maximum number of events analyzed at once
 _GAP = 10_000  # duration in ns of the shortest gap that the page shows
 _START = 0.01  # share of a device's work that counts as the program's startup
 _LONGEST = 366 * 86400 * 10**9  # maximum duration of a recording, in ns
-_TINY = 10_000  # kernels shorter than this are tiny, in ns
+_TINY = 10_000  # in ns; shorter kernels count as tiny
 # Minimum duration, in ns, of a call that launches nothing but seems to wait for a busy device.
 _WAIT = 20_000
 
@@ -172,7 +172,7 @@ class Process:
                 if is_loader(e.name):
                     self.loader.note(time)
                 continue
-            # item() of a tensor on the CPU does not wait.
+            # item() on a CPU tensor does not wait.
             waits = kind == SYNC and (thread.launches[i] or e.cat != "cpu_op" or
                                       (time >= _WAIT and 2 * overlap(e.begin, e.end, busy) >= time))
             if device and waits and not any(thread.categories[p] == SYNC for p in _above(thread, i)):

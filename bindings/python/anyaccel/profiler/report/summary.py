@@ -9,7 +9,7 @@ from .units import percent, rate, seconds, size
 
 
 def _clean(text: str, width: int) -> str:
-    """Text of a program, safe to print, in at most `width` columns."""
+    """Text from the program, safe to print, in at most `width` columns."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= width else text[:width - 1] + "…"
 
