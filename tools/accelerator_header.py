@@ -3,7 +3,7 @@ import re
 
 
 class Method:
-    """A method.
+    """A public method of class Accelerator.
 
     `what` is its comment without the line that names the equivalents in torch.cuda and DeepSpeed,
     and `declaration` is its code on one line.

@@ -9,7 +9,7 @@ import ast
 import pathlib
 import re
 
-# Binding sources of each op that we implement, relative to DeepSpeed's package folder. An op may
+# Binding sources for each op that we implement, relative to DeepSpeed's package folder. An op may
 # have several implementations.
 SOURCES = {
     "async_io": ["ops/csrc/aio/py_lib/py_ds_aio.cpp"],
@@ -303,7 +303,7 @@ def read_source(sources, path):
 
 
 def extract(package):
-    """Return {op: signatures} of an installed DeepSpeed.
+    """Return {op: signatures} for an installed DeepSpeed.
 
     Raise Unreadable if a binding source is in neither table.
     """
@@ -325,7 +325,7 @@ def to_text(version, ops):
 
 
 def from_text(text):
-    """Return (version, {op: signatures}) of a signature file."""
+    """Return (version, {op: signatures}) from a signature file."""
     version = re.search(r"DeepSpeed (\S+) offer", text).group(1)
     ops = {}
     for line in text.splitlines():
@@ -337,7 +337,7 @@ def from_text(text):
 
 
 def parse(signature):
-    """Return (name, [(keyword or None, kind, default or None)], result) of a line.
+    """Return (name, [(keyword or None, kind, default or None)], result) for a line.
 
     For a value of an enumeration, the parameters are None.
     """

@@ -54,7 +54,7 @@ bool is_input(const struct stat& info, int descriptor) {
 }
 
 /// Returns a descriptor, or a negative number if the file cannot be opened. On failure,
-/// `info.st_mode` is the mode that was rejected, or 0 if errno has the reason.
+/// `info.st_mode` is the mode that was rejected, or 0 if errno contains the reason.
 int open_file(const std::filesystem::path& path, Accept accept, struct stat& info) {
   info = {};
   // Call stat() before open(), because opening a device may have side effects.
@@ -90,7 +90,8 @@ int open_or_fail(const std::filesystem::path& path, Accept accept, const char* w
 
 enum class Read { done, too_large, failed };
 
-/// Reads `descriptor` to the end and closes it. If the result is `failed`, errno has the reason.
+/// Reads `descriptor` to the end and closes it. If the result is `failed`, errno contains the
+/// reason.
 Read read_all(int descriptor, std::size_t limit, std::string& out) {
   struct stat info {};
   // Files under /proc report size 0, so the loop below reads until read() returns 0.

@@ -12,9 +12,9 @@
 
 namespace anyaccel {
 
-/// Default limit of read_file() in bytes, larger than any known text file.
+/// Default size limit for read_file(), in bytes. Larger than any known text file.
 inline constexpr std::size_t kMaxTextFile = std::size_t{64} << 20;
-/// Limit for programs and shared libraries.
+/// Size limit for programs and shared libraries, in bytes.
 inline constexpr std::size_t kMaxLibrary = std::size_t{4} << 30;
 
 /// Opens a regular file for reading and returns its descriptor, which the caller closes. Never

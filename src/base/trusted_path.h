@@ -31,7 +31,7 @@ enum class TrustedKind {
 ANYACCEL_API std::string trust_problem(const std::filesystem::path& path,
                                        TrustedKind kind) noexcept;
 
-/// Returns the library that a variable names; nullopt if the variable is unset. Throws
+/// Returns the library that an environment variable names; nullopt if the variable is unset. Throws
 /// `unavailable` if code must not be loaded from that path.
 ANYACCEL_API std::optional<std::string> env_library(const char* variable);
 

@@ -65,9 +65,9 @@ class Cache {
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
-  /// Creates the folder with mode 0700. Throws `io`, naming the folder and the remedy, if the
-  /// folder cannot be created or written, belongs to another user, or has an untrusted path
-  /// (base/trusted_path.h).
+  /// Creates the folder with mode 0700. If the folder cannot be created or written, belongs to
+  /// another user, or has an untrusted path (base/trusted_path.h), throws `io` with the folder and
+  /// the fix.
   ANYACCEL_API void prepare() const;
   /// True if libraries in the folder may be opened (base/trusted_path.h).
   bool is_trusted() const noexcept;
@@ -94,15 +94,16 @@ class Cache {
   void publish(const std::filesystem::path& from, const std::string& name, bool replace) const;
 
   std::vector<Entry> entries() const;
-  /// Removes leftovers of killed builders, and the least recently used entries until at most
-  /// `limit` bytes remain. Keeps the entry `keep`, and entries that are in use or being built.
+  /// Removes files that killed builders left behind, and the least recently used entries until at
+  /// most `limit` bytes remain. Keeps the entry `keep`, and entries that are in use or being built.
   /// Returns the number of removed entries. Errors are ignored, because the cache is usable even if
   /// it cannot be cleaned.
   ANYACCEL_API int evict(std::int64_t limit, const std::string& keep = {}) const noexcept;
 
   /// Removes the entries of one op, or of all ops if `op` is empty, and the preferences set by
-  /// prefer(). Returns the numbers of removed and of kept entries; an entry is kept if it is, or
-  /// may be, in use. With `others_too`, entries that another machine may use are also removed.
+  /// prefer(). Returns how many entries were removed and how many were kept. An entry is kept if it
+  /// is, or may be, in use. With `others_too`, entries that another machine may use are also
+  /// removed.
   ANYACCEL_API std::pair<int, int> clean(const std::string& op, bool others_too = false) const;
 
   /// Makes the entry `name` take precedence over a prebuilt library with this content. Called after
@@ -121,8 +122,8 @@ class Cache {
   std::filesystem::path folder_;
 };
 
-/// Returns 0 if `bytes` bytes can be written to a new file in the folder, else errno. Leaves no
-/// file behind.
+/// Returns 0 if `bytes` bytes can be written to a new file in the folder, else errno. The
+/// file is deleted afterwards.
 int write_error(const std::filesystem::path& folder, std::size_t bytes) noexcept;
 
 /// A temporary folder in the cache for one build. The destructor removes it. The owner holds a lock

@@ -36,9 +36,10 @@ struct ANYACCEL_API Description {
   std::string class_name;             ///< for example "CPUAdamBuilder"
   std::string name;                   ///< for example "cpu_adam"
   std::vector<std::string> backends;  ///< names of backends; "*" means all
-  std::vector<Source> sources;  ///< in the order of the text; .cu files are compiled with nvcc
+  std::vector<Source>
+      sources;  ///< in the order of the description; .cu files are compiled with nvcc
   std::vector<NeededHeader> headers;  ///< presence is checked before compiling
-  std::vector<std::string> links;     ///< library names without lib and .so
+  std::vector<std::string> links;     ///< library names without the prefix lib and the suffix .so
   std::vector<std::string> flags;     ///< compiler flags for all sources
   std::vector<std::string> includes;  ///< include folders, relative to the op's folder
   /// Folder of the sources, relative to the op's folder; empty means the op's folder.

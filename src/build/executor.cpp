@@ -40,7 +40,7 @@ std::string to_repeat(const Job& job) {
   return shell_quoted(command);
 }
 
-/// Returns all commands of the plan, rewritten to run in a new folder. The link command alone would
+/// Returns all commands in the plan, rewritten to run in a new folder. The link command alone would
 /// fail, because the object files are deleted.
 std::string to_repeat(const Plan& plan) {
   const auto below = plan.library.parent_path().string() + "/";

@@ -1,4 +1,4 @@
-// Runs the commands of a plan.
+// Runs the commands in a plan.
 #pragma once
 
 #include "build/plan.h"

@@ -24,8 +24,9 @@ struct ExternalFile {
 /// Parses the file names in a compiler's dependency file (-MD).
 std::vector<std::string> dependencies_in(const std::string& text);
 
-/// Returns the sorted dependencies of a build that are not part of the key: all except the files of
-/// the op, AnyAccel and LibTorch. `lists` are dependency files (-MD); missing ones are skipped.
+/// Returns, in sorted order, a build's dependencies that are not part of the key: all except the
+/// files of the op, AnyAccel and LibTorch. `lists` are dependency files (-MD); missing ones are
+/// skipped.
 std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const LibTorch* torch,
                                          const std::vector<std::filesystem::path>& lists);
 

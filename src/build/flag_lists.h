@@ -1,4 +1,4 @@
-// Allow lists of flags for each kind of compiler. Internal to src/build; `flags.h` is the
+// Allowlists of flags, one for each kind of compiler. Internal to src/build; `flags.h` is the
 // interface.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The compiler flags that an op's description may use. They are listed explicitly (an allow list),
+// The compiler flags that an op's description may use. They are listed explicitly (an allowlist),
 // because compilers have thousands of flags, and every release adds some that run programs, read or
 // write files, or relax floating-point arithmetic. docs/reference/op-builders.md documents the
 // list.

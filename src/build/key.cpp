@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Incremented when a change of the build service itself changes the resulting binaries.
+/// Incremented when a change to the build service itself changes the resulting binaries.
 constexpr const char* kFormat = "4";
 
 /// Returns the names in `#include "x"` and `#include <x>`, and in `#define NAME "x"`, which
@@ -89,7 +89,7 @@ class Scanner {
   }
 
  private:
-  /// Resolves links, because in a build tree the folder of ops is a link.
+  /// Resolves links, because in a build tree the ops folder is a symbolic link.
   static fs::path real(const fs::path& path) {
     std::error_code error;
     auto out = fs::canonical(path, error);

@@ -40,7 +40,7 @@ Target target_from_environment();
 ANYACCEL_API std::vector<std::string> parse_cuda_archs(const std::string& text);
 ANYACCEL_API std::string checked_arch(const std::string& text);
 
-/// Returns the files from which an op is built: its sources, and the headers that they include,
+/// Returns the files that an op is built from: its sources, and the headers that they include,
 /// directly or indirectly, from the op's folder, source_folders() and include/anyaccel. The result
 /// contains pairs (name in the key, path) and is sorted. Throws `not_found` if a source is missing.
 ANYACCEL_API std::vector<std::pair<std::string, std::filesystem::path>> key_files(

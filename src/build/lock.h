@@ -24,11 +24,10 @@ class ANYACCEL_API FileLock {
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&& other) noexcept;
 
-  /// Waits for an exclusive lock on `path`, creating the file if necessary, and writes the process
-  /// id and host name to the file. `waiting` is called ten times a second and may throw. If the
-  /// file system does not support locks, returns without locking, so the caller's work must be
-  /// correct even without the lock. Forked children do not inherit the lock. Throws `io` and
-  /// `interrupted`.
+  /// Waits for an exclusive lock on `path`, creating the file if necessary, and writes the PID and
+  /// host name to the file. `waiting` is called ten times a second and may throw. If the file
+  /// system does not support locks, returns without locking, so the caller's work must be correct
+  /// even without the lock. Forked children do not inherit the lock. Throws `io` and `interrupted`.
   static FileLock exclusive(const std::filesystem::path& path,
                             const std::function<void(const Holder&)>& waiting);
   /// Like exclusive(), but does not wait or create the file. Returns an empty object if another

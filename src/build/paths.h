@@ -1,4 +1,4 @@
-// Paths of the files from which ops are built. They are found relative to AnyAccel's libraries, so
+// Paths of the files that ops are built from. They are found relative to AnyAccel's libraries, so
 // that an installation can be moved. A build tree has the same layout.
 #pragma once
 
@@ -12,14 +12,14 @@
 namespace anyaccel::build {
 
 struct Paths {
-  /// Descriptions and sources of ops, one folder per op. The folders kernels/, io/ and comm/ are
-  /// next to it.
+  /// Op descriptions and sources, one folder per op. The folders kernels/, io/ and comm/ are next
+  /// to it.
   std::filesystem::path ops;
   std::vector<std::filesystem::path>
       includes;  ///< search path for AnyAccel's headers and for headers of the ops' sources
   std::vector<std::filesystem::path>
       prebuilt;                     ///< folders with prebuilt libraries; the first match is used
-  std::filesystem::path libraries;  ///< folder of AnyAccel's libraries
+  std::filesystem::path libraries;  ///< folder that contains AnyAccel's libraries
 };
 
 /// Returns the paths of the installation or build tree that contains own_library_folder(). Throws

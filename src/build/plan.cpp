@@ -65,7 +65,7 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
     // prefix.
     append(out, {"-L" + prefix + "/lib", "-Wl,--disable-new-dtags,-rpath," + prefix + "/lib"});
   for (const auto& name : op.description.links) out.push_back("-l" + name);
-  // Do not add a run path for LibTorch: the process has already loaded it, possibly from another
+  // Do not add an RPATH for LibTorch: the process has already loaded it, possibly from another
   // folder.
   if (torch == nullptr) return out;
   append(out, {"-L" + torch->libraries().string(), "-ltorch_cpu", "-lc10"});

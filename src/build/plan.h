@@ -30,7 +30,7 @@ struct Plan {
   std::filesystem::path library;
 };
 
-/// Paths and identities of the programs.
+/// Paths and identities of the tools that a build runs.
 struct Tools {
   std::string compiler;
   std::string nvcc;    ///< empty if the op has no CUDA sources
@@ -46,10 +46,10 @@ ANYACCEL_API std::string library_name(const Description& description);
 std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target);
 /// Returns the -gencode flags for the architectures.
 std::vector<std::string> cuda_flags(const Target& target);
-/// Returns the flags of the sanitizer with which AnyAccel was built; empty in normal builds.
+/// Returns the flags for the sanitizer that AnyAccel was built with; empty in normal builds.
 ANYACCEL_API std::vector<std::string> sanitizer_flags();
 
-/// Returns all commands of a build. They write only to `folder`.
+/// Returns all commands for a build. They write only to `folder`.
 Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target,
                const Tools& tools, const std::filesystem::path& folder);
 

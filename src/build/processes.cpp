@@ -109,7 +109,7 @@ void reap(pid_t process) {
   }
 }
 
-/// RAII wrapper for the settings of posix_spawn().
+/// RAII wrapper for posix_spawn() settings.
 struct SpawnSettings {
   posix_spawn_file_actions_t actions{};
   posix_spawnattr_t attributes{};

@@ -1,5 +1,5 @@
-// Runs the programs of a build. Arguments are never parsed by a shell, and no program outlives this
-// process.
+// Runs the programs that a build needs. Arguments are never parsed by a shell, and no program
+// outlives this process.
 #pragma once
 
 #include <sys/types.h>

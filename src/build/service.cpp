@@ -367,7 +367,7 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
   require_needs(op, settings, torch, tools);
   fs::create_directories(folder);
   Cache(folder).evict(
-      std::numeric_limits<std::int64_t>::max());  // remove only leftovers of killed builds
+      std::numeric_limits<std::int64_t>::max());  // remove only what killed builds left behind
   const PrivateFolder work(folder);
   build_in(work.path(), op, settings, torch, tools, key);
   const auto made = work.path() / "out" / library.filename();

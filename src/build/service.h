@@ -53,7 +53,7 @@ ANYACCEL_API std::optional<Found> find(const Op& op, const Settings& settings,
 /// the compiler to check headers and libraries; does not initialize devices.
 ANYACCEL_API Compatibility check(const Op& op, const Settings& settings) noexcept;
 
-/// Returns the inputs of the key as (name, value), except those of the compiler. Does not run
+/// Returns the key's inputs as (name, value) pairs, except those from the compiler. Does not run
 /// programs. Throws `not_found` and `unavailable`.
 ANYACCEL_API Key key_of(const Op& op, const Settings& settings);
 

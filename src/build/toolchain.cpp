@@ -26,7 +26,7 @@ bool is_ccache(const fs::path& file) {
   return fs::canonical(file, error).filename() == "ccache";
 }
 
-/// True for variables that make ccache run a compiler other than the given one.
+/// True for environment variables that make ccache run a compiler other than the given one.
 bool names_compiler(std::string_view entry) {
   return entry.starts_with("CCACHE_COMPILER=") || entry.starts_with("CCACHE_COMPILERTYPE=") ||
          entry.starts_with("CCACHE_PATH=");

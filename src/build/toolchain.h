@@ -29,8 +29,8 @@ std::string compiler_identity(const std::string& path, const std::filesystem::pa
 /// Returns the environment for compilers: the variables of this process that determine which
 /// programs and files are found, excluding those that change the compiler's behavior.
 std::vector<std::string> build_environment();
-/// Returns the variables that determine which headers and libraries are found, as NAME=value. They
-/// are part of the key.
+/// Returns the environment variables that determine which headers and libraries are found, as
+/// NAME=value. They are part of the key.
 std::vector<std::string> search_environment();
 
 }  // namespace anyaccel::build

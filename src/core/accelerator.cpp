@@ -1,4 +1,4 @@
-// Functions of Accelerator: construction, properties, profiling, ops and environment.
+// Member functions of Accelerator: construction, properties, profiling, ops and environment.
 #include "anyaccel/accelerator.h"
 
 #include <algorithm>

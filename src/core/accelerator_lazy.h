@@ -1,4 +1,4 @@
-// State of an Accelerator that is independent of its backend.
+// Backend-independent state of an Accelerator.
 #pragma once
 
 #include <atomic>

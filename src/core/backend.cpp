@@ -26,8 +26,8 @@ c10::DeviceType require_device_type(const Traits& traits) {
                .hint = "load the vendor's library first"});
 }
 
-// The open profiler ranges of this thread, innermost last. A scope of torch's profiler must end on
-// the thread on which it began, and scopes must be nested.
+// Open profiler ranges on this thread, innermost last. A torch profiler scope must end on the
+// thread where it began, and scopes must be nested.
 std::vector<std::unique_ptr<at::RecordFunction>>& open_ranges() {
   static thread_local std::vector<std::unique_ptr<at::RecordFunction>> ranges;
   return ranges;
@@ -69,8 +69,8 @@ DeviceProperties DeviceInterface::properties(DeviceIndex /*index*/) const { retu
 DtypeSupport DeviceInterface::dtype_support(DeviceIndex /*index*/, c10::ScalarType dtype) const {
   const bool plain = c10::isIntegralType(dtype, true) || dtype == c10::kFloat ||
                      dtype == c10::kHalf || dtype == c10::kBFloat16 || dtype == c10::kDouble;
-  // torch has no arithmetic for the wider unsigned types and little for bool. Communication
-  // backends generally cannot reduce int16.
+  // torch does not support arithmetic on the wider unsigned types, and supports little on bool.
+  // Communication backends generally cannot reduce int16.
   const bool arithmetic = plain && dtype != c10::kBool && !c10::isBarebonesUnsignedType(dtype);
   return {.storable = plain,
           .computable = arithmetic,

@@ -1,4 +1,4 @@
-// Error conversion for all sources of Accelerator.
+// Error conversion for all source files that implement Accelerator.
 #pragma once
 
 #include <c10/util/Exception.h>

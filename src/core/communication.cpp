@@ -19,8 +19,8 @@ namespace {
 struct Entry {
   std::function<CommunicationChoice()> choose;
   std::optional<CommunicationChoice> chosen = {};
-  pid_t chooser =
-      0;  ///< process whose thread runs `choose`; a forked child does not have that thread
+  /// PID of the process whose thread runs `choose`. A forked child does not have that thread.
+  pid_t chooser = 0;
 };
 
 struct Choices {

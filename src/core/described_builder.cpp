@@ -48,8 +48,8 @@ class OpenOps {
  private:
   struct State {
     std::string library = {};  ///< empty until the library is open
-    pid_t loader =
-        0;  ///< process whose thread loads the op; a forked child does not have that thread
+    /// PID of the process whose thread loads the op. A forked child does not have that thread.
+    pid_t loader = 0;
   };
 
   /// Returns true if this thread must load the op, and false if the op is already open. Waits while

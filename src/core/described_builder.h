@@ -20,7 +20,7 @@ std::vector<std::string> own_ops(const std::string& backend);
 /// Returns AnyAccel's own op whose builder class is `class_name`; null if there is none.
 /// Thread-safe.
 const build::Op* own_op(const std::string& class_name);
-/// Returns the settings with which builders find and build AnyAccel's own ops: this process's
+/// Returns the settings that builders use to find and build AnyAccel's own ops: this process's
 /// LibTorch and the settings from the environment. Throws `unavailable`.
 build::Settings own_settings();
 

@@ -129,7 +129,7 @@ std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
 }
 
 /// Accelerators are never destroyed, so that references to earlier ones stay valid. The caller
-/// holds the lock of `Chosen`.
+/// holds `Chosen::mutex`.
 Accelerator& keep(std::shared_ptr<sdk::Backend> backend) {
   static auto& all = *new std::vector<Accelerator*>();
   all.reserve(all.size() + 1);

@@ -84,7 +84,7 @@ LoadedPlugin& load(Known& plugin) {
   return plugin.loaded;
 }
 
-/// Runs code of an open plugin within the time limit. A plugin that exceeds the limit is rejected.
+/// Runs an open plugin's code within the time limit. A plugin that exceeds the limit is rejected.
 template <typename Result>
 Result bounded(Known& plugin, const std::string& what, const std::function<Result()>& work) {
   try {

@@ -1,4 +1,4 @@
-// The plugins of this process, for use by registry and detection.
+// The plugins of this process, for the registry and for detection.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace anyaccel {
 
 /// Searches the folders and registers each plugin as a backend, whose library is opened when the
 /// backend is first probed or created. A broken plugin becomes a backend whose probe returns the
-/// reason. The caller must not hold a lock of the registry.
+/// reason. The caller must not hold the registry's lock.
 void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept;
 
 /// True if a plugin's text file registered a backend of this name. Thread-safe.

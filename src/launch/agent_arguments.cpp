@@ -15,8 +15,8 @@ namespace {
 /// Prefixes of the environment variables that DeepSpeed forwards to other hosts. The accelerator's
 /// traits add more.
 constexpr const char* kExported[] = {"MLFLOW", "PYTHON", "MV2", "UCX"};
-/// Variables that must be the same on all hosts. Other ANYACCEL_ variables are not forwarded,
-/// because hosts may differ in their log settings and paths.
+/// Environment variables that must be the same on all hosts. Other ANYACCEL_ variables are not
+/// forwarded, because hosts may differ in their log settings and paths.
 constexpr const char* kSame[] = {"DS_ACCELERATOR", "ANYACCEL_STRICT", "OMP_NUM_THREADS"};
 
 void add(std::vector<std::string>& words, bool given, const char* option) {

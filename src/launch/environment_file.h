@@ -1,4 +1,4 @@
-// Reads variables for ranks from DeepSpeed's .deepspeed_env.
+// Reads environment variables for ranks from DeepSpeed's .deepspeed_env.
 #pragma once
 
 #include <filesystem>

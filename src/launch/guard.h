@@ -1,4 +1,4 @@
-// A process between the launcher and the ranks of a host. It starts the ranks, detects the first
+// A process between the launcher and the ranks on a host. It starts the ranks, detects the first
 // failure, and terminates all remaining processes, even if the launcher dies.
 //
 // The guard is the parent of the ranks and the subreaper of all their descendants, so that no

@@ -148,7 +148,7 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     if (host.find_first_of("@:") != std::string::npos)
       fail(where + " has a host name that filters cannot contain", quoted_text(host),
            "a name without @ or :");
-    // Reject this name: it becomes an argument of ssh and other programs, which would parse it as
+    // Reject this name: it becomes an argument to ssh and other programs, which would parse it as
     // an option.
     if (host.starts_with('-'))
       fail(where + " has a host name that looks like an option", quoted_text(host),

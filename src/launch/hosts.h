@@ -53,7 +53,7 @@ enum class FewerSlots {
   add,  ///< add slot numbers, because ranks that compute on cores can share them
 };
 
-/// Returns the first `count` slots of each host. If a host has fewer, throws `invalid_argument`
+/// Returns the first `count` slots on each host. If a host has fewer, throws `invalid_argument`
 /// unless `fewer` is `add`.
 std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots fewer);
 

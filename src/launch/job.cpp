@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* kWhere = "launch";
 constexpr const char* kThreads = "OMP_NUM_THREADS";
-/// Variables that make OpenMP runtimes bind threads to specific CPUs. Such a binding would override
-/// the launcher's, or fail because it names CPUs that the rank must not use.
+/// Environment variables that make OpenMP runtimes bind threads to specific CPUs. Such a binding
+/// would override the launcher's, or fail because it names CPUs that the rank must not use.
 constexpr const char* kOwnBinding[] = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY"};
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {

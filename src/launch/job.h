@@ -21,7 +21,7 @@ struct JobRank {
   std::string device;  ///< the rank's slot
   RankPlan plan;
   bool bound = false;     ///< whether to apply the plan's cores and memory
-  Variables environment;  ///< variables in addition to the launcher's own
+  Variables environment;  ///< environment variables in addition to the launcher's own
   std::vector<std::string> command;
 };
 
@@ -58,11 +58,13 @@ struct Job {
   std::string reason;  ///< reason why this accelerator was selected
   std::string master_addr;
   int master_port = 0;
-  std::vector<std::string> unset;  ///< variables of the launcher that ranks must not inherit
-  std::vector<std::string> notes;  ///< explanations for the user, one sentence each
+  /// The launcher's environment variables that ranks must not inherit.
+  std::vector<std::string> unset;
+  std::vector<std::string> notes;          ///< explanations for the user, one sentence each
   std::vector<std::string> warnings = {};  ///< this host's HostPlan::warnings
   std::vector<std::string> runner;  ///< command of the MPI or Slurm launcher; empty if none is used
-  Variables runner_environment = {};  ///< variables of `runner` in addition to the launcher's own
+  /// Environment variables for `runner` in addition to the launcher's own.
+  Variables runner_environment = {};
 };
 
 /// Input for plan_job(), in addition to the options.
@@ -82,13 +84,14 @@ struct JobInput {
       {};  ///< variables_that_matter() that are set in the launcher's environment
 };
 
-/// Returns the names of variables that affect a job's plan, such as OMP_NUM_THREADS.
+/// Returns the names of the environment variables that affect a job's plan, such as
+/// OMP_NUM_THREADS.
 std::vector<std::string> variables_that_matter();
 
 /// True if Python runs the program: a module, or a file whose name ends in .py.
 bool runs_in_python(const Options& options);
 
-/// Returns the command of one rank. Throws `not_found` if Python is needed but missing.
+/// Returns the command for one rank. Throws `not_found` if Python is needed but missing.
 std::vector<std::string> rank_command(const Options& options, const std::string& python,
                                       int local_rank);
 

@@ -54,8 +54,9 @@ std::vector<std::string> own_slots(const Options& options, const JobInput& input
   return visible_slots(input.accelerator);
 }
 
-/// Returns the NUMA nodes of slots, for an accelerator that computes on the host's cores. Each slot
-/// is the index of a NUMA node with cores, so a rank on a selected slot runs on that node.
+/// Returns the NUMA nodes that slots refer to, for an accelerator that computes on the host's
+/// cores. Each slot is the index of a NUMA node with cores, so a rank on a selected slot runs on
+/// that node.
 std::vector<int> nodes_of_slots(const topology::Machine& machine,
                                 const std::vector<std::string>& slots) {
   const auto nodes = topology::numa_nodes_with_cores(machine);

@@ -9,7 +9,7 @@
 namespace anyaccel::launch {
 
 struct Launch {
-  /// The ranks of this host. If other hosts are used: one client per host, or all ranks with
+  /// The ranks on this host. If other hosts are used: one client per host, or all ranks with
   /// --dry_run.
   Job job;
   bool remote = false;  ///< whether other hosts are used

@@ -81,7 +81,7 @@ struct Options {
       rank_agent;  ///< runner that started the agent; the command line then need not name a program
   std::optional<int> local_rank;
   std::string folder;       ///< working directory
-  Variables variables;      ///< variables that the launcher forwards
+  Variables variables;      ///< environment variables that the launcher forwards
   bool own_slots = false;   ///< see JobInput
   bool slot_nodes = false;  ///< whether to place ranks on the NUMA nodes of their slots
 

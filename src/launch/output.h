@@ -1,4 +1,5 @@
-// Output of ranks. It is forwarded, prefixed or written to files, and the last lines are kept.
+// Handles the output of ranks: forwards it, adds prefixes or writes it to files, and keeps the last
+// lines.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// Plans the cores, memory and number of threads of each rank on a host. The plan is a pure function
-// of the machine and the options, so it can also be computed for other hosts and for saved
-// topologies. docs/explanation/rank-plan.md describes the rules for users.
+// Plans each rank's cores, memory and number of threads on a host. The plan is a pure function of
+// the machine and the options, so it can also be computed for other hosts and for saved topologies.
+// docs/explanation/rank-plan.md describes the rules for users.
 #pragma once
 
 #include <optional>

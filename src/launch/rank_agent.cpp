@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kWhere = "launch";
 constexpr char kBetween = '~';
-/// Encodes an empty argument. This is unambiguous, because no argument contains a zero byte.
+/// Encodes an empty argument. This is unambiguous, because no argument contains a NUL byte.
 constexpr std::string_view kEmpty = "%00";
 
 bool is_plain(char c) {
@@ -35,7 +35,7 @@ bool is_plain(char c) {
                .got = std::string(text)});
 }
 
-/// Names of the variables in which a runner tells each process its rank.
+/// Names of the environment variables in which a runner tells each process its rank.
 struct Names {
   Runner runner;
   const char* rank;

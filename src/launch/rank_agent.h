@@ -1,6 +1,6 @@
-// The agent of one rank. An MPI or Slurm launcher starts one agent per rank, so that the rank's
+// The agent for one rank. An MPI or Slurm launcher starts one agent per rank, so that the rank's
 // program inherits the variables and descriptors that MPI needs. The agent reads its rank from
-// those variables, makes a plan with the topology of its host, and then runs its rank as the
+// those variables, makes a plan based on its host's topology, and then runs its rank as the
 // launcher would.
 #pragma once
 

@@ -21,7 +21,7 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Seconds between a signal and the exit of this process if its output is blocked.
+/// If this process's output is blocked after a signal, the process exits after this many seconds.
 constexpr unsigned kStuckOutput = 10;
 /// Like kStuckOutput, but used when the launcher has been silent for too long. All ranks exit
 /// within this time.

@@ -21,7 +21,7 @@ struct RunSettings {
   /// For an agent: after this many seconds without data on standard input, it assumes that the
   /// launcher is gone.
   int silence = 0;
-  bool save_pid = false;  ///< store the process id in /tmp/<id>.deepspeed while the job runs
+  bool save_pid = false;  ///< store the PID in /tmp/<id>.deepspeed while the job runs
 };
 
 /// Starts all ranks and waits until all of their processes have exited. If a rank fails, terminates

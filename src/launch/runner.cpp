@@ -34,7 +34,8 @@ struct Known {
   /// exits with a different code. Agents do not use the signal for anything else. To terminate
   /// srun, its input is closed instead.
   int end_signal;
-  const char* ssh_arguments;  ///< variable with additional ssh arguments; null if there is none
+  /// Environment variable with additional ssh arguments; null if there is none.
+  const char* ssh_arguments;
 };
 
 const Known& known(Runner runner) {

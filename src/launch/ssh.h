@@ -14,7 +14,7 @@ namespace anyaccel::launch {
 /// Throws `invalid_argument`.
 std::vector<std::string> split_words(std::string_view line);
 
-/// Returns the command that starts the ranks of the host with index `host`, quoted for that host's
+/// Returns the command that starts the ranks on the host with index `host`, quoted for that host's
 /// shell.
 std::string remote_command(const Options& options, const JobInput& input, std::size_t host,
                            const std::string& program);

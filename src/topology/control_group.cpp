@@ -165,10 +165,11 @@ std::vector<GroupFolders> groups_of(const std::optional<std::string>& cgroup, st
   return groups;
 }
 
-/// The groups that limit this process's memory, cached for one content of /proc/self/cgroup,
-/// because reading and parsing all mounts takes most of the time of a memory query. Mounts are
-/// assumed not to change. If the process moves to a different group, the content of the file
-/// changes. There is no mutex, because a forked child could inherit it locked.
+/// The groups that limit this process's memory, cached together with the content of
+/// /proc/self/cgroup. The cache is needed because reading and parsing all mounts takes most of the
+/// time of a memory query. Mounts are assumed not to change. If the process moves to a different
+/// group, the content of the file changes. There is no mutex, because a forked child could inherit
+/// it locked.
 struct KnownGroups {
   std::string root;
   std::string cgroup;

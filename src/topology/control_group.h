@@ -21,8 +21,8 @@ struct GroupFolders {
   std::vector<std::filesystem::path> folders;
 };
 
-/// Finds the hierarchies that have the controller of `file` ("memory" for "memory.max"), using
-/// /proc/self/cgroup and /proc/self/mountinfo. Empty if there are none.
+/// Finds the hierarchies with the controller that provides `file` ("memory" for "memory.max"),
+/// using /proc/self/cgroup and /proc/self/mountinfo. Empty if there are none.
 std::vector<GroupFolders> control_groups(std::string_view file, const std::filesystem::path& root);
 
 }  // namespace anyaccel::topology

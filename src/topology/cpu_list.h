@@ -1,4 +1,4 @@
-// Lists of CPU numbers in the format of Linux: "0-3,8,10-11".
+// CPU lists in the "List format" of Linux's cpuset(7): "0-3,8,10-11".
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Functions for a Machine that has been read. The readers are in hwloc.cpp and no_hwloc.cpp.
+// Functions that work with a Machine. The functions that read one are in hwloc.cpp and
+// no_hwloc.cpp.
 #include <sched.h>
 
 #include <algorithm>

@@ -64,7 +64,7 @@ ANYACCEL_API Machine read_machine(const std::filesystem::path& xml_file);
 /// with one core per allowed CPU. Thread-safe.
 ANYACCEL_API const Machine& this_machine() noexcept;
 
-/// Returns the CPUs on which this thread may currently run.
+/// Returns the CPUs that this thread may currently run on.
 CpuList allowed_cpus();
 
 /// Restricts a machine to the given CPUs. Drops cores that have none of these CPUs, and keeps all

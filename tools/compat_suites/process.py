@@ -1,4 +1,6 @@
-"""Runs a command with a time limit that also ends the processes that the command started."""
+"""Runs a command with a time limit. When time runs out, the processes that the command started are
+also killed.
+"""
 import os
 import signal
 import subprocess

@@ -18,7 +18,7 @@ def _record(test, state, reason=""):
 
 
 def exclusion_of(test, excluded):
-    """Return the entry of `excluded` that names `test`, or None."""
+    """Return the entry in `excluded` that names `test`, or None."""
     for key in excluded:
         prefix = key.removesuffix("::*")
         if test == prefix or test.startswith((prefix + "[", prefix + "::")):

@@ -22,7 +22,7 @@ def selected(files, only):
 
 
 def in_place_of_cuda(options):
-    """Return the words that run a command with the simulator in place of CUDA."""
+    """Return the command-line prefix that runs a program with the simulator in place of CUDA."""
     return (str(options.build / "bin/anyaccel"), "sim", "run", "--stands-in-for", "cuda", "--")
 
 

@@ -71,7 +71,7 @@ class Tree:
         self.waiting = []
 
     def add(self, source, target):
-        """Add a Markdown page of the tree."""
+        """Add a Markdown page from the tree."""
         self.known[source] = target
         self.waiting.append(source)
 

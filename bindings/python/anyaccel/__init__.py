@@ -7,8 +7,8 @@ names.
     x = torch.ones(4, device=accelerator.current_device_name())
     accelerator.synchronize()
 
-Importing this package selects no accelerator and does not use a device. Set `DS_ACCELERATOR=name`
-or call `set_accelerator(name)` to select one.
+Importing this package does not select an accelerator or use a device. Set `DS_ACCELERATOR=name` or
+call `set_accelerator(name)` to select one.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

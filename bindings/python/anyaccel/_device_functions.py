@@ -10,8 +10,9 @@ def add(module, accelerator, index_of):
     """Add the functions to `module`. `index_of` returns the index of a device given in any form."""
 
     class DeviceOf(module.device):
-        """Make the device of a tensor or storage current for a `with` block. Objects on other device
-        types change nothing."""
+        """Make the device of a tensor or storage current for a `with` block. Objects on other
+        device types have no effect.
+        """
 
         def __init__(self, obj):
             device = obj.device
@@ -34,8 +35,9 @@ def add(module, accelerator, index_of):
         return _table(index, accelerator.memory_stats(index), abbreviated)
 
     class StreamContext:
-        """Makes a stream current for a `with` block, like `stream()`. A class, because Dynamo passes it
-        to isinstance()."""
+        """Makes a stream current for a `with` block, like `stream()`. This is a class, because
+        Dynamo passes it to isinstance().
+        """
 
         def __init__(self, stream):
             self._scope = accelerator.stream(stream)

@@ -87,7 +87,7 @@ def rebuild(kind, size, stride, offset, dtype, requires_grad, device_type, index
 
 
 def collect():
-    """Free memory that was sent to other processes, and that no process uses any more."""
+    """Free memory that was sent to other processes, and that no process uses anymore."""
     torch.ops.anyaccel_sim.collect()
 
 

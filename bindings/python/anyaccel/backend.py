@@ -152,7 +152,7 @@ class Backend:
     def host_allocator(self) -> HostAllocator | None:
         """Return the allocator for host memory that the device can read directly.
 
-        The result is None if host memory needs no pinning. Otherwise, it is the result of
+        The result is None if host memory does not need pinning. Otherwise, it is the result of
         `super()`, or an object with two methods: allocate(num_bytes), which returns an address (0
         or None if out of memory), and free(address). Called once.
         """
@@ -256,8 +256,8 @@ _tried = set()
 
 
 def load_entry_points(name: str | None = None) -> None:
-    """Register the backends of the entry points in the group `anyaccel.backends`, or only the
-    backend `name`.
+    """Register the backends that the entry points in the group `anyaccel.backends` declare, or only
+    the backend `name`.
 
     An entry point names a class that derives from Backend, or a function that registers one. If it
     cannot be loaded, its backend is registered as unavailable, with the reason.

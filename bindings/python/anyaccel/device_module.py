@@ -129,7 +129,7 @@ def _make(name, accelerator):
         return call
 
     class DeviceContext:
-        """Make a device current for a `with` block. None and negative indices change nothing."""
+        """Make a device current for a `with` block. None and negative indices have no effect."""
 
         def __init__(self, device):
             self._index = index_of(device)
@@ -241,7 +241,7 @@ def _make(name, accelerator):
 
 
 def _make_random(name, module):
-    """Make the submodule `random`, which has the module's functions for random numbers."""
+    """Make the submodule `random`, which has the module's random-number functions."""
     random = types.ModuleType(f"torch.{name}.random", f"Random numbers on {name} devices.")
     for function in ("get_rng_state", "get_rng_state_all", "set_rng_state", "set_rng_state_all", "manual_seed", "manual_seed_all",
                      "seed", "seed_all", "initial_seed"):

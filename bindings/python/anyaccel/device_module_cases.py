@@ -16,7 +16,7 @@ import torch
 from . import _torch
 from ._native import get_accelerator
 
-# (grade, function) of each case, in order of definition.
+# (grade, function) for each case, in order of definition.
 CASES = []
 
 

@@ -99,8 +99,8 @@ class MemoryTimeline:
         self.marks.append((len(self.samples), text))
 
     def peak(self) -> Sample:
-        """Return the sample with the most memory, or the first one if there are several. Raise
-        `invalid_state` if there are no samples.
+        """Return the sample with the highest memory usage, or the first one if there are several.
+        Raise `invalid_state` if there are no samples.
         """
         if not self.samples:
             raise make_error("invalid_state", "MemoryTimeline", "no op was recorded")

@@ -1,4 +1,4 @@
-// The recorder behind `anyaccel profile`: windows of torch's profiler.
+// The recorder behind `anyaccel profile`: records windows with torch's profiler.
 #ifndef NDEBUG
 #define NDEBUG  // as in profiler_observer.cpp
 #endif
@@ -42,22 +42,22 @@ void start_window(const std::vector<int>& numbers, bool private_use, bool lines)
   using at::RecordScope;
   std::set<ActivityType> activities;
   for (const int number : numbers) activities.insert(static_cast<ActivityType>(number));
-  profiler::leave_thread();  // torch takes the memory observer for a profiler
+  profiler::leave_thread();  // torch would mistake the memory observer for a profiler
   torch::autograd::profiler::prepareProfiler(config(private_use), activities);
-  // Without ranges, which may stay open when the window ends.
+  // Omit ranges, because they may stay open when the window ends.
   torch::autograd::profiler::enableProfiler(
       config(private_use), activities,
       {RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION,
        RecordScope::CUSTOM_CLASS});
-  // Callbacks run in the order of their registration, also at the end of an op. The observer comes
-  // last, so an op that it has seen end does not use torch's profiler anymore.
+  // Callbacks run in the order of their registration, also at the end of an op. The observer is
+  // registered last, so once it has seen an op end, the op no longer uses torch's profiler.
   profiler::start_observing(lines);
 }
 
 std::shared_ptr<ProfilerStateBase> stopped;
 
-/// Stops recording new ops. When a running op ends, torch's profiler writes to its record, which
-/// must still exist then, so the records are collected after that.
+/// Stops recording new ops. When a running op ends, torch's profiler writes to the op's record. The
+/// records are therefore collected only after all ops have ended.
 void end_window() {
   stopped = ProfilerStateBase::pop(/*global=*/true);
   if (stopped) stopped->removeCallback();

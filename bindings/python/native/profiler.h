@@ -12,11 +12,11 @@
 
 namespace anyaccel::python::profiler {
 
-/// No source line of the program is known.
+/// The program's source line is unknown.
 constexpr std::uint32_t kNoFrame = UINT32_MAX;
 
-/// Number of the innermost source line of this thread that is outside of torch and AnyAccel, or
-/// kNoFrame. May be called without the GIL, but takes it when a line is new.
+/// Number of this thread's innermost source line outside of torch and AnyAccel, or kNoFrame. May be
+/// called without the GIL, but acquires it if the line is new.
 std::uint32_t current_line();
 
 /// Sets the Python function that maps a file name to its name in the results, or to "" if the file
@@ -38,16 +38,17 @@ void stop_observing();
 /// Stops observing this thread's memory, so that the program can start torch's profiler on it.
 void leave_thread();
 
-/// Waits until every op that began while observing has ended. Returns false after `seconds`.
+/// Waits until every op that began during observation has ended. Returns false if that takes longer
+/// than `seconds`.
 bool wait_for_open_ops(double seconds);
 
 /// Observes ranges (record_function, range_push) from now on, in windows and between them.
 void start_ranges();
 
-/// Number of ops that were observed so far.
+/// Number of ops observed so far.
 std::uint64_t observed_ops();
 
-/// Records of the observer since the last call.
+/// Data that the observer has recorded since the last call.
 struct Observed {
   std::string events;  ///< trace events as JSON, separated by ","; empty if there are none
   std::uint64_t count = 0;
@@ -59,8 +60,8 @@ struct Observed {
   };
   std::vector<Thread> threads;
 };
-/// `base`: nanoseconds since the epoch from which the trace counts. `all_ranges`: end the open
-/// ranges now.
+/// `base`: start of the trace's time scale, in nanoseconds since the epoch. `all_ranges`: end the
+/// open ranges now.
 Observed take_observed(std::int64_t base, bool all_ranges);
 
 /// Drops everything in a forked child, whose other threads do not exist.

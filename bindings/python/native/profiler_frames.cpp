@@ -16,7 +16,7 @@ namespace {
 
 struct Place {
   PyCodeObject* code = nullptr;
-  int offset = 0;  // bytes from the start of the code
+  int offset = 0;  // offset in bytes from the start of the code
   bool operator==(const Place&) const = default;
 };
 
@@ -90,7 +90,8 @@ std::vector<std::string>& lines() {
 // its address remains unique.
 struct Known {
   PyObject* classify = nullptr;
-  std::unordered_map<PyCodeObject*, std::string> files;  // "": torch or AnyAccel
+  // "" for files of torch and AnyAccel
+  std::unordered_map<PyCodeObject*, std::string> files;
   std::unordered_map<Place, std::uint32_t, PlaceHash> places;
 };
 Known& known() {

@@ -27,7 +27,7 @@ using torch::profiler::impl::ProfilerState;
 using torch::profiler::impl::ProfilerStateBase;
 using Ticks = c10::approx_time_t;
 
-/// Events per thread and window. Protects the program's memory.
+/// Maximum number of events per thread and window. Limits the memory that the recorder takes.
 constexpr std::size_t kMostPerThread = 1 << 20;
 
 struct LineRecord {
@@ -113,7 +113,7 @@ const std::shared_ptr<c10::DebugInfoBase>& memory_observer() {
 }
 
 void observe_memory() {
-  // The program's own profiler has precedence. Threads that autograd starts inherit the observer.
+  // The program's own profiler takes precedence. Threads that autograd starts inherit the observer.
   if (c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE) == nullptr)
     c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, memory_observer());
 }

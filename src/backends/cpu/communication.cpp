@@ -140,7 +140,7 @@ CommunicationChoice choose() {
   const auto name = "ccl-" + build::sha256(identity).substr(0, 16);
   auto answer = folder.empty() ? std::nullopt : kept(folder / name, identity);
   if (!answer) {
-    // If the ranks of a node start at the same time, one runs the trial and the others use its
+    // If the ranks on a node start at the same time, one runs the trial and the others use its
     // result, so that all ranks agree.
     build::FileLock lock;
     if (!folder.empty()) {
@@ -170,7 +170,8 @@ std::string ccl_identity(const fs::path& op_library) {
           name.starts_with("libccl") && !stamp(path).empty())
         out << path.string() << " " << stamp(path) << " " << build::library_identity(path) << "\n";
   }
-  // Exclude variables that differ between ranks, because all ranks use the result of one trial.
+  // Exclude environment variables that differ between ranks, because all ranks use the result of
+  // one trial.
   static const std::set<std::string> kOfRanks{"CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"};
   std::set<std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -169,8 +169,8 @@ bool CudaBackend::is_current_stream_capturing() const {
                                 : TorchBackend::is_current_stream_capturing();
 }
 
-// A range goes to two profilers: torch's, which also detects a pop without an open range, and
-// NVIDIA's.
+// Ranges are reported to two profilers: torch's, which also detects a pop without an open range,
+// and NVIDIA's.
 void CudaBackend::range_push(const std::string& message, const std::string& domain,
                              const std::string& category) {
   TorchBackend::range_push(message, domain, category);

@@ -7,7 +7,7 @@ namespace anyaccel::backends::cuda {
 
 using Capability = std::pair<int, int>;  ///< (major, minor); (-1, -1) if unknown
 
-/// True from 7.0 on (tensor cores). 6.x is deprecated and counts only with
+/// True for compute capability 7.0 and later (tensor cores). 6.x is deprecated and counts only with
 /// DS_ALLOW_DEPRECATED_FP16=1, as in DeepSpeed.
 constexpr bool fast_fp16(Capability capability, bool allow_deprecated) noexcept {
   return capability.first >= 7 || (capability.first == 6 && allow_deprecated);

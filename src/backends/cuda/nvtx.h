@@ -7,7 +7,7 @@
 namespace anyaccel::backends::cuda {
 
 /// True if ranges can have domains and categories, that is, if the NVTX 3 headers were available to
-/// this build. Otherwise, if LibTorch was built with CUDA, ranges go to its NVTX functions, which
+/// this build. Otherwise, if LibTorch was built with CUDA, ranges use its NVTX functions, which
 /// support neither.
 bool nvtx_has_domains() noexcept;
 
@@ -15,7 +15,7 @@ bool nvtx_has_domains() noexcept;
 /// the lifetime of the process, so use only a few.
 void nvtx_push(const std::string& message, const std::string& domain, const std::string& category);
 
-/// Closes this thread's innermost range, in the domain in which it was opened. A no-op if none is
+/// Closes this thread's innermost range, in the domain where it was opened. A no-op if none is
 /// open.
 void nvtx_pop();
 

@@ -34,7 +34,8 @@ struct Block {
   bool allocated = false;
   Block *before = nullptr, *after = nullptr;  ///< neighbors in the segment
   std::vector<SimStream*> users;              ///< streams that were passed to record_stream()
-  int shared = -1;     ///< index of its use counter for other processes (ipc.h); -1: never shared
+  /// Index of the counter of its uses by other processes (ipc.h); -1 if it was never shared.
+  int shared = -1;
   int shared_by = -1;  ///< the process that shared it, which may be the parent
 };
 
@@ -62,12 +63,12 @@ class DeviceMemory {
   /// have released them.
   void collect_shared() noexcept;
 
-  /// Reserves an unused address range, into which memory of another process can be mapped.
+  /// Reserves an unused address range, into which memory from another process can be mapped.
   char* take_addresses(std::size_t bytes);
-  /// Stream workers call this, so it does not acquire the lock of this object.
+  /// Stream workers call this, so it does not acquire this object's lock.
   void give_addresses_back(char* address) noexcept;
 
-  /// Call this when no graph uses `pool` any more. The pool's memory is released as soon as no
+  /// Call this when no graph uses `pool` anymore. The pool's memory is released as soon as no
   /// tensor uses it.
   void release_pool(PoolId pool) noexcept;
 
@@ -80,7 +81,7 @@ class DeviceMemory {
   /// Bytes reserved from the device.
   std::size_t reserved();
 
-  /// To be held at a fork, in the order `memory` and `inner`.
+  /// Locks to hold during fork(): first this one, then inner_lock_for_fork().
   std::mutex& lock_for_fork() noexcept { return mutex_; }
   std::mutex& inner_lock_for_fork() noexcept { return given_back_mutex_; }
 
@@ -116,9 +117,9 @@ class DeviceMemory {
   std::set<PoolId> released_pools_;
   std::list<Waiting> waiting_;
   std::vector<Block*> used_elsewhere_;  ///< freed here, but still in use by other processes
-  std::map<char*, std::unique_ptr<Segment>> segments_;  ///< by address
+  std::map<char*, std::unique_ptr<Segment>> segments_;  ///< keyed by address
   std::mutex given_back_mutex_;
-  std::vector<char*> given_back_;  ///< keys of `segments_` from give_addresses_back()
+  std::vector<char*> given_back_;  ///< keys of `segments_` that give_addresses_back() received
   c10::CachingDeviceAllocator::DeviceStats stats_;
 };
 

@@ -14,7 +14,7 @@ namespace anyaccel::backends::sim {
 class Call {
  public:
   /// `arguments` must stay on the stack for the lifetime of the call. Throws if the tensors are on
-  /// several devices.
+  /// different devices.
   Call(const OpInfo& info, c10::ArrayRef<c10::IValue> arguments);
 
   const OpInfo& info() const noexcept { return info_; }
@@ -32,7 +32,7 @@ class Call {
   /// The arguments for a kernel on the host. `aliases` receives the host alias of each tensor in
   /// `written()`.
   torch::jit::Stack host_arguments(std::vector<at::Tensor>& aliases) const;
-  /// The same arguments without data, for kernels that only infer shapes.
+  /// Like host_arguments(), but the tensors do not have data. For kernels that only infer shapes.
   torch::jit::Stack meta_arguments(std::vector<at::Tensor>& metas) const;
   /// The operands, for an observer.
   std::vector<Operand> operands() const;

@@ -1,4 +1,4 @@
-// Copies: within a device, between devices, to and from the host.
+// Implements copies within a device, between devices, and to and from the host.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_local_scalar_dense.h>
@@ -20,7 +20,7 @@ constexpr const char* kPageable =
 // CUDA, too, stages small copies from pageable memory and returns immediately.
 constexpr std::size_t kStaged = 64 << 10;
 
-/// Returns a tensor over the same pinned memory, through the view that copies use.
+/// Returns a tensor that aliases the same pinned memory through the view that copies use.
 at::Tensor through_device_view(const at::Tensor& host) {
   const auto& storage = host.storage();
   auto view = c10::make_intrusive<c10::StorageImpl>(

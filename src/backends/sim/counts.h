@@ -15,7 +15,7 @@ class OperationCounter {
     most_ = most();
     count_ = 0;
   }
-  /// The largest count between two resets.
+  /// The largest count reached between two resets.
   std::uint64_t most() const noexcept {
     const auto count = count_.load(std::memory_order_relaxed);
     return count > most_ ? count : most_;
@@ -26,8 +26,8 @@ class OperationCounter {
   std::uint64_t most_ = 0;
 };
 
-/// If SIM_COUNTS names a file (`%p` becomes the process id), writes {"allocations": N, "launches":
-/// N} to it. Each count is the largest of all devices. Called at program exit.
+/// If SIM_COUNTS names a file (`%p` is replaced by the PID), writes {"allocations": N, "launches":
+/// N} to it. Each count is the maximum over all devices. Called at program exit.
 void write_counts() noexcept;
 
 }  // namespace anyaccel::backends::sim

@@ -44,14 +44,15 @@ struct Device {
   /// Only for a device that is never destroyed.
   void keep_locks_free_in_forks();
 
-  const int index;   ///< among the devices that the process sees
-  int physical = 0;  ///< among all simulated devices
+  const int index;   ///< index among the devices that are visible to the process
+  int physical = 0;  ///< index among all simulated devices
   double latency_us;
   FaultCounter faults{{}, 0, 0};
   std::vector<std::unique_ptr<SimStream>> streams;
   std::atomic<int> urgent_streams{0};
   std::unique_ptr<DeviceMemory> memory;
-  OperationCounter allocations, launches;  ///< what SIM_FAULTS counts, even if it is not set
+  /// The operations that SIM_FAULTS counts. They are counted even if it is not set.
+  OperationCounter allocations, launches;
 
  private:
   std::atomic<unsigned> next_normal_{0}, next_urgent_{0};

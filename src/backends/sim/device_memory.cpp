@@ -1,4 +1,4 @@
-// Blocks and segments of one device.
+// Manages the blocks and segments of one device.
 #include <c10/util/Exception.h>
 
 #include <algorithm>

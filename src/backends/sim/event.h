@@ -17,7 +17,7 @@ class EventRecord {
   EventRecord(SimStream& stream, Capture* capture);
   std::uint64_t number() const noexcept { return number_; }
   SimStream& stream() const noexcept { return stream_; }
-  /// The capture in which it was recorded, which may have ended; null if there was none.
+  /// The capture that recorded it, which may have ended; null if there was none.
   const void* capture() const noexcept { return capture_; }
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   void complete();
@@ -41,7 +41,7 @@ class SimEvent {
   explicit SimEvent(bool timing) : timing_(timing) {}
   bool timing() const noexcept { return timing_; }
   void record(SimStream& stream);
-  /// Makes later work of `stream` wait for the last recording. A no-op if there is none.
+  /// Makes later work on `stream` wait for the last recording. A no-op if there is none.
   void wait(SimStream& stream) const;
   bool query() const;
   void synchronize() const;
@@ -58,7 +58,7 @@ class SimEvent {
 
 /// Queues a mark on `stream` and returns it. The simulator uses marks to order streams.
 std::shared_ptr<EventRecord> record_mark(SimStream& stream);
-/// Makes later work of `stream` wait for the mark.
+/// Makes later work on `stream` wait for the mark.
 void wait_mark(SimStream& stream, const std::shared_ptr<EventRecord>& record);
 
 }  // namespace anyaccel::backends::sim

@@ -21,7 +21,8 @@ enum class FaultKind { alloc, kernel, lost, slow };
 
 struct Fault {
   FaultKind kind = FaultKind::alloc;
-  /// kernel: only this op, by its name without "aten::", with or without overload. Empty: any op.
+  /// kernel: only this op, by its name without "aten::", with or without the overload name. Empty:
+  /// any op.
   std::string op = {};
   double delay_us = 0;   ///< slow: additional time
   std::uint64_t at = 0;  ///< one-based number of the call; 0: use `probability`

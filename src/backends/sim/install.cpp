@@ -28,7 +28,7 @@ struct State {
   std::mutex mutex;
   std::atomic<bool> installed{false};
   bool failed = false;
-  Options options;  ///< of the successful install()
+  Options options;  ///< options of the successful install()
 };
 
 State& state() {
@@ -79,7 +79,7 @@ c10::DeviceType take_type(const std::string& name) {
   return c10::DeviceType::PrivateUse1;
 }
 
-/// Makes the devices that `options` selects the visible ones.
+/// Sets the visible devices to those that `options` selects.
 void choose_devices(const Options& options) {
   // Devices are never destroyed, because forks hold their locks.
   static auto* hidden = new std::vector<std::unique_ptr<Device>>;
@@ -211,8 +211,8 @@ void install(const Options& given) {
     auto expected = now.options;
     expected.visible = options.visible;
     if (expected == options) {
-      // As on CUDA, a change of the visible devices after the first use of a device has no effect.
-      // The other options are those of the last reset().
+      // As on CUDA, changing the visible devices after the first use of a device has no effect. The
+      // other options come from the last reset().
       auto chosen = runtime().options;
       if (chosen.visible != options.visible && !any_device_used()) {
         chosen.visible = options.visible;

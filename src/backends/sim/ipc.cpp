@@ -95,9 +95,9 @@ Counters& counters() noexcept {
 }
 
 struct Handle {
-  std::uint64_t pid = 0, file = 0, inode = 0;  ///< the file of the process
-  std::uint64_t begin = 0, bytes = 0;          ///< in the file
-  std::uint64_t counter = 0;                   ///< in the file
+  std::uint64_t pid = 0, file = 0, inode = 0;  ///< identify the memory file of the process
+  std::uint64_t begin = 0, bytes = 0;          ///< offset in the file, and size
+  std::uint64_t counter = 0;                   ///< offset of the counter in the file
 };
 
 std::string text(const Handle& handle) {
@@ -158,7 +158,7 @@ class File {
   int file_;
 };
 
-/// Memory of another process that is mapped here.
+/// Memory from another process, mapped into this one.
 struct Opened {
   DeviceMemory* memory = nullptr;
   char* begin = nullptr;

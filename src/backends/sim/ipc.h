@@ -19,9 +19,9 @@ struct Block;
 /// share it. Thread-safe, like the functions below.
 std::string share(const at::Tensor& tensor);
 
-/// Maps the memory of a handle. Returns a tensor of bytes. The use ends when the tensor's storage
-/// has been freed and the work that was queued by then has completed. Throws if the handle is
-/// malformed, or if the process that created it has ended.
+/// Maps the memory that a handle refers to, and returns it as a tensor of bytes. The use ends when
+/// the tensor's storage has been freed and the work that was queued by then has completed. Throws
+/// if the handle is malformed, or if the process that created it has ended.
 at::Tensor open_shared(const std::string& handle, int device);
 
 /// Ends the use of a handle that was never opened.

@@ -17,8 +17,8 @@ torch::Library& make_library(const char* name_space, c10::DispatchKey key);
 /// The library of torch's own ops for the simulated device.
 torch::Library& device_library();
 
-/// A host tensor over the bytes of a device tensor. Only for kernels: accessing it outside the
-/// stream's order is a data race. Does not keep the memory alive.
+/// A host tensor that aliases the bytes of a device tensor. Only for kernels: accessing it outside
+/// the stream's order is a data race. Does not keep the memory alive.
 at::Tensor alias(const at::Tensor& tensor);
 /// Return a host tensor with the same data for a stream's worker. The worker must not release a
 /// tensor that has a Python object: it would wait for the GIL, which a thread that waits for the

@@ -36,7 +36,7 @@ at::Tensor with_geometry_of(const at::Tensor& like, c10::Storage storage, c10::D
   return result;
 }
 
-/// A host tensor over the bytes of a quantized device tensor.
+/// A host tensor that aliases the bytes of a quantized device tensor.
 at::Tensor quantized_alias(const at::Tensor& tensor) {
   const auto& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
   auto host = c10::make_intrusive<c10::StorageImpl>(

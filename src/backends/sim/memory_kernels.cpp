@@ -1,4 +1,4 @@
-// Kernels that make tensors or change their metadata. They run on the host and do not access the
+// Kernels that create tensors or change their metadata. They run on the host and do not access the
 // device's data.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_reshape_alias_native.h>

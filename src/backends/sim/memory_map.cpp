@@ -99,7 +99,7 @@ void map_foreign(void* address, std::size_t bytes, int file, std::size_t offset)
 }
 
 void unmap_foreign(void* address, std::size_t bytes) noexcept {
-  const bool in_file = memory_map.file >= 0;  // a forked child may be without one
+  const bool in_file = memory_map.file >= 0;  // a forked child may not have a file
   ::mmap(memory_map.alias(address), bytes, PROT_READ | PROT_WRITE,
          MAP_FIXED | (in_file ? kShared : kWithoutFile), memory_map.file,
          in_file ? static_cast<char*>(address) - memory_map.base : 0);

@@ -48,9 +48,9 @@ class Observer {
   virtual void on_launch(SimStream& /*stream*/, const LaunchInfo& /*info*/) {}
   /// The program created a stream, and got this one from the pool.
   virtual void on_stream_create(SimStream& /*stream*/) noexcept {}
-  /// Called after the allocation. From now on, work of `stream` may use the memory.
+  /// Called after the allocation. From now on, work on `stream` may use the memory.
   virtual void on_allocate(const void* /*address*/, std::size_t /*bytes*/, SimStream& /*stream*/) {}
-  /// The tensor's memory returns to the cache, where the next work of `stream` may get it
+  /// The tensor's memory returns to the cache, where the next work on `stream` may get it
   /// immediately.
   virtual void on_free(const void* /*address*/, std::size_t /*bytes*/,
                        SimStream& /*stream*/) noexcept {}

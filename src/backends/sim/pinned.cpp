@@ -146,12 +146,12 @@ c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   return {block->address, block, &free_block, c10::Device(c10::kCPU)};
 }
 
-/// The range in whole pages.
+/// A range, rounded up to whole pages.
 struct Pages {
   Pages(const char* address, std::size_t bytes)
       : offset(reinterpret_cast<std::uintptr_t>(address) % kPage),
         size((offset + bytes + kPage - 1) / kPage * kPage) {}
-  std::size_t offset;  ///< of the address in its first page
+  std::size_t offset;  ///< offset of the address in its first page
   std::size_t size;
 };
 

@@ -21,7 +21,7 @@ bool is_pinned(const void* address) noexcept;
 void* device_view(void* address) noexcept;
 
 /// Maps memory from pinned_allocator() once more, for programs, and returns the new address; null
-/// if the memory belongs to another allocator or the system has no more addresses.
+/// if the memory belongs to another allocator or no address space is left.
 void* map_again(void* address, std::size_t bytes) noexcept;
 /// Unmaps what map_again() returned.
 void unmap_again(void* address, std::size_t bytes) noexcept;

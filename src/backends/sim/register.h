@@ -1,5 +1,4 @@
-// The functions with which install() registers the parts of the simulator with torch, in call
-// order.
+// Functions that install() calls, in this order, to register the parts of the simulator with torch.
 #pragma once
 
 #include <c10/core/DeviceType.h>

@@ -67,7 +67,7 @@ void reset(const Options& given, std::int64_t installed_memory) {
                  .hint = "start the simulator with more memory"});
   const auto& devices = runtime().devices;
   for (const auto& device : devices) check_not_captured(*device);
-  // A stream may wait for an event of another device.
+  // A stream may wait for an event on another device.
   for (const auto& device : devices)
     for (const auto& stream : device->streams) stream->wait(stream->last());
   const auto faults = parse_faults(options.faults);

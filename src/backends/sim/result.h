@@ -11,8 +11,8 @@
 
 namespace anyaccel::backends::sim {
 
-/// A host tensor over device memory that a kernel writes to, with the tensor's state before the
-/// kernel runs.
+/// A host tensor that aliases device memory that a kernel writes to, with the tensor's state before
+/// the kernel runs.
 struct Result {
   at::Tensor alias;
   void* data;
@@ -32,7 +32,7 @@ struct Result {
     return alias.is_conj() != geometry.conj || alias.is_neg() != geometry.neg;
   }
 
-  /// A tensor over the original device memory, with the original sizes and strides.
+  /// A tensor that aliases the original device memory, with the original sizes and strides.
   at::Tensor original() const {
     auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
                                                          c10::DataPtr(data, c10::Device(c10::kCPU)),

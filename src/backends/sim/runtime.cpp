@@ -62,7 +62,7 @@ c10::Stream to_torch(const SimStream& stream) {
 }
 
 void stop_streams() noexcept {
-  // A stream may wait for an event of another device, so all streams must finish their work before
+  // A stream may wait for an event on another device, so all streams must finish their work before
   // the first thread is joined.
   for (const auto& device : runtime().devices)
     for (const auto& stream : device->streams) stream->wait(stream->last());

@@ -1,4 +1,4 @@
-// The op anyaccel_sim::sleep, with which torch.cuda._sleep() delays a stream.
+// The op anyaccel_sim::sleep, which torch.cuda._sleep() uses to delay a stream.
 #include <chrono>
 #include <thread>
 

@@ -74,8 +74,8 @@ void softmax_out(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   fallback(op, keys, stack);
 }
 
-/// The backward of softmax_out(), whose result has the type of the input. Arguments: grad_output,
-/// output, dim, input_dtype, grad_input.
+/// The backward pass of softmax_out(). Its result has the dtype of the forward input. Arguments:
+/// grad_output, output, dim, input_dtype, grad_input.
 void softmax_backward_out(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                           torch::jit::Stack* stack) {
   const auto type = torch::jit::peek(*stack, 0, 5).toTensor().scalar_type();

@@ -18,7 +18,7 @@ class Capture;
 class IndexRows;
 struct Device;
 
-/// A task of a stream. Tasks in a graph run many times, so `run` must leave the task unchanged if
+/// A task in a stream. Tasks in a graph run many times, so `run` must leave the task unchanged if
 /// `again` is true.
 class Task {
  public:
@@ -29,7 +29,8 @@ class Task {
   /// False for marks and waits, which take no time on a device and cannot fail.
   bool kernel() const noexcept { return kernel_; }
   LaunchFault fault = {};
-  /// The profiler's number for the op that launched the task; 0 if no profiler is recording.
+  /// Correlation ID that the profiler gave the op that launched the task; 0 if no profiler is
+  /// recording.
   std::uint64_t correlation = 0;
   /// Rows whose index tensor the worker reads before it runs the task; may be null.
   std::shared_ptr<IndexRows> rows;
@@ -39,7 +40,7 @@ class Task {
   bool kernel_;
 };
 
-/// Sequence number of a task in its stream, from 1.
+/// One-based sequence number of a task in its stream.
 using Ticket = std::uint64_t;
 
 class SimStream {

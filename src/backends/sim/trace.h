@@ -14,7 +14,7 @@ struct TracedKernel {
   int stream = 0;
   std::int64_t start = 0;
   std::int64_t end = 0;
-  /// The profiler's number for the op that launched the kernel; 0 if there was none.
+  /// Correlation ID that the profiler gave the op that launched the kernel; 0 if there was none.
   std::uint64_t correlation = 0;
 };
 
@@ -32,7 +32,7 @@ void add(const TracedKernel& kernel);
 /// The profiler calls these on the thread that runs an op.
 void push_correlation(std::uint64_t id);
 void pop_correlation();
-/// The profiler's number for the op that this thread runs; 0 outside of ops.
+/// The profiler's correlation ID for the op that this thread runs; 0 outside of ops.
 std::uint64_t correlation() noexcept;
 
 }  // namespace trace

@@ -8,7 +8,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// Returns -1 if the entry names no device.
+/// Returns -1 if the entry does not name a device.
 int find_device(std::string_view entry, int devices) {
   constexpr std::string_view kBlank = " \t\r\n";
   const auto first = entry.find_first_not_of(kBlank);

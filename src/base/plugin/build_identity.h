@@ -1,4 +1,4 @@
-// Build properties on which a plugin and AnyAccel must agree.
+// Build properties that must match between a plugin and AnyAccel.
 #pragma once
 
 #include <string>
@@ -18,7 +18,8 @@ struct BuildIdentity {
 /// Returns the build identity of this library. Thread-safe.
 ANYACCEL_API const BuildIdentity& own_identity();
 
-/// Lists all differences, with both values and the remedy; empty if the two builds are compatible.
+/// Lists all differences, with both values and how to fix them; empty if the two builds are
+/// compatible.
 ANYACCEL_API std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& ours);
 
 /// Returns the name of an ANYACCEL_SANITIZER_* value, such as "address"; "unknown" for other

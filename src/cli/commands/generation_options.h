@@ -16,7 +16,7 @@ namespace anyaccel::cli {
 struct GenerationOptions {
   std::string model = "anyaccel-model";
   std::string dtype = "fp32";
-  std::string quantize;  ///< empty, int8 or int4
+  std::string quantize;  ///< int8 or int4; empty for no quantization
   std::int64_t group_size = 0;
   bool no_model_cache = false;
   llm::GenerateOptions generate;

@@ -41,9 +41,9 @@ void add_report(CLI::App& command, Context& context) {
 
 }  // namespace anyaccel::cli
 
-/// Creates the report of this process, for anyaccel.report() in Python. `versions` is a JSON object
-/// with additional versions. On success, calls `take` with the report as JSON and then as text, and
-/// returns 0. On failure, calls `take` with the error message and returns 1.
+/// Creates the report about this process, for anyaccel.report() in Python. `versions` is a JSON
+/// object with additional versions. On success, calls `take` with the report as JSON and then as
+/// text, and returns 0. On failure, calls `take` with the error message and returns 1.
 extern "C" ANYACCEL_API int anyaccel_report(const char* versions, std::size_t width,
                                             void (*take)(const char*)) {
   using namespace anyaccel::cli;

@@ -7,7 +7,7 @@ namespace anyaccel::cli {
 
 namespace {
 
-/// Limits the list of places to more than a campaign can try in a day.
+/// Maximum number of places to try; more than a campaign can try in a day.
 constexpr std::uint64_t kMaxPlaces = 1'000'000;
 
 /// Returns the numbers 1 to `count` in reverse order of use. The order of use is the first, the

@@ -222,7 +222,7 @@ int clean_cache(const OpsOptions& options) {
     const auto [removed, kept] = cache.clean(name, options.force);
     sum.first += removed, sum.second += kept;
   }
-  // Without a size limit, this removes only the leftovers of killed builds.
+  // Without a size limit, this removes only what killed builds left behind.
   cache.evict(std::numeric_limits<std::int64_t>::max());
   if (options.json)
     return std::puts(Json{{"folder", cache.folder().string()},

@@ -1,5 +1,5 @@
-// `anyaccel profile`: runs a program whose Python processes record themselves, then starts the
-// builder of the page.
+// `anyaccel profile`: runs a program whose Python processes record themselves, then generates the
+// report page in a separate process.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -118,8 +118,9 @@ void pass_on(int signal) {
   if (program > 0) ::kill(program, signal);
 }
 
-/// Starts `words` and waits for its end. Returns the status of waitpid(). Throws if it cannot be
-/// started. `seconds`: 0, or a limit after which it is killed.
+/// Runs the command `words` and waits until it exits. Returns the status from waitpid(). Throws if
+/// the program cannot be started. `seconds`: time limit after which the program is killed; 0 means
+/// no limit.
 int run_and_wait(std::vector<std::string> words, unsigned seconds = 0) {
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
@@ -129,7 +130,7 @@ int run_and_wait(std::vector<std::string> words, unsigned seconds = 0) {
     throw Error(ErrorCode::io, kProfile,
                 {.what = "cannot create a pipe", .got = std::strerror(errno)});
   std::fflush(stdout);
-  // Signals of the terminal reach the program itself; those sent to this process are passed on.
+  // The terminal's signals reach the program directly. Signals sent to this process are forwarded.
   struct sigaction pass {};
   pass.sa_handler = pass_on;
   struct sigaction ignore {};
@@ -179,7 +180,8 @@ std::string recorded_python(const fs::path& folder) {
   return {};
 }
 
-/// Ends this process as the program ended.
+/// Returns the program's exit code. If a signal killed the program, kills this process with the
+/// same signal.
 int end_like(int status) {
   if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
   std::fflush(stdout);

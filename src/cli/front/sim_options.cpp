@@ -36,7 +36,7 @@ constexpr SimOption kSimOptions[] = {
      "AnyAccel's log level on standard error: error, warning, info or debug"},
 };
 
-/// Sets the environment variable of an option. The simulated program reads the variable.
+/// Sets the environment variable for an option. The simulated program reads the variable.
 void set_option(const SimOption& option, const std::string& value) {
   const std::string_view name = option.name;
   if (name == "--check" && value != "report" && value != "abort")

@@ -1,2 +1,1 @@
-"""Code that runs in the Python process of the tests, which cannot import the rest of compat_suites.
-"""
+"""Code that runs in the tests' Python process, which cannot import the rest of compat_suites."""

@@ -1,7 +1,7 @@
-"""torch.distributed's "nccl" and "xccl" where the simulator stands in for CUDA or XPU.
+"""Provides torch.distributed's "nccl" and "xccl" if the simulator stands in for CUDA or XPU.
 
 A torch without CUDA has no class ProcessGroupNCCL and rejects the name "nccl". The class made here
-creates the backend `staged` instead, so that programs which name "nccl" run unchanged.
+creates the backend `staged` instead, so that programs that request "nccl" run unchanged.
 """
 
 from datetime import timedelta
@@ -13,13 +13,14 @@ from torch.distributed import constants, distributed_c10d
 # Version that torch.cuda.nccl.version() returns. Programs read it to decide which dtypes and
 # reductions they may use; `staged` supports those of this version.
 NCCL_VERSION = (2, 21, 5)
-# Default time limit of an operation, as in torch's NCCL backend.
+# Default time limit for an operation, as in torch's NCCL backend.
 NCCL_TIMEOUT = timedelta(minutes=10)
 
 
 def add(name, make):
-    """Give torch the backend `name`, nccl or xccl. `make(store, rank, size, timeout)` creates
-    its backends."""
+    """Register the backend `name`, nccl or xccl, with torch. `make(store, rank, size, timeout)`
+    creates its instances.
+    """
     class_name = f"ProcessGroup{name.upper()}"
     found = _make_class(class_name, name, make)
     for module in (torch._C._distributed_c10d, distributed_c10d, distributed):
@@ -57,7 +58,7 @@ def _make_class(class_name, name, make):
         if not hasattr(backend, method):
             setattr(backend, method, function)
     if not hasattr(backend, "uid"):
-        backend.uid = -1  # "not a group of NCCL" in torch's logs
+        backend.uid = -1  # in torch's logs, -1 means that the group does not use NCCL
     return StandIn(class_name, (), {"Options": Options, "__module__": distributed_c10d.__name__})
 
 

@@ -88,7 +88,7 @@ def has_reduce_scatter_tensor():
 
 
 def new_group(ranks):
-    """Create a group of these global ranks. All ranks must call it."""
+    """Create a group with the given global ranks. All ranks must call it."""
     return distributed.new_group(ranks)
 
 

@@ -45,7 +45,7 @@ class _Members:
         return self._ours.absolute_name()
 
     def sources(self):
-        """Return no sources, because the ops are built by `anyaccel ops build` instead of
+        """Return an empty list, because the ops are built by `anyaccel ops build` instead of
         DeepSpeed.
         """
         return []

@@ -43,8 +43,9 @@ class Functions:
                 hidden_dropout_ratio, layer_norm_eps, seed, pre_or_postLayerNorm, test_gemm=False,
                 attn_dropout_checkpoint=False, normalize_invertible=False, gelu_checkpoint=False,
                 stochastic_mode=False):
-        """Store a layer's options under its number, for forward and backward. batch_size and
-        test_gemm are ignored."""
+        """Store a layer's options under its number, for the forward and backward passes. batch_size
+        and test_gemm are ignored.
+        """
         self._op("")  # load the op, so that errors are raised early
         self._layers[layer_id, dtype] = {
             "heads": num_heads, "attn_dropout": max(attn_dropout_ratio, 0.0),
@@ -67,7 +68,7 @@ class Functions:
     def _forward(self, dtype, layer_id, input, input_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b,
                  output_w, output_b, norm_w, norm_b, training_mode, prelayernorm, attn_dropout_checkpoint, normalize_invertible,
                  gelu_checkpoint):
-        """Return the 17 tensors that DeepSpeed's function passes to backward.
+        """Return the 17 tensors that DeepSpeed's function passes to the backward pass.
 
         Their contents differ from DeepSpeed's: `attn_prob_dropout_mask` holds the seed, and the
         norms' `var` holds (mean, 1 / deviation) per token.

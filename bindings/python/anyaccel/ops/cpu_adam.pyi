@@ -4,7 +4,7 @@ from torch import Tensor
 
 def create_adam(optimizer_id: int, lr: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.0,
                 adamw_mode: bool = True, should_log: bool = False) -> int:
-    """Create an optimizer. It holds no tensors."""
+    """Create an optimizer. It does not hold any tensors."""
 def destroy_adam(optimizer_id: int) -> int:
     """Destroy the optimizer."""
 def adam_update(optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, bias_correction: bool,

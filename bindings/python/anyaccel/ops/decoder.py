@@ -52,8 +52,8 @@ class DecoderLayerConfig:
 class DecoderConfig:
     """Configuration of a decoder. `pack()` converts it to the op's argument `config`.
 
-    `heads_per_kv_head`: number of query heads that share a key head; 0: `num_heads / num_kv_heads`,
-    which must be an integer. `first_head`: number of query heads that share this rank's first key
+    `heads_per_kv_head`: number of query heads that share a KV head; 0: `num_heads / num_kv_heads`,
+    which must be an integer. `first_head`: number of query heads that share this rank's first KV
     head but precede this rank's first query head. `experts_per_token`: 0 if no layer has experts.
     `gated`: feed-forward layers multiply by a gate. `norms_after`: norms follow attention and the
     feed-forward part. `final_norm`: a norm precedes the language-model head. `normalize_experts`:

@@ -53,8 +53,8 @@ def initialize(size, rank, kvs_data, timeout=_TIMEOUT):
 
     All ranks must call this function with rank 0's address as a tensor of bytes.
 
-    `timeout` is the time limit of each operation, in seconds. The rendezvous has oneCCL's own limit
-    (CCL_KVS_GET_TIMEOUT, 120 s).
+    `timeout` is the time limit for each operation, in seconds. The rendezvous has oneCCL's own
+    limit (CCL_KVS_GET_TIMEOUT, 120 s).
     """
     _world[:] = range(size)
     _ops.ccl_comm_init(_name(), size, rank, kvs_data.cpu(), timeout)
@@ -67,7 +67,7 @@ def get_sub_kvs_addr(first):
 
 @_telling
 def initialize_sub_comm(size, rank, kvs_data, ranks, timeout=_TIMEOUT):
-    """Initialize a group of the given global `ranks`. All of them must call this function.
+    """Initialize a group with the given global `ranks`. All of them must call this function.
 
     `rank` is this rank's index in the group.
     """
@@ -112,7 +112,7 @@ def inference_all_reduce(tensor, op="sum"):
 
 @_telling
 def reduce(tensor, dst, op="sum", group=None, async_op=False):
-    """Reduce in place on `dst`. Tensors of other ranks do not change."""
+    """Reduce in place on `dst`. Tensors on other ranks do not change."""
     _ops.ccl_reduce_(tensor, dst, _op(op), _name(group))
 
 

@@ -26,7 +26,7 @@ def initialize(size=None, rank=None, group=None, timeout=_TIMEOUT):
 
     Return why shared memory is not used, or "".
 
-    `timeout` is the time limit of each operation in seconds, also for a group that is already
+    `timeout` is the time limit for each operation in seconds, also for a group that is already
     initialized. A group that failed must first be closed on every rank. A group whose process group
     was destroyed is recreated.
     """
@@ -52,7 +52,7 @@ def reason(group=None):
 
 @_telling
 def close(group=None):
-    """Close the group. Further operations on other ranks fail."""
+    """Close the group. Later operations on other ranks fail."""
     _ops.shm_comm_close(_name(group))
 
 

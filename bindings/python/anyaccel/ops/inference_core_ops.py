@@ -70,7 +70,7 @@ def blas_4d_matmul(C, B, A):
 
 
 def create_handle():
-    """Load the op. It needs no library handle."""
+    """Load the op. It does not need a library handle."""
     _op("rms_norm")
 
 

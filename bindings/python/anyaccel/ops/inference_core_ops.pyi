@@ -25,7 +25,7 @@ def blas_linear(output: Tensor, hidden_states: Tensor, weights: Tensor) -> None:
 def blas_4d_matmul(C: Tensor, B: Tensor, A: Tensor) -> None:
     """Compute C = B times A."""
 def create_handle() -> None:
-    """Load the op. It needs no library handle."""
+    """Load the op. It does not need a library handle."""
 def cuda_wf6af16_linear(output: Tensor, hidden_states: Tensor, weights_2bit: Tensor, weights_4bit: Tensor, scale: Tensor, workspace: Tensor, out_channels: int, tokens: int, in_channels: int, split_k: int) -> None:
     """Compute output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights
     from preprocess_weight(), with one `scale` per output channel.

@@ -57,7 +57,8 @@ def _free(address):
 
 def is_given(address):
     """Return whether the address is in a block that new_cpu_locked_tensor() got from the
-    accelerator's allocator, freed or not."""
+    accelerator's allocator, even if the block has been freed.
+    """
     return _block_at(address) is not None
 
 

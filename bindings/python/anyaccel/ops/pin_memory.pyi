@@ -18,7 +18,8 @@ class pin_handle:
 
 def is_given(address: int) -> bool:
     """Return whether the address is in a block that new_cpu_locked_tensor() got from the
-    accelerator's allocator, freed or not."""
+    accelerator's allocator, even if the block has been freed.
+    """
 def is_freed(tensor: Tensor) -> bool:
     """Return whether the tensor is in a freed block from the accelerator's allocator."""
 def stats() -> dict[str, int]:

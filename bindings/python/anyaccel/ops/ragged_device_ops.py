@@ -23,14 +23,14 @@ def build_atoms(atoms, batch_metadata, seq_metadata, kv_ptrs, q_block_size, kv_b
 
 def flash_attn_by_atoms(out, q, k, v, attention_atoms, softmax_scale, is_causal):
     """Compute attention for queries [tokens, heads * head dim] over key and value caches [blocks,
-    block size, key heads, head dim].
+    block size, KV heads, head dim].
     """
     _op("attention")(out, q, k, v, attention_atoms, softmax_scale, is_causal)
 
 
 def kv_rotary_embeddings(kv_cache, q, k, v, rotary_dim, theta_base, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs):
-    """Rotate queries in place, and write the rotated keys and the values to the cache [blocks,
-    block size, 2, key heads, head dim].
+    """Apply rotary embeddings to the queries in place, and write the rotated keys and the values to
+    the cache [blocks, block size, 2, KV heads, head dim].
     """
     _op("kv_rotary_embeddings")(kv_cache, q, k, v, rotary_dim, theta_base, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs)
 
@@ -43,7 +43,7 @@ def kv_trained_rotary_embeddings(kv_cache, q, k, v, inv_freq, batch_metadata, se
 
 
 def linear_kv_copy(kv_cache, q, k, v, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs):
-    """Write keys and values to the cache without rotation."""
+    """Write keys and values to the cache without rotary embeddings."""
     _op("linear_kv_copy")(kv_cache, q, k, v, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs)
 
 

@@ -6,18 +6,18 @@ def build_atoms(atoms: Tensor, batch_metadata: Tensor, seq_metadata: Tensor, kv_
     """
 def flash_attn_by_atoms(out: Tensor, q: Tensor, k: Tensor, v: Tensor, attention_atoms: Tensor, softmax_scale: float, is_causal: bool) -> None:
     """Compute attention for queries [tokens, heads * head dim] over key and value caches [blocks,
-    block size, key heads, head dim].
+    block size, KV heads, head dim].
     """
 def kv_rotary_embeddings(kv_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, rotary_dim: int, theta_base: float, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:
-    """Rotate queries in place, and write the rotated keys and the values to the cache [blocks,
-    block size, 2, key heads, head dim].
+    """Apply rotary embeddings to the queries in place, and write the rotated keys and the values to
+    the cache [blocks, block size, 2, KV heads, head dim].
     """
 def kv_trained_rotary_embeddings(kv_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, inv_freq: Tensor, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:
     """Like kv_rotary_embeddings(), but takes the frequencies [rotated dimensions / 2] as an
     argument.
     """
 def linear_kv_copy(kv_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:
-    """Write keys and values to the cache without rotation."""
+    """Write keys and values to the cache without rotary embeddings."""
 def ragged_embed(embedded_tokens: Tensor, input_ids: Tensor, embedding_weight: Tensor, position_embedding_weight: Tensor | None, pos_embed_offset: int, batch_metadata: Tensor, seq_metadata: Tensor, tokens_to_seq: Tensor, kv_ptrs: Tensor) -> None:
     """Write each token's embedding row, plus the row of its position if
     position_embedding_weight is not None."""

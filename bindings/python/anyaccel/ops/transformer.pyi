@@ -69,13 +69,14 @@ def create_transformer_layer_fp32(layer_id: int, batch_size: int, hidden_dim: in
                                   attn_dropout_ratio: float, hidden_dropout_ratio: float, layer_norm_eps: float, seed: int,
                                   pre_or_postLayerNorm: bool, test_gemm: bool = False, attn_dropout_checkpoint: bool = False,
                                   normalize_invertible: bool = False, gelu_checkpoint: bool = False, stochastic_mode: bool = False) -> int:
-    """Store a layer's options under its number, for forward and backward. batch_size and
-    test_gemm are ignored."""
+    """Store a layer's options under its number, for the forward and backward passes. batch_size and
+    test_gemm are ignored.
+    """
 def forward_fp32(layer_id: int, input: Tensor, input_mask: Tensor, attn_qkvw: Tensor, attn_qkvb: Tensor, attn_ow: Tensor,
                  attn_ob: Tensor, attn_nw: Tensor, attn_nb: Tensor, inter_w: Tensor, inter_b: Tensor, output_w: Tensor, output_b: Tensor,
                  norm_w: Tensor, norm_b: Tensor, training_mode: bool, prelayernorm: bool, attn_dropout_checkpoint: bool,
                  normalize_invertible: bool, gelu_checkpoint: bool) -> list[Tensor]:
-    """Return the 17 tensors that DeepSpeed's function passes to backward."""
+    """Return the 17 tensors that DeepSpeed's function passes to the backward pass."""
 def backward_fp32(layer_id: int, grad_output: Tensor, output: Tensor, inp_norm: Tensor, qkv_tf: Tensor, soft_out: Tensor,
                   ctx_bufB: Tensor, attn_o_inp: Tensor, add_res: Tensor, ff1_inp: Tensor, gelu_inp: Tensor, ff2_inp: Tensor,
                   attn_prob_dropout_mask: Tensor, attn_output_dropout_mask: Tensor, layer_output_dropout_mask: Tensor,

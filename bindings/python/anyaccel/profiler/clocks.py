@@ -1,7 +1,7 @@
 """Estimates the difference between this host's clock and that of rank 0.
 
-Ranks exchange their clocks through the store of torch.distributed, after init_process_group(). Rank 0
-answers on a thread of its own, so the program does not wait for it.
+Ranks exchange their clocks through the store of torch.distributed, after init_process_group(). Rank
+0 answers on a separate thread, so the program does not wait for it.
 """
 
 import datetime
@@ -21,9 +21,9 @@ _PREFIX = "anyaccel/profile/clock"
 def best_offset(rounds: List[Tuple[int, int, int]]) -> int:
     """Return the nanoseconds to add to this clock to get rank 0's.
 
-    rounds: (sent, answered, received) of each exchange, where `answered` is rank 0's time and the
-    others are this clock's. The exchange with the shortest round trip is the most exact: rank 0
-    answered about halfway through it.
+    rounds: (sent, answered, received) for each exchange. `answered` is the time on rank 0's clock;
+    the others are times on this clock. The exchange with the shortest round trip is the most
+    accurate, because rank 0 answered about halfway through it.
     """
     sent, answered, received = min(rounds, key=lambda times: times[2] - times[0])
     return answered - (sent + received) // 2
@@ -42,7 +42,7 @@ def exchange(store: Any, rank: int, clock: Callable[[], int] = time.time_ns, rou
 
 
 def answer(store: Any, rank: int, clock: Callable[[], int] = time.time_ns, rounds: int = _ROUNDS) -> None:
-    """Answer the exchanges of a rank, on rank 0."""
+    """Answer the clock requests of another rank. Called on rank 0."""
     for number in range(rounds):
         key = f"{_PREFIX}/{rank}/{number}"
         store.get(key)

@@ -2,8 +2,9 @@
 
     python -m anyaccel.profiler.peak DIR
 
-Adds `peak` to each process.json in DIR that was recorded on this host: FLOP/s of a matrix product per
-dtype, and bytes per second of a copy, of which the device reads one half and writes the other.
+Adds `peak` to each process.json in DIR that was recorded on this host: the FLOP/s of a matrix
+product for each dtype, and the memory bandwidth of a copy in bytes per second, counting reads and
+writes.
 """
 
 import json
@@ -14,7 +15,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, List
 
-SECONDS = 0.15  # per measurement
+SECONDS = 0.15  # seconds per measurement
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -34,7 +35,7 @@ def best_time(call: Callable[[], Any], synchronize: Callable[[], Any], seconds: 
 
 
 def measure(device: Any, synchronize: Callable[[], Any], seconds: float = SECONDS) -> Dict[str, Any]:
-    """Return {"flops": {dtype: FLOP/s}, "bytes_per_second": B/s}. Dtypes that fail are left out."""
+    """Return {"flops": {dtype: FLOP/s}, "bytes_per_second": B/s}. Dtypes that fail are omitted."""
     import torch
     flops = {}
     for name in DTYPES:
@@ -56,7 +57,7 @@ def measure(device: Any, synchronize: Callable[[], Any], seconds: float = SECOND
 
 
 def _device(data: Dict[str, Any]) -> Any:
-    """Return (device, synchronize) of a recorded process."""
+    """Return (device, synchronize) for a recorded process."""
     import torch
     if data.get("device_type") in (None, "cpu"):
         return torch.device("cpu"), lambda: None
@@ -66,8 +67,8 @@ def _device(data: Dict[str, Any]) -> Any:
 
 
 def add_peaks(folder: pathlib.Path) -> bool:
-    """Measure the first accelerator among the recorded processes and note its peak in all processes
-    that used it. Return whether that succeeded.
+    """Measure the first accelerator among the recorded processes and record its peak in all
+    processes that used it. Return whether that succeeded.
     """
     found: List[Any] = []
     for path in sorted(folder.glob("raw/*/process.json")):

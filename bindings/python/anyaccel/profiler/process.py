@@ -15,7 +15,8 @@ from .. import _native
 from .settings import Settings
 
 
-# Variables that select the accelerator, with which its peak is measured after the program.
+# Environment variables that select the accelerator. They are recorded, because its peak performance
+# is measured after the program has ended.
 _PEAK_VARIABLES = ("DS_ACCELERATOR", "ANYACCEL_SIM_LIBRARY", "SIM_STANDS_IN_FOR", "SIM_DEVICES", "SIM_MEMORY",
                    "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
 
@@ -47,7 +48,7 @@ class Process:
         self.update()
 
     def _name_folder(self) -> None:
-        # Containers may run with the same host name and process ids.
+        # Containers may have the same host name and PIDs.
         base = os.path.join(self.settings.folder, "raw", f"{socket.gethostname()}-{os.getpid()}")
         self.folder = base
         for number in range(2, 1000):
@@ -58,7 +59,7 @@ class Process:
                 self.folder = f"{base}-{number}"
 
     def update(self) -> None:
-        """Refresh what may have changed, and write the file."""
+        """Refresh the fields that may have changed, and write the file."""
         data = self.data
         for key, name in (("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world_size", "WORLD_SIZE")):
             data[key] = _number(name) if data[key] is None else data[key]
@@ -73,7 +74,9 @@ class Process:
             os.replace(path + ".tmp", path)
 
     def _find_accelerator(self) -> None:
-        """Look at the accelerator that the program uses, without selecting or initializing one."""
+        """Store information about the accelerator that the program uses, without selecting or
+        initializing one.
+        """
         data = self.data
         try:
             if _native.chosen():
@@ -101,7 +104,7 @@ class Process:
         self.data["pauses"][-1]["end_ns"] = time.time_ns()
 
     def failed(self, detail: str) -> None:
-        """Remember an exception that ends the program."""
+        """Record an exception that ends the program."""
         self.data["exit"] = {"kind": "exception", "detail": detail[:500]}
 
     def finish(self, kind: str, detail: str) -> None:
@@ -111,7 +114,7 @@ class Process:
         self.write()
 
     def forked(self) -> None:
-        """Describe a forked child, in a folder of its own."""
+        """Describe a forked child, in its own folder."""
         self._lock = threading.Lock()
         try:
             self._name_folder()

@@ -15,7 +15,9 @@ _handles: Dict[int, record_function] = {}
 
 
 def _range_functions(works: bool) -> Dict[str, Any]:
-    """Return functions that replace those of torch.cuda.nvtx. `works`: call the original, too."""
+    """Return functions that replace those of torch.cuda.nvtx. If `works` is true, they also call
+    the originals.
+    """
     nvtx = torch.cuda.nvtx
     push, pop, mark, start, end = nvtx.range_push, nvtx.range_pop, nvtx.mark, nvtx.range_start, nvtx.range_end
 
@@ -61,7 +63,7 @@ def _has_nvtx() -> bool:
 
 
 def install(recorder: Any) -> None:
-    """Wrap the functions of torch."""
+    """Wrap torch's functions."""
     for name, function in _range_functions(_has_nvtx()).items():
         setattr(torch.cuda.nvtx, name, function)
     profiler = torch.autograd.profiler

@@ -1,6 +1,6 @@
 """Records this process for `anyaccel profile`: ops, kernels, memory, ranges and source lines.
 
-The program's Python hook calls `start()` after `import torch`. A thread of the recorder cuts the
+The program's Python hook calls `start()` after `import torch`. A recorder thread splits the
 recording into windows and writes each to its own file, so that a program that crashes or is killed
 loses only its last window.
 """
@@ -36,7 +36,7 @@ class Recorder:
         self.pauses = 0
         self.finished = False
         self.wake = threading.Event()
-        self.events = 0  # written so far
+        self.events = 0  # number of events written so far
         self.every = 1  # record every n-th window
         self.rate = 0.0  # events per second in the last window
         self.flush_seconds = 0.0  # CPU time of the recorder's thread
@@ -74,7 +74,7 @@ class Recorder:
         window.end()
         while not _native.profiler_wait_for_open_ops(1.0 if last else 10.0):
             if last:
-                return  # an op of another thread still runs, so its record cannot be collected
+                return  # an op still runs on another thread, so its record cannot be collected
         try:
             written = window.write(self.process, self.lines, last)
         except Exception as error:
@@ -90,7 +90,7 @@ class Recorder:
             self.fail(error)
 
     def run(self) -> None:
-        """Cut the recording into windows until the program ends."""
+        """Split the recording into windows until the program ends."""
         while not self.finished:
             self.wake.wait(self.settings.poll)
             if self.finished or self.pauses:
@@ -106,7 +106,7 @@ class Recorder:
                     self.begin_window()
 
     def rest(self) -> None:
-        """Record nothing for a while, if the limits require it."""
+        """Pause the recording for a while if the limits require it."""
         began = time.monotonic()
         seconds = self.flush_seconds_over_budget()
         if self.events >= self.settings.max_events:
@@ -171,7 +171,8 @@ def activities() -> Tuple[List[int], bool]:
     """Return what torch's profiler can record now, and whether that includes a PrivateUse1 device."""
     supported = torch.autograd._supported_activities()
     private_use = getattr(torch.profiler.ProfilerActivity, "PrivateUse1", None)
-    named = hasattr(torch, torch._C._get_privateuse1_backend_name())  # not if there is no such device
+    # False if there is no such device.
+    named = hasattr(torch, torch._C._get_privateuse1_backend_name())
     return sorted(int(activity) for activity in supported), named and private_use in supported  # type: ignore[call-overload]
 
 
@@ -208,7 +209,7 @@ def start() -> None:
     try:
         recorder = Recorder(Settings.from_environment())
         recorder.open()
-    except Exception as error:  # the program must run nevertheless
+    except Exception as error:  # the program must run anyway
         print(f"anyaccel profile: cannot record process {os.getpid()}: {error}", file=sys.stderr, flush=True)
         return
     _recorder = recorder

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 @dataclass
 class Settings:
-    """Limits of a recording."""
+    """Limits for a recording."""
     folder: str  #: the results' folder
-    window: float = 2.0  #: seconds per window
-    window_events: int = 100_000  #: ops per window, which limits the memory that a window takes
+    window: float = 2.0  #: length of a window in seconds
+    window_events: int = 100_000  #: maximum number of ops per window, to limit its memory
     max_events: int = 1_000_000  #: events per process, after which fewer windows are recorded
-    lines: bool = True  #: record source lines
-    flush_share: float = 0.03  #: share of the machine's time that writing windows may take
-    flush_credit: float = 5.0  #: CPU seconds that writing windows may take in addition
-    poll: float = 0.05  #: seconds between checks whether a window is full
+    lines: bool = True  #: whether to record source lines
+    flush_share: float = 0.03  #: maximum share of the machine's time for writing windows
+    flush_credit: float = 5.0  #: additional CPU seconds for writing windows
+    poll: float = 0.05  #: interval in seconds at which to check whether a window is full
 
     @classmethod
     def from_environment(cls) -> "Settings":

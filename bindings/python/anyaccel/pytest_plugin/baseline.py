@@ -39,7 +39,7 @@ def write(path, keys):
 
 
 def replace(path, text):
-    """Write a file so that an interruption leaves the old content."""
+    """Write a file atomically, so that an interruption leaves the old content in place."""
     folder = os.path.dirname(os.path.abspath(path))
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
         file.write(text)

@@ -77,8 +77,8 @@ class Plugin:
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item):
         result = yield
-        # An error of asynchronous work belongs to the test that launched the work. A test whose
-        # marker injects the loss of the device expects that error.
+        # An error in asynchronous work is attributed to the test that launched the work. A test
+        # whose marker injects the loss of the device expects that error.
         if "lost" not in "".join(self.options_of(item).get("faults", "")):
             anyaccel.get_accelerator().synchronize()
         return result
@@ -117,7 +117,7 @@ class Plugin:
         if self.is_worker:
             return
         if self.updates_baseline:
-            # Entries for tests that did not run stay.
+            # Keep the entries for tests that did not run.
             kept = {entry for entry in self.old_baseline if entry[0] not in self.ran}
             baseline.write(self.baseline_path, kept | {baseline.key(problem) for problem, _ in self.all})
         if self.sarif_path:

@@ -20,7 +20,7 @@ namespace anyaccel::backends::sim::checking {
 
 namespace {
 
-/// True if the two uses of the conflict access different rows of the memory. Waits for the index
+/// True if the two conflicting uses access different rows of the memory. Waits for the index
 /// tensors.
 bool different_rows(const Conflict& conflict) {
   const auto& now = conflict.now;

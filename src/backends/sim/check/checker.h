@@ -67,7 +67,7 @@ class Checker final : public Observer {
 
   /// Reports a read of a part of pinned memory while a copy may be in flight.
   void on_host_read(std::uintptr_t address, std::size_t bytes);
-  /// Returns the address of a guarded view of pinned memory that a copy in flight covers; 0 if no
+  /// Returns the address of a guarded view of pinned memory that an in-flight copy covers; 0 if no
   /// copy covers it.
   std::uintptr_t map_view(std::uintptr_t address, std::size_t bytes);
   void unmap_view(std::uintptr_t address, std::size_t bytes);

@@ -1,5 +1,5 @@
 // Vector clocks that track which work is complete. There is one per stream, one for the host, and
-// one per recorded event. No torch.
+// one per recorded event. Does not use torch.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ using Time = std::uint64_t;
 
 struct HostThread;
 
-/// The time up to which the work of each stream is known to be complete. The clock of a host thread
-/// also contains the time up to which it knows the launches of each other thread. Only threads pass
-/// on that knowledge. Waiting for a stream does not, because the wait covers another thread's
-/// launch only if that launch happened to be earlier.
+/// For each stream, the time up to which its work is known to be complete. A host thread's clock
+/// also contains, for each other thread, the time up to which it knows that thread's launches. This
+/// knowledge is passed on only between threads. Waiting for a stream does not pass it on, because
+/// the wait covers another thread's launch only if that launch happened to be earlier.
 class Clock {
  public:
   Time at(StreamId stream) const noexcept { return get(times_, stream); }
@@ -29,7 +29,7 @@ class Clock {
   /// Takes the later time of both clocks for each stream and thread. Returns true if that changes
   /// this clock.
   bool join(const Clock& other);
-  /// The same for streams alone.
+  /// Like join(), but only for streams.
   bool join_streams(const Clock& other) { return join(times_, other.times_); }
 
  private:
@@ -45,9 +45,9 @@ class Clock {
 };
 
 /// The clocks of all streams, events and threads. Not thread-safe. `host` is the calling thread. A
-/// wait counts for the thread that waits, and for other threads once it has passed its knowledge to
-/// them (host_threads.h). Open threads share one clock: they know of every thread's waits, and
-/// every thread knows of theirs.
+/// wait counts for the thread that waits, and for other threads once the waiting thread has passed
+/// its knowledge to them (host_threads.h). Open threads share one clock: they know of every
+/// thread's waits, and every thread knows of theirs.
 class Clocks {
  public:
   /// Adds a task to the stream, ordered after everything that the host has waited for. Returns its

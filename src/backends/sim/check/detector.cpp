@@ -197,8 +197,8 @@ Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
     const bool same =
         at != blocks_.end() && at->second.live && at->second.number == captured.number;
     if (!same) {
-      // A graph may reuse its own memory. While a graph of the pool exists, no other work gets
-      // memory from that pool.
+      // A graph may reuse its own memory. While a graph that uses the pool exists, no other work
+      // gets memory from that pool.
       if (captured.pool != 0 && (captured.pool == graph_pool || in_use(captured.pool))) continue;
       if (captured.uses.empty()) continue;
       Use now{.op = "graph.replay",

@@ -1,5 +1,6 @@
 // Detects unordered accesses to the same memory on different streams, and memory that is freed
-// while work may still use it. Streams are identified by number and memory by address. No torch.
+// while work may still use it. Streams are identified by number and memory by address. Does not use
+// torch.
 #pragma once
 
 #include <map>
@@ -14,11 +15,11 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Addresses of a call stack, innermost first.
+/// Addresses in a call stack, innermost first.
 using Frames = std::vector<void*>;
 
 struct Stack;
-/// Returns the stack of the caller.
+/// Returns the caller's stack.
 using StackFunction = std::shared_ptr<const Stack> (*)();
 
 /// A memory pool that graphs allocate from; 0 is the default pool.
@@ -41,7 +42,7 @@ struct Use {
   ThreadId thread = -1;  ///< the thread that launched it; -1 for an open thread
   Time thread_time = 0;
   bool written = false;
-  bool replayed = false;  ///< as part of a graph
+  bool replayed = false;  ///< true for work that a graph replayed
   Region region;
   std::shared_ptr<Rows> rows = nullptr;  ///< the rows of the region that are accessed; null: all
   std::shared_ptr<const Frames> frames;  ///< the stack of the launch, if stacks are stored
@@ -49,7 +50,7 @@ struct Use {
 
 struct Conflict {
   enum Kind {
-    /// `now` and `before` access the same bytes in no defined order, and at least one writes.
+    /// `now` and `before` access the same bytes without a defined order, and at least one writes.
     unordered,
     /// The memory of `before` was freed and returned to its stream. The stream's next work, `now`,
     /// may reuse the memory while `before` may still use it.
@@ -77,7 +78,7 @@ struct Memory {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
   bool live = false;
-  std::shared_ptr<const Stack> allocated_at = {};  ///< if it was stored
+  std::shared_ptr<const Stack> allocated_at = {};  ///< stack of the allocation, if it was stored
   std::optional<Use> last;  ///< the last write, or the last access if there was no write
 };
 
@@ -129,7 +130,7 @@ class Detector {
     StreamId owner = -1;
     std::uint64_t number = 0;  ///< counts allocations and frees
     bool live = false;
-    bool written = false;  ///< since the allocation
+    bool written = false;  ///< whether the block was written since its allocation
     Pool pool = 0;
     std::shared_ptr<const Stack> stack;
     std::vector<StreamId> recorded;
@@ -154,7 +155,7 @@ class Detector {
   };
   struct Graph {
     Pool pool = 0;
-    std::map<std::uintptr_t, Captured> blocks;  ///< by address at the time of the capture
+    std::map<std::uintptr_t, Captured> blocks;  ///< keyed by address at the time of the capture
   };
   using Blocks = std::map<std::uintptr_t, Block>;
 
@@ -175,8 +176,8 @@ class Detector {
   Blocks blocks_;
   std::uint64_t number_ = 0;
   std::unordered_map<StreamId, std::vector<Freed>>
-      freed_;  ///< by the stream that owns the freed memory
-  std::unordered_map<StreamId, std::vector<Former>> former_;  ///< by the owner of the block
+      freed_;  ///< keyed by the stream that owns the freed memory
+  std::unordered_map<StreamId, std::vector<Former>> former_;  ///< keyed by the block's owner
   std::unordered_map<const void*, Graph> graphs_;
 };
 

@@ -1,5 +1,5 @@
-// Distinguishes faults in memory that the simulator protects from other crashes of the program. No
-// torch.
+// Distinguishes faults in memory that the simulator protects from other crashes of the program.
+// Does not use torch.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::array<std::string_view, 4>;
 
-/// Ops with a kernel for the CPU that does not access the memory of its arguments.
+/// Ops whose CPU kernel does not access the memory of its arguments.
 constexpr Names kShapeOnly{"aten::set_", "aten::resize_", "aten::_resize_output_",
                            "aten::_pin_memory"};
 

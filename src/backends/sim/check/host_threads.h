@@ -1,5 +1,6 @@
 // Happens-before order of host threads. Each thread whose synchronization is observed has its own
-// vector clock; locks, queues, starts and joins pass clocks from thread to thread. No torch.
+// vector clock; locks, queues, starts and joins pass clocks from thread to thread. Does not use
+// torch.
 #pragma once
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Which synchronization of a thread is observed.
+/// Kind of a host thread, which determines how much of its synchronization is observed.
 enum class ThreadKind {
   open,     ///< unknown: its waits count for all threads, and it knows of the waits of all threads
   program,  ///< the main thread, and threads that the Python interpreter started
@@ -24,9 +25,9 @@ std::uint64_t first_version() noexcept;
 /// A host thread and what it knows. Used only by that thread.
 struct HostThread {
   ThreadKind kind = ThreadKind::open;
-  ThreadId id = -1;  ///< component of this thread in clocks; -1 if it is open
+  ThreadId id = -1;  ///< index of this thread in vector clocks; -1 if it is open
   Clock clock;
-  std::uint64_t version = first_version();  ///< counts changes of the clock
+  std::uint64_t version = first_version();  ///< incremented when the clock changes
   std::uint64_t seen_shared = 0;  ///< the version of the shared clock that this clock has merged
   bool passed = false;            ///< other threads may know the current time of this thread
 };
@@ -49,7 +50,8 @@ bool threads_are_tracked() noexcept;
 
 /// The clock that a new thread inherits. Called by the thread that starts it.
 std::unique_ptr<Clock> start_of_child();
-/// Makes the calling thread a program thread that knows `inherited`. Called first on a new thread.
+/// Makes the calling thread a program thread that knows `inherited`. Must be the first call on a
+/// new thread.
 void adopt(const Clock& inherited);
 
 /// The calling thread released, or acquired, the lock or message that `address` identifies.
@@ -61,8 +63,9 @@ void acquire_from(const void* address) noexcept;
 /// a clock.
 const void* end_of(pthread_t thread) noexcept;
 
-/// The same for mutexes inside libraries. They pass only what library threads know or need to know,
-/// so that a lock within torch does not order the program's own threads.
+/// Like release_to() and acquire_from(), but for mutexes inside libraries. They pass on only what
+/// library threads know or need to know, so that a lock within torch does not order the program's
+/// own threads.
 void release_library_mutex(const void* mutex) noexcept;
 void acquire_library_mutex(const void* mutex) noexcept;
 

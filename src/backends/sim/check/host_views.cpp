@@ -18,7 +18,7 @@ void allow(std::uintptr_t low, std::uintptr_t high, int what) {
 
 void HostViews::protect(const Closed& closed) const {
   if (closed.low >= closed.high) return;
-  // Another copy in flight may write to some of the same pages.
+  // Another in-flight copy may write to some of the same pages.
   bool written = closed.copy.written;
   for (const auto& other : closed_)
     written |= other.copy.written && other.low < closed.high && closed.low < other.high;

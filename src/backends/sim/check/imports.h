@@ -1,4 +1,5 @@
-// Redirects calls of functions that loaded libraries import to other functions. No torch.
+// Replaces functions that loaded libraries import, so that their calls reach our functions. Does
+// not use torch.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,8 @@ struct LoadedObject {
 };
 
 /// For each loaded object, asks `wanted` for the replacements and writes them into the object's
-/// table of imported functions. May be called again for libraries that were loaded since. Returns
-/// the number of imports that were replaced.
+/// table of imported functions. Call it again to cover libraries that have been loaded since.
+/// Returns the number of imports that were replaced.
 std::size_t replace_imports(
     const std::function<std::span<const Replacement>(const LoadedObject&)>& wanted);
 

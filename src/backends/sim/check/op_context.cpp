@@ -33,7 +33,7 @@ struct OpFrame {
   std::string* device;
 };
 
-/// The nested ops of a thread. Ops beyond the array's size are only counted.
+/// The nested ops on a thread. Ops beyond the array's size are only counted.
 struct OpStack {
   std::array<OpFrame, 32> frames;
   std::size_t depth;
@@ -72,9 +72,9 @@ bool may_mix(const char* op, bool on_host_and_one_device) {
 
 /// The devices of an op's arguments.
 struct Devices {
-  std::uint32_t ours = 0;    // one bit per index
-  bool host = false;         // a tensor with dimensions
-  bool host_scalar = false;  // a tensor without dimensions, which ops on a device accept, too
+  std::uint32_t ours = 0;    // bit mask of device indices
+  bool host = false;         // a host tensor with at least one dimension
+  bool host_scalar = false;  // a zero-dimensional host tensor, which ops on a device also accept
   std::optional<c10::Device> other;
 
   void add_device(c10::Device device) {

@@ -17,7 +17,7 @@ std::string current_op();
 
 /// An op, or a use of an event, that torch or the simulator rejected.
 struct Refusal {
-  bool early_use = false;  ///< of an event that is not complete
+  bool early_use = false;  ///< the event was used before it was complete
   /// True if the op uses a device of another type; false if its tensors are on several devices.
   bool other_accelerator = false;
   std::string op;

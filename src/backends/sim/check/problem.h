@@ -1,4 +1,5 @@
-// The kinds of problems that the checker reports, and their formats as text and JSON. No torch.
+// The kinds of problems that the checker reports, and their formats as text and JSON. Does not use
+// torch.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,9 @@ enum class Kind {
 
 /// All kinds, in the order of the enumerators.
 std::span<const Kind> all_kinds() noexcept;
-/// A stable name for programs, such as "unordered_streams".
+/// A stable, machine-readable name, such as "unordered_streams".
 const char* name(Kind kind) noexcept;
-/// A title for people, such as "unordered use on two streams".
+/// A human-readable title, such as "unordered use on two streams".
 const char* title(Kind kind) noexcept;
 /// How to fix the problem, in one sentence.
 const char* remedy(Kind kind) noexcept;

@@ -1,6 +1,6 @@
 // Watches three kinds of events through Python: torch's Python code rejects other accelerators'
 // devices before it calls the library, only the interpreter knows which exception ended the
-// program, and tolist() and numpy() access memory without calling an op. No torch.
+// program, and tolist() and numpy() access memory without calling an op. Does not use torch.
 #pragma once
 
 #include <cstddef>

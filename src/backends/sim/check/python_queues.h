@@ -1,6 +1,6 @@
 // Observes the parts of Python's standard library that pass values between threads without always
 // taking a lock: queue.SimpleQueue, the work items of ThreadPoolExecutor, and
-// threading.Event.is_set(). No torch.
+// threading.Event.is_set(). Does not use torch.
 #pragma once
 
 namespace anyaccel::backends::sim::checking {

@@ -1,4 +1,4 @@
-// The bytes that a kernel accesses. No torch.
+// The bytes that a kernel accesses. Does not use torch.
 #pragma once
 
 #include <array>

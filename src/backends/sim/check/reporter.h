@@ -1,4 +1,5 @@
-// Writes problems to standard error and a JSON file, and ends the program if requested. No torch.
+// Writes problems to standard error and a JSON file, and ends the program if requested. Does not
+// use torch.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +16,7 @@ namespace anyaccel::backends::sim::checking {
 /// Thread-safe. Only the process that created the reporter writes the file.
 class Reporter {
  public:
-  /// `json_file`: empty for none; "%p" becomes the process id. `aborts`: a problem aborts the
+  /// `json_file`: empty for none; "%p" is replaced by the PID. `aborts`: a problem aborts the
   /// program (SIGABRT).
   Reporter(bool aborts, const std::string& json_file, Suppressions suppressions = {});
 

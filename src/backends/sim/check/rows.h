@@ -1,4 +1,4 @@
-// The rows of a tensor that an op with an index tensor accesses. No torch.
+// The rows of a tensor that an op with an index tensor accesses. Does not use torch.
 #pragma once
 
 #include <optional>

@@ -83,8 +83,8 @@ void* program_base() {
   return base;
 }
 
-/// Returns the text that Python's faulthandler prints. Calls the same function, which takes no lock
-/// and allocates no memory.
+/// Returns the text that Python's faulthandler prints. Calls the same function, which neither takes
+/// locks nor allocates memory.
 std::vector<std::string> python_stack() {
   using Dump = void (*)(int, void*);
   using State = void* (*)();

@@ -1,5 +1,5 @@
-// Call stacks. Addresses are captured first; names are looked up only when a report needs them. No
-// torch.
+// Call stacks. Addresses are captured first; names are looked up only when a report needs them.
+// Does not use torch.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Known problems that the checker does not report. No torch.
+// Known problems that the checker does not report. Does not use torch.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Finds names of functions that are not exported. They are in the file's symbol table, but the
-// dynamic linker does not know them. No torch.
+// dynamic linker does not know them. Does not use torch.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace anyaccel::backends::sim::checking {
 
 struct Symbol {
-  std::string name;          ///< mangled; empty if the file does not contain it
+  std::string name;          ///< mangled name; empty if the file does not contain it
   std::uintptr_t start = 0;  ///< address relative to the load address, like `address`
 };
 

@@ -14,7 +14,7 @@ class App;
 namespace anyaccel::cli {
 
 struct ParallelOptions {
-  std::string ranks;  ///< empty: 1; "auto": the number of ranks that the launcher started
+  std::string ranks;  ///< a number; empty: 1; "auto": as many as the launcher started
   std::string plan_file;
   bool plan = false, self_check = false;
 };

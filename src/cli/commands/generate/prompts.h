@@ -11,7 +11,7 @@ namespace anyaccel::cli {
 /// Parses the ids of --prompt-ids. Throws `invalid_argument`, quoting the invalid text.
 std::vector<std::int64_t> parse_ids(const std::string& text);
 
-/// A line of the --prompts file.
+/// A line in the --prompts file.
 struct Prompt {
   std::size_t line = 0;  ///< 1-based line number
   std::string text;

@@ -187,7 +187,7 @@ Json machine() {
           {"nodes", nodes_json(machine)}};
 }
 
-/// The shared memory through which ranks on one host exchange data.
+/// The shared memory that ranks on one host use to exchange data.
 Json shared_memory() {
   constexpr const char* kPath = "/dev/shm";
   Json out{{"path", kPath}, {"total", nullptr}, {"free", nullptr}};

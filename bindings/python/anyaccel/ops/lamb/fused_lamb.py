@@ -42,7 +42,7 @@ class FusedLamb(Optimizer):
         return loss
 
     def get_lamb_coeffs(self):
-        """Return the trust ratios of the last step, one per parameter."""
+        """Return the trust ratios from the last step, one per parameter."""
         return [coefficient.item() for coefficient in self.lamb_coeffs]
 
     def _update(self, group, parameter, gradient, output, scale):

@@ -1,5 +1,5 @@
-"""FLOPs and bytes of ops, from the shapes of their inputs. Unknown ops have none: the page says n/a
-rather than a guess.
+"""Computes the FLOPs and bytes of ops from the shapes of their inputs. For unknown ops, the page
+shows n/a instead of a guess.
 """
 from math import prod
 from typing import Any, Dict, List, Optional, Tuple
@@ -28,19 +28,19 @@ def base_name(name: str) -> str:
 
 
 def dtype(types: Any) -> str:
-    """Name of the type of the first floating-point tensor, or ""."""
+    """The dtype of the first floating-point tensor, or ""."""
     return next((TYPES[t] for t in types if isinstance(t, str) and t in TYPES), "") if isinstance(types, list) else ""
 
 
 def _sizes(dims: List[Any], types: List[Any]) -> List[Tuple[List[int], int]]:
-    """(shape, bytes per element) of the tensors."""
+    """(shape, bytes per element) for each tensor."""
     return [(shape, SIZES[kind]) for shape, kind in zip(dims, types)
             if isinstance(kind, str) and kind in SIZES and isinstance(shape, list) and all(
                 isinstance(n, int) and n >= 0 for n in shape)]
 
 
 def cost(name: str, args: Any) -> Tuple[Optional[int], Optional[int]]:
-    """Return (FLOPs, bytes read and written) of a call, each None if unknown."""
+    """Return (FLOPs, bytes read and written) for a call, each None if unknown."""
     dims, types, flops = args.get("Input Dims"), args.get("Input type"), args.get("flops")
     known = int(flops) if isinstance(flops, (int, float)) and flops > 0 else None
     if not isinstance(dims, list) or not isinstance(types, list):

@@ -38,7 +38,7 @@ function lowerBound(values, value, low, high) {
   return low;
 }
 
-// Event of a row at a time, or -1.
+// Index of a row's event at `time`, or -1.
 function eventAt(data, row, time, slack = 0) {
   const { begin, duration } = data.ev;
   const i = lowerBound(begin, time + slack + 1e-9, row[0], row[1]) - 1;
@@ -59,7 +59,7 @@ function parents(data) {
   return parent;
 }
 
-// Name of an event as people say it.
+// Name of an event without the prefixes that torch adds.
 function shortName(text) { return text.replace(/^aten::|^autograd::engine::evaluate_function: /, ""); }
 
 function short(value) { return Math.abs(value) >= 99.95 ? value.toFixed(0) : Number(value.toPrecision(3)).toString(); }

@@ -33,7 +33,7 @@ function nameColor(text, dark) {
   return dark ? `hsl(${hue} ${32 + shift}% ${36 + shift / 2}%)` : `hsl(${hue} ${48 + shift}% ${66 + shift / 2}%)`;
 }
 
-// Vertical layout: items {kind, y, height, ...} in the order of processes.
+// Vertical layout: items {kind, y, height, ...} in process order.
 function layout(state) {
   const { data, folded, deep } = state, items = [];
   let y = 0;
@@ -120,13 +120,13 @@ function draw(state) {
   canvas.dataset.drawn = state.drawn;
 }
 
-// Text of a tick with as many digits as the distance of the ticks needs.
+// Label of a tick, with as many digits as the tick spacing requires.
 function tickText(t, step) {
   const [unit, size] = step >= 1e8 || t >= 1e10 && step >= 1e7 ? ["s", 1e9] : step >= 1e5 ? ["ms", 1e6] : step >= 100 ? ["µs", 1e3] : ["ns", 1];
   return (t / size).toFixed(Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9))) + " " + unit;
 }
 
-// The part of a text that fits. Widths are cached, because measuring is slow.
+// Truncates text to a width. The widths of texts are cached, because measuring is slow.
 function fitText(state, g, text, width) {
   if (width < 20) return "";
   const full = state.widths.get(text) ?? g.measureText(text).width;
@@ -141,7 +141,7 @@ function drawHead(state, g, item, y) {
   g.fillStyle = c.head;
   g.fillRect(state.left, y, state.width, HEAD - 2);
   g.fillStyle = c.grid;
-  // Time between windows, when nothing was recorded.
+  // Time between windows, in which nothing was recorded.
   const edges = process.windows.flat();
   for (let i = 1; i + 1 < edges.length; i += 2) hatch(state, g, xOf(state, edges[i]), y, xOf(state, edges[i + 1]) - xOf(state, edges[i]), HEAD - 2, c.line);
   g.fillStyle = process.ended && !process.state.includes("exception") ? c.quiet : c.bad;
@@ -178,7 +178,7 @@ function drawRow(state, g, row, y, height) {
     if (kind === FINDING) {
       drawFinding(state, g, x, y + height / 2, c);
     } else if (width < 1.2) {
-      // One pixel stands for all events that are within it.
+      // One pixel represents all events that fall within it.
       g.fillRect(x, y, 1, height);
       const until = timeOf(state, x + 1);
       for (i++; i < row[1] && begin[i] + duration[i] <= until && category[i] !== FINDING;) i++;
@@ -365,7 +365,7 @@ function drawOverview(state) {
   g.fillRect(state.left - 1, 0, 1, height);
 }
 
-// The time to show first: without long beginnings and ends in which almost nothing happens.
+// The time range to show first. Omits long periods at either end in which almost nothing happens.
 function busyPart(state) {
   const { data } = state, bins = density(state), total = bins.reduce((sum, x) => sum + x, 0), size = (data.last - data.first) / bins.length;
   let low = 0, high = bins.length;
@@ -376,7 +376,7 @@ function busyPart(state) {
   return [Math.max(data.first, data.first + (low - margin) * size), Math.min(data.last, data.first + (high + margin) * size)];
 }
 
-// Share of each bin of the whole time that work covers, 0 to 1.
+// Divides the whole time into bins, and returns the fraction of each bin, 0 to 1, that work covers.
 function density(state) {
   if (state.bins) return state.bins;
   const { data } = state, { begin, duration, category } = data.ev, count = 600, size = (data.last - data.first) / count || 1, bins = state.bins = new Float64Array(count);

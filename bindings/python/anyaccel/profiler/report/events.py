@@ -9,15 +9,15 @@ from typing import Any, Dict, Iterator
 import zlib
 
 _CHUNK = 1 << 20
-_MOST = 1 << 26  # characters of one event
+_MOST = 1 << 26  # maximum number of characters per event
 _BASE = re.compile(r'"baseTimeNanoseconds"\s*:\s*(-?\d{1,20})')
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _SPACE = re.compile(r"[\s,]*")
 
 
 class Window:
-    """Iterate over a window's events. `base_ns` is known after the first event, and `error` is the
-    reason why the file's end is missing, or empty.
+    """Iterate over a window's events. `base_ns` is known after the first event. `error` says why
+    the end of the file is missing; it is empty if the file is complete.
     """
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path

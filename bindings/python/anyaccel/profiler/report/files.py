@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, List, Tuple
 import zlib
 
-LIMIT = 1 << 28  # bytes of a JSON file that is read as a whole
+LIMIT = 1 << 28  # maximum size in bytes of a JSON file that is read as a whole
 
 
 class Problems:
@@ -43,7 +43,7 @@ def _number(data: Dict[str, Any], key: str, default: Any) -> Any:
 
 
 class ProcessFiles:
-    """The files of one recorded process. Attributes have the names of process.json's keys."""
+    """The files of one recorded process. Attributes are named after the keys in process.json."""
     def __init__(self, folder: pathlib.Path, problems: Problems) -> None:
         self.folder = folder
         data: Any = {}
@@ -73,7 +73,7 @@ class ProcessFiles:
         ended = data.get("exit") if isinstance(data.get("exit"), dict) else {}
         self.exit_kind, self.exit_detail = str(ended.get("kind") or "running")[:40], str(ended.get("detail") or "")[:300]
         self.peak_flops, self.peak_bytes = _peak(data.get("peak"))
-        #: (begin, end) of windows, by name, if the recorder noted them.
+        #: (begin, end) of each window by name, if the recorder stored them.
         self.window_times: Dict[str, List[int]] = {}
         times = data.get("windows")
         for number, pair in enumerate(times if isinstance(times, list) else [], 1):
@@ -107,7 +107,7 @@ def _numbered(folder: pathlib.Path, name: str) -> List[pathlib.Path]:
 
 
 def processes(raw: pathlib.Path, problems: Problems) -> List[ProcessFiles]:
-    """Return the recorded processes, by rank, host and process id."""
+    """Return the recorded processes, sorted by rank, host and PID."""
     found = [ProcessFiles(folder, problems) for folder in sorted(raw.iterdir()) if folder.is_dir()] if raw.is_dir() else []
     return sorted(found, key=lambda p: (not p.windows, p.rank is None, p.rank or 0, p.start_ns or 0, p.host, p.pid))
 

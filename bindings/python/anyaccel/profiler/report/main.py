@@ -83,7 +83,8 @@ def _findings(p: Process, problems: Problems) -> List[Dict[str, Any]]:
 
 
 def _same_line(found: str, recorded: str) -> bool:
-    """Whether the checker's line (File "/path/train.py", line 3 in f) is that of an op (train.py:3 in f).
+    """Whether the checker's line (File "/path/train.py", line 3 in f) and an op's line (train.py:3
+    in f) are the same.
     """
     if found == recorded:
         return True

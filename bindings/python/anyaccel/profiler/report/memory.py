@@ -1,10 +1,10 @@
-"""Memory of one device over time, and the largest tensors at its peak."""
+"""Memory usage of one device over time, and the largest tensors at its peak."""
 from array import array
 import heapq
 from typing import Dict, List, NamedTuple, Tuple
 
 _SAMPLES = 4000
-LARGE = 1 << 20  # bytes of an allocation that counts as large
+LARGE = 1 << 20  # minimum size in bytes of a large allocation
 
 
 class Sample(NamedTuple):
@@ -28,7 +28,7 @@ class Memory:
         self.largest: List[Sample] = []
         self.before = 0  # bytes at the peak that were allocated before the recording began
         self.count = 0
-        #: (bytes, op, line) of large allocations, and how often each was made.
+        #: Number of large allocations by (bytes, op, line).
         self.sites: Dict[Tuple[int, str, str], int] = {}
 
     def add(self, samples: List[Sample]) -> None:
@@ -56,7 +56,7 @@ class Memory:
             self.times, self.values = self.series(_SAMPLES)
 
     def series(self, most: int = _SAMPLES) -> Tuple["array[int]", "array[int]"]:
-        """Return (times, bytes) with about `most` samples that keep each part's extremes."""
+        """Return (times, bytes), reduced to about `most` samples that keep each part's extremes."""
         step = -(-2 * len(self.times) // most)
         if step <= 2:
             return self.times, self.values

@@ -13,7 +13,7 @@ _SCRIPTS = ("data.js", "draw.js", "timeline.js", "panels.js", "main.js")
 
 
 def pack(data: Dict[str, Any], columns: Dict[str, "array[int]"], strings: List[str]) -> str:
-    """Return the data as base64 text of a gzip file: the length of a JSON header in 4 bytes, the
+    """Return the data as a base64-encoded gzip file: the length of a JSON header in 4 bytes, the
     header, and the columns, each aligned to 8 bytes.
     """
     parts, places, at = [], {}, 0
@@ -39,7 +39,9 @@ def _hash(text: str) -> str:
 
 
 def page(packed: str) -> str:
-    """Return the page. Its policy allows only its own script and style, and no network."""
+    """Return the page. Its content security policy allows only the page's own script and style, and
+    blocks network access.
+    """
     style = (_HERE / "page.css").read_text("utf-8")
     script = '"use strict";\n' + "\n".join((_HERE / name).read_text("utf-8") for name in _SCRIPTS)
     policy = (f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "

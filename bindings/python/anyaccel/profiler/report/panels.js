@@ -1,4 +1,4 @@
-// The panels around the timeline. Text of the program goes through textContent only.
+// The panels around the timeline. Text from the program is inserted only through textContent.
 function make(tag, text, attributes = {}, ...children) {
   const node = document.createElement(tag);
   if (text !== undefined && text !== null) node.textContent = text;
@@ -123,7 +123,7 @@ function facts(pairs) {
     make("div", null, { class: full ? "full" : "" }, make("dt", name), value instanceof Node ? make("dd", null, {}, value) : make("dd", value))));
 }
 
-// Details of the selected event, or statistics of the selected time.
+// Details of the selected event, or statistics for the selected time range.
 function fillDetails(data, timeline) {
   const panel = document.getElementById("details"), i = timeline.selected, { ev, strings } = data;
   if (i >= 0) {
@@ -149,7 +149,7 @@ function fillDetails(data, timeline) {
   } else panel.replaceChildren(make("span", "Click an event for its details. Drag over the timeline to select a time and see its statistics. W A S D zoom and pan; ? shows all keys.", { class: "quiet" }));
 }
 
-// What happens between two times: the work by name, and how busy each stream or thread is.
+// Summarizes a time range: the work by name, and how busy each stream or thread is.
 function rangeStats(data, t0, t1) {
   const { ev } = data, parent = parents(data), time = new Map(), lanes = [], own = new Map();
   let events = 0, total = 0;

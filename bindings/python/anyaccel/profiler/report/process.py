@@ -1,4 +1,4 @@
-"""Totals of one process, added window by window."""
+"""Totals for one process, added window by window."""
 from typing import Any, Counter, Dict, List, Optional, Set, Tuple
 
 from . import costs
@@ -10,11 +10,12 @@ from .threads import DEVICE, HOST, Event, Thread, covered, event, is_loader, len
 from .totals import DeviceWindow, Evidence, Gap, Op, Work
 
 _MOST = 1_000_000  # maximum number of events analyzed at once
-_GAP = 10_000  # ns of the shortest gap on the page
-_START = 0.01  # share of a device's work that counts as the program's start
-_LONGEST = 366 * 86400 * 10**9  # ns of the longest recording
-_TINY = 10_000  # ns of a tiny kernel
-_WAIT = 20_000  # ns of a call that launches nothing, but seems to wait because the device is busy
+_GAP = 10_000  # duration in ns of the shortest gap that the page shows
+_START = 0.01  # share of a device's work that counts as the program's startup
+_LONGEST = 366 * 86400 * 10**9  # maximum duration of a recording, in ns
+_TINY = 10_000  # in ns; shorter kernels count as tiny
+# Minimum duration, in ns, of a call that launches nothing but seems to wait for a busy device.
+_WAIT = 20_000
 
 
 class Process:
@@ -27,7 +28,7 @@ class Process:
         self.ops: Dict[str, Op] = {}
         self.memories: Dict[Tuple[int, int], Memory] = {}
         self.span = self.events = self.windows = self.first = self.last = 0
-        #: Time in which each device has work, time of its first work, and its windows since then.
+        #: By device: busy time, time of the first activity, and windows since then.
         self.busy: Dict[int, int] = {}
         self.device_first: Dict[int, int] = {}
         self.device_windows: Dict[int, List[DeviceWindow]] = {}
@@ -38,8 +39,8 @@ class Process:
         self.spans: List[Tuple[int, int]] = []
 
     def active_windows(self) -> List[DeviceWindow]:
-        """Windows of all devices, each without the beginning in which it does 1 % of its work: programs
-        often take long to start.
+        """Windows of all devices, each without the startup phase, in which the device does the
+        first 1 % of its work: programs often take long to start.
         """
         found = []
         for windows in self.device_windows.values():
@@ -80,7 +81,7 @@ class Process:
         return found
 
     def read(self, window: Window, lines: Lines, problems: Problems, copy: Any) -> None:
-        """Add a window. `copy` gets each event for the merged trace."""
+        """Add a window. `copy` is called with each event, for the merged trace."""
         part = _Part()
         offset, count, unusable, why = self.files.offset_ns, 0, 0, ""
         if times := self.files.window_times.get(window.path.name.split(".")[0]):
@@ -171,7 +172,7 @@ class Process:
                 if is_loader(e.name):
                     self.loader.note(time)
                 continue
-            # item() of a tensor on the CPU does not wait.
+            # item() on a CPU tensor does not wait.
             waits = kind == SYNC and (thread.launches[i] or e.cat != "cpu_op" or
                                       (time >= _WAIT and 2 * overlap(e.begin, e.end, busy) >= time))
             if device and waits and not any(thread.categories[p] == SYNC for p in _above(thread, i)):
@@ -229,7 +230,7 @@ class Process:
                 self._gaps(device, merged, threads, merged[0][0], merged[-1][1])
 
     def _op(self, name: str) -> Op:
-        """Add an op. Beyond 50000 names, the rest share one entry."""
+        """Add an op. Ops beyond the first 50000 names share one entry."""
         return self.ops.setdefault(name if len(self.ops) < 50_000 else "other ops", Op())
 
     def _kernel(self, e: Event, kind: int, time: int, line: str, source: Optional[Event], called: Set[int]) -> None:
@@ -249,7 +250,7 @@ class Process:
             self.on_device.matmul32.note(time, line)
 
     def _gaps(self, device: int, busy: List[Tuple[int, int]], threads: Dict[str, Thread], begin: int, end: int) -> None:
-        """Add the gaps between a device's work, with what the host does meanwhile."""
+        """Add the gaps between a device's work, and what the host does during each gap."""
         track = self.track("idle", device)
         window = DeviceWindow(begin, end, length(busy))
         self.device_windows.setdefault(device, []).append(window)
@@ -293,7 +294,7 @@ def _host_collectives(threads: Dict[str, Thread]) -> List[Tuple[int, int]]:
 
 
 class _Part:
-    """Events that are analyzed together: a window, or a part of a very large one."""
+    """Events that are analyzed at once: a window, or a part of a very large one."""
 
     def __init__(self, bounds: Optional[List[int]] = None) -> None:
         self.first = bounds is None
@@ -304,7 +305,7 @@ class _Part:
         self.count = 0
 
     def extend(self, begin: int, end: int) -> None:
-        """Widen the time that the events cover."""
+        """Extend the time range that the events cover."""
         if not self.bounds:
             self.bounds = [begin, end]
         elif begin < self.bounds[0] or end > self.bounds[1]:
@@ -312,7 +313,7 @@ class _Part:
 
 
 def _above(thread: Thread, i: int) -> Any:
-    """Indices of the events around event `i`."""
+    """Indices of the events that enclose event `i`."""
     i = thread.parents[i]
     while i >= 0:
         yield i

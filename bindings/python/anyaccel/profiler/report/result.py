@@ -66,12 +66,12 @@ def _row(name: str, all_calls: List[Calls], total: int, processes: List[Process]
 
 
 def _known(amount: int, known: int, time: int) -> Optional[float]:
-    """Rate per second of the calls whose amount is known, if these are most of the time."""
+    """Rate per second of the calls whose amount is known, if these calls take most of the time."""
     return amount / known * 1e9 if amount and known >= _MOST * time > 0 else None
 
 
 def memories(p: Process) -> List[Dict[str, Any]]:
-    """Memory over time of the process's devices, and of the host."""
+    """Memory usage over time, for each of the process's devices and for the host."""
     found = []
     for (kind, _device), m in sorted(p.memories.items(), key=lambda item: (item[1].host, item[0])):
         if not m.count or (m.host and p.busy and m.peak < 1 << 20 and len(p.memories) > 1):
@@ -123,7 +123,7 @@ def headline(processes: List[Process]) -> str:
 
 
 def findings(p: Process, data: Any) -> List[Dict[str, Any]]:
-    """The checker's problems of one process."""
+    """The problems that the checker found in one process."""
     problems = data.get("problems") if isinstance(data, dict) else data
     found = []
     for problem in problems[:1000] if isinstance(problems, list) else []:

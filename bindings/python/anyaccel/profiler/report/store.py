@@ -1,4 +1,4 @@
-"""Columns of the events that the page shows, and tables of strings. Both have a limit."""
+"""Column storage for the events on the page, with tables of strings. Both have a size limit."""
 from array import array
 from typing import Any, Dict, List, Tuple
 

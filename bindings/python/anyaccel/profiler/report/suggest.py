@@ -1,5 +1,5 @@
-"""Suggestions: rules over the totals. Each names its evidence and its threshold, and stays silent if
-the recording has no evidence. docs/reference/profile.md lists the rules.
+"""Suggestions: rules over the totals. Each rule states its evidence and its threshold, and does not
+suggest anything without evidence. docs/reference/profile.md lists the rules.
 """
 from typing import Any, Counter, Dict, List, Tuple
 
@@ -8,7 +8,7 @@ from .process import Process
 from .totals import Evidence
 from .units import percent, seconds, size
 
-IDLE = 0.20  # share of the recorded time
+IDLE = 0.20  # threshold, as a share of the recorded time
 SYNC_TIME, SYNC_CALLS, SYNC_IDLE = 0.02, 20, 0.05
 PAGEABLE = 0.01
 TINY_SHARE, TINY_KERNELS = 0.5, 100
@@ -54,13 +54,15 @@ def _devices(processes: List[Process]) -> List[Process]:
 
 
 def device_times(processes: List[Process]) -> Tuple[int, int]:
-    """Return (busy, recorded) time of all devices, without their start (Process.active_windows())."""
+    """Return (busy, recorded) time of all devices, without their startup phases
+    (Process.active_windows()).
+    """
     windows = [w for p in processes for w in p.active_windows()]
     return sum(w.busy for w in windows), sum(w.end - w.begin for w in windows)
 
 
 def idle_share(processes: List[Process]) -> float:
-    """Share of the time in which devices are idle."""
+    """Fraction of the time that devices are idle."""
     busy, whole = device_times(processes)
     return 1 - busy / whole if whole else 0.0
 

@@ -9,13 +9,13 @@ from .units import percent, rate, seconds, size
 
 
 def _clean(text: str, width: int) -> str:
-    """Text of a program, safe to print, in at most `width` columns."""
+    """Text from the program, safe to print, in at most `width` columns."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= width else text[:width - 1] + "…"
 
 
 def _end(text: str, width: int) -> str:
-    """Like _clean(), but keep the end, as of a path."""
+    """Like _clean(), but truncate the beginning instead of the end, for paths."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= width else "…" + text[1 - width:]
 

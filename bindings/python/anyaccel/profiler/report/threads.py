@@ -13,7 +13,7 @@ _TORCH_COLLECTIVE = re.compile(r"(all_|_all)?(reduce|gather|to_all|scatter)\w*|b
 _SYNC = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|nonzero)$|\w+(Stream|Device|Event)Synchronize$")
 _ALLOCATE = re.compile(r"aten::(empty|new_empty|resize_|_resize|zeros|ones|full|clone|contiguous|reshape)")
 _LOADER = re.compile(r"enumerate\(DataLoader\)")
-_NEAR = 1000  # ns; adjacent events that overlap less are not nested
+_NEAR = 1000  # in ns; adjacent events that overlap by less than this are not nested
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"}
 HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver", "xpu_runtime"}
 
@@ -34,7 +34,7 @@ def category(name: str, cat: str) -> int:
 
 
 class Event(NamedTuple):
-    """An event as read from the file. Times in ns of rank 0's clock."""
+    """An event as read from the file. Times are in ns, on rank 0's clock."""
     begin: int
     end: int
     name: str
@@ -70,14 +70,14 @@ class Thread:
         self.begins = [e.begin for e in events]
         self.depths = [0] * len(events)
         self.parents = [-1] * len(events)
-        self.inside = [0] * len(events)  # time of the children
+        self.inside = [0] * len(events)  # total time of the child events
         self.categories = [category(e.name, e.cat) for e in events]
         self.lines = [""] * len(events)
         self.launches = [False] * len(events)  # whether the device does work for the event
         #: Events that outlast the call that began them, such as asynchronous collectives. They have
-        #: rows of their own, and later events are not inside of them.
+        #: their own rows, and later events are not nested in them.
         self.asynchronous: Set[int] = set()
-        self._ends: List[int] = []  # of the last asynchronous event in each of their rows
+        self._ends: List[int] = []  # end of the last event in each row of asynchronous events
         stack: List[int] = []
         for i, e in enumerate(events):
             while stack and self._is_over(events[stack[-1]], e):
@@ -114,7 +114,7 @@ class Thread:
 
     @staticmethod
     def _is_over(before: Event, e: Event) -> bool:
-        """Whether `before` ends before `e` begins, apart from the clock's inaccuracy."""
+        """Whether `before` ends before `e` begins, allowing for the clock's inaccuracy."""
         return before.end <= e.begin + _NEAR and before.end < e.end or before.end < e.begin or before.end == e.begin < e.end
 
     def _in_op(self, i: int) -> bool:
@@ -129,7 +129,7 @@ class Thread:
         return max(0, self.events[i].end - self.events[i].begin - self.inside[i])
 
     def within_same(self, i: int) -> bool:
-        """Whether an enclosing op has the same name, as backends' ops inside autograd's have."""
+        """Whether an enclosing op has the same name, as when autograd's op calls a backend's op."""
         name, i = self.events[i].name, self.parents[i]
         while i >= 0:
             if self.events[i].name == name:
@@ -145,8 +145,8 @@ class Thread:
         return i
 
     def place(self, i: int) -> Tuple[str, str, str]:
-        """Return (op, ranges, line) of an allocation in an event: the innermost op that does more than
-        allocate, if there is one.
+        """Return (op, ranges, line) for an allocation in an event: the innermost op that does more
+        than allocate, if there is one.
         """
         line, op, ranges = (self.lines[i] if i >= 0 else ""), "", []
         while i >= 0:
@@ -159,7 +159,9 @@ class Thread:
         return op, " > ".join(reversed(ranges[:3])), line
 
     def mark_launches(self, used: Container[int]) -> None:
-        """Note which events have an external id in `used`, or contain one that has."""
+        """Mark the events that have an external id in `used`, and the events that enclose one of
+        these.
+        """
         for i in range(len(self.events) - 1, -1, -1):
             if self.launches[i] or (self.events[i].cat == "cpu_op" and self.events[i].external in used):
                 self.launches[i] = True
@@ -190,7 +192,9 @@ class Thread:
             self.lines[i] = line
 
     def activity(self, begin: int, end: int) -> Dict[str, int]:
-        """Time that the thread spends in each outermost op between two times; "" is the rest."""
+        """Time that the thread spends in each outermost op between `begin` and `end`; "" is the
+        rest.
+        """
         found: Dict[str, int] = {}
         i = max(0, bisect_right(self.top_begins, begin) - 1)
         rest = end - begin
@@ -226,7 +230,7 @@ def length(spans: List[Tuple[int, int]]) -> int:
 
 
 def overlap(begin: int, end: int, spans: List[Tuple[int, int]]) -> int:
-    """Time between two times that merged spans cover."""
+    """Length of the part of [begin, end) that merged spans cover."""
     total, i = 0, max(0, bisect_right(spans, (begin, 1 << 63)) - 1)
     while i < len(spans) and spans[i][0] < end:
         total += max(0, min(end, spans[i][1]) - max(begin, spans[i][0]))
@@ -235,7 +239,7 @@ def overlap(begin: int, end: int, spans: List[Tuple[int, int]]) -> int:
 
 
 def covered(spans: List[Tuple[int, int]], others: List[Tuple[int, int]]) -> int:
-    """Time in both of two merged lists."""
+    """Time that two merged lists of spans both cover."""
     total = i = 0
     for begin, end in spans:
         while i > 0 and others[i - 1][1] > begin:

@@ -1,4 +1,4 @@
-// State and input of the timeline.
+// State of the timeline, and input handling.
 function makeTimeline(data, changed) {
   const $ = id => document.getElementById(id);
   const state = {
@@ -44,7 +44,7 @@ function makeTimeline(data, changed) {
     state.t1 = from + span;
     redraw();
   };
-  // Move smoothly, so that the eye keeps its place.
+  // Animate the move, so that users keep track of where they are.
   state.glide = (t0, t1) => {
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) return state.show(t0, t1);
     const a = [state.t0, state.t1], begin = performance.now(), goal = {};

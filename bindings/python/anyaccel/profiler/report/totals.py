@@ -1,11 +1,11 @@
-"""Totals of ops and of evidence for suggestions."""
+"""Totals for ops, and evidence for suggestions."""
 from typing import Counter, List, NamedTuple
 
 from .threads import Event
 
 
 class Places(Counter[str]):
-    """Time by source line, of at most 1000 lines."""
+    """Time per source line, for at most 1000 lines."""
 
     def note(self, line: str, time: int) -> None:
         if line and (line in self or len(self) < 1000):
@@ -13,7 +13,7 @@ class Places(Counter[str]):
 
 
 class Calls:
-    """Calls of an op: how many, their time, FLOPs and bytes, and where they are."""
+    """Calls to an op: how many, their time, FLOPs and bytes, and their source lines."""
 
     def __init__(self) -> None:
         self.count = self.time = self.flops = self.bytes = 0
@@ -35,7 +35,7 @@ class Calls:
 
 
 class Op:
-    """Totals of one op: the work on devices, and the op's own time on the host."""
+    """Totals for one op: the work on devices, and the op's own time on the host."""
 
     def __init__(self) -> None:
         self.device, self.host = Calls(), Calls()
@@ -54,7 +54,7 @@ class Evidence:
 
 
 class Gap(NamedTuple):
-    """Time without work on a device. `before`: busy time of the window before the gap."""
+    """A period in which a device is idle. `before`: busy time of the window before the gap."""
     duration: int
     begin: int
     reason: str
@@ -65,8 +65,8 @@ class DeviceWindow:
     """Activity of one device in one window. Times are in ns. Starts at the device's first activity."""
     def __init__(self, begin: int, end: int, busy: int) -> None:
         self.begin, self.end, self.busy = begin, end, busy
-        self.reasons: Counter[str] = Counter()  # time of the gaps by what the host does
-        self.gaps: List[Gap] = []  # the longest ones, the longest first
+        self.reasons: Counter[str] = Counter()  # time of the gaps, keyed by what the host does
+        self.gaps: List[Gap] = []  # the longest gaps, longest first
 
     def add(self, gap: Gap) -> None:
         known = gap.reason in self.reasons or len(self.reasons) < 30
@@ -74,7 +74,9 @@ class DeviceWindow:
         self.gaps = sorted([*self.gaps, gap], reverse=True)[:20]
 
     def without_start(self, least: float) -> "DeviceWindow":
-        """Return the part after the last long gap before which at most `least` ns of work are done."""
+        """Return the window without its startup: the part after the last long gap that follows at
+        most `least` ns of work.
+        """
         start = max((g.begin + g.duration for g in self.gaps if g.before <= least), default=self.begin)
         left_out = [g for g in self.gaps if g.begin < start]
         rest = DeviceWindow(start, self.end, self.busy - max((g.before for g in left_out), default=0))

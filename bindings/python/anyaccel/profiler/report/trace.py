@@ -1,4 +1,4 @@
-"""Writes the merged Chrome trace: one process per rank, all times on rank 0's clock."""
+"""Writes the merged Chrome trace, with one process per rank and all times on rank 0's clock."""
 import gzip
 import json
 import pathlib
@@ -60,7 +60,7 @@ class Trace:
             self._thread(p, tid, f"{p.files.device_type}:{index} stream {stream}", tid)
         else:
             self._thread(p, tid, p.thread_names.get(str(tid), f"thread {tid}"), 0 if tid == p.files.pid else 1)
-        if "id" in data:  # arrows
+        if "id" in data:  # flow events, which viewers draw as arrows
             out["id"] = f"{p.index}.{p.windows}.{cat}.{data['id']}"
         self._write(out)
 

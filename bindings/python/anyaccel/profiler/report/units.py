@@ -1,4 +1,4 @@
-"""Numbers as text."""
+"""Formats numbers as text."""
 
 
 def seconds(ns: float) -> str:
