@@ -100,6 +100,7 @@ STREAM_BUGS = {
     "ring_tolist": "not_synchronized",
     "ring_numpy": "not_synchronized",
     "batch_slot_overwritten": "not_synchronized",
+    "autocast_by_name": "other_accelerator",
 }
 
 

@@ -217,10 +217,18 @@ def batch_slot_overwritten(fixed):
     assert batch.shape == (8,)
 
 
+def autocast_by_name(fixed):
+    """Autocast for CUDA has no effect on another accelerator; torch only warns."""
+    net, _ = model()
+    with torch.autocast("cuda", enabled=False), torch.autocast(device.type if fixed else "cuda", torch.bfloat16):
+        result = net(torch.ones(4, 16, device=device))
+    assert (result.dtype == torch.bfloat16) == fixed
+
+
 PROGRAMS = {each.__name__: each for each in (
     checkpoint_thread, checkpoint_on_default_stream, batch_not_awaited, freed_without_record_stream, collective_not_awaited,
     collective_read_late, collective_awaited_on_other_stream, leaked_output,
-    buffer_never_filled, ring_item, ring_op, ring_tolist, ring_numpy, batch_slot_overwritten)}
+    buffer_never_filled, ring_item, ring_op, ring_tolist, ring_numpy, batch_slot_overwritten, autocast_by_name)}
 
 if __name__ == "__main__":
     name, version = sys.argv[1:]

@@ -13,7 +13,7 @@ namespace {
 // the type is not available.
 constexpr const char* kProgram = R"(
 def _anyaccel_watch_names(own, address):
-    import ctypes, sys
+    import ctypes, functools, sys
     torch = sys.modules["torch"]
     refused = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(address)
 
@@ -29,6 +29,18 @@ def _anyaccel_watch_names(own, address):
     for name, module in list(vars(torch).items()):
         if type(module) is type(sys) and name != own and callable(vars(module).get("_lazy_init")):
             module._lazy_init = watched(name, module._lazy_init)
+
+    # For a device type that is not available, torch disables autocast and only warns.
+    autocast = torch.amp.autocast_mode.autocast
+    start_autocast = autocast.__init__
+
+    @functools.wraps(start_autocast)
+    def __init__(self, device_type, dtype=None, enabled=True, *args, **kwargs):
+        if enabled and device_type not in (own, "cpu"):
+            refused(str(device_type).encode())
+        start_autocast(self, device_type, dtype, enabled, *args, **kwargs)
+
+    autocast.__init__ = __init__
 
 def _anyaccel_watch_uncaught(address):
     import atexit, ctypes, sys

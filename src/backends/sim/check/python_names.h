@@ -8,8 +8,8 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Called with the name of a device type that is not available, such as "xpu" for torch.xpu, on the
-/// thread that used the type.
+/// Called with the name of a device type that is not available, such as "xpu" for torch.xpu or
+/// torch.autocast("xpu"), on the thread that used the type.
 using NameFunction = void (*)(const char* device_type);
 
 /// Called if an uncaught exception ended the interpreter's main thread, with 1 if an out-of-memory
