@@ -88,7 +88,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def accelerator():
-    """The accelerator of this run, as returned by `anyaccel.get_accelerator()`."""
+    """The accelerator for this run, as returned by `anyaccel.get_accelerator()`."""
     import anyaccel
     return anyaccel.get_accelerator()
 

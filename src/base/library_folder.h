@@ -23,9 +23,9 @@ std::filesystem::path library_folder(const char* where, Function* function) {
               {.what = "the loader does not report the path of AnyAccel's library"});
 }
 
-/// Returns the folder of AnyAccel's libraries. If the program itself contains their code, as unit
-/// tests do, returns the folder `lib` next to the program's folder. Throws `unavailable` if the
-/// loader does not report the folder.
+/// Returns the folder that contains AnyAccel's libraries. If the program itself contains their
+/// code, as unit tests do, returns the folder `lib` next to the program's folder. Throws
+/// `unavailable` if the loader does not report the folder.
 ANYACCEL_API std::filesystem::path own_library_folder(const char* where);
 
 }  // namespace anyaccel

@@ -50,7 +50,7 @@ ANYACCEL_API std::vector<std::pair<std::string, std::filesystem::path>> key_file
 /// for ops without LibTorch.
 Key content_key(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target);
 
-/// Computes `key.key`. `tools` contains (name, identity) of the compilers; `search` is
+/// Computes `key.key`. `tools` contains (name, identity) for each compiler; `search` is
 /// search_environment().
 void add_tools(Key& key, const std::vector<std::pair<std::string, std::string>>& tools,
                const std::vector<std::string>& search);

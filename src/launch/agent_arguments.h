@@ -9,7 +9,7 @@
 
 namespace anyaccel::launch {
 
-/// Returns the variables to forward to agents: the variables of this process that have one of
+/// Returns the environment variables to forward to agents: this process's variables with one of
 /// DeepSpeed's or the accelerator's prefixes, and those from the environment files.
 Variables passed_on(const JobInput& input);
 

@@ -70,7 +70,7 @@ struct Job {
 /// Input for plan_job(), in addition to the options.
 struct JobInput {
   JobAccelerator accelerator;
-  std::vector<Host> hosts;  ///< after applying the filters
+  std::vector<Host> hosts;  ///< hosts that remain after filtering
   std::size_t host = 0;     ///< index of this host in `hosts`
   topology::Machine machine;
   std::vector<int> device_nodes = {};  ///< see PlanOptions

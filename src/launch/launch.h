@@ -24,7 +24,7 @@ struct Launch {
 /// process, which starts all ranks, even on a single host. Propagates the errors of all steps.
 ANYACCEL_API Launch make_launch(const Options& options, const std::string& program);
 
-/// Returns a TCP port of this machine that is currently free. Throws `unavailable`.
+/// Returns a TCP port on this machine that is currently free. Throws `unavailable`.
 int free_port();
 
 /// Returns a readable description of the job.

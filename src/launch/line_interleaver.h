@@ -12,7 +12,7 @@
 namespace anyaccel::launch {
 
 /// Decides which writer's text is written next. After a writer has begun a line, only its text is
-/// written until the line ends. Text of other writers is held for at most kPatience, so that a
+/// written until the line ends. Text from other writers is held for at most kPatience, so that a
 /// prompt or a progress bar does not block them. Bytes are never changed or lost, and each writer's
 /// bytes stay in order. Never waits: callers pass the current time.
 class LineInterleaver {

@@ -79,7 +79,7 @@ struct HostPlan {
 /// with usable cores.
 int default_ranks(const topology::Machine& machine, const PlanOptions& options = {});
 
-/// Assigns cores and memory to the ranks of a host. Throws `invalid_argument`
+/// Assigns cores and memory to the ranks on a host. Throws `invalid_argument`
 /// - if there are more than kRanksPerCore ranks per core; the error suggests `--oversubscribe`
 /// - if no core remains after reserving cores
 /// - if `core_list` contains CPUs that do not exist or that this process may not use

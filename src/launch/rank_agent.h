@@ -33,7 +33,7 @@ struct RankPlace {
   std::optional<int> local_size;  ///< empty if the runner does not provide it
 };
 
-/// Reads the variables of the runner. Throws `unavailable` if they are missing.
+/// Reads the environment variables that the runner sets. Throws `unavailable` if they are missing.
 RankPlace place_of(Runner runner,
                    const std::function<std::optional<std::string>(const char*)>& variable);
 

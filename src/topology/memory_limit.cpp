@@ -56,7 +56,7 @@ MemoryAmount usable_memory(const std::vector<int>& os_indices, const std::filesy
   auto amount = host_memory(root);
   amount.limit_to(node_memory(os_indices, root));
   amount.limit_to(control_group_memory(root));
-  // The usage of a group may exceed its limit while pages are being reclaimed.
+  // A group's usage may exceed its limit while pages are being reclaimed.
   amount.available = std::clamp<std::int64_t>(amount.available, 0, amount.total);
   return amount;
 }

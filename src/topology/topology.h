@@ -28,7 +28,7 @@ enum class MemoryKind {
 ANYACCEL_API const char* to_string(MemoryKind kind) noexcept;
 
 struct Core {
-  int package = 0;  ///< socket number, counted from 0
+  int package = 0;  ///< zero-based socket number
   int node = -1;    ///< index of the core's node in Machine::nodes; -1 if there is none
   CpuList cpus;     ///< hardware threads of the core, ascending; the first one represents the core
 };

@@ -60,7 +60,7 @@ class MemoryTimeline:
 
     device_index: device to record; None records the current device at the start.
 
-    A context manager, for one thread. Ops of other threads are not recorded, except those that
+    A context manager, for one thread. Ops on other threads are not recorded, except those that
     autograd runs for this thread's backward passes. Memory that an op allocates and frees
     internally is not visible. Use it with eager code: `torch.compile` is not tested.
     """

@@ -252,7 +252,7 @@ bool reads_frames_without_gil() {
     if (code.ptr() != reinterpret_cast<PyObject*>(read[count])) break;
     frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(raw)));
   }
-  // CPython adds a frame of its own between its C functions and Python code. It is not visible to
+  // CPython adds its own frame between its C functions and Python code. It is not visible to
   // programs, but ends the comparison only if it comes first.
   return count > 0;
 #else

@@ -1,4 +1,4 @@
-// One call of an op with arguments on the device.
+// One call to an op with arguments on the device.
 #pragma once
 
 #include <ATen/core/stack.h>

@@ -194,9 +194,9 @@ void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t
   give_back(call, stack, arguments, fresh, geometry.lists);
 }
 
-/// Runs the CPU kernel in stream order, waits for it and rethrows its exception. Errors of earlier
-/// work are reported at the program's next wait. If the op returns values to the program, this call
-/// counts as such a wait.
+/// Runs the CPU kernel in stream order, waits for it and rethrows its exception. Errors from
+/// earlier work are reported at the program's next wait. If the op returns values to the program,
+/// this call counts as such a wait.
 void run_now(const Call& call, Stack& host) {
   const auto& info = call.info();
   auto& stream = call.stream();

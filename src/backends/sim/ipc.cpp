@@ -39,8 +39,8 @@ constexpr std::size_t kCounters = kIpcBytes / sizeof(Counter);
 
 std::string with_reason(const std::string& what) { return what + ": " + std::strerror(errno); }
 
-/// Use counters of the blocks that this process shares, at the end of its memory file. A forked
-/// child has a new file, so it starts without shared blocks.
+/// Counters of uses by other processes, for the blocks that this process shares. Stored at the end
+/// of its memory file. A forked child has a new file, so it starts without shared blocks.
 class Counters {
  public:
   /// Returns the block's counter, which the first call assigns. Null if the block was inherited.

@@ -117,8 +117,8 @@ void resize_storage(c10::StorageImpl& storage, std::size_t bytes) {
   auto fresh = allocator().allocate_on(storage.device().index(), bytes);
   if (const auto kept = std::min(bytes, storage.nbytes()); kept != 0) {
     allocator().copy_data(fresh.get(), storage.data(), kept);
-    // Memory of the current stream is freed in stream order, after the copy. For memory of other
-    // streams, recordStream() delays the free until then.
+    // Memory allocated on the current stream is freed in stream order, after the copy. For memory
+    // allocated on other streams, recordStream() delays the free until then.
     auto& stream = current_stream(storage.device().index());
     allocator().recordStream(storage.data_ptr(), to_torch(stream));
   }

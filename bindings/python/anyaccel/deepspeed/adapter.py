@@ -146,8 +146,8 @@ def _of_group_at_hand(name):
     """Return the communication backend for DeepSpeed.
 
     DeepSpeed uses a process group that the program has created, except with "ccl". In that case, it
-    starts its own group, which requires the variables that a launcher sets. Therefore, if a group
-    exists, the name of its backend replaces "ccl".
+    starts its own group, which requires the environment variables that a launcher sets. Therefore,
+    if a group exists, the name of its backend replaces "ccl".
     """
     if name == "ccl" and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_backend()

@@ -1,4 +1,4 @@
-"""Settings of the recorder, which `anyaccel profile` passes in environment variables."""
+"""Settings for the recorder, which `anyaccel profile` passes in environment variables."""
 
 import os
 from dataclasses import dataclass

@@ -85,7 +85,9 @@ _cache: Dict[Tuple[str, str], Tuple[str, Tuple[Optional[int], Optional[int]], st
 
 
 def inputs(name: str, args: Any) -> Tuple[str, Tuple[Optional[int], Optional[int]], str]:
-    """Return (shapes, cost, type) of a call. Programs repeat the same calls, so results are cached."""
+    """Return (shapes, cost, type) for a call. Programs repeat the same calls, so results are
+    cached.
+    """
     key = (name, f"{args.get('Input Dims')}{args.get('Input type')}{args.get('flops')}")
     found = _cache.get(key)
     if found is None:

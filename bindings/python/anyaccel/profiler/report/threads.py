@@ -48,7 +48,7 @@ class Event(NamedTuple):
 
 
 def event(data: Dict[str, Any], begin: int, duration: int) -> Event:
-    """Convert one "X" event of the trace."""
+    """Convert one "X" event from the trace."""
     args = data.get("args")
     args = args if isinstance(args, dict) else {}
     name, cat = str(data.get("name", ""))[:300], str(data.get("cat", ""))

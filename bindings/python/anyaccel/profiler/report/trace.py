@@ -41,7 +41,7 @@ class Trace:
         self._write({"ph": "M", "name": "thread_sort_index", "pid": p.index, "tid": tid, "args": {"sort_index": order}})
 
     def event(self, p: Process, data: Dict[str, Any], begin: int) -> None:
-        """Copy an event of a window. `begin` is its time in ns."""
+        """Copy an event from a window. `begin` is its time in ns."""
         phase, cat = data.get("ph"), data.get("cat")
         if phase == "M" or (phase == "i" and data.get("s") == "g"):
             return
