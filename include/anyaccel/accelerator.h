@@ -244,19 +244,20 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: max_memory_allocated. DeepSpeed: max_memory_allocated.
   std::int64_t max_memory_allocated(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Older name for reset_peak_memory_stats(), kept by torch. Resets all peaks. torch.cuda:
-  /// reset_max_memory_allocated. DeepSpeed: reset_max_memory_allocated.
+  /// Older name for reset_peak_memory_stats(), kept by torch. Resets all peaks.
+  /// torch.cuda: reset_max_memory_allocated. DeepSpeed: reset_max_memory_allocated.
   void reset_max_memory_allocated(std::optional<DeviceIndex> device_index = std::nullopt);
 
-  /// Older name for memory_reserved(). torch.cuda: memory_cached. DeepSpeed: memory_cached.
+  /// Older name for memory_reserved().
+  /// torch.cuda: memory_cached. DeepSpeed: memory_cached.
   std::int64_t memory_cached(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Older name for max_memory_reserved(). torch.cuda: max_memory_cached. DeepSpeed:
-  /// max_memory_cached.
+  /// Older name for max_memory_reserved().
+  /// torch.cuda: max_memory_cached. DeepSpeed: max_memory_cached.
   std::int64_t max_memory_cached(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Older name for reset_peak_memory_stats(), kept by torch. Resets all peaks. torch.cuda:
-  /// reset_max_memory_cached. DeepSpeed: reset_max_memory_cached.
+  /// Older name for reset_peak_memory_stats(), kept by torch. Resets all peaks.
+  /// torch.cuda: reset_max_memory_cached. DeepSpeed: reset_max_memory_cached.
   void reset_max_memory_cached(std::optional<DeviceIndex> device_index = std::nullopt);
 
   /// Return the allocator's counters under torch's keys, plus "host.rss.current" and
@@ -307,8 +308,8 @@ class ANYACCEL_API Accelerator {
   /// returned as is. If `make_copy` is false, the result is a new tensor with uninitialized values.
   /// If `match_shape` is false, the result is 1-d. On cpu, memory does not need pinning: the result
   /// is the tensor itself if it is contiguous, otherwise a contiguous copy. Throws
-  /// `invalid_argument` if the tensor is not in host memory. torch.cuda: Tensor.pin_memory.
-  /// DeepSpeed: pin_memory.
+  /// `invalid_argument` if the tensor is not in host memory.
+  /// torch.cuda: Tensor.pin_memory. DeepSpeed: pin_memory.
   [[nodiscard]] at::Tensor pin_memory(const at::Tensor& tensor, bool make_copy = true,
                                       bool match_shape = true);
 

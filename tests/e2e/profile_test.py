@@ -96,7 +96,7 @@ class Profile(unittest.TestCase):
 
     # Fails if a rank of a launch is not recorded, or if its rank is unknown.
     def test_launch(self):
-        self.run_line("anyaccel profile --no-peak -o out -- anyaccel launch --num_gpus 2 program.py", DS_ACCELERATOR="cpu")
+        self.run_line("anyaccel profile --no-peak -o out -- anyaccel launch --num_gpus 2 --no_python PYTHON program.py", DS_ACCELERATOR="cpu")
         self.assertEqual(sorted(process["rank"] for process in self.processes()), [0, 1])
         self.assertEqual({process["world_size"] for process in self.processes()}, {2})
 

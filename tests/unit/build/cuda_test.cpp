@@ -52,7 +52,7 @@ TEST_F(CudaTest, ToolkitMustMatchLibTorch) {
   EXPECT_ERROR(fake.load(), unavailable,
                "nvcc is from CUDA 13.0, but LibTorch was built with CUDA 12.8");
   EXPECT_THAT(check(fake.op(), fake.settings).reason,
-              testing::HasSubstr("set CUDA_HOME to a toolkit of CUDA 12"));
+              testing::HasSubstr("set CUDA_HOME to a toolkit for CUDA 12"));
   {
     const ScopedEnv skip("DS_SKIP_CUDA_CHECK", "1");
     EXPECT_TRUE(check(fake.op(), fake.settings).compatible);

@@ -100,7 +100,7 @@ TEST_F(AcceleratorTest, MissingFeaturesHaveCodes) {
 // Fails if a rejected stream changes the current device.
 TEST_F(AcceleratorTest, RejectedStreamChangesNothing) {
   const Stream foreign{c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kMeta, 0)), 2};
-  EXPECT_ERROR(accelerator_.stream(foreign), invalid_argument, "another accelerator");
+  EXPECT_ERROR(accelerator_.stream(foreign), invalid_argument, "a different accelerator");
   EXPECT_EQ(accelerator_.current_device(), 0);
 }
 

@@ -51,7 +51,7 @@ TEST_F(GraphTest, StateIsChecked) {
 // Fails if a null graph or backend is accepted.
 TEST_F(GraphTest, NullIsRejected) {
   EXPECT_ERROR(Graph(nullptr), invalid_argument, "create_graph()");
-  EXPECT_ERROR(Accelerator(nullptr), invalid_argument, "no backend");
+  EXPECT_ERROR(Accelerator(nullptr), invalid_argument, "the backend is null");
 }
 
 // Fails if an exception in the captured scope leaves the graph capturing.

@@ -177,7 +177,7 @@ TEST_F(PluginsTest, EndlessOutputIsRejected) {
   const ScopedEnv told("FAKE_PLUGIN", "endless");
   const ScopedEnv named("DS_ACCELERATOR", kName);
   const auto before = peak_resident_bytes();
-  EXPECT_ERROR(get_accelerator(), unavailable, "it wrote more than 16 MiB in a trial");
+  EXPECT_ERROR(get_accelerator(), unavailable, "it wrote more than 16 MiB of output in a trial");
   EXPECT_LT(peak_resident_bytes() - before, 64 << 20);
 }
 

@@ -157,7 +157,7 @@ TEST_F(Bind, PlanForAnotherMachine) {
   RankPlan rank{.cores = {100000}, .memory_nodes = {900}, .policy = MemoryPolicy::bind};
   const auto result = bind_this_process(rank);
   EXPECT_THAT(result.cores_refused, HasSubstr("not bound to CPUs 100000: "));
-  EXPECT_THAT(result.memory_refused, HasSubstr("instead of only on 900: "));
+  EXPECT_THAT(result.memory_refused, HasSubstr("instead of only on nodes 900: "));
   // The kernel accepts a list with a missing CPU if another CPU in the list exists.
   const auto here = topology::allowed_cpus();
   rank = {.cores = {here.front(), 100000}};

@@ -83,7 +83,7 @@ TEST(Sampler, Errors) {
   EXPECT_ERROR(Sampler({.min_p = 2}), invalid_argument, "min-p");
   EXPECT_ERROR(Sampler({.repetition_penalty = 0}), invalid_argument, "repetition-penalty");
   const std::vector<float> nan(3, std::numeric_limits<float>::quiet_NaN());
-  EXPECT_ERROR(Sampler({}).choose(nan, {}), device_error, "usable");
+  EXPECT_ERROR(Sampler({}).choose(nan, {}), device_error, "no finite logits");
 }
 
 }  // namespace

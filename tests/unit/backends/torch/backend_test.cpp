@@ -67,7 +67,7 @@ TEST_F(TorchBackendTest, StreamsBelongToDevices) {
   EXPECT_NE(one.native_handle(), nullptr);
   EXPECT_TRUE(one.query());
   const Stream host(c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kCPU)), 0);
-  EXPECT_ERROR(accelerator_.set_stream(host), invalid_argument, "another accelerator");
+  EXPECT_ERROR(accelerator_.set_stream(host), invalid_argument, "a different accelerator");
 }
 
 // Fails if the generic backend computes an elapsed time with an event that was not recorded or was
