@@ -68,7 +68,8 @@ TEST(SentenceConfig, InvalidModules) {
       read(
           R"([{"path":"","type":"x.Transformer"},{"path":"1_Pooling","type":"x.Pooling"},{"path":"2_Dense","type":"x.Dense"}])"),
       unsupported, "this module is not supported; got \"Dense\" at position 2");
-  EXPECT_ERROR(read(R"([{"path":"","type":"x.Transformer"}])"), unsupported, "want Transformer and Pooling");
+  EXPECT_ERROR(read(R"([{"path":"","type":"x.Transformer"}])"), unsupported,
+               "want Transformer and Pooling");
   EXPECT_ERROR(read(R"([{"path":"","type":"x.CLIPModel"}])"), unsupported, "CLIPModel");
   EXPECT_ERROR(read("{}"), corrupt, "is not a list of modules");
   EXPECT_ERROR(read("[1]"), corrupt, "a module is not an object");
