@@ -66,7 +66,7 @@ def test_errors_for_missing_paths_give_advice(path):
 # DeepSpeed lacks as well.
 def test_errors_for_missing_names_give_advice():
     for name in ("initialize", "zero", "init_inference", "DeepSpeedConfig"):
-        with pytest.raises(AttributeError, match=f"no counterpart of deepspeed.{name}; keep"):
+        with pytest.raises(AttributeError, match=f"no counterpart of deepspeed.{name}; import it from deepspeed"):
             getattr(anyaccel, name)
         assert not hasattr(anyaccel, name)
     with pytest.raises(AttributeError, match="module 'anyaccel' has no attribute 'no_such_name'"):
@@ -253,7 +253,7 @@ def test_unsupported_arguments_raise():
         FusedAdam([weight]).step()
     on_meta = torch.nn.Parameter(torch.ones(3, device="meta"))
     on_meta.grad = torch.ones(3, device="meta")
-    with pytest.raises(anyaccel.Error, match="host memory"):
+    with pytest.raises(anyaccel.Error, match="must be on the CPU"):
         DeepSpeedCPUAdam([on_meta]).step()
 
 

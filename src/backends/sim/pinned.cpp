@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "backends/sim/fork.h"
@@ -86,15 +87,20 @@ Registered& registered() noexcept {
 
 void PinnedAllocator::map_once() {
   if (base_ != nullptr) return;
+  char* views[2] = {};
+  const auto fail = [&](const char* what) {
+    const int error = errno;
+    if (views[0] != nullptr) ::munmap(views[0], kAddresses);
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
+    TORCH_CHECK(false, "[sim] ", what, ": ", std::strerror(error));
+  };
   file_ = ::memfd_create("anyaccel-pinned", MFD_CLOEXEC);
-  TORCH_CHECK(file_ >= 0 && ::ftruncate(file_, static_cast<off_t>(kAddresses)) == 0,
-              "[sim] cannot create pinned memory: ", std::strerror(errno));
-  char* views[2];
+  if (file_ < 0 || ::ftruncate(file_, static_cast<off_t>(kAddresses)) != 0)
+    fail("cannot create pinned memory");
   for (auto*& view : views) {
     void* address =
         ::mmap(nullptr, kAddresses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
-    TORCH_CHECK(address != MAP_FAILED,
-                "[sim] cannot reserve addresses for pinned memory: ", std::strerror(errno));
+    if (address == MAP_FAILED) fail("cannot reserve addresses for pinned memory");
     ::madvise(address, kAddresses, MADV_DONTDUMP);
     view = static_cast<char*>(address);
   }
