@@ -115,6 +115,16 @@ def test_no_peak(tmp_path):
     assert "of peak" not in text
 
 
+# Fails if a rate above the measured peak, which nothing can reach, is shown as a precise share.
+def test_above_the_peak(tmp_path):
+    simple(tmp_path, peak={"flops": {"float32": 1e7}, "bytes_per_second": 1e8}).finish()
+    data, _, text = build(tmp_path)
+    assert data["ops"][1]["flops_peak"] > 20
+    rows = [line for line in text.splitlines() if line.endswith(("aten::mm", "aten::gelu"))]
+    assert [re.search(r"(?:> )?[\d.]+ % of peak", row)[0] for row in rows] == ["27 % of peak", "> 100 % of peak"]
+    assert len({row.index("aten::") for row in rows}) == 1
+
+
 # Fails if an op inside an op of the same name counts twice, or children's time is not subtracted.
 def test_host_time_without_a_device(tmp_path):
     r = Recording(tmp_path, device_type="cpu", accelerator="cpu", device_name="cpu")
