@@ -13,7 +13,7 @@ import pytest
 from profiler_case import BASE, Recording, training
 
 import anyaccel.profiler
-from anyaccel.profiler.report import costs, main, process
+from anyaccel.profiler.report import costs, main, process, summary
 
 REPORT = pathlib.Path(anyaccel.profiler.__path__[0]) / "report"
 
@@ -461,6 +461,26 @@ def test_summary_size(tmp_path):
     lines = text.splitlines()
     assert len(lines) <= 40 and max(map(len, lines[:-1])) <= 80  # the last line is a path
     assert lines[-1].endswith("profile.html") and (tmp_path / "summary.txt").read_text("utf-8") == text
+
+
+# Fails if a summary of about 40 lines loses its last line, the page's path.
+@pytest.mark.parametrize("rows", [34, 35, 36])
+def test_summary_of_40_lines(monkeypatch, rows):
+    row = {"name": "aten::mm", "calls": 1, "time": 1, "share": 0.1, "flops": None, "bytes": None, "flops_peak": None,
+           "bytes_peak": None}
+    monkeypatch.setattr(summary, "top_ops", lambda processes: [row] * rows)
+    lines = summary.summary([], [], [], 0, "profile.html").splitlines()
+    assert len(lines) == min(40, rows + 5) and lines[-1] == "Page: profile.html"
+
+
+# Fails if a folder whose name is not UTF-8 gets no page or no summary.
+def test_folder_with_another_encoding(tmp_path, capsys):
+    folder = tmp_path / os.fsdecode(b"\xe9t\xe9")
+    folder.mkdir()
+    simple(folder).finish()
+    assert main.main([str(folder)]) == 0
+    assert "Page: " in (folder / "summary.txt").read_text("utf-8") and (folder / "profile.html").exists()
+    assert "Page: " in capsys.readouterr().out
 
 
 # Fails if a folder without a recording gives a stack trace or no hint.
