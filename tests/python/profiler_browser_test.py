@@ -249,3 +249,18 @@ def test_many_events(shared, tmp_path):
         "- b) / 1e4; })()"
     )
     assert seconds < 0.5
+
+
+# Fails if the page shows a rate above the measured peak as a precise share, or does not explain it.
+def test_above_the_peak(shared, tmp_path):
+    r = Recording(tmp_path, peak={"flops": {"float32": 1e7}, "bytes_per_second": 1e12})
+    r.kernel("gemm", 100, 300, r.host("aten::mm", 50, 40, shapes=[([64, 32], "float"), ([32, 16], "float")]))
+    r.finish()
+    main.build(tmp_path)
+    shared.open((tmp_path / "profile.html").as_uri())
+    shared.frames()
+    cells = shared.run("[...document.querySelectorAll('#ops tbody td:nth-child(n+5) small')].map(e => e.textContent)")
+    assert cells[0] == "> 100 % of peak" and ">" not in cells[1]
+    hint = shared.run("document.querySelector('#ops-section details').textContent")
+    assert "busy" in hint and "cache" in hint
+    shared.messages.clear()

@@ -13,7 +13,7 @@ import pytest
 from profiler_case import BASE, Recording, training
 
 import anyaccel.profiler
-from anyaccel.profiler.report import costs, main, process
+from anyaccel.profiler.report import costs, main, process, summary
 
 REPORT = pathlib.Path(anyaccel.profiler.__path__[0]) / "report"
 
@@ -85,9 +85,9 @@ def test_busy_share_and_gaps(tmp_path):
 def test_top_ops(tmp_path):
     simple(tmp_path, peak={"flops": {"float32": 1e9, "bfloat16": 2e9}, "bytes_per_second": 1e8}).finish()
     data, _, text = build(tmp_path)
-    mm, gelu = data["ops"]
-    assert (mm["name"], mm["calls"], mm["time"], mm["share"]) == ("aten::gelu", 1, 300_000, 0.5) or mm["name"] == "aten::mm"
-    mm, gelu = sorted(data["ops"], key=lambda op: op["name"] != "aten::mm")
+    gelu, mm = data["ops"]
+    for op, name in ((gelu, "aten::gelu"), (mm, "aten::mm")):
+        assert (op["name"], op["calls"], op["time"], op["share"]) == (name, 1, 300_000, 0.5)
     assert mm["flops"] == pytest.approx(2 * 64 * 32 * 16 / 300e-6)
     assert mm["flops_peak"] == pytest.approx(mm["flops"] / 1e9)
     assert mm["bytes"] == pytest.approx(4 * (64 * 32 + 32 * 16 + 64 * 16) / 300e-6)
@@ -115,6 +115,16 @@ def test_no_peak(tmp_path):
     assert "of peak" not in text
 
 
+# Fails if a rate above the measured peak, which nothing can reach, is shown as a precise share.
+def test_above_the_peak(tmp_path):
+    simple(tmp_path, peak={"flops": {"float32": 1e7}, "bytes_per_second": 1e8}).finish()
+    data, _, text = build(tmp_path)
+    assert data["ops"][1]["flops_peak"] > 20
+    rows = [line for line in text.splitlines() if line.endswith(("aten::mm", "aten::gelu"))]
+    assert [re.search(r"(?:> )?[\d.]+ % of peak", row)[0] for row in rows] == ["27 % of peak", "> 100 % of peak"]
+    assert len({row.index("aten::") for row in rows}) == 1
+
+
 # Fails if an op inside an op of the same name counts twice, or children's time is not subtracted.
 def test_host_time_without_a_device(tmp_path):
     r = Recording(tmp_path, device_type="cpu", accelerator="cpu", device_name="cpu")
@@ -128,6 +138,60 @@ def test_host_time_without_a_device(tmp_path):
                                                                              ("aten::linear", 1, 20_000)]
     assert data["ops"][0]["flops"] == pytest.approx(2 * 2 * 3 * 4 / 80e-6)
     assert "in ops 50 %" in text and not data["device"]
+
+
+# Fails if an op that only calls another op seems to do all of the work in its own short time.
+def test_rates_of_wrappers(tmp_path):
+    r = Recording(tmp_path, device_type="cpu", accelerator="cpu", device_name="cpu",
+                  peak={"flops": {}, "bytes_per_second": 1e9})
+    shapes = [([1000], "float")]
+    r.host("aten::relu", 0, 100, shapes=shapes)
+    r.host("aten::clamp_min", 1, 98, shapes=shapes)
+    # The calls without shapes take most of the time, so the rate is unknown.
+    r.host("aten::exp", 200, 10, shapes=shapes)
+    r.host("aten::exp", 300, 90)
+    r.finish()
+    data, *_ = build(tmp_path)
+    ops = {op["name"]: op for op in data["ops"]}
+    assert (ops["aten::relu"]["time"], ops["aten::relu"]["bytes"]) == (2000, pytest.approx(8000 / 100e-6))
+    assert ops["aten::relu"]["bytes_peak"] == pytest.approx(0.08)
+    assert ops["aten::exp"]["bytes"] is None
+
+
+# Fails if the time of threads that run ops at the same time adds up to more than the recorded time.
+@pytest.mark.parametrize("most", [process._MOST, 3])
+def test_ops_of_several_threads(tmp_path, monkeypatch, most):
+    monkeypatch.setattr(process, "_MOST", most)  # 3: the window is read in parts
+    r = Recording(tmp_path, device_type="cpu", accelerator="cpu", device_name="cpu")
+    for tid in range(100, 104):
+        r.host("aten::mm", 0, 400, tid=tid)
+        r.host("aten::mm", 500, 300 + tid, tid=tid)
+    r.span(0, 1000)
+    r.finish()
+    data, _, text = build(tmp_path)
+    assert data["processes"][0]["in_ops"] == 803_000 and "in ops 80 %" in text and "ops 80 %" in data["headline"]
+
+
+# Fails if time counts again in a window because a range in it began, or a kernel before it ended,
+# in another window.
+@pytest.mark.parametrize("recorded", [False, True])
+def test_events_across_windows(tmp_path, recorded):
+    limits = [[BASE + 1_000_000 * n, BASE + 1_000_000 * (n + 1)] for n in range(3)] if recorded else []
+    r = Recording(tmp_path, windows=limits)
+    for n in range(3):
+        r.kernel("work", 1000 * n, 950)
+        r.kernel("tail", 1000 * n + 950, 100 if n < 2 else 50, stream=7)
+        if n == 2:
+            r.host("epoch", 0, 3000, cat="user_annotation")
+            r.kernel("epoch", 0, 3000, cat="gpu_user_annotation")
+        r.span(1000 * n, 1000 * (n + 1))
+        r.window()
+    r.finish()
+    data, columns, text = build(tmp_path)
+    one, = data["processes"]
+    assert (one["span"], one["device_busy"], one["device_span"]) == (3_000_000, 3_000_000, 3_000_000)
+    assert "3 ms: the device is busy 100 %" in data["headline"] and "3 ms, device busy 100 %" in text
+    assert 6 not in columns["category"]
 
 
 # Fails if a window without events does not count as recorded time, or its idle time is missing.
@@ -397,6 +461,26 @@ def test_summary_size(tmp_path):
     lines = text.splitlines()
     assert len(lines) <= 40 and max(map(len, lines[:-1])) <= 80  # the last line is a path
     assert lines[-1].endswith("profile.html") and (tmp_path / "summary.txt").read_text("utf-8") == text
+
+
+# Fails if a summary of about 40 lines loses its last line, the page's path.
+@pytest.mark.parametrize("rows", [34, 35, 36])
+def test_summary_of_40_lines(monkeypatch, rows):
+    row = {"name": "aten::mm", "calls": 1, "time": 1, "share": 0.1, "flops": None, "bytes": None, "flops_peak": None,
+           "bytes_peak": None}
+    monkeypatch.setattr(summary, "top_ops", lambda processes: [row] * rows)
+    lines = summary.summary([], [], [], 0, "profile.html").splitlines()
+    assert len(lines) == min(40, rows + 5) and lines[-1] == "Page: profile.html"
+
+
+# Fails if a folder whose name is not UTF-8 gets no page or no summary.
+def test_folder_with_another_encoding(tmp_path, capsys):
+    folder = tmp_path / os.fsdecode(b"\xe9t\xe9")
+    folder.mkdir()
+    simple(folder).finish()
+    assert main.main([str(folder)]) == 0
+    assert "Page: " in (folder / "summary.txt").read_text("utf-8") and (folder / "profile.html").exists()
+    assert "Page: " in capsys.readouterr().out
 
 
 # Fails if a folder without a recording gives a stack trace or no hint.

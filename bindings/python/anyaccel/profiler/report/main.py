@@ -180,7 +180,8 @@ def _data(found: List[Process], tracks: List[Dict[str, Any]], advice: Any, repor
 
 def _write(path: pathlib.Path, text: str) -> None:
     temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text, "utf-8")
+    # The folder's name need not be UTF-8.
+    temporary.write_text(text, "utf-8", errors="replace")
     temporary.replace(path)
 
 

@@ -55,10 +55,12 @@ function fillAdvice(data, timeline) {
 function fillOps(data, timeline, find) {
   document.getElementById("ops-title").textContent = `Most expensive ops by ${data.device ? "device" : "host"} time`;
   const peak = data.ops.some(op => op.flops_peak !== null || op.bytes_peak !== null);
+  const above = data.ops.some(op => op.flops_peak > 1 || op.bytes_peak > 1);
+  const hint = "The peak was measured while the machine was busy, or the op's data was in a cache, which is faster than memory.";
   const head = ["Op", data.device ? "Device time" : "Host time", "Calls", "Mean", "Compute", "Bandwidth"];
   const achieved = (value, unit, part) => {
     const cell = make("td", value === null ? "n/a" : rateText(value, unit), { class: value === null ? "n quiet" : "n" });
-    if (part !== null) cell.append(make("small", shareText(part) + " of peak"));
+    if (part !== null) cell.append(make("small", (part > 1 ? "> 100 %" : shareText(part)) + " of peak", part > 1 ? { title: hint } : {}));
     return cell;
   };
   const rows = data.ops.map(op => {
@@ -70,6 +72,7 @@ function fillOps(data, timeline, find) {
   });
   document.getElementById("ops").append(make("thead", null, {}, make("tr", null, {}, ...head.map((text, i) => make("th", text, { class: i ? "n" : "" })))), make("tbody", null, {}, ...rows));
   if (!peak && rows.length) document.getElementById("ops-section").append(make("p", "The recording has no measured peak of this device, so shares of the peak are not shown.", { class: "quiet" }));
+  if (above) document.getElementById("ops-section").append(make("details", null, { class: "quiet" }, make("summary", "Why more than 100 % of the peak?"), make("span", hint)));
   if (!rows.length) document.getElementById("ops").append(make("caption", "No ops were recorded."));
 }
 

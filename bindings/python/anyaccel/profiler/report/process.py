@@ -6,7 +6,7 @@ from .events import Window
 from .files import Lines, Problems, ProcessFiles
 from .memory import Memory, Sample
 from .store import COLLECTIVE, IDLE, KERNEL, RANGE, SYNC, Store
-from .threads import DEVICE, HOST, Event, Thread, covered, event, is_loader, length, overlap, union
+from .threads import DEVICE, HOST, RANGES, Event, Thread, clip, covered, event, is_loader, length, overlap, union
 from .totals import DeviceWindow, Evidence, Gap, Op, Work
 
 _MOST = 1_000_000  # maximum number of events analyzed at once
@@ -27,7 +27,7 @@ class Process:
         self.thread_names: Dict[str, str] = {}
         self.ops: Dict[str, Op] = {}
         self.memories: Dict[Tuple[int, int], Memory] = {}
-        self.span = self.events = self.windows = self.first = self.last = 0
+        self.events = self.windows = self.first = self.last = 0
         #: By device: busy time, time of the first activity, and windows since then.
         self.busy: Dict[int, int] = {}
         self.device_first: Dict[int, int] = {}
@@ -37,6 +37,11 @@ class Process:
         self.sync, self.pageable, self.tiny, self.loader = (Evidence() for _ in range(4))
         self._forward: Dict[int, str] = {}
         self.spans: List[Tuple[int, int]] = []
+
+    @property
+    def span(self) -> int:
+        """Recorded time. Windows overlap if a kernel of one of them runs into the next one."""
+        return length(union(self.spans))
 
     def active_windows(self) -> List[DeviceWindow]:
         """Windows of all devices, each without the startup phase, in which the device does the
@@ -94,7 +99,7 @@ class Process:
                 unusable, why = unusable + 1, f"{type(error).__name__}: {error}"
             if part.count >= _MOST:
                 self._analyze(part, lines, whole=False)
-                part = _Part(part.bounds)
+                part = _Part(part.bounds, part.in_ops)
         if window.error:
             problems.add(f"{self.files.folder.name}/{window.path.name}", f"{window.error} ({count} events read)")
         if unusable:
@@ -102,7 +107,7 @@ class Process:
         self._analyze(part, lines, whole=part.first)
         if part.bounds:
             begin, end = part.bounds
-            self.span += end - begin
+            self.in_ops += length(clip(part.in_ops, max(begin, self.last), end))
             self.spans.append((begin, end))
             self.first, self.last = min(self.first or begin, begin), max(self.last, end)
         self.windows += count > 0
@@ -124,7 +129,9 @@ class Process:
                     part.extend(begin, begin + duration)
                 return
             part.count += 1
-            part.extend(begin, begin + duration)
+            # A range may have begun in an earlier window, and most of its time may not be recorded.
+            if cat not in RANGES:
+                part.extend(begin, begin + duration)
         elif phase == "i" and data.get("name") == "[memory]":
             args = data["args"]
             where = (int(args["Device Type"]), int(args["Device Id"]))
@@ -156,6 +163,8 @@ class Process:
         busy = union([(e.begin, e.end) for events in part.streams.values() for e in events if e.cat != "gpu_user_annotation"])
         for tid, thread in threads.items():
             self._host(tid, thread, busy)
+        tops = [(thread.events[i].begin, thread.events[i].end) for thread in threads.values() for i in thread.top]
+        part.in_ops = union(part.in_ops + tops)
         self._devices(part, threads, launched, whole)
         self._memory(part, threads)
         self.store.base += top
@@ -181,16 +190,16 @@ class Process:
                 continue
             calls = (self.ops.get(e.name) or self._op(e.name)).host
             own = thread.self_time(i)
-            calls.add(own, thread.lines[i], e)
+            calls.add(own, thread.lines[i])
             if not thread.within_same(i):
                 calls.call(e)
+                calls.measure(time, e)  # not its own time: the ops that it calls do its work
             if kind == COLLECTIVE:
                 self.on_host.collective += own
             else:
                 self.on_host.compute += own
             if e.dtype == "float32" and costs.base_name(e.name) in costs.MATMULS:
                 self.on_host.matmul32.note(own, thread.lines[i])
-        self.in_ops += length(union([(thread.events[i].begin, thread.events[i].end) for i in thread.top]))
 
     def _devices(self, part: "_Part", threads: Dict[str, Thread], launched: Dict[int, Tuple[Thread, int]], whole: bool) -> None:
         busy: Dict[int, List[Tuple[int, int, int]]] = {}
@@ -209,7 +218,8 @@ class Process:
                                source.shapes if source else "", row.depths[i], kind)
                 if kind == RANGE:
                     continue
-                busy.setdefault(device, []).append((e.begin, e.end, kind))
+                if e.end > self.last:  # the earlier windows contain the time until `last`
+                    busy.setdefault(device, []).append((max(e.begin, self.last), e.end, kind))
                 self._kernel(e, kind, time, line, source, called)
         waits = _host_collectives(threads)
         for device in sorted({*busy, *self.busy}):
@@ -225,7 +235,7 @@ class Process:
             if merged:
                 self.device_first.setdefault(device, merged[0][0])
             if whole and part.bounds:
-                self._gaps(device, merged, threads, max(part.bounds[0], self.device_first[device]), part.bounds[1])
+                self._gaps(device, merged, threads, max(part.bounds[0], self.last, self.device_first[device]), part.bounds[1])
             elif merged:
                 self._gaps(device, merged, threads, merged[0][0], merged[-1][1])
 
@@ -236,7 +246,8 @@ class Process:
     def _kernel(self, e: Event, kind: int, time: int, line: str, source: Optional[Event], called: Set[int]) -> None:
         name = source.name if source else costs.base_name(e.name)
         calls = (self.ops.get(name) or self._op(name)).device
-        calls.add(time, line, source or e)
+        calls.add(time, line)
+        calls.measure(time, source or e)
         if not source or e.external not in called:
             called.add(e.external)
             calls.call(source or e)
@@ -251,6 +262,8 @@ class Process:
 
     def _gaps(self, device: int, busy: List[Tuple[int, int]], threads: Dict[str, Thread], begin: int, end: int) -> None:
         """Add the gaps between a device's work, and what the host does during each gap."""
+        if begin >= end:
+            return
         track = self.track("idle", device)
         window = DeviceWindow(begin, end, length(busy))
         self.device_windows.setdefault(device, []).append(window)
@@ -296,12 +309,13 @@ def _host_collectives(threads: Dict[str, Thread]) -> List[Tuple[int, int]]:
 class _Part:
     """Events that are analyzed at once: a window, or a part of a very large one."""
 
-    def __init__(self, bounds: Optional[List[int]] = None) -> None:
+    def __init__(self, bounds: Optional[List[int]] = None, in_ops: Optional[List[Tuple[int, int]]] = None) -> None:
         self.first = bounds is None
         self.threads: Dict[str, List[Event]] = {}
         self.streams: Dict[Tuple[int, int], List[Event]] = {}
         self.memory: Dict[Tuple[int, int], List[Tuple[int, int, int, int, str]]] = {}
         self.bounds: List[int] = bounds or []  # begin and end of the window
+        self.in_ops = in_ops or []  # times in which any thread of the window runs an op, merged
         self.count = 0
 
     def extend(self, begin: int, end: int) -> None:

@@ -46,8 +46,9 @@ def _row(name: str, all_calls: List[Calls], total: int, processes: List[Process]
         lines.update(c.lines)
         dtypes.update(c.dtypes)
     dtype = dtypes.most_common(1)[0][0] if dtypes else ""
-    flops = _known(sum(c.flops for c in all_calls), sum(c.flops_time for c in all_calls), time)
-    size = _known(sum(c.bytes for c in all_calls), sum(c.bytes_time for c in all_calls), time)
+    measured = sum(c.measured for c in all_calls)
+    flops = _known(sum(c.flops for c in all_calls), sum(c.flops_time for c in all_calls), measured)
+    size = _known(sum(c.bytes for c in all_calls), sum(c.bytes_time for c in all_calls), measured)
     # Compare with the slowest device, so that no share of mixed devices is overstated.
     peaks = [p.files.peak_flops[dtype] for p in processes if dtype in p.files.peak_flops]
     rates = [p.files.peak_bytes for p in processes if p.files.peak_bytes]

@@ -5,7 +5,7 @@ from typing import Any, Dict, List
 from .process import Process
 from .suggest import device_times
 from .result import headline, memories, state, top_ops
-from .units import percent, rate, seconds, size
+from .units import of_peak, percent, rate, seconds, size
 
 
 def _clean(text: str, width: int) -> str:
@@ -35,14 +35,14 @@ def summary(processes: List[Process], found: List[Dict[str, Any]], problems: Lis
     rows = top_ops(processes)
     if rows:
         device = any(p.busy for p in processes)
-        out += ["", f"{'device time' if device else 'host time':>11}  {'share':>6}  {'calls':>7}  {'achieved':>12}  op"]
+        out += ["", f"{'device time' if device else 'host time':>11}  {'share':>6}  {'calls':>7}  {'achieved':>15}  op"]
     for row in rows:
         best = max((x for x in (row["flops_peak"], row["bytes_peak"]) if x is not None), default=None)
         part = "n/a" if row["bytes"] is None and row["flops"] is None else rate(row["flops"], "FLOP") if row["flops"] else rate(
             row["bytes"], "B")
-        part = f"{percent(best, 1)} of peak" if best is not None else part
+        part = of_peak(best) if best is not None else part
         out.append(
-            f"{seconds(row['time']):>11}  {percent(row['share'], 1):>6}  {row['calls']:>7}  {part:>12}  "
+            f"{seconds(row['time']):>11}  {percent(row['share'], 1):>6}  {row['calls']:>7}  {part:>15}  "
             f"{_clean(row['name'].replace('autograd::engine::evaluate_function: ', ''), 30)}"
         )
     peaks = [(p, m) for p in processes for m in memories(p)[:1]]
@@ -64,4 +64,4 @@ def summary(processes: List[Process], found: List[Dict[str, Any]], problems: Lis
         out.append(
             f"{len(problems)} {'file was' if len(problems) == 1 else 'files were'} not read completely; the page lists them.")
     out.append(f"Page: {page}")
-    return "\n".join(out[:39]) + "\n" if len(out) <= 40 else "\n".join(out[:39] + [f"Page: {page}"]) + "\n"
+    return "\n".join(out if len(out) <= 40 else out[:39] + out[-1:]) + "\n"

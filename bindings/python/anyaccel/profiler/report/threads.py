@@ -15,12 +15,13 @@ _ALLOCATE = re.compile(r"aten::(empty|new_empty|resize_|_resize|zeros|ones|full|
 _LOADER = re.compile(r"enumerate\(DataLoader\)")
 _NEAR = 1000  # in ns; adjacent events that overlap by less than this are not nested
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"}
+RANGES = {"user_annotation", "gpu_user_annotation"}
 HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver", "xpu_runtime"}
 
 
 def category(name: str, cat: str) -> int:
     """Category of an event on the page."""
-    if cat in ("user_annotation", "gpu_user_annotation"):
+    if cat in RANGES:
         return COLLECTIVE if cat == "user_annotation" and name.startswith(("gloo:", "nccl:", "mpi:")) else RANGE
     if _SYNC.match(name):
         return SYNC
@@ -227,6 +228,11 @@ def union(spans: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
 
 def length(spans: List[Tuple[int, int]]) -> int:
     return sum(end - begin for begin, end in spans)
+
+
+def clip(spans: List[Tuple[int, int]], begin: int, end: int) -> List[Tuple[int, int]]:
+    """Limit spans to [begin, end)."""
+    return [(max(a, begin), min(b, end)) for a, b in spans if b > begin and a < end]
 
 
 def overlap(begin: int, end: int, spans: List[Tuple[int, int]]) -> int:

@@ -17,12 +17,17 @@ class Calls:
 
     def __init__(self) -> None:
         self.count = self.time = self.flops = self.bytes = 0
-        self.flops_time = self.bytes_time = 0  # time of the calls whose FLOPs and bytes are known
+        #: Time of the measured calls: of all, and of those whose FLOPs and bytes are known.
+        self.measured = self.flops_time = self.bytes_time = 0
         self.lines, self.dtypes = Places(), Counter[str]()
 
-    def add(self, time: int, line: str, e: Event) -> None:
+    def add(self, time: int, line: str) -> None:
         self.time += time
         self.lines.note(line, time)
+
+    def measure(self, time: int, e: Event) -> None:
+        """Add the time in which the work of `e` is done, which its rates are relative to."""
+        self.measured += time
         self.flops_time += time if e.cost[0] is not None else 0
         self.bytes_time += time if e.cost[1] is not None else 0
 

@@ -31,5 +31,12 @@ def percent(part: float, whole: float) -> str:
     return f"{share:.1f} %" if 0 < share < 9.95 else f"{share:.0f} %"
 
 
+def of_peak(share: float) -> str:
+    """A share of the measured peak. Shares above 100 % say only that the measured peak is too low for
+    the op: it was measured on a busy machine, or the op's data was in a cache.
+    """
+    return f"{'> 100 %' if share > 1 else percent(share, 1)} of peak"
+
+
 def _short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
