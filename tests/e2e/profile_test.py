@@ -71,28 +71,82 @@ class Profile(unittest.TestCase):
         self.assertTrue((self.folder / "mine" / "thesis.txt").exists() and not (self.folder / "started").exists())
         (self.folder / "file").write_text("")
         self.assertIn("a file", self.run_line("anyaccel profile -o file -- touch started", 1).stderr)
+        for data, name in (("data", "raw/train.csv"), ("notes", "summary.txt")):  # names that profiles also use
+            file = self.folder / data / name
+            file.parent.mkdir(parents=True)
+            file.write_text("precious")
+            done = self.run_line(f"anyaccel profile -o {data} -- touch started", 1)
+            self.assertIn(name.split("/")[0], done.stderr)
+            self.assertTrue(file.exists() and not (self.folder / "started").exists(), name)
         for _ in range(2):
             self.run_line("anyaccel profile --no-peak -o out -- PYTHON program.py")
             self.assertEqual(len(self.processes()), 1)
+            (self.folder / "out" / "profile.html.part").write_text("")  # of a report that was killed
 
     # Fails if a program without torch is an error, or if its arguments are parsed as options.
     def test_without_torch(self):
         done = self.run_line("anyaccel profile -o out sh -c 'echo \"$*\"; exit 3' sh --log-level -o x", 3)
         self.assertIn("--log-level -o x\n", done.stdout)
         self.assertIn("nothing was recorded", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
-    # Fails if SIGTERM does not reach the program, or if what was recorded before is not shown.
+    # Fails if the exit code is lost because this host lacks the interpreter that the peak and the
+    # page need, as for programs in a container, or if the error does not say so.
+    def test_without_interpreter(self):
+        only = "PATH=" + os.path.dirname(os.environ["ANYACCEL_PROGRAM"]) + "; anyaccel profile -o out -- "
+        for code in (0, 3):
+            done = self.run_line(only + f"/bin/sh -c 'exit {code}'", code)
+            self.assertIn("nothing was recorded", done.stderr)
+        (self.folder / "program.py").write_text("import sys\nsys.executable = '/no/such/python'\n" + OPS)
+        for code in (0, 3):
+            done = self.run_line(only + f"/bin/sh -c 'PYTHON program.py; exit {code}'", code or 1)
+            self.assertIn("the page cannot be built; got python3: No such file", done.stderr)
+            self.assertNotIn("nothing was recorded", done.stderr)
+
+    # Fails if a module in the current folder runs in place of Python's, or if the peak is measured
+    # with another number of threads than the program had.
+    def test_peak_environment(self):
+        (self.folder / "here").mkdir()
+        (self.folder / "here" / "pathlib.py").write_text(f"open({str(self.folder / 'executed')!r}, 'w')")
+        (self.folder / "site").mkdir()
+        (self.folder / "site" / "sitecustomize.py").write_text(
+            "import atexit, os, sys\n"
+            "def write():\n"
+            "    if 'torch' in sys.modules:\n"
+            f"        with open({str(self.folder / 'threads')!r}, 'a') as file:\n"
+            "            file.write(f'{sys.modules[\"torch\"].get_num_threads()} ')\n"
+            "atexit.register(write)\n")
+        line = "cd here; anyaccel profile -o ../out -- env OMP_NUM_THREADS=2 PYTHON ../program.py"
+        self.run_line(line, PYTHONPATH=str(self.folder / "site"))
+        self.assertFalse((self.folder / "executed").exists())
+        self.assertIsNotNone(self.processes()[0]["peak"])
+        program, peak = (self.folder / "threads").read_text().split()
+        self.assertEqual(program, peak)
+
+    # Fails if `anyaccel profile` dumps core in addition to the program, on hosts with core dumps.
+    def test_no_second_core(self):
+        (self.folder / "program.py").write_text("import resource\nresource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n" + OPS +
+                                                "import os\nos.abort()")
+        line = "ulimit -c unlimited; exec anyaccel profile -o out -- PYTHON program.py"
+        code = "import os, sys; print(os.WCOREDUMP(os.waitpid(os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ), 0)[1]))"
+        done = self.run_line(f"PYTHON -c '{code}' bash -c '{line}'")
+        self.assertEqual(done.stdout.splitlines()[-1], "False")
+        self.assertIsNone(self.processes()[0]["peak"])
+
+    # Fails if SIGTERM does not reach the program, if what was recorded before is not shown, or if
+    # the peak delays the page.
     def test_terminated(self):
-        code = "import time\nopen('ready', 'w')\nwhile True: torch.ones(3).cos(); time.sleep(0.01)"
-        command = [os.environ["ANYACCEL_PROGRAM"], "profile", "--no-peak", "--window", "0.2", "-o", "out", "--", PYTHON,
-                   "program.py", code]
-        running = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        wait_for(lambda: len(list(self.folder.glob("out/raw/*/window-*.gz"))) >= 2)
-        running.send_signal(signal.SIGTERM)
-        output = running.communicate(timeout=120)
-        self.assertEqual(running.returncode, -signal.SIGTERM, output)
-        self.assertIn(("cpu_op", "aten::cos"), self.ops())
-        self.assertTrue((self.folder / "out" / "profile.html").exists())
+        loop = "import time\nwhile True: torch.ones(3).cos(); time.sleep(0.01)"
+        handler = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
+        for out, code, expected in (("out", loop, -signal.SIGTERM), ("handled", handler + loop, 5)):
+            command = [os.environ["ANYACCEL_PROGRAM"], "profile", "--window", "0.2", "-o", out, "--", PYTHON, "program.py", code]
+            running = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            wait_for(lambda: ("cpu_op", "aten::cos") in self.ops(out))
+            running.send_signal(signal.SIGTERM)
+            output = running.communicate(timeout=120)
+            self.assertEqual(running.returncode, expected, output)
+            self.assertIsNone(self.processes(out)[0]["peak"])
+            self.assertTrue((self.folder / out / "profile.html").exists())
 
     # Fails if a rank of a launch is not recorded, or if its rank is unknown.
     def test_launch(self):

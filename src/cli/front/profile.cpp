@@ -1,15 +1,12 @@
 // `anyaccel profile`: runs a program whose Python processes record themselves, then generates the
 // report page in a separate process.
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <csignal>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,6 +18,7 @@
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
 #include "cli/front/parser.h"
+#include "cli/front/profile_child.h"
 #include "cli/front/python_hook.h"
 
 namespace anyaccel::cli {
@@ -29,6 +27,13 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kProfile = "profile";
 constexpr unsigned kPeakSeconds = 120;
+/// Only folders with this file are replaced, because other programs also use names such as `raw`.
+constexpr const char* kMarker = ".anyaccel-profile";
+/// Runs a Python script. Unlike `python -m` and `-c`, it does not import modules from the current
+/// folder, which may belong to another user.
+constexpr const char* kRunScript =
+    "import sys; sys.path = [path for path in sys.path if path]; import runpy; sys.argv.pop(0); "
+    "runpy.run_path(sys.argv[0], run_name='__main__')";
 
 struct ProfileOptions {
   std::string folder = "anyaccel-profile";
@@ -96,77 +101,33 @@ void prepare_folder(const fs::path& folder) {
     if (fs::exists(folder) && !fs::is_directory(folder))
       refuse(quoted_text(folder.string()) + ", a file");
     fs::create_directories(folder);
-    const auto own = [](const std::string& name) {
-      return name == "raw" || name == "profile.html" || name == "trace.json.gz" ||
-             name == "summary.txt";
-    };
+    // A report that was killed leaves a .part file. The folder with the marker is deleted last.
+    const std::vector<std::string> own{
+        "profile.html",       "trace.json.gz",    "summary.txt", "profile.html.part",
+        "trace.json.gz.part", "summary.txt.part", "raw"};
+    const bool marked = fs::is_regular_file(folder / "raw" / kMarker);
     for (const auto& entry : fs::directory_iterator(folder))
-      if (!own(entry.path().filename()))
+      if (!marked || std::find(own.begin(), own.end(), entry.path().filename()) == own.end())
         refuse(quoted_text(folder.string()) + " with " +
                quoted_text(entry.path().filename().string()));
-    for (const char* name : {"raw", "profile.html", "trace.json.gz", "summary.txt"})
-      fs::remove_all(folder / name);
+    for (const auto& name : own) fs::remove_all(folder / name);
     fs::create_directory(folder / "raw");
+    write_file_atomically(folder / "raw" / kMarker, "`anyaccel profile` replaces this folder.\n");
   } catch (const fs::filesystem_error& error) {
     refuse(quoted_text(folder.string()) + ": " + error.code().message());
   }
 }
 
-volatile std::sig_atomic_t program = 0;
-
-void pass_on(int signal) {
-  if (program > 0) ::kill(program, signal);
+/// Whether a process was recorded.
+bool recorded(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder / "raw", ignored))
+    if (entry.is_directory(ignored)) return true;
+  return false;
 }
 
-/// Runs the command `words` and waits until it exits. Returns the status from waitpid(). Throws if
-/// the program cannot be started. `seconds`: time limit after which the program is killed; 0 means
-/// no limit.
-int run_and_wait(std::vector<std::string> words, unsigned seconds = 0) {
-  std::vector<char*> arguments;
-  for (auto& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  int failure[2];
-  if (::pipe2(failure, O_CLOEXEC) != 0)
-    throw Error(ErrorCode::io, kProfile,
-                {.what = "cannot create a pipe", .got = std::strerror(errno)});
-  std::fflush(stdout);
-  // The terminal's signals reach the program directly. Signals sent to this process are forwarded.
-  struct sigaction pass {};
-  pass.sa_handler = pass_on;
-  struct sigaction ignore {};
-  ignore.sa_handler = SIG_IGN;
-  struct sigaction before[4];
-  const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-  for (int i = 0; i < 4; ++i) ::sigaction(signals[i], i < 2 ? &ignore : &pass, &before[i]);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    for (int i = 0; i < 4; ++i) ::sigaction(signals[i], &before[i], nullptr);
-    if (seconds > 0) ::alarm(seconds);
-    ::execvp(arguments[0], arguments.data());
-    const int reason = errno;
-    static_cast<void>(!::write(failure[1], &reason, sizeof reason));
-    ::_exit(127);
-  }
-  program = child;
-  ::close(failure[1]);
-  int reason = 0;
-  ssize_t got = 0;
-  do got = ::read(failure[0], &reason, sizeof reason);
-  while (got < 0 && errno == EINTR);
-  ::close(failure[0]);
-  int status = 0;
-  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  program = 0;
-  for (int i = 0; i < 4; ++i) ::sigaction(signals[i], &before[i], nullptr);
-  if (child < 0 || got == sizeof reason)
-    throw Error(reason == ENOENT ? ErrorCode::not_found : ErrorCode::io, kProfile,
-                {.what = "the program cannot be started",
-                 .got = words[0] + ": " + std::strerror(child < 0 ? errno : reason)});
-  return status;
-}
-
-/// The interpreter of a recorded process; "" if nothing was recorded.
+/// The interpreter of a recorded process; "" if this host has none of them, for example because the
+/// processes ran in a container.
 std::string recorded_python(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder / "raw", ignored)) {
@@ -178,16 +139,6 @@ std::string recorded_python(const fs::path& folder) {
     if (::access(python.c_str(), X_OK) == 0) return python;
   }
   return {};
-}
-
-/// Returns the program's exit code. If a signal killed the program, kills this process with the
-/// same signal.
-int end_like(int status) {
-  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
-  std::fflush(stdout);
-  std::signal(WTERMSIG(status), SIG_DFL);
-  ::raise(WTERMSIG(status));
-  return 128 + WTERMSIG(status);
 }
 
 }  // namespace
@@ -217,22 +168,29 @@ int run_profile(std::span<const char* const> arguments) {
   ::setenv("ANYACCEL_PROFILE_MAX_EVENTS", std::to_string(options.max_events).c_str(), 1);
   ::setenv("ANYACCEL_PROFILE_LINES", options.no_lines ? "0" : "1", 1);
 
-  const int status = run_and_wait(words);
+  const int status = run_and_wait(words, {.what = "the program cannot be started"});
 
   ::unsetenv("ANYACCEL_PROFILE_DIR");
   ::setenv("PYTHONPATH", python_path.c_str(), 1);
-  const auto python = recorded_python(folder);
-  if (python.empty())
+  if (!recorded(folder)) {
     std::fprintf(stderr,
                  "anyaccel profile: nothing was recorded: no Python process of the program "
                  "imported torch\n");
-  else if (!options.no_peak) {
+    return end_like(status);
+  }
+  const auto python = recorded_python(folder);
+  // If the program was told to end, this process may be killed soon. The page matters more.
+  if (!python.empty() && !options.no_peak && !WIFSIGNALED(status) && !asked_to_end()) {
     ::setenv("PYTHONPATH", (package + (python_path.empty() ? "" : ":" + python_path)).c_str(), 1);
-    static_cast<void>(run_and_wait({python, "-m", "anyaccel.profiler.peak", folder}, kPeakSeconds));
+    run_afterwards({python, "-c", kRunScript, package + "/anyaccel/profiler/peak.py", folder},
+                   {.what = "the device's peak performance cannot be measured"}, kPeakSeconds);
     ::setenv("PYTHONPATH", python_path.c_str(), 1);
   }
-  const int built = run_and_wait({python.empty() ? "python3" : python, builder, folder});
-  if (status == 0 && !(WIFEXITED(built) && WEXITSTATUS(built) == 0) && !python.empty()) return 1;
+  const bool built =
+      run_afterwards({python.empty() ? "python3" : python, builder, folder},
+                     {.what = "the page cannot be built",
+                      .hint = "run `python3 -m anyaccel.profiler " + folder.string() + "`"});
+  if (status == 0 && !built) return 1;
   return end_like(status);
 }
 

@@ -1,10 +1,10 @@
 """Measures the peak performance of the devices in a recording, after the program has ended.
 
-    python -m anyaccel.profiler.peak DIR
+    python PACKAGE/profiler/peak.py DIR
 
 Adds `peak` to each process.json in DIR that was recorded on this host: the FLOP/s of a matrix
 product for each dtype, and the memory bandwidth of a copy in bytes per second, counting reads and
-writes.
+writes. Run the file by its path: `python -m` imports torch before the number of CPU threads is set.
 """
 
 import json
@@ -82,6 +82,7 @@ def add_peaks(folder: pathlib.Path) -> bool:
         return False
     # Processes may use different devices. The accelerator matters more than the CPU.
     first = next((data for _, data in found if data.get("device_type") != "cpu"), found[0][1])
+    # Set before torch is imported, which reads OMP_NUM_THREADS only then.
     os.environ.update({name: str(value) for name, value in first.get("environment", {}).items()})
     if first.get("accelerator") and first["accelerator"] != "cpu":
         os.environ.setdefault("DS_ACCELERATOR", str(first["accelerator"]))
