@@ -195,8 +195,8 @@ def test_experts_and_padding(dtype):
 
 @HOST
 @pytest.mark.parametrize("call, text", [
-    (lambda: m.vector_matmul_fp32(torch.zeros(1, 2, 3), torch.zeros(4, 5), False, NONE, False, False), "want one dtype, and as many channels"),
-    (lambda: m.vector_matmul_fp32(torch.zeros(1, 2, 4), torch.zeros(4, 5).half(), False, NONE, False, False), "want one dtype"),
+    (lambda: m.vector_matmul_fp32(torch.zeros(1, 2, 3), torch.zeros(4, 5), False, NONE, False, False), "want equal dtypes, and as many channels"),
+    (lambda: m.vector_matmul_fp32(torch.zeros(1, 2, 4), torch.zeros(4, 5).half(), False, NONE, False, False), "want equal dtypes"),
     (lambda: m.gated_activation(torch.zeros(1, 2, 3), torch.zeros(3), 3), "want an even number of channels"),
     (lambda: m.gated_activation(torch.zeros(1, 2, 4), torch.zeros(4), 1), "not a gated activation"),
     (lambda: ops.transformer_inference_bias_activation(torch.zeros(1, 2, 4), None, 7), "unknown activation; got 7"),
