@@ -32,8 +32,8 @@ class Recording:
 
 
 def record(code, expect=0, out="out", timeout=300, **variables):
-    """Run a program that records itself in the folder `out`. Return (its recordings, sorted by start;
-    the finished process).
+    """Run a program that records itself in the folder `out`. Return (its recordings, sorted by
+    start; the finished process).
     """
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "program.py"
