@@ -29,8 +29,8 @@ class Recorder:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.process = Process(settings)
-        # Held while torch's profiler starts or stops a window, and across fork(). Never held for long
-        # while an op is running, because the op may need it.
+        # Held while torch's profiler starts or stops a window, and across fork(). Never held
+        # for long while an op is running, because the op may need it.
         self.lock = threading.RLock()
         self.lines = Lines(self.process.folder)
         self.window: Optional[Window] = None
@@ -61,7 +61,7 @@ class Recorder:
         self.window = window
 
     def fail(self, error: Exception) -> None:
-        """Stop recording because of an error, for example a full disk. Only the first error counts."""
+        """Stop recording because of an error, for example a full disk. Later errors are ignored."""
         self.finished = True
         _native.profiler_stop_ranges()
         if "error" in self.process.data:
@@ -112,7 +112,7 @@ class Recorder:
                 with self.lock:
                     if self.window is window and not self.finished:
                         self.end_window()
-                # An op may run for long, and may need the lock: it may fork or use torch's profiler.
+                # A long op may need the lock, because it may fork or use torch's profiler.
                 while self.ended is not None and not self.finished and not _native.profiler_wait_for_open_ops(0.5):
                     pass
                 with self.lock:
