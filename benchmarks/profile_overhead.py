@@ -72,22 +72,23 @@ def main():
     ids = torch.randint(0, 512, (1, 129)).to(options.device)
 
     def step():
-        began, cpu = time.perf_counter(), time.process_time()
         loss = torch.nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         loss.item()  # waits for the step
-        return time.perf_counter() - began, time.process_time() - cpu
 
-    def phase(seconds=4.0):
-        """Return the mean (wall time, CPU time) of a step. The CPU time includes the recorder's
-        thread, and does not depend on other programs.
+    def phase(before=lambda: None, after=lambda: None, seconds=4.0):
+        """Return the mean (wall time, CPU time) of a step, including `before` and `after` the steps.
+        The CPU time includes the recorder's thread, and does not depend on other programs.
         """
-        times = [step()]
-        while sum(wall for wall, _ in times) < seconds:
-            times.append(step())
-        return [statistics.mean(values) for values in zip(*times)]
+        began, cpu, steps = time.perf_counter(), time.process_time(), 0
+        before()
+        while steps == 0 or time.perf_counter() - began < seconds:
+            step()
+            steps += 1
+        after()
+        return (time.perf_counter() - began) / steps, (time.process_time() - cpu) / steps
 
     recorder.start()
     active = recorder._recorder
@@ -96,11 +97,8 @@ def main():
     pairs = []
     for number in range(options.pairs):
         def recorded():
-            active.resume()
-            try:
-                return phase()
-            finally:
-                active.pause("benchmark")
+            # The pause writes the last window of the phase, which is part of the overhead.
+            return phase(active.resume, lambda: active.pause("benchmark"))
         if number % 2:
             taken = recorded()
             plain = phase()

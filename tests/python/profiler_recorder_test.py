@@ -1,54 +1,8 @@
 """Tests of the recorder of `anyaccel profile`: programs that record themselves, and its arithmetic."""
-import gzip
-import json
-import os
-import pathlib
 import signal
-import subprocess
-import sys
-import tempfile
-import textwrap
 
 from anyaccel.profiler import clocks, peak
-
-HOOK = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "share", "anyaccel", "python_hook")
-
-
-class Recording:
-    """The files of one recorded process."""
-
-    def __init__(self, folder):
-        self.process = json.loads((folder / "process.json").read_text())
-        self.windows = [json.loads(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("window-*.json.gz"))]
-        self.lines = [json.loads(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("lines-*.json.gz"))]
-        self.leftovers = list(folder.glob("*.tmp"))
-
-    def events(self, **wanted):
-        return [event for window in self.windows for event in window["traceEvents"]
-                if all(event.get(key) == value for key, value in wanted.items())]
-
-    def names(self, category):
-        return {event["name"] for event in self.events(cat=category)}
-
-    def frames(self):
-        return {frame for lines in self.lines for frame in lines["frames"]}
-
-
-def record(code, expect=0, **variables):
-    """Run a program that records itself. Return (its recordings, sorted by start; the finished
-    process).
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        program = pathlib.Path(folder) / "program.py"
-        program.write_text(textwrap.dedent(code).lstrip("\n"))
-        environment = {**os.environ, "PYTHONPATH": HOOK + os.pathsep + os.environ["PYTHONPATH"],
-                       "ANYACCEL_PROFILE_DIR": folder + "/out", "ANYACCEL_PROFILE_WINDOW": "0.3",
-                       "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", **variables}
-        done = subprocess.run([sys.executable, "-B", str(program)], env=environment, capture_output=True, text=True, timeout=300,
-                              cwd=folder)
-        assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
-        found = [Recording(path) for path in pathlib.Path(folder, "out", "raw").glob("*")]
-        return sorted(found, key=lambda one: one.process["start_ns"]), done
+from profiler_recording import record
 
 
 # Fails if ops of a thread, backward ops, allocations, ranges or lines are missing, or if NVTX
@@ -123,15 +77,16 @@ def test_killed():
     assert len(one.events(name="aten::sin")) > 30
 
 
-# Fails if the end of a program is recorded wrongly, or if recording changes the exit code.
+# Fails if the end of a program is recorded wrongly, or if recording changes the exit code or hides
+# the traceback.
 def test_ends():
     body = "import os, sys, torch\ntorch.ones(3).sin()\n"
     ends = (("sys.exit(5)", 5, "exit"), ("raise ValueError('boom')", 1, "exception"), ("os._exit(6)", 6, "running"))
     for end, code, kind in ends:
         (one,), done = record(body + end, expect=code)
-        assert one.process["exit"]["kind"] == kind, end
+        assert one.process["exit"] == {"kind": kind, "detail": "ValueError: boom" if kind == "exception" else ""}, end
         assert (kind == "running") == (not one.windows)
-    assert "ValueError: boom" not in done.stderr
+        assert ("ValueError: boom" in done.stderr) == (kind == "exception")
 
 
 # Fails if a range or an op that is open at the end of a window is lost or breaks later windows.

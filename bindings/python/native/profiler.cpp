@@ -5,6 +5,7 @@
 
 #include "profiler.h"
 
+#include <kineto/libkineto.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
@@ -54,7 +55,9 @@ void start_window(const std::vector<int>& numbers, bool private_use, bool lines)
   profiler::start_observing(lines);
 }
 
-std::shared_ptr<ProfilerStateBase> stopped;
+/// The window that has ended, until it is saved. A static destructor would free records to which
+/// running ops may still write.
+std::shared_ptr<ProfilerStateBase>& stopped = *new std::shared_ptr<ProfilerStateBase>;
 
 /// Stops recording new ops. When a running op ends, torch's profiler writes to the op's record. The
 /// records are therefore collected only after all ops have ended.
@@ -73,6 +76,15 @@ void save_window(const std::string& path) {
   if (result && !path.empty()) result->save(path);
 }
 
+/// Drops the window that has ended, although ops that began in it are still running.
+void abandon_window() {
+  if (!stopped) return;
+  static_cast<void>(new std::shared_ptr<ProfilerStateBase>(std::move(stopped)));
+  stopped = nullptr;
+  // Saving a window stops Kineto, too. It would otherwise keep collecting the device's events.
+  libkineto::api().activityProfiler().stopTrace();
+}
+
 /// Leaves torch's profiler as if it had never been enabled in this process.
 void forget_after_fork() {
   auto window = ProfilerStateBase::pop(/*global=*/true);
@@ -80,6 +92,7 @@ void forget_after_fork() {
   // Its threads do not exist here, so it cannot be destroyed.
   static_cast<void>(new std::shared_ptr<ProfilerStateBase>(std::move(window)));
   static_cast<void>(new std::shared_ptr<ProfilerStateBase>(std::move(stopped)));
+  stopped = nullptr;
   profiler::forget_after_fork();
 }
 
@@ -104,10 +117,12 @@ void bind_profiler(py::module_& module) {
     profiler::set_line_classifier(classify);
     profiler::start_ranges();
   });
+  module.def("profiler_stop_ranges", &profiler::stop_ranges, NoGil());
   module.def("profiler_start_window", &start_window, NoGil());
   module.def("profiler_end_window", &end_window, NoGil());
   module.def("profiler_wait_for_open_ops", &profiler::wait_for_open_ops, NoGil());
   module.def("profiler_save_window", &save_window, NoGil());
+  module.def("profiler_abandon_window", &abandon_window, NoGil());
   module.def("profiler_take", &take);
   module.def("profiler_observed_ops", &profiler::observed_ops);
   module.def("profiler_line_texts", &profiler::line_texts);

@@ -45,6 +45,9 @@ bool wait_for_open_ops(double seconds);
 /// Observes ranges (record_function, range_push) from now on, in windows and between them.
 void start_ranges();
 
+/// Stops observing ranges and drops those that have ended.
+void stop_ranges();
+
 /// Number of ops observed so far.
 std::uint64_t observed_ops();
 

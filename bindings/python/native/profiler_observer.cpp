@@ -13,6 +13,7 @@
 #include <chrono>
 #include <list>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "profiler.h"
@@ -29,6 +30,8 @@ using Ticks = c10::approx_time_t;
 
 /// Maximum number of events per thread and window. Limits the memory that the recorder takes.
 constexpr std::size_t kMostPerThread = 1 << 20;
+/// Maximum number of ranges of all threads. Nobody takes them while the recording is paused.
+constexpr std::size_t kMostRanges = 1 << 20;
 
 struct LineRecord {
   Ticks time;
@@ -64,7 +67,13 @@ struct State {
   std::list<std::shared_ptr<ThreadLog>> threads;
   std::list<Range> open_ranges, ranges;
   c10::ApproximateClockToUnixTimeConverter clock;
-  std::atomic<bool> lines{false}, memory{false};
+  std::atomic<bool> lines{false}, memory{false}, ranges_wanted{false};
+  /// Set from the first window on. torch keeps a running sum of the allocated memory, but only
+  /// while an observer wants it, so the sum would miss memory that is freed between windows.
+  std::atomic<bool> memory_sum{false};
+  /// Open TorchScript frames. One that waits for a future may end on another thread, so the depth
+  /// of the thread on which it began would never return to 0.
+  std::atomic<int> frames{0};
   at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
   std::uint64_t ops_of_ended = 0;
 };
@@ -95,14 +104,14 @@ class MemoryObserver final : public ProfilerStateBase {
   MemoryObserver() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
   void reportMemoryUsage(void* address, std::int64_t bytes, std::size_t allocated,
                          std::size_t reserved, c10::Device device) override {
-    if (!memoryProfilingEnabled()) return;
+    if (!state().memory.load()) return;
     auto& log = this_thread();
     const std::lock_guard lock(log.mutex);
     if (log.memory.size() < kMostPerThread)
       log.memory.push_back(
           {c10::getApproximateTime(), address, bytes, allocated, reserved, device});
   }
-  bool memoryProfilingEnabled() const override { return state().memory.load(); }
+  bool memoryProfilingEnabled() const override { return state().memory_sum.load(); }
   ActiveProfilerType profilerType() override { return ActiveProfilerType::NONE; }
 };
 
@@ -118,11 +127,18 @@ void observe_memory() {
     c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, memory_observer());
 }
 
-std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& /*op*/) {
+bool is_frame(const at::RecordFunction& op) {
+  return op.scope() == at::RecordScope::TORCHSCRIPT_FUNCTION;
+}
+
+std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& op) {
   auto& log = this_thread();
   log.ops.store(log.ops.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const int depth = log.depth.load(std::memory_order_relaxed);
-  log.depth.store(depth + 1, std::memory_order_release);
+  if (is_frame(op))
+    state().frames.fetch_add(1);
+  else
+    log.depth.store(depth + 1, std::memory_order_release);
   if (depth > 0) return nullptr;
   if (state().memory.load(std::memory_order_relaxed)) observe_memory();
   if (!state().lines.load(std::memory_order_relaxed)) return nullptr;
@@ -134,7 +150,11 @@ std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& /*op*/) 
   return nullptr;
 }
 
-void end_op(const at::RecordFunction& /*op*/, at::ObserverContext* /*context*/) {
+void end_op(const at::RecordFunction& op, at::ObserverContext* /*context*/) {
+  if (is_frame(op)) {
+    state().frames.fetch_sub(1);
+    return;
+  }
   auto& depth = this_thread().depth;
   const int before = depth.load(std::memory_order_relaxed);
   if (before > 0) depth.store(before - 1, std::memory_order_release);
@@ -147,17 +167,20 @@ struct RangeContext final : at::ObserverContext {
 
 std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& range) {
   auto& to = state();
+  if (!to.ranges_wanted.load(std::memory_order_relaxed)) return nullptr;
   Range record{
       .thread = this_thread().id, .name = range.name(), .begin = c10::getApproximateTime()};
   const std::lock_guard lock(to.mutex);
+  if (to.open_ranges.size() + to.ranges.size() >= kMostRanges) return nullptr;
   to.open_ranges.push_back(std::move(record));
   return std::make_unique<RangeContext>(std::prev(to.open_ranges.end()));
 }
 
 /// May run on another thread, for example for collectives.
 void end_range(const at::RecordFunction& /*range*/, at::ObserverContext* context) {
-  if (context == nullptr) return;
   auto& to = state();
+  // After fork(), the context refers to a list that the child has abandoned.
+  if (context == nullptr || !to.ranges_wanted.load(std::memory_order_relaxed)) return;
   const auto range = static_cast<RangeContext*>(context)->range;
   const std::lock_guard lock(to.mutex);
   range->end = c10::getApproximateTime();
@@ -176,6 +199,7 @@ void start_observing(bool lines) {
   auto& to = state();
   to.lines.store(lines);
   to.memory.store(true);
+  to.memory_sum.store(true);
   using at::RecordScope;
   to.handle = at::addGlobalCallback(
       at::RecordFunctionCallback(&begin_op, &end_op)
@@ -199,7 +223,7 @@ bool wait_for_open_ops(double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   auto& from = state();
   for (;;) {
-    bool open = false;
+    bool open = from.frames.load() > 0;
     {
       const std::lock_guard lock(from.mutex);
       for (const auto& log : from.threads)
@@ -212,8 +236,16 @@ bool wait_for_open_ops(double seconds) {
 }
 
 void start_ranges() {
+  state().ranges_wanted.store(true);
   at::addGlobalCallback(
       at::RecordFunctionCallback(&begin_range, &end_range).scopes({at::RecordScope::USER_SCOPE}));
+}
+
+void stop_ranges() {
+  auto& from = state();
+  from.ranges_wanted.store(false);
+  const std::lock_guard lock(from.mutex);
+  from.ranges.clear();
 }
 
 std::uint64_t observed_ops() {
@@ -286,11 +318,18 @@ Observed take_observed(std::int64_t base, bool all_ranges) {
 }
 
 void forget_after_fork() {
-  // The recorder holds its lock across fork(), so no other thread was changing these lists, except
-  // one that began or ended a range.
   auto& to = state();
+  to.ranges_wanted.store(false);
   to.memory.store(false);
+  to.memory_sum.store(false);
   to.lines.store(false);
+  to.frames.store(0);
+  // Another thread may have held the mutex or been changing these lists. They are abandoned, not
+  // destroyed.
+  new (&to.mutex) std::mutex;
+  new (&to.threads) std::list<std::shared_ptr<ThreadLog>>;
+  new (&to.open_ranges) std::list<Range>;
+  new (&to.ranges) std::list<Range>;
   if (to.handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(to.handle);
   to.handle = at::INVALID_CALLBACK_HANDLE;
 }

@@ -70,7 +70,7 @@ class Process:
         with self._lock:
             path = os.path.join(self.folder, "process.json")
             with open(path + ".tmp", "w", encoding="utf-8") as file:
-                json.dump(self.data, file)
+                json.dump(dict(self.data), file)  # other threads may add fields meanwhile
             os.replace(path + ".tmp", path)
 
     def _find_accelerator(self) -> None:

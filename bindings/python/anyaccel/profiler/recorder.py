@@ -29,10 +29,12 @@ class Recorder:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.process = Process(settings)
-        # Held while torch's profiler starts or stops a window, and across fork().
+        # Held while torch's profiler starts or stops a window, and across fork(). Never held
+        # for long while an op is running, because the op may need it.
         self.lock = threading.RLock()
         self.lines = Lines(self.process.folder)
         self.window: Optional[Window] = None
+        self.ended: Optional[Window] = None  # not written yet
         self.pauses = 0
         self.finished = False
         self.wake = threading.Event()
@@ -59,22 +61,31 @@ class Recorder:
         self.window = window
 
     def fail(self, error: Exception) -> None:
-        """Stop recording because of an error, for example a full disk."""
+        """Stop recording because of an error, for example a full disk. Later errors are ignored."""
         self.finished = True
+        _native.profiler_stop_ranges()
+        if "error" in self.process.data:
+            return
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         self.process.data["error"] = reason
         print(f"anyaccel profile: the recording of process {os.getpid()} ends: {reason}", file=sys.stderr, flush=True)
 
-    def end_window(self, last: bool = False) -> None:
-        """Write the open window. Requires the lock."""
-        window, self.window = self.window, None
+    def end_window(self) -> None:
+        """End the open window. Requires the lock."""
+        if self.window is not None:
+            self.window.end()
+            self.ended, self.window = self.window, None
+
+    def write_window(self, last: bool = False) -> None:
+        """Write the window that has ended. Requires the lock."""
+        window, self.ended = self.ended, None
         if window is None:
             return
         began = time.thread_time()
-        window.end()
-        while not _native.profiler_wait_for_open_ops(1.0 if last else 10.0):
-            if last:
-                return  # an op still runs on another thread, so its record cannot be collected
+        if not _native.profiler_wait_for_open_ops(1.0):
+            _native.profiler_abandon_window()
+            self.fail(RuntimeError(f"an op that began in window {window.number} is still running, so the window is lost"))
+            return
         try:
             written = window.write(self.process, self.lines, last)
         except Exception as error:
@@ -86,7 +97,7 @@ class Recorder:
         self.process.data["overhead_ns"] = int(self.flush_seconds * 1e9)
         try:
             self.process.update()
-        except OSError as error:
+        except Exception as error:
             self.fail(error)
 
     def run(self) -> None:
@@ -96,10 +107,16 @@ class Recorder:
             if self.finished or self.pauses:
                 continue
             # The program may have registered a device type, for example with get_accelerator().
-            if self.window is not None and (self.window.full(self.settings) or self.window.activities != activities()):
+            window = self.window  # the program's threads may pause the recording meanwhile
+            if window is not None and (window.full(self.settings) or window.activities != activities()):
                 with self.lock:
-                    if not self.pauses and not self.finished:
+                    if self.window is window and not self.finished:
                         self.end_window()
+                # A long op may need the lock, because it may fork or use torch's profiler.
+                while self.ended is not None and not self.finished and not _native.profiler_wait_for_open_ops(0.5):
+                    pass
+                with self.lock:
+                    self.write_window()
                 self.rest()
             with self.lock:
                 if self.window is None and not self.pauses and not self.finished:
@@ -133,16 +150,26 @@ class Recorder:
         """Stop recording, for example because the program starts torch's profiler itself."""
         with self.lock:
             self.pauses += 1
-            if self.pauses == 1:
+            if self.pauses > 1:
+                return
+            try:
                 self.end_window()
+                self.write_window()
                 self.process.pause(reason)
+            except Exception as error:  # must not reach the program
+                self.fail(error)
 
     def resume(self) -> None:
         with self.lock:
             self.pauses = max(0, self.pauses - 1)
-            if self.pauses == 0 and not self.finished:
+            if self.pauses > 0 or self.finished:
+                return
+            try:
                 self.process.resume()
-                self.begin_window()
+            except Exception as error:  # must not reach the program
+                self.fail(error)
+                return
+            self.begin_window()
 
     def finish(self, kind: str = "exit", detail: str = "") -> None:
         """Write the last window. Idempotent."""
@@ -151,7 +178,8 @@ class Recorder:
         self.finished = True
         self.wake.set()
         with self.lock:
-            self.end_window(last=True)
+            self.end_window()
+            self.write_window(last=True)
             try:
                 self.process.finish(kind, detail)
             except OSError as error:
@@ -161,7 +189,7 @@ class Recorder:
     def in_child(self) -> None:
         """Stop recording in a forked child, because torch's profiler does not support fork()."""
         self.finished = True
-        self.window = None
+        self.window = self.ended = None
         self.lock = threading.RLock()
         _native.profiler_forget_after_fork()
         self.process.forked()
@@ -217,4 +245,6 @@ def start() -> None:
     clocks.install(recorder.process)
     _wrap_excepthook(recorder)
     atexit.register(recorder.finish)
-    os.register_at_fork(before=recorder.lock.acquire, after_in_parent=recorder.lock.release, after_in_child=recorder.in_child)
+    # A forked child replaces the lock, so the functions must look it up for each fork().
+    os.register_at_fork(before=lambda: recorder.lock.acquire(), after_in_parent=lambda: recorder.lock.release(),
+                        after_in_child=recorder.in_child)

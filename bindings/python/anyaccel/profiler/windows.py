@@ -55,10 +55,12 @@ class Window:
     def write(self, process: Process, lines: Lines, last: bool) -> int:
         """Write the window's files and return the number of ops. `last`: ranges end now."""
         plain = os.path.join(process.folder, "window.json.tmp")
-        _native.profiler_save_window(plain)
+        _native.profiler_save_window(os.fsencode(plain))  # a str would have to be valid UTF-8
         with open(plain, "rb") as file:
             trace = file.read()
         os.unlink(plain)
+        if not plain.isprintable():  # Kineto stores the path in the trace, but JSON must be valid UTF-8
+            trace = trace.decode("utf-8", "replace").encode()
         base = _BASE.search(trace)
         taken: Dict[str, Any] = _native.profiler_take(int(base[1]) if base else 0, last)
         at = trace.find(_START)
