@@ -1,6 +1,10 @@
-"""Writes recordings with known contents for the tests of the profile page."""
+"""Recordings with known contents for the tests of the profile page, and what their pages contain."""
+import base64
 import gzip
 import json
+import re
+
+from anyaccel.profiler.report import main
 
 BASE = 1_700_000_000_000_000_000  # ns
 
@@ -172,3 +176,50 @@ def training(folder, steps=6, layers=8, ranks=2, seed=1):
                                   "event.wait)"
                     }]
                 }))
+
+
+def build(folder, **options):
+    """Return (header of the page's data, columns, summary)."""
+    text = main.build(folder, **options)
+    page = (folder / "profile.html").read_text("utf-8")
+    packed = re.search(r'<script id="data" type="application/octet-stream">([A-Za-z0-9+/=]*)</script>', page)[1]
+    whole = gzip.decompress(base64.b64decode(packed))
+    size = int.from_bytes(whole[:4], "little")
+    data = json.loads(whole[4:4 + size])
+    columns = {
+        name:
+        list(
+            memoryview(whole)[4 + size + at:4 + size + at + count * {
+                "f64": 8,
+                "u32": 4,
+                "i32": 4,
+                "u8": 1
+            }[kind]].cast({
+                "f64": "d",
+                "u32": "I",
+                "i32": "i",
+                "u8": "B"
+            }[kind]))
+        for name, (kind, at, count) in data["columns"].items()
+    }
+    return data, columns, text
+
+
+def rules(data):
+    return [s["rule"] for s in data["suggestions"]]
+
+
+def by_name(data, columns, name):
+    """Indices of the events with a name."""
+    return [i for i, n in enumerate(columns["name"]) if data["strings"][n] == name]
+
+
+def simple(folder, **process):
+    """1000 µs: two kernels of 300 µs, launched by mm and gelu."""
+    r = Recording(folder, **process)
+    mm = r.host("aten::mm", 50, 40, shapes=[([64, 32], "float"), ([32, 16], "float")], line="a.py:1 in f")
+    gelu = r.host("aten::gelu", 120, 30, shapes=[([64, 16], "float")], line="a.py:2 in f")
+    r.kernel("gemm", 100, 300, mm)
+    r.kernel("gelu", 600, 300, gelu)
+    r.span(0, 1000)
+    return r

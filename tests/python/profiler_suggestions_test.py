@@ -2,8 +2,7 @@
 otherwise.
 """
 import pytest
-from profiler_case import Recording
-from profiler_page_test import build, rules
+from profiler_case import Recording, build, rules
 
 
 def recording(folder, busy=950, **process):

@@ -53,7 +53,7 @@ std::uint64_t observed_ops();
 
 /// Data that the observer has recorded since the last call.
 struct Observed {
-  std::string events;  ///< trace events as JSON, separated by ","; empty if there are none
+  std::string events;  ///< trace events as JSON, separated by commas
   std::uint64_t count = 0;
   /// Per thread: its system id, start times (nanoseconds since the epoch) and line numbers.
   struct Thread {

@@ -199,7 +199,7 @@ def activities() -> Tuple[List[int], bool]:
     """Return what torch's profiler can record now, and whether that includes a PrivateUse1 device."""
     supported = torch.autograd._supported_activities()
     private_use = getattr(torch.profiler.ProfilerActivity, "PrivateUse1", None)
-    # False if there is no such device.
+    # Without a PrivateUse1 device, torch has no module with the name of its type.
     named = hasattr(torch, torch._C._get_privateuse1_backend_name())
     return sorted(int(activity) for activity in supported), named and private_use in supported  # type: ignore[call-overload]
 
