@@ -29,9 +29,9 @@ class TestAll(unittest.TestCase):
         for name in CHECKS:
             self.check(name, 0)
 
-    def check(self, name, status):
+    def check(self, name, status, before="true"):
         path = self.root / "tools" / name
-        path.write_text(f"#!/bin/sh\nexit {status}\n")
+        path.write_text(f"#!/bin/sh\n{before}\nexit {status}\n")
         path.chmod(0o755)
 
     def run_parts(self, *options):
@@ -90,6 +90,24 @@ class TestAll(unittest.TestCase):
                 (self.root / "tools/methods").write_text("#!/bin/sh\nexit 0  # changed\n")
             self.run_parts("--only", "tree")
             self.assertEqual(self.rows()["tree"][1].endswith("+"), mark)
+
+    # Fails if a run with --limit waits for a part that hangs, leaves its processes running, counts it
+    # as a failure, or starts the parts after it.
+    def test_limit(self):
+        self.check("check_docs", 0, f"sleep 600 & echo $! > '{self.root}/pid'; wait")
+        done = self.run_parts("--ci", "--limit", "0.03", "--only", "tree,format")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("tree           1 passed    0 failed    1 skipped", done.stdout)
+        self.assertIn("(stopped: the limit of 0.03 minutes passed)", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], "1 passed, 0 failed, 2 skipped")
+        state = pathlib.Path(f"/proc/{(self.root / 'pid').read_text().strip()}/stat")
+        self.assertTrue(not state.exists() or state.read_text().split()[2] == "Z", "the process that hung is still there")
+
+    # Fails if a slow machine starts a part that does not fit in the budget.
+    def test_slowdown(self):
+        self.assertIn("8 passed", self.run_parts("--ci", "--budget", "3", "--only", "tree").stdout.splitlines()[-1])
+        done = self.run_parts("--ci", "--budget", "3", "--slowdown", "4", "--only", "tree")
+        self.assertIn("too little time: 3 of 3 minutes left, 4 needed", done.stdout)
 
     # Fails if an unknown part counts as success.
     def test_unknown_part(self):
