@@ -91,8 +91,8 @@ class TestAll(unittest.TestCase):
             self.run_parts("--only", "tree")
             self.assertEqual(self.rows()["tree"][1].endswith("+"), mark)
 
-    # Fails if a run with --limit waits for a part that hangs, leaves its processes running, counts it
-    # as a failure, or starts the parts after it.
+    # Fails if a run with --limit waits for a part that hangs, leaves its processes running, counts
+    # it as a failure, or starts the parts after it.
     def test_limit(self):
         self.check("check_docs", 0, f"sleep 600 & echo $! > '{self.root}/pid'; wait")
         done = self.run_parts("--ci", "--limit", "0.03", "--only", "tree,format")
