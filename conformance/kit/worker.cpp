@@ -24,7 +24,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Limit for starting the accelerator, which may load a vendor's software stack.
+/// Time limit for initializing the accelerator, which may load a vendor's software stack.
 constexpr double kStartSeconds = 120;
 
 bool same_file(const std::string& a, const std::filesystem::path& b) {
@@ -111,7 +111,7 @@ Subject look_at(Accelerator& accelerator) {
   return subject;
 }
 
-/// Runs a case in one of its additional processes, which has not started the accelerator yet.
+/// Runs a case in one of its additional processes, which has not initialized the accelerator yet.
 Result run_alone(const Case& item, const Options& options, const RunCase& run_case) {
   try {
     if (item.before_start) item.before_start();

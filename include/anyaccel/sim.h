@@ -82,7 +82,8 @@ struct Problem {
   std::vector<std::string> stack = {};  ///< the launching thread's stack, innermost call first
 };
 
-/// Return the problems found so far, without duplicates. Empty without the checker. Thread-safe.
+/// Return the problems found so far, without duplicates. Returns an empty list if the checker is
+/// off. Thread-safe.
 ANYACCEL_API std::vector<Problem> problems();
 
 /// Return the out-of-memory errors from which the program has recovered so far. Thread-safe.

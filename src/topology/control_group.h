@@ -22,7 +22,7 @@ struct GroupFolders {
 };
 
 /// Finds the hierarchies with the controller that provides `file` ("memory" for "memory.max"),
-/// using /proc/self/cgroup and /proc/self/mountinfo. Empty if there are none.
+/// using /proc/self/cgroup and /proc/self/mountinfo. Returns an empty list if there are none.
 std::vector<GroupFolders> control_groups(std::string_view file, const std::filesystem::path& root);
 
 }  // namespace anyaccel::topology

@@ -225,8 +225,7 @@ class Hosts:
     """A context manager that creates several hosts.
 
     All hosts see the folders in `shared` under the same path, as on a network file system. The
-    folders of the build and of the tests are always shared, and so is everything outside /tmp, /run
-    and /dev/shm.
+    build and test folders are always shared, and so is everything outside /tmp, /run and /dev/shm.
     """
 
     def __init__(self, *shared, count=3):

@@ -67,7 +67,7 @@ class Backend:
     # Devices
 
     def device_count(self) -> int:
-        """Return the number of devices that this process may use, without starting a device."""
+        """Return the number of devices that this process may use, without initializing a device."""
         return self._below.device_count()
 
     def current_device(self) -> int:
@@ -83,7 +83,7 @@ class Backend:
         self._below.at(index).synchronize(index)
 
     def is_initialized(self) -> bool:
-        """Return whether a device has been started in this process."""
+        """Return whether a device has been initialized in this process."""
         return self._below.is_initialized()
 
     def properties(self, index: int) -> _native.DeviceProperties | dict[str, Any]:

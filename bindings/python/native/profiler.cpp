@@ -27,7 +27,7 @@ void skip_python_events(Config& config) {
   if constexpr (requires { config.trace_only; }) config.trace_only = true;
 }
 
-/// torch may record the threads of the whole process only if the profiler's state is global.
+/// torch can record all threads of the process only if the profiler's state is global.
 ProfilerConfig config(bool private_use) {
   ExperimentalConfig experimental;
   experimental.profile_all_threads = true;

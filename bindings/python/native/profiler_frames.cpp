@@ -146,7 +146,7 @@ void visit_frames(PyThreadState* state, Visit visit) {
 }
 #endif
 
-/// Requires the GIL. Remembers the place for next time.
+/// Requires the GIL. Caches the place.
 std::uint32_t find_line(PyThreadState* state) {
   std::uint32_t number = kNoFrame;
   // The thread may be about to raise an exception.

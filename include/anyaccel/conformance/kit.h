@@ -224,9 +224,9 @@ struct ANYACCEL_API Report {
 };
 
 /// Run the selected cases in child processes, so that a crash or hang affects only one case. The
-/// calling process does not start a device and must not have started one, because the child
-/// processes are forked. Throws the same errors as get_accelerator() if the accelerator cannot run,
-/// and `invalid_argument` for an unknown suite or if no case matches.
+/// calling process does not initialize a device and must not have initialized one, because the
+/// child processes are forked. Throws the same errors as get_accelerator() if the accelerator
+/// cannot run, and `invalid_argument` for an unknown suite or if no case matches.
 ANYACCEL_API Report run(const Options& options);
 
 /// Write a report as human-readable text.

@@ -43,7 +43,7 @@ std::string with_reason(const std::string& what) { return what + ": " + std::str
 /// of its memory file. A forked child has a new file, so it starts without shared blocks.
 class Counters {
  public:
-  /// Returns the block's counter, which the first call assigns. Null if the block was inherited.
+  /// Returns the block's counter, which the first call assigns, or null if the block was inherited.
   Counter* take(Block& block) {
     const std::lock_guard lock(mutex_);
     if (block.shared < 0) {

@@ -92,7 +92,7 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
 void prepare_folder(const fs::path& folder) {
   const auto refuse = [&](const std::string& got) {
     throw Error(ErrorCode::invalid_argument, kProfile,
-                {.what = "the folder for the results cannot be used",
+                {.what = "the results folder cannot be used",
                  .got = got,
                  .want = "a new or empty folder, or one with an earlier profile",
                  .hint = "choose another folder with -o DIR"});
@@ -126,8 +126,8 @@ bool recorded(const fs::path& folder) {
   return false;
 }
 
-/// The interpreter of a recorded process; "" if this host has none of them, for example because the
-/// processes ran in a container.
+/// Python interpreter of one of the recorded processes; "" if none of their interpreters exists on
+/// this host, for example because the processes ran in a container.
 std::string recorded_python(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder / "raw", ignored)) {

@@ -1,4 +1,4 @@
-// Pure functions that cut a range of a file into blocks.
+// Pure functions that split a range of a file into blocks.
 #pragma once
 
 #include <algorithm>

@@ -38,6 +38,6 @@ extern "C" {
 
 ANYACCEL_API const char* anyaccel_sim_failure();
 
-/// Null if the simulator runs, otherwise the reason.
+/// Returns null if the simulator runs, otherwise the reason why it does not.
 const char* anyaccel_sim_failure() { return failure().empty() ? nullptr : failure().c_str(); }
 }
