@@ -123,8 +123,8 @@ class Cache {
   std::filesystem::path folder_;
 };
 
-/// Returns 0 if `bytes` bytes can be written to a new file in the folder, else errno. The
-/// file is deleted afterwards.
+/// Returns 0 if `bytes` bytes can be written to a new file in the folder, otherwise errno. The file
+/// is deleted afterwards.
 int write_error(const std::filesystem::path& folder, std::size_t bytes) noexcept;
 
 /// A temporary folder in the cache for one build. The destructor removes it. The owner holds a lock

@@ -24,9 +24,9 @@ namespace anyaccel {
 
 namespace {
 
-/// The open ops, by description file. A library that registers schemas must be opened only once. No
-/// lock is held while an op is built or opened. Threads that need other ops therefore do not wait,
-/// and a child forked in the meantime can load the op itself.
+/// The open ops, keyed by description file. A library that registers schemas must be opened only
+/// once. No lock is held while an op is built or opened. Threads that need other ops therefore do
+/// not wait, and a child forked in the meantime can load the op itself.
 class OpenOps {
  public:
   void load(const build::Op& op, const build::Settings& settings) {

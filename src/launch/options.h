@@ -35,7 +35,7 @@ struct Options {
   bool oversubscribe = false;
 
   // Rendezvous.
-  std::string master_addr;  ///< empty means 127.0.0.1 on a single host, else the first host
+  std::string master_addr;  ///< empty means 127.0.0.1 on a single host, otherwise the first host
   std::optional<int> master_port;
 
   // Launcher that starts ranks on other hosts.

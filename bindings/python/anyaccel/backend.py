@@ -36,9 +36,9 @@ GROUP = "anyaccel.backends"
 class Backend:
     """Base class for backends written in Python.
 
-    A Python backend extends an underlying native backend: the registered backend `base`, or else
-    the generic LibTorch backend for the device type. Methods that a class does not define, and
-    `super()` in an overriding method, call the underlying backend.
+    A Python backend extends an underlying native backend: the registered backend `base` if given,
+    otherwise the generic LibTorch backend for the device type. Methods that a class does not
+    define, and `super()` in an overriding method, call the underlying backend.
 
     Arguments are validated before the call; indices, for example, are in range. Methods may be
     called from any thread, with the GIL held. Frequently called methods should be short. For
@@ -228,11 +228,12 @@ def register_backend(name: str, cls: type[Backend], *, base: str | None = None, 
 
     base: registered backend that provides the traits and functions that the class does not define
         (default: the generic LibTorch backend for `device_type`).
-    probe: function that counts devices without starting one. It returns the count, or (count, reason)
-        with the reason as a sentence (default: the class's static method `probe`, or else the probe
-        of the underlying backend).
-    traits: all other keywords, such as device_type, communication_backend, priority and op_builder_dir
-        (docs/reference/python-backend.md). A class may also define them as a dict `traits`.
+    probe: function that counts devices without initializing one. It returns the count, or
+        (count, reason) with the reason as a sentence (default: the class's static method `probe` if
+        it has one, otherwise the probe of the underlying backend).
+    traits: all other keywords, such as device_type, communication_backend, priority and
+        op_builder_dir (docs/reference/python-backend.md). A class may also define them as a dict
+        `traits`.
 
     Raises `invalid_argument` if the name is taken, the class does not derive from Backend, or a
     trait is unknown.

@@ -199,8 +199,8 @@ class PythonBackend final : public sdk::Backend {
   }
 
  private:
-  /// Calls the Python class if it overrides the slot and the interpreter is still running, or else
-  /// the underlying backend.
+  /// Calls the Python class if it overrides the slot and the interpreter is still running;
+  /// otherwise, calls the underlying backend.
   template <std::size_t number, typename Take, typename Below, typename... Arguments>
   std::invoke_result_t<Below&> call(Take&& take, Below&& below,
                                     const Arguments&... arguments) const {

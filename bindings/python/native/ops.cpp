@@ -168,7 +168,8 @@ void bind_ops(py::module_& module) {
         }
         return slow;
       },
-      "Return the fast call of the op `anyaccel::<name>` if there is one, or else `slow`, torch's "
+      "Return the fast call of the op `anyaccel::<name>` if there is one, otherwise `slow`, "
+      "torch's "
       "function.");
 }
 

@@ -101,7 +101,8 @@ void prepare_folder(const fs::path& folder) {
     if (fs::exists(folder) && !fs::is_directory(folder))
       refuse(quoted_text(folder.string()) + ", a file");
     fs::create_directories(folder);
-    // A report that was killed leaves a .part file. The folder with the marker is deleted last.
+    // A killed report process leaves a .part file behind. The folder with the marker is deleted
+    // last.
     const std::vector<std::string> own{
         "profile.html",       "trace.json.gz",    "summary.txt", "profile.html.part",
         "trace.json.gz.part", "summary.txt.part", "raw"};
@@ -118,7 +119,7 @@ void prepare_folder(const fs::path& folder) {
   }
 }
 
-/// Whether a process was recorded.
+/// Returns whether any process was recorded.
 bool recorded(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder / "raw", ignored))
@@ -179,7 +180,8 @@ int run_profile(std::span<const char* const> arguments) {
     return end_like(status);
   }
   const auto python = recorded_python(folder);
-  // If the program was told to end, this process may be killed soon. The page matters more.
+  // If the program was told to end, this process may be killed soon. Skip the measurement, because
+  // the page matters more.
   if (!python.empty() && !options.no_peak && !WIFSIGNALED(status) && !asked_to_end()) {
     ::setenv("PYTHONPATH", (package + (python_path.empty() ? "" : ":" + python_path)).c_str(), 1);
     run_afterwards({python, "-c", kRunScript, package + "/anyaccel/profiler/peak.py", folder},

@@ -60,12 +60,12 @@ def gated_activation(output, input, bias, activation_type):
 
 
 def blas_linear(output, hidden_states, weights):
-    """Compute output = hidden_states times the transpose of weights [outputs, inputs]."""
+    """Compute output = hidden_states @ weights^T, with weights [outputs, inputs]."""
     _op("blas_linear")(output, hidden_states, weights)
 
 
 def blas_4d_matmul(C, B, A):
-    """Compute C = B times A."""
+    """Compute C = B @ A."""
     _op("blas_4d_matmul")(C, B, A)
 
 

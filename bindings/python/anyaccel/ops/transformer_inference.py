@@ -66,8 +66,8 @@ def _vector_add(a, b, gamma):
 
 def apply_rotary_pos_emb(mixed_query, key_layer, rotary_dim, offset, num_heads, rotate_half, rope_theta):
     """Apply rotary position embeddings to query and key [batch, tokens, heads * head dim]. `offset`
-    is the position of the first token. Rotates the two halves of a head if `rotate_half`, or else
-    adjacent pairs.
+    is the position of the first token. Rotates the two halves of a head if `rotate_half` is set,
+    otherwise adjacent pairs.
     """
     return list(_op("apply_rotary_pos_emb")(mixed_query, key_layer, rotary_dim, offset, num_heads, rotate_half, rope_theta))
 

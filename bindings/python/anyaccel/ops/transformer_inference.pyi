@@ -18,8 +18,8 @@ def _vector_add(a: Tensor, b: Tensor, gamma: float) -> Tensor:
     """Compute a = gamma * a + b in place, and return a."""
 def apply_rotary_pos_emb(mixed_query: Tensor, key_layer: Tensor, rotary_dim: int, offset: int, num_heads: int, rotate_half: bool, rope_theta: float) -> list[Tensor]:
     """Apply rotary position embeddings to query and key [batch, tokens, heads * head dim]. `offset`
-    is the position of the first token. Rotates the two halves of a head if `rotate_half`, or else
-    adjacent pairs.
+    is the position of the first token. Rotates the two halves of a head if `rotate_half` is set,
+    otherwise adjacent pairs.
     """
 def moe_res_matmul(moe_res: Tensor, coef: Tensor, output: Tensor) -> Tensor:
     """Compute output = moe_res * coef1 + output * coef2 in place, and return output.
