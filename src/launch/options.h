@@ -69,7 +69,7 @@ struct Options {
 
   // Internal: options that a launcher passes to its agents on other hosts.
   std::string world;  ///< hosts and slots in filter syntax; replaces the host file
-  /// End-of-file on standard input ends the job, and failures are reported to the launcher
+  /// End-of-file on standard input terminates the job, and failures are reported to the launcher
   /// immediately.
   bool agent = false;
   /// For an agent: after this many seconds without a heartbeat, it assumes that the launcher is

@@ -142,7 +142,7 @@ Words own_words(Runner runner, const Options& options, const JobInput& input,
     case Runner::slurm: {
       Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count,
                 "--cpu-bind=none",
-                // Send the input to all nodes, because end-of-file on the input ends the job.
+                // Send the input to all nodes, because end-of-file on the input terminates the job.
                 "--input=all", "--export=ALL"};
       // By default, Slurm orders hosts as in its configuration and distributes ranks evenly.
       // Override both.

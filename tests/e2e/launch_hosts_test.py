@@ -88,8 +88,8 @@ class OverHosts(Jobs):
         self.assertNotIn("launch report", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a signal to the launcher does not end the ranks on all hosts gracefully, or if their
-    # last output is lost.
+    # Fails if a signal to the launcher does not terminate the ranks on all hosts gracefully, or if
+    # their last output is lost.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done", 4)
         os.kill(process.inner, signal.SIGTERM)

@@ -96,7 +96,7 @@ class LaunchSsh(LaunchCase):
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 9, error)
 
-    # Fails if a signal to the launcher does not end the ranks on other hosts gracefully.
+    # Fails if a signal to the launcher does not terminate the ranks on other hosts gracefully.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         process.send_signal(signal.SIGTERM)

@@ -139,7 +139,7 @@ def test_own_profiler():
     assert len(one.process["pauses"]) == 3 and all(pause["end_ns"] for pause in one.process["pauses"])
 
 
-# Fails if a full disk, or another error of the recorder, ends the program.
+# Fails if a full disk, or another error of the recorder, terminates the program.
 def test_error_of_the_recorder():
     (one,), done = record("""
         import glob, os, time

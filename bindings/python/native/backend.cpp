@@ -212,7 +212,7 @@ class PythonBackend final : public sdk::Backend {
   std::array<bool, slots.size()> given_{};
   Kept object_;
   /// The result of the class's host_allocator(), or null before the first call. A backend and its
-  /// allocator live until the process ends.
+  /// allocator live until the process exits.
   mutable std::atomic<c10::Allocator**> host_allocator_{nullptr};
 };
 

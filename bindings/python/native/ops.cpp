@@ -108,7 +108,7 @@ struct Quick<void(Arguments...)> {
     END_HANDLE_TH_ERRORS
   }
 
-  /// Returns the Python function, which lives until the process ends, like the op.
+  /// Returns the Python function, which lives until the process exits, like the op.
   static PyObject* make(const c10::OperatorHandle& op, const char* name, PyObject* slow) {
     Py_INCREF(slow);
     auto* quick =

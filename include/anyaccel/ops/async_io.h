@@ -130,7 +130,7 @@ class ANYACCEL_API AsyncIOHandle {
   std::int64_t wait();
   /// Cancel all asynchronous requests. See AsyncIORequest::cancel().
   void cancel();
-  /// Call wait() and end the threads, even if wait() throws. Requests from start_read() and
+  /// Call wait() and stop the threads, even if wait() throws. Requests from start_read() and
   /// start_write() keep the threads alive until the requests are destroyed. Afterwards all
   /// functions except getters throw `invalid_state`. A second call is a no-op.
   void close();

@@ -75,7 +75,7 @@ Result run_one(const std::string& name, const std::string& list = {}) {
   return report.results.at(0);
 }
 
-// Fails if different kinds of failure are confused, or a failing case ends the run.
+// Fails if different kinds of failure are confused, or a failing case aborts the run.
 TEST(Kit, EveryCaseHasOneResult) {
   const auto report = run_trial("*");
   std::map<std::string, Result> results;

@@ -28,7 +28,7 @@ class AsyncIORequest:
         self._request = request
 
     def __del__(self, _ends=sys.is_finalizing):
-        if not _ends():  # at exit, torch's classes cannot be called, and the threads have ended
+        if not _ends():  # at exit, torch's classes cannot be called, and the threads have exited
             # release() waits with the GIL released. The last owner's destructor would hold the GIL
             # while waiting.
             self._request.release()

@@ -12,7 +12,7 @@
 namespace {
 
 /// Returns why the simulator did not start; empty if it did. Does not throw, because an exception
-/// would end the process that opens the library.
+/// would terminate the process that opens the library.
 const std::string& failure() {
   static const std::string text = [] {
     try {
