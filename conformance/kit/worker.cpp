@@ -127,7 +127,8 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
   // Only the first case can have peers, because a case with peers gets its own worker.
   std::unique_ptr<Peers> peers;
   try {
-    // Fork before the accelerator starts, because a running one may not survive a fork.
+    // Fork before the accelerator is initialized, because an initialized one may not survive a
+    // fork.
     peers = std::make_unique<Peers>(
         *cases[0], [&](const Case& item) { return run_alone(item, options, run_case); });
     if (cases[0]->processes > 1 && cases[0]->before_start) cases[0]->before_start();

@@ -17,8 +17,8 @@ enum class TrustedKind {
   future_folder
 };
 
-/// Returns why code must not be loaded from `path`: the offending file or folder, and how to fix
-/// it. Returns an empty string if loading is allowed.
+/// Returns the reason why code must not be loaded from `path`: the offending file or folder, and
+/// how to fix it. Returns an empty string if loading is allowed.
 ///
 /// The path, each folder above it and each symbolic link on the way must belong to a trusted user
 /// and must not be writable by others or by a group, except a group whose only member is the owner.

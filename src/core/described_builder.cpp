@@ -150,7 +150,8 @@ class DescribedBuilder final : public sdk::OpBuilder {
   }
 
  private:
-  /// Returns why the sources must not be compiled into this process; empty if they may.
+  /// Returns the reason why the sources must not be compiled into this process, or an empty string
+  /// if they may be.
   std::string source_problem() const {
     if (trusted_) return {};
     if (auto problem = trust_problem(op_.file, TrustedKind::file); !problem.empty()) return problem;

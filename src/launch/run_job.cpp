@@ -271,7 +271,7 @@ int run_job(const Job& job, const RunSettings& settings) {
       if (settings.asked_by_end) was_asked = 1;
       Guard::forward(guard.link(), SIGTERM, false);
     }
-    // End the job, because not all runners terminate the other ranks when one fails.
+    // Terminate the job, because not all runners terminate the other ranks when one fails.
     if (runner && outputs.report() && !reported) {
       reported = true;
       before_signal = got_signal == 0;

@@ -45,7 +45,8 @@ ip link set lo up
 
 
 def why_not():
-    """Return why simulated hosts cannot be created on this machine, or an empty string if they can.
+    """Return the reason why simulated hosts cannot be created on this machine, or an empty string
+    if they can.
     """
     if os.geteuid() != 0:
         return "simulated hosts require root"

@@ -72,8 +72,8 @@ struct Case {
   /// If above 1, number of processes that run the case concurrently. The case passes if it passes
   /// in all of them. See process_number().
   int processes = 1;
-  /// Called in each of the processes before the accelerator starts. Used only if `processes` is
-  /// above 1.
+  /// Called in each of the processes before the accelerator is initialized. Used only if
+  /// `processes` is above 1.
   std::function<void()> before_start = {};
 
   /// `suite.name`, the text that patterns are matched against.

@@ -232,7 +232,7 @@ void install(const Options& given) {
   fill_runtime(options);
   register_all();
   checking::start_checks();
-  // Workers must end before the state of torch's kernels is destroyed.
+  // Workers must exit before the state of torch's kernels is destroyed.
   std::atexit([] {
     stop_streams();
     write_counts();

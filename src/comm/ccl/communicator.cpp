@@ -295,6 +295,6 @@ extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_
   } catch (...) {
     problem = "it threw something that is not a std::exception";
   }
-  // Do not unload or shut down the library: the caller ends with _exit().
+  // Do not unload or shut down the library: the caller exits with _exit().
   return problem.empty() ? nullptr : problem.c_str();
 }

@@ -110,7 +110,7 @@ class aio_handle:
         return self._handle.queue()
 
     def get_queue_reason(self):
-        """Return why the interface that get_queue() returns was chosen."""
+        """Return the reason why the interface that get_queue() returns was chosen."""
         return self._handle.queue_reason()
 
     @_telling

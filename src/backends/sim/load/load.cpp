@@ -11,8 +11,8 @@
 
 namespace {
 
-/// Returns why the simulator did not start; empty if it did. Does not throw, because an exception
-/// would terminate the process that opens the library.
+/// Returns the reason why the simulator did not start, or an empty string if it did. Does not
+/// throw, because an exception would terminate the process that opens the library.
 const std::string& failure() {
   static const std::string text = [] {
     try {
