@@ -253,7 +253,7 @@ WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& optio
   const int status = wait_for(pid);
   ::kill(-pid, SIGKILL);  // kills processes that a case left running
   if (broken.empty() && (running || !started)) broken = words_of(status);
-  if (!started && end.refused.empty()) end.refused = "cannot start the accelerator: " + broken;
+  if (!started && end.refused.empty()) end.refused = "cannot initialize the accelerator: " + broken;
   if (running) {
     const Case& item = *cases[end.done++];
     results.push_back({item.suite, item.name, item.grade, Outcome::failed, broken, 0});

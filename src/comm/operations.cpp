@@ -47,8 +47,9 @@ void check_multiple(const char* where, const at::Tensor& large, const at::Tensor
       large.device() != small.device())
     throw Error(
         ErrorCode::invalid_argument, where,
-        {.what = "the larger tensor must have as many elements as the smaller one times the number "
-                 "of ranks",
+        {.what =
+             "the size of the larger tensor must be that of the smaller one times the number of "
+             "ranks",
          .got =
              std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " elements",
          .want = std::to_string(small.numel() * size) + " and " + std::to_string(small.numel()) +

@@ -160,7 +160,7 @@ Options rank_options(Runner runner) {
   const auto text = env(kJobVariable);
   if (!text)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = std::string(to_string(runner)) + " did not pass on " + kJobVariable,
+                {.what = std::string(to_string(runner)) + " did not forward " + kJobVariable,
                  .hint = "remove options that filter environment variables from --launcher_args"});
   ::unsetenv(kJobVariable);
   const auto words = parse_words(*text);

@@ -142,7 +142,7 @@ class File {
             std::max(handle.begin + handle.bytes, handle.counter + sizeof(Counter)))
       return;
     const bool ended = file_ >= 0 || errno == ENOENT;
-    const auto reason = ended ? std::string("the process has ended or has freed the memory")
+    const auto reason = ended ? std::string("the process has exited or has freed the memory")
                               : std::string(std::strerror(errno));
     if (file_ >= 0) ::close(file_);
     fail("cannot open device memory of another process: " + reason,

@@ -60,7 +60,7 @@ void print_help() {
       "  DS_ACCELERATOR       Name of the accelerator to use; default: the best one available\n"
       "  ANYACCEL_STRICT      1: fail instead of falling back to the CPU\n"
       "  ANYACCEL_LOG_LEVEL   Same as --log-level\n"
-      "\nExit code: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n";
+      "\nExit code: 0 success, 1 failure, 2 usage error, 130 interrupted.\n";
   std::fputs(text.c_str(), stdout);
 }
 

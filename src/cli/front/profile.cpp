@@ -55,7 +55,7 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
       ->type_name("")
       ->expected(0, -1);
   app->add_option("-o,--output", options.folder,
-                  "Folder for the results; replaced if it contains "
+                  "Results folder; replaced if it contains "
                   "an earlier profile")
       ->type_name("DIR")
       ->capture_default_str();
@@ -71,7 +71,7 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
       ->capture_default_str();
   app->add_flag("--no-lines", options.no_lines, "Do not record source lines");
   app->add_flag("--no-peak", options.no_peak,
-                "Do not measure the device's peak performance after the program has ended");
+                "Do not measure the device's peak performance after the program has exited");
   app->add_option_function<std::string>(
          "--log-level",
          [](const std::string& level) {

@@ -122,7 +122,7 @@ TEST_F(RunJob, RunnerIsKilled) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_job(runner_of(folder_, "kill -KILL $$"), {.output = {.reports = true}}), 137);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("the runner ended the job first: signal 9"));
+              HasSubstr("the runner failed first: signal 9"));
 }
 
 // Fails if an agent does not terminate its ranks after heartbeats stop, or terminates them while
