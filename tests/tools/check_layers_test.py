@@ -131,7 +131,7 @@ class CheckLayers(unittest.TestCase):
 
     # Fails if a new folder, for which there are no rules yet, is exempt.
     def test_unknown_folder(self):
-        self.refused("src/misc/a.cpp", "\n", "no layer")
+        self.refused("src/misc/a.cpp", "\n", "does not belong to any layer")
 
     # Fails if a layer without torch is allowed to include torch, or a kernel to include another
     # layer.
