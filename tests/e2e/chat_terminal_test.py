@@ -1,4 +1,4 @@
-"""Tests of `anyaccel chat` on a terminal: typed input, and the keys that end an answer or the
+"""Tests of `anyaccel chat` on a terminal: typed input, and the keys that stop an answer or exit the
 program.
 """
 import json
@@ -53,7 +53,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.program, 0)[1])
 
     def close(self):
-        os.close(self.fd)  # hangs up the terminal, which ends a program that is still running
+        os.close(self.fd)  # hangs up the terminal, which terminates a program that is still running
 
 
 class ChatTerminal(SmallModelTest):

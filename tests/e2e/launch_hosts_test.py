@@ -118,8 +118,8 @@ class OverHosts(Jobs):
         self.assertIn("host2 failed first: exit code 255: it cannot be reached, or its connection was lost", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a full disk on one host ends ranks on other hosts or loses lines. Also fails if it is
-    # not reported.
+    # Fails if a full disk on one host terminates ranks on other hosts or causes lines to be lost.
+    # Also fails if it is not reported.
     def test_full_disk(self):
         logs = self.folder / "logs"
         logs.mkdir()

@@ -89,7 +89,7 @@ def test_ends():
         assert ("ValueError: boom" in done.stderr) == (kind == "exception")
 
 
-# Fails if a range or an op that is open at the end of a window is lost or breaks later windows.
+# Fails if a range or an op that is open at the end of a window is lost or corrupts later windows.
 def test_open_across_windows():
     (one,), _ = record("""
         import time
@@ -181,7 +181,7 @@ def test_children():
     assert not any(one.windows for one in found if one.process["exit"]["kind"] == "fork")
 
 
-# Fails if the limit on events does not reduce the number of windows, or ends the recording.
+# Fails if the limit on events does not reduce the number of windows, or stops the recording.
 def test_event_limit():
     (one,), _ = record("""
         import time

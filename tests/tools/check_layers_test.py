@@ -53,7 +53,7 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertIn("14 files, 0 errors, 0 warnings", output)
 
-    # Fails if a wrong --root, or a tree without src/, gives no error.
+    # Fails if an invalid --root, or a tree without src/, does not give an error.
     def test_empty_tree_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(subprocess.run([sys.executable, TOOL, "--root", folder], capture_output=True).returncode, 1)
