@@ -31,8 +31,8 @@ enum class TrustedKind {
 ANYACCEL_API std::string trust_problem(const std::filesystem::path& path,
                                        TrustedKind kind) noexcept;
 
-/// Returns the library that an environment variable names; nullopt if the variable is unset. Throws
-/// `unavailable` if code must not be loaded from that path.
+/// Returns the library that an environment variable names, or nullopt if the variable is unset.
+/// Throws `unavailable` if code must not be loaded from that path.
 ANYACCEL_API std::optional<std::string> env_library(const char* variable);
 
 }  // namespace anyaccel

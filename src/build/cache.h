@@ -110,7 +110,7 @@ class Cache {
   /// Makes the entry `name` take precedence over a prebuilt library with this content. Called after
   /// a forced build, for example because the prebuilt library could not be opened. Throws `io`.
   void prefer(const std::string& op, const std::string& content, const std::string& name) const;
-  /// Returns the entry set by prefer(); empty if there is none.
+  /// Returns the entry set by prefer(), or an empty string if there is none.
   std::string preferred(const std::string& op, const std::string& content) const;
 
   /// Returns ANYACCEL_OP_CACHE_SIZE (a number of bytes, optionally with the suffix K, M or G); 2G

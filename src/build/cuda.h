@@ -8,8 +8,8 @@
 
 namespace anyaccel::build {
 
-/// Returns "13.0" for "Cuda compilation tools, release 13.0, V13.0.88"; empty if the text has no
-/// release.
+/// Returns "13.0" for "Cuda compilation tools, release 13.0, V13.0.88", or an empty string if the
+/// text does not contain a release.
 std::string nvcc_release(const std::string& identity);
 
 /// Returns the reason why code compiled with this nvcc cannot run with this LibTorch, or an empty

@@ -38,8 +38,8 @@ fs::path above_site_packages(const fs::path& path) {
   return {};
 }
 
-/// Returns the virtual environment whose Python runs this process; empty if there is none. Reads
-/// the command line, because a virtual environment's Python is a symbolic link, which
+/// Returns the virtual environment whose Python runs this process, or an empty path if there is
+/// none. Reads the command line, because a virtual environment's Python is a symbolic link, which
 /// /proc/self/exe would resolve.
 fs::path environment_of_this_process() {
   const auto command = try_read_file("/proc/self/cmdline").value_or("");

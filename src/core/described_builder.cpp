@@ -38,7 +38,7 @@ class OpenOps {
       throw;
     }
   }
-  /// Returns the path of the op's library; empty if it is not open.
+  /// Returns the path of the op's library, or an empty string if it is not open.
   std::string library(const std::filesystem::path& file) {
     const std::lock_guard lock(mutex_);
     const auto found = states_.find(file);

@@ -35,7 +35,7 @@ bool is_plain(char c) {
                .got = std::string(text)});
 }
 
-/// Names of the environment variables in which a runner tells each process its rank.
+/// Names of the environment variables from which each process of a runner reads its rank.
 struct Names {
   Runner runner;
   const char* rank;

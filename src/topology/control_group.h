@@ -11,7 +11,7 @@
 namespace anyaccel::topology {
 
 /// Returns the integer that follows `key` on the first line that begins with `key`, optionally
-/// preceded by "Node N "; nullopt if there is none.
+/// preceded by "Node N ", or nullopt if there is none.
 std::optional<std::int64_t> number_after(std::string_view text, std::string_view key);
 
 /// A mounted control group hierarchy with the requested controller.

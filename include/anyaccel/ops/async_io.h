@@ -103,8 +103,8 @@ class ANYACCEL_API AsyncIOHandle {
   /// read().
   int write(const at::Tensor& buffer, const std::string& filename, bool validate,
             std::int64_t file_offset = 0);
-  /// Read a tensor. With `async`, returns 0 at once, and wait() reports errors. Without it, waits
-  /// for this request and all earlier asynchronous ones, and returns their number.
+  /// Read a tensor. With `async`, returns 0 immediately, and wait() reports errors. Without it,
+  /// waits for this request and all earlier asynchronous ones, and returns their number.
   std::int64_t pread(const at::Tensor& buffer, const std::string& filename, bool validate,
                      bool async, std::int64_t file_offset = 0);
   /// Write a tensor; `async` and the result are as in pread().

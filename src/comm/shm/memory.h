@@ -8,7 +8,7 @@ namespace anyaccel::ops::shm {
 
 /// A mapped block of shared memory: anonymous (memfd), or a file in a mount such as /dev/shm. Only
 /// this user can read and write it (0600). All pages are allocated on creation, so a mount that is
-/// too small causes an error at once instead of a SIGBUS later.
+/// too small causes an error immediately instead of a SIGBUS later.
 class Memory {
  public:
   /// Creates anonymous memory, which the kernel frees when no process uses it anymore. Other
