@@ -115,8 +115,8 @@ class ANYACCEL_API ProcessGroup {
   const std::vector<int>& ranks() const noexcept;
   /// Name of the backend, for example "nccl".
   const std::string& backend_name() const noexcept;
-  /// Why the group uses the staging backend instead of the vendor backend named by backend_name().
-  /// Empty if the group uses the vendor backend.
+  /// Why the group uses the staging backend instead of the vendor backend named by backend_name();
+  /// empty if the group uses the vendor backend.
   const std::string& backend_reason() const noexcept;
   /// Return the reason why host tensors do not use shared memory, or an empty string if they do.
   /// Collective: all ranks must call it.

@@ -31,7 +31,7 @@ fs::path torch_folder() {
   return out.empty() ? recorded_libtorch() : fs::path(out);
 }
 
-/// Returns <prefix> of <prefix>/lib/python3.x/site-packages/...; empty for other paths.
+/// Returns <prefix> of <prefix>/lib/python3.x/site-packages/..., or an empty path for other paths.
 fs::path above_site_packages(const fs::path& path) {
   for (auto at = path; at.has_relative_path(); at = at.parent_path())
     if (at.filename() == "site-packages") return at.parent_path().parent_path().parent_path();

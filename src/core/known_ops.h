@@ -7,8 +7,8 @@
 
 namespace anyaccel {
 
-/// Returns the op name (`NAME`) of a builder class, for example "cpu_adam"; empty for an unknown
-/// class.
+/// Returns the op name (`NAME`) of a builder class, for example "cpu_adam", or an empty string for
+/// an unknown class.
 std::string_view known_op_name(std::string_view class_name) noexcept;
 
 /// Returns the name of the known class that is closest to an unknown one, or an empty string if

@@ -97,7 +97,7 @@ ANYACCEL_API void note(const std::string& text);
 /// Zero-based index of this process among the processes of a case.
 ANYACCEL_API int process_number() noexcept;
 /// Path of an initially empty file for the rendezvous of a case's processes, for example with
-/// c10d's FileStore. Empty if there is only one process.
+/// c10d's FileStore; empty if there is only one process.
 ANYACCEL_API const std::string& meeting_file() noexcept;
 
 /// Define and register a case. Optional arguments: `own_process`, `processes`, `before_start`.

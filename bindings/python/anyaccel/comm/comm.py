@@ -102,17 +102,17 @@ def _from_launcher(name, otherwise):
 
 
 def get_local_rank_from_launcher():
-    """Return the local rank set by the launcher; 0 without a launcher."""
+    """Return the local rank set by the launcher, or 0 without a launcher."""
     return _from_launcher("LOCAL_RANK", 0)
 
 
 def get_world_rank_from_launcher():
-    """Return the global rank set by the launcher; 0 without a launcher."""
+    """Return the global rank set by the launcher, or 0 without a launcher."""
     return _from_launcher("RANK", 0)
 
 
 def get_world_size_from_launcher():
-    """Return the number of ranks set by the launcher; 1 without a launcher."""
+    """Return the number of ranks set by the launcher, or 1 without a launcher."""
     return _from_launcher("WORLD_SIZE", 1)
 
 
