@@ -189,7 +189,7 @@ void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Ten
                                          ReduceOp op) {
   check_multiple("reduce_scatter_tensor", input, output, impl_->size);
   if (auto* memory = impl_->memory_for(input)) {
-    // View the input as one row per rank, whatever its shape.
+    // View the input as one row per rank, regardless of its shape.
     const auto rows = input.reshape({impl_->size, output.numel()});
     output.copy_(memory->reduce_scatter(rows, op).view(output.sizes()));
     return;

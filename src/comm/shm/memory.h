@@ -40,8 +40,8 @@ class Memory {
   /// then disappears even if the creator was killed.
   void share_name() noexcept;
 
-  /// Locks `place` through this object until the object is destroyed or the process exits, for
-  /// whatever reason. Forked children do not inherit the lock.
+  /// Locks `place` through this object until the object is destroyed or the process exits for any
+  /// reason. Forked children do not inherit the lock.
   void hold(int place) const;
   /// True if `place` is locked through a different object.
   bool held_by_another(int place) const noexcept;
