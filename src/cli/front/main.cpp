@@ -38,7 +38,7 @@ void print_help() {
   std::string text =
       "Usage: anyaccel [--log-level LEVEL] COMMAND [OPTION]...\n"
       "       anyaccel --help | --version | help COMMAND\n\n"
-      "Write LLM training and inference programs once, run them on any accelerator.\n\n"
+      "Write LLM training and inference programs once, and run them on any accelerator.\n\n"
       "Commands:\n";
   std::size_t width = 4;
   for (const Command& command : kCommands) width = std::max(width, command.name.size());
