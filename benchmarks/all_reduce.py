@@ -1,12 +1,12 @@
-"""Runs one library for all_reduce.bench.py: starts two ranks and prints the microseconds that rank 0
-measured.
+"""Runs one library for all_reduce.bench.py: starts two ranks and prints the microseconds that rank
+0 measured.
 
 usage: all_reduce.py LIBRARY BUILD [needs]
 
 LIBRARY is anyaccel (called from C++ with pointers), tensors (AnyAccel called from Python), gloo,
 deepspeed, mpi, ccl_ofi or ccl_mpi. `needs` compiles the library's program, if it has one, and exits
 with 0 if the library works on this machine. Intel MPI and oneCCL are searched for in I_MPI_ROOT and
-CCL_ROOT, or else in the interpreter's prefix.
+CCL_ROOT if these are set, otherwise in the interpreter's prefix.
 """
 import datetime
 import json

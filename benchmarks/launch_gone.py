@@ -1,4 +1,5 @@
-"""Times how long the launcher takes to end all processes of all ranks after one rank has failed.
+"""Times how long the launcher takes to terminate all processes of all ranks after one rank has
+failed.
 
 Prints milliseconds as JSON.
 

@@ -1,11 +1,12 @@
-"""Times training steps of a 135M-parameter transformer with and without the recorder of `anyaccel profile`.
+"""Times training steps of a 135M-parameter transformer with and without the recorder of `anyaccel
+profile`.
 
 usage: profile_overhead.py [DEVICE] [--pairs N] [--small]
 
-Recording and plain phases alternate in one process, so that changes of the machine's load affect
-both. Prints {"plain_ms": median, "recorded_ms": median, "ratio": median of the pairs' ratios, "low":
-..., "high": bounds of the ratio's 95 % confidence interval from a bootstrap, "cpu_ratio": the same
-for CPU time, which includes the recorder's thread, "pairs": ...}.
+Recording and plain phases alternate in one process, so that changes in the machine's load affect
+both. Prints {"plain_ms": median, "recorded_ms": median, "ratio": median of the pairs' ratios,
+"low": ..., "high": bounds of the ratio's 95 % confidence interval from a bootstrap, "cpu_ratio":
+the same for CPU time, which includes the recorder's thread, "pairs": ...}.
 """
 import argparse
 import json

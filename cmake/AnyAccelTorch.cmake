@@ -5,8 +5,8 @@
 # The first of these that exists is used:
 # - -DTorch_DIR (LibTorch's folder or its share/cmake/Torch), or the environment variable Torch_DIR
 # - ANYACCEL_TORCH_RECORDED, the LibTorch that an installed AnyAccel was built with
-# - the torch of -DANYACCEL_PYTHON or else of an active virtual environment, of .venv in the source
-#   tree, or of python3
+# - the torch of -DANYACCEL_PYTHON if it is set, otherwise of an active virtual environment, of
+#   .venv in the source tree, or of python3
 #
 # Sets ANYACCEL_TORCH_PREFIX and ANYACCEL_TORCH_VERSION, or ANYACCEL_TORCH_ERROR on failure.
 set(ANYACCEL_TORCH_ERROR "")

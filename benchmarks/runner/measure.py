@@ -105,7 +105,7 @@ def taking_part(benchmark, places):
 
 
 def judged(benchmark, rounds, absent):
-    """Return the results of the targets, and the texts of targets whose programs were left out."""
+    """Return the results of the targets, and the texts of targets whose programs were skipped."""
     met, left_out = [], []
     for target in benchmark.targets:
         try:

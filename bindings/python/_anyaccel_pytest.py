@@ -37,7 +37,9 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config, args):
-    """Start the device before a conftest imports torch, which caches whether CUDA is available."""
+    """Set up the device before a conftest imports torch, because torch caches whether CUDA is
+    available.
+    """
     options = early_config.known_args_namespace
     name = options.accelerator or early_config.getini("accelerator")
     if not name or options.help or options.version:

@@ -77,7 +77,7 @@ void print_help(const char* program) {
   }
   std::cout
       << "  -h, --help          Print this help and exit\n\n"
-         "Exit code: 0 all required cases passed, 1 a case or the run failed, 2 wrong usage.\n";
+         "Exit code: 0 all required cases passed, 1 a case or the run failed, 2 usage error.\n";
 }
 
 Options parse(int argc, const char* const* argv) {

@@ -88,7 +88,7 @@ Result Peers::merged(Result mine) {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     Receiver receiver(peers_[i].pipe);
     Message message;
-    std::string said = "ended without a result";
+    std::string said = "exited without a result";
     auto outcome = Outcome::failed;
     if (receiver.receive(message, kForever) == Receiver::State::message) {
       Fields fields(message.text);

@@ -16,8 +16,8 @@ using RunAlone = std::function<Result(const Case&)>;
 class Peers {
  public:
   /// Forks processes 1, 2, ... of the case. Each of them runs the case with `run` and exits. The
-  /// calling process is process 0 and must not have started a device. No-op if the case needs only
-  /// one process.
+  /// calling process is process 0 and must not have initialized a device. No-op if the case needs
+  /// only one process.
   Peers(const Case& item, const RunAlone& run);
   ~Peers();
   Peers(const Peers&) = delete;

@@ -131,7 +131,7 @@ Report run(const Options& options) {
       if (!end.refused.empty() && report.results.empty())
         throw Error(end.refused_code, "conformance",
                     {.what = "the conformance kit cannot run: " + end.refused});
-      if (!end.refused.empty())  // the accelerator has started before, so only this case failed
+      if (!end.refused.empty())  // the accelerator was initialized before, so only this case failed
         report.results.push_back(
             {group[0]->suite, group[0]->name, group[0]->grade, Outcome::failed, end.refused, 0});
       group.erase(group.begin(),

@@ -24,7 +24,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-/// Limit for starting the accelerator, which may load a vendor's software stack.
+/// Time limit for initializing the accelerator, which may load a vendor's software stack.
 constexpr double kStartSeconds = 120;
 
 bool same_file(const std::string& a, const std::filesystem::path& b) {
@@ -111,7 +111,7 @@ Subject look_at(Accelerator& accelerator) {
   return subject;
 }
 
-/// Runs a case in one of its additional processes, which has not started the accelerator yet.
+/// Runs a case in one of its additional processes, which has not initialized the accelerator yet.
 Result run_alone(const Case& item, const Options& options, const RunCase& run_case) {
   try {
     if (item.before_start) item.before_start();
@@ -127,7 +127,8 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
   // Only the first case can have peers, because a case with peers gets its own worker.
   std::unique_ptr<Peers> peers;
   try {
-    // Fork before the accelerator starts, because a running one may not survive a fork.
+    // Fork before the accelerator is initialized, because an initialized one may not survive a
+    // fork.
     peers = std::make_unique<Peers>(
         *cases[0], [&](const Case& item) { return run_alone(item, options, run_case); });
     if (cases[0]->processes > 1 && cases[0]->before_start) cases[0]->before_start();
@@ -252,7 +253,7 @@ WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& optio
   const int status = wait_for(pid);
   ::kill(-pid, SIGKILL);  // kills processes that a case left running
   if (broken.empty() && (running || !started)) broken = words_of(status);
-  if (!started && end.refused.empty()) end.refused = "cannot start the accelerator: " + broken;
+  if (!started && end.refused.empty()) end.refused = "cannot initialize the accelerator: " + broken;
   if (running) {
     const Case& item = *cases[end.done++];
     results.push_back({item.suite, item.name, item.grade, Outcome::failed, broken, 0});

@@ -17,10 +17,10 @@ struct Subject {
   int device_count = 0;
 };
 
-/// How a worker ended.
+/// How a worker exited.
 struct WorkerEnd {
   std::size_t done = 0;  ///< number of leading cases that have a result
-  std::string refused;   ///< why the accelerator could not start, or empty
+  std::string refused;   ///< reason why the accelerator could not be initialized; empty if it could
   ErrorCode refused_code = ErrorCode::unavailable;
 };
 

@@ -56,7 +56,7 @@ void in_child(const std::function<void()>& body) {
   expect(WEXITSTATUS(status) == 0, std::string("in a forked child: ") + said);
 }
 
-/// Starts the device before the fork. Otherwise the case would not test anything.
+/// Initializes the device before the fork. Otherwise the case would not test anything.
 void use(Accelerator& accelerator) {
   filled(accelerator, 1).add_(1);
   accelerator.synchronize();

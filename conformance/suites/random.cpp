@@ -108,7 +108,7 @@ ANYACCEL_CONFORMANCE_CASE(random, state_does_not_follow_the_generator, required)
   const auto state = accelerator.get_rng_state();
   const auto kept = state.clone();
   const auto unchanged = [&](const char* after) {
-    expect(state.equal(kept), std::string("a state that was read earlier changes ") + after);
+    expect(state.equal(kept), std::string("a state tensor returned earlier changes ") + after);
   };
   drawn(accelerator);
   const auto later = accelerator.get_rng_state();
@@ -133,11 +133,11 @@ ANYACCEL_CONFORMANCE_CASE(random, writing_to_a_state_leaves_the_generator_alone,
   auto given = kept.clone();
   state.zero_();
   expect(accelerator.get_rng_state().equal(kept),
-         "zeroing a state that was read changes the generator");
+         "zeroing the returned state tensor changes the generator's state");
   accelerator.set_rng_state(given);
   given.zero_();
   expect(accelerator.get_rng_state().equal(kept),
-         "zeroing a state that was set changes the generator");
+         "zeroing a tensor after set_rng_state() changes the generator's state");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, what_is_no_state_is_refused, required) {

@@ -115,15 +115,15 @@ class ANYACCEL_API ProcessGroup {
   const std::vector<int>& ranks() const noexcept;
   /// Name of the backend, for example "nccl".
   const std::string& backend_name() const noexcept;
-  /// Why the group uses the staging backend instead of the vendor backend named by backend_name().
-  /// Empty if the group uses the vendor backend.
+  /// Why the group uses the staging backend instead of the vendor backend named by backend_name();
+  /// empty if the group uses the vendor backend.
   const std::string& backend_reason() const noexcept;
-  /// Return the reason why host tensors do not use shared memory. Empty if they do. Collective: all
-  /// ranks must call it.
+  /// Return the reason why host tensors do not use shared memory, or an empty string if they do.
+  /// Collective: all ranks must call it.
   const std::string& shared_memory_reason();
   /// Return the name under which ops that all-reduce internally, such as `inference_decode`, find
-  /// this group. Empty if host tensors do not use shared memory. Waits for pending
-  /// all_reduce_async() operations. Collective: all ranks must call it.
+  /// this group. Returns an empty string if host tensors do not use shared memory. Waits for
+  /// pending all_reduce_async() operations. Collective: all ranks must call it.
   std::string shared_memory_name();
   /// The underlying c10d process group, for operations that this class does not provide. Use it
   /// only on the thread that calls this object's collectives.

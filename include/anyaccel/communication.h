@@ -9,7 +9,7 @@ namespace anyaccel {
 
 /// Return one sentence that explains the value of get_accelerator().communication_backend_name()
 /// and names the backends that were found and tested. On the CPU, oneCCL is chosen if it starts,
-/// otherwise gloo. Empty if the accelerator has only one backend.
+/// otherwise gloo. Returns an empty string if the accelerator has only one backend.
 ///
 /// The first call to this function or to communication_backend_name() makes the choice, which can
 /// take a second and start a process; see docs/explanation/communication-backend.md. Throws the

@@ -95,8 +95,8 @@ class ANYACCEL_API DataParallel {
   /// The buckets in the order in which they are reduced.
   const std::vector<Bucket>& buckets() const noexcept;
 
-  /// Return the number of buckets reduced so far in this step. 0 after finish(). Call it from the
-  /// thread that runs the backward pass, or from a hook of that pass.
+  /// Return the number of buckets reduced so far in this step, or 0 after finish(). Call it from
+  /// the thread that runs the backward pass, or from a hook of that pass.
   std::size_t reduced() const;
 
  private:

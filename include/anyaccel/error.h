@@ -31,7 +31,7 @@ enum class ErrorCode {
 /// null.
 ANYACCEL_API const char* to_string(ErrorCode code) noexcept;
 
-/// Parts of an error message. Only `what` is required; empty parts are left out.
+/// Parts of an error message. Only `what` is required; empty parts are omitted.
 struct ErrorText {
   std::string what;       ///< what failed, without a final period
   std::string got = {};   ///< the actual value

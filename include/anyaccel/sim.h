@@ -56,7 +56,7 @@ ANYACCEL_API void install(const Options& options);
 
 /// Reset every device to the state of a new device with these options: wait for all streams,
 /// discard stored errors and recover lost devices, empty the allocator's cache, reset memory
-/// statistics, seeds, the current device and the current streams, and forget the problems found so
+/// statistics, seeds, the current device and the current streams, and discard the problems found so
 /// far. Each test in a process can therefore start with a fresh device.
 ///
 /// `options` may differ from those of install() in `memory` (which may only be smaller), `dtypes`,
@@ -82,7 +82,8 @@ struct Problem {
   std::vector<std::string> stack = {};  ///< the launching thread's stack, innermost call first
 };
 
-/// Return the problems found so far, without duplicates. Empty without the checker. Thread-safe.
+/// Return the problems found so far, without duplicates. Returns an empty list if the checker is
+/// off. Thread-safe.
 ANYACCEL_API std::vector<Problem> problems();
 
 /// Return the out-of-memory errors from which the program has recovered so far. Thread-safe.

@@ -12,7 +12,7 @@ namespace anyaccel {
 class Event;
 
 /// A stream of the accelerator: a comparable value that is cheap to copy. It names a queue that the
-/// backend owns and that exists until the process ends. As thread-safe as torch's streams.
+/// backend owns and that exists until the process exits. As thread-safe as torch's streams.
 ///
 ///     auto side = accelerator.Stream();
 ///     side.wait_stream(accelerator.current_stream());

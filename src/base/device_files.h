@@ -31,8 +31,8 @@ struct DeviceFiles {
   VisibleIds visible_ids = VisibleIds::indices;
 };
 
-/// Returns the sorted numbers of the entries named `prefix`N in a folder; empty if the folder
-/// cannot be read.
+/// Returns the sorted numbers of the entries named `prefix`N in a folder, or an empty list if the
+/// folder cannot be read.
 std::vector<int> numbered_files(const std::filesystem::path& folder,
                                 std::string_view prefix) noexcept;
 

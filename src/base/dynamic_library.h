@@ -35,7 +35,7 @@ class ANYACCEL_API DynamicLibrary {
   explicit operator bool() const noexcept { return handle_ != nullptr; }
   const std::string& name() const noexcept { return name_; }
 
-  /// Returns the address of a symbol; null if the library does not define it or is not open.
+  /// Returns the address of a symbol, or null if the library does not define it or is not open.
   void* find(const char* symbol) const noexcept;
   /// Like the overload above, but returns a pointer to a function or data: `library.find<int
   /// (*)(int)>("f")`.

@@ -61,7 +61,8 @@ class ANYACCEL_API AtomicFile {
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
   /// Flushes the written data to the disk. Flush all files that belong together before committing
-  /// the first one, because a full disk often shows up only here. Do not write after flush().
+  /// the first one, because a full disk is often detected only at this point. Do not write after
+  /// flush().
   void flush();
   /// Flushes the file and its folder, and renames the file to `path`. Call at most once.
   void commit();

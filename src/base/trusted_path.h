@@ -17,8 +17,8 @@ enum class TrustedKind {
   future_folder
 };
 
-/// Returns why code must not be loaded from `path`: the offending file or folder, and how to fix
-/// it. Empty if loading is allowed.
+/// Returns the reason why code must not be loaded from `path`: the offending file or folder, and
+/// how to fix it. Returns an empty string if loading is allowed.
 ///
 /// The path, each folder above it and each symbolic link on the way must belong to a trusted user
 /// and must not be writable by others or by a group, except a group whose only member is the owner.
@@ -31,8 +31,8 @@ enum class TrustedKind {
 ANYACCEL_API std::string trust_problem(const std::filesystem::path& path,
                                        TrustedKind kind) noexcept;
 
-/// Returns the library that an environment variable names; nullopt if the variable is unset. Throws
-/// `unavailable` if code must not be loaded from that path.
+/// Returns the library that an environment variable names, or nullopt if the variable is unset.
+/// Throws `unavailable` if code must not be loaded from that path.
 ANYACCEL_API std::optional<std::string> env_library(const char* variable);
 
 }  // namespace anyaccel

@@ -123,7 +123,7 @@ std::string printable_text(std::string_view text, std::size_t limit) {
       at = tail;
       continue;
     }
-    // Do not cut within a UTF-8 character.
+    // Do not split a UTF-8 character.
     const auto c = first_character(
         text.substr(at, std::min<std::size_t>(4, (at < head ? head : text.size()) - at)));
     if (c.valid && (c.code == '\n' || c.code == '\t' || !is_invisible(c.code)))

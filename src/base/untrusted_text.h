@@ -15,7 +15,7 @@ namespace anyaccel {
 /// Returns `text` in double quotes, for an error message or a log line. Quotes, backslashes,
 /// control characters, invalid UTF-8, bidirectional controls and other invisible format characters
 /// become escapes such as `\n`, `\x1b` and `\u202e`. Text beyond `limit` printed characters is
-/// replaced by the total length: `"aaaa..." (5000 bytes)`. The cut is never within a character or
+/// replaced by the total length: `"aaaa..." (5000 bytes)`. Truncation never splits a character or
 /// an escape. The time depends on `limit`, not on the length of the text.
 ANYACCEL_API std::string quoted_text(std::string_view text, std::size_t limit = 200);
 

@@ -62,7 +62,8 @@ void flush(const fs::path& path, const fs::path& cache) {
   const int failed = descriptor < 0 ? errno : (::fsync(descriptor) == 0 ? 0 : errno);
   if (descriptor >= 0) ::close(descriptor);
   // Ignore EINVAL and EROFS, which some file systems return because they cannot flush a folder.
-  if (failed != 0 && failed != EINVAL && failed != EROFS) fail(cache, "cannot be written", failed);
+  if (failed != 0 && failed != EINVAL && failed != EROFS)
+    fail(cache, "cannot be written to", failed);
 }
 
 /// If other machines may use the cache, entries used within this period are kept.
@@ -149,7 +150,7 @@ bool Cache::is_shared() const {
 void Cache::require_room() const {
   constexpr std::size_t kSmallBuild = 1 << 20;
   if (const int error = write_error(folder_, kSmallBuild); error != 0)
-    fail(folder_, "cannot be written", error);
+    fail(folder_, "cannot be written to", error);
 }
 
 int write_error(const fs::path& folder, std::size_t bytes) noexcept try {
@@ -194,7 +195,7 @@ std::string Cache::preferred(const std::string& op, const std::string& content) 
 
 void Cache::publish(const fs::path& from, const std::string& name, bool replace) const {
   for (const auto& file : fs::directory_iterator(from)) {
-    if (::chmod(file.path().c_str(), 0600) != 0) fail(folder_, "cannot be written", errno);
+    if (::chmod(file.path().c_str(), 0600) != 0) fail(folder_, "cannot be written to", errno);
     flush(file.path(), folder_);
   }
   flush(from, folder_);
@@ -214,7 +215,7 @@ void Cache::publish(const fs::path& from, const std::string& name, bool replace)
     }
   }
   if (::rename(from.c_str(), to.c_str()) != 0 && errno != EEXIST && errno != ENOTEMPTY)
-    fail(folder_, "cannot be written", errno);
+    fail(folder_, "cannot be written to", errno);
   flush(folder_, folder_);
 }
 
@@ -316,14 +317,14 @@ std::int64_t Cache::size_limit() {
 
 PrivateFolder::PrivateFolder(const fs::path& cache) {
   std::string name = (cache / (std::string(kPrivate) + "XXXXXX")).string();
-  if (::mkdtemp(name.data()) == nullptr) fail(cache, "cannot be written", errno);
+  if (::mkdtemp(name.data()) == nullptr) fail(cache, "cannot be written to", errno);
   path_ = name;
   // The file gets its final name only after it is locked. Otherwise, another process could lock it
   // and would treat the folder as abandoned.
   lock_ = FileLock::exclusive(path_ / "locking", [](const auto&) {});
   std::error_code error;
   fs::rename(path_ / "locking", path_ / kOwner, error);
-  if (error) fail(cache, "cannot be written", error.value());
+  if (error) fail(cache, "cannot be written to", error.value());
 }
 
 PrivateFolder::~PrivateFolder() {

@@ -58,21 +58,22 @@ struct Entry {
 class Cache {
  public:
   /// Returns the folder that ANYACCEL_OP_CACHE names. If it is unset, returns anyaccel/ops in
-  /// XDG_CACHE_HOME or, if that is unset, in ~/.cache. Without a home folder, returns a subfolder
-  /// of the folder for temporary files. Does not create the folder.
+  /// XDG_CACHE_HOME or, if that is unset, in ~/.cache. If there is no home directory, returns a
+  /// subdirectory of the temporary directory. Does not create the folder.
   ANYACCEL_API static std::filesystem::path default_folder();
 
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
-  /// Creates the folder with mode 0700. If the folder cannot be created or written, belongs to
-  /// another user, or has an untrusted path (base/trusted_path.h), throws `io` with the folder and
-  /// the fix.
+  /// Creates the folder with mode 0700. If the folder cannot be created or written to, belongs to
+  /// another user, or has an untrusted path (base/trusted_path.h), throws `io` with a message that
+  /// names the folder and suggests a fix.
   ANYACCEL_API void prepare() const;
   /// True if libraries in the folder may be opened (base/trusted_path.h).
   bool is_trusted() const noexcept;
-  /// Returns the cache's folder for small files that may be deleted at any time. Empty if other
-  /// users can write to the folder, because they may have placed files or links there.
+  /// Returns the cache's folder for small files that may be deleted at any time. Returns an empty
+  /// path if the folder is missing or other users can write to it, because they may have placed
+  /// files or links there.
   ANYACCEL_API std::filesystem::path memo_folder() const noexcept;
   std::filesystem::path entry(const std::string& name) const { return folder_ / name; }
   std::filesystem::path lock_file(const std::string& name) const {
@@ -109,7 +110,7 @@ class Cache {
   /// Makes the entry `name` take precedence over a prebuilt library with this content. Called after
   /// a forced build, for example because the prebuilt library could not be opened. Throws `io`.
   void prefer(const std::string& op, const std::string& content, const std::string& name) const;
-  /// Returns the entry set by prefer(); empty if there is none.
+  /// Returns the entry set by prefer(), or an empty string if there is none.
   std::string preferred(const std::string& op, const std::string& content) const;
 
   /// Returns ANYACCEL_OP_CACHE_SIZE (a number of bytes, optionally with the suffix K, M or G); 2G
@@ -122,8 +123,8 @@ class Cache {
   std::filesystem::path folder_;
 };
 
-/// Returns 0 if `bytes` bytes can be written to a new file in the folder, else errno. The
-/// file is deleted afterwards.
+/// Returns 0 if `bytes` bytes can be written to a new file in the folder, otherwise errno. The file
+/// is deleted afterwards.
 int write_error(const std::filesystem::path& folder, std::size_t bytes) noexcept;
 
 /// A temporary folder in the cache for one build. The destructor removes it. The owner holds a lock

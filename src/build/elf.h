@@ -22,7 +22,8 @@ ANYACCEL_API std::optional<ElfFacts> read_elf(const std::filesystem::path& file)
 
 /// Returns text that identifies this build of a library: the linker's build id or, if there is
 /// none, the size and a digest of pages sampled from the whole file. Hashing a library of hundreds
-/// of megabytes completely would take longer than loading an op. Empty if the file cannot be read.
+/// of megabytes completely would take longer than loading an op. Returns an empty string if the
+/// file cannot be read.
 ANYACCEL_API std::string library_identity(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build

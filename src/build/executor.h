@@ -16,8 +16,8 @@ struct ExecuteOptions {
 /// ANYACCEL_OP_BUILD_TIMEOUT seconds.
 void execute(const Plan& plan, const std::string& name, const ExecuteOptions& options);
 
-/// Returns the first line of a program's output that reports a full disk or quota; empty if there
-/// is none.
+/// Returns the first line of a program's output that reports a full disk or quota, or an empty
+/// string if there is none.
 std::string full_disk_line(const std::string& text);
 
 }  // namespace anyaccel::build

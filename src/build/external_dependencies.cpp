@@ -33,7 +33,7 @@ bool is_library(const fs::path& path) {
   return path.filename().string().find(".so") != std::string::npos;
 }
 
-/// Returns the file's size and modification time, without a digest; nullopt if the file does not
+/// Returns the file's size and modification time, without a digest, or nullopt if the file does not
 /// exist.
 std::optional<ExternalFile> look_at(const fs::path& path) {
   struct stat info {};

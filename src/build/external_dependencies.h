@@ -30,10 +30,10 @@ std::vector<std::string> dependencies_in(const std::string& text);
 std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const LibTorch* torch,
                                          const std::vector<std::filesystem::path>& lists);
 
-/// Describes the first file that has changed since the build; empty if none has. Files whose size
-/// and modification time are unchanged are not read. For a prebuilt library, only files in the
-/// prefix are checked, and only if the prefix variable is set, because the library must also work
-/// on machines without the headers.
+/// Returns a description of the first file that has changed since the build, or an empty string if
+/// none has. Files whose size and modification time are unchanged are not read. For a prebuilt
+/// library, only files in the prefix are checked, and only if the prefix variable is set, because
+/// the library must also work on machines without the headers.
 std::string external_change(const std::vector<ExternalFile>& files, const Description& op,
                             bool prebuilt);
 

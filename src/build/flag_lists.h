@@ -26,7 +26,7 @@ struct NvccOption {
   bool (*good)(std::string_view);  ///< returns true if the value is accepted
 };
 
-/// Returns the accepted option with this name; null if there is none.
+/// Returns the accepted option with this name, or null if there is none.
 const NvccOption* nvcc_option(std::string_view name);
 
 }  // namespace anyaccel::build

@@ -31,9 +31,9 @@ struct Key {
   std::string key;  ///< empty until add_tools()
 };
 
-/// Reads ANYACCEL_OP_ARCH, and ANYACCEL_CUDA_ARCHS or else TORCH_CUDA_ARCH_LIST. Throws
-/// `invalid_argument` for invalid values and for "native", because the user's other machines may
-/// share the cache.
+/// Reads ANYACCEL_OP_ARCH, and ANYACCEL_CUDA_ARCHS or, if that is unset, TORCH_CUDA_ARCH_LIST.
+/// Throws `invalid_argument` for invalid values and for "native", because the user's other machines
+/// may share the cache.
 Target target_from_environment();
 /// Parse the values of these variables. Both functions throw the same errors as
 /// target_from_environment().

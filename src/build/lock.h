@@ -1,6 +1,6 @@
-// File locks (flock). The kernel releases them when their process exits, for whatever reason. On
-// NFS, they are byte-range locks on the server, and an exclusive lock requires a file that is open
-// for writing.
+// File locks (flock). The kernel releases them when their process exits for any reason. On NFS,
+// they are byte-range locks on the server, and an exclusive lock requires a file that is open for
+// writing.
 #pragma once
 
 #include <filesystem>

@@ -46,7 +46,8 @@ ANYACCEL_API std::string library_name(const Description& description);
 std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target);
 /// Returns the -gencode flags for the architectures.
 std::vector<std::string> cuda_flags(const Target& target);
-/// Returns the flags for the sanitizer that AnyAccel was built with; empty in normal builds.
+/// Returns the flags for the sanitizer that AnyAccel was built with, or an empty list in builds
+/// without a sanitizer.
 ANYACCEL_API std::vector<std::string> sanitizer_flags();
 
 /// Returns all commands for a build. They write only to `folder`.

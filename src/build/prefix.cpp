@@ -31,15 +31,15 @@ fs::path torch_folder() {
   return out.empty() ? recorded_libtorch() : fs::path(out);
 }
 
-/// Returns <prefix> of <prefix>/lib/python3.x/site-packages/...; empty for other paths.
+/// Returns <prefix> of <prefix>/lib/python3.x/site-packages/..., or an empty path for other paths.
 fs::path above_site_packages(const fs::path& path) {
   for (auto at = path; at.has_relative_path(); at = at.parent_path())
     if (at.filename() == "site-packages") return at.parent_path().parent_path().parent_path();
   return {};
 }
 
-/// Returns the virtual environment whose Python runs this process; empty if there is none. Reads
-/// the command line, because a virtual environment's Python is a symbolic link, which
+/// Returns the virtual environment whose Python runs this process, or an empty path if there is
+/// none. Reads the command line, because a virtual environment's Python is a symbolic link, which
 /// /proc/self/exe would resolve.
 fs::path environment_of_this_process() {
   const auto command = try_read_file("/proc/self/cmdline").value_or("");

@@ -10,9 +10,9 @@
 
 namespace anyaccel::build {
 
-/// Returns the prefix of an op whose description has a `prefix_variable`: the variable's value, or
-/// else the first of prefix_candidates() that contains all headers and libraries that the
-/// description requires. Empty if there is none.
+/// Returns the prefix of an op whose description has a `prefix_variable`: the variable's value if
+/// it is set, otherwise the first of prefix_candidates() that contains all headers and libraries
+/// that the description requires. Returns an empty string if there is no such prefix.
 ANYACCEL_API std::string prefix_of(const Description& op);
 
 /// Returns candidates for the prefix of a Python package or a vendor package: the active virtual

@@ -46,10 +46,10 @@ class ANYACCEL_API ProgramOutput {
 };
 
 /// Programs that run in parallel in one process group. The group's first member kills the group
-/// when this process exits, for whatever reason. The group includes the children of compilers.
-/// Programs are started with posix_spawn(), not fork(), so starting one is fast even in a large
-/// process and does not depend on locks that other threads hold. Not thread-safe; use it only from
-/// the thread that created it.
+/// when this process exits for any reason. The group includes the children of compilers. Programs
+/// are started with posix_spawn(), not fork(), so starting one is fast even in a large process and
+/// does not depend on locks that other threads hold. Not thread-safe; use it only from the thread
+/// that created it.
 class ANYACCEL_API ProcessGroup {
  public:
   ProcessGroup();

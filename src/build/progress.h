@@ -38,8 +38,8 @@ class Progress {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Returns the number of compilers to run in parallel: ANYACCEL_OP_JOBS, or else as many as the
-/// cores and memory allow, but at most `steps`.
+/// Returns the number of compilers to run in parallel: ANYACCEL_OP_JOBS if it is set, otherwise as
+/// many as the cores and memory allow, but at most `steps`.
 int job_count(int steps);
 /// Like the overload above, but for given resources. `memory` is the number of free bytes;
 /// compiling LibTorch's headers takes about 1.5 GiB.

@@ -177,9 +177,9 @@ std::string questions_failed(const Op& op, const Settings& settings,
   if (torch && !tools.nvcc.empty())
     if (auto problem = toolkit_mismatch(*torch, tools.nvcc_identity); !problem.empty())
       return problem;
-  // Each check runs the compiler, so successful checks are remembered until the process exits.
-  // Failed checks are repeated, because the user may install the missing package. The lock is not
-  // held while a program runs.
+  // Each check runs the compiler, so successful checks are cached until the process exits. Failed
+  // checks are repeated, because the user may install the missing package. The lock is not held
+  // while a program runs.
   Progress progress(op.description.name);
   static auto* mutex = new ForkSafeMutex;
   static auto* answered = new std::set<std::vector<std::string>>;

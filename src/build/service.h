@@ -15,8 +15,8 @@ struct Settings {
   Paths paths;
   std::filesystem::path torch_prefix;
   Target target;
-  /// Overrides the compiler in the description. If empty, the build uses the description's
-  /// compiler, else CXX, else the system's compiler.
+  /// Overrides the compiler in the description. If empty, the build uses the first of these that is
+  /// given: the description's compiler, CXX, the system's compiler.
   std::string compiler;
   std::filesystem::path cache;
   bool verbose = false;

@@ -13,12 +13,13 @@ namespace anyaccel::build {
 /// are skipped, so that the compiler itself is found.
 std::optional<std::string> find_tool(const std::string& name);
 
-/// Returns the C++ compiler: `wanted` (from the description), else CXX, else c++, g++ or clang++.
-/// Throws `unavailable`, naming the missing program.
+/// Returns the path of the C++ compiler: `wanted` (from the description) if it is not empty,
+/// otherwise CXX if it is set, otherwise c++, g++ or clang++. Throws `unavailable`, naming the
+/// missing program.
 std::string find_compiler(const std::string& wanted);
 
-/// Returns the path of nvcc: NVCC, else bin/nvcc in CUDA_HOME or CUDA_PATH, else the one in PATH,
-/// else the one in /usr/local/cuda. Throws `unavailable`.
+/// Returns the path of nvcc: NVCC if it is set, otherwise the first of these that exists: bin/nvcc
+/// in CUDA_HOME or CUDA_PATH, nvcc in PATH, /usr/local/cuda/bin/nvcc. Throws `unavailable`.
 std::string find_nvcc();
 
 /// Returns the identity of a compiler: the version line of `--version` and the size of the file.

@@ -38,7 +38,7 @@ Registry& registry() {
 }
 
 /// Connects to the other ranks over the network interface named by GLOO_SOCKET_IFNAME or, if unset,
-/// the one that belongs to the host name.
+/// the one with the address that the host name resolves to.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                             int size, std::chrono::milliseconds timeout) {
   survive_closed_connections();

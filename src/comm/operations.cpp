@@ -47,8 +47,9 @@ void check_multiple(const char* where, const at::Tensor& large, const at::Tensor
       large.device() != small.device())
     throw Error(
         ErrorCode::invalid_argument, where,
-        {.what = "the larger tensor must have as many elements as the smaller one times the number "
-                 "of ranks",
+        {.what =
+             "the size of the larger tensor must be that of the smaller one times the number of "
+             "ranks",
          .got =
              std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " elements",
          .want = std::to_string(small.numel() * size) + " and " + std::to_string(small.numel()) +
@@ -188,7 +189,7 @@ void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Ten
                                          ReduceOp op) {
   check_multiple("reduce_scatter_tensor", input, output, impl_->size);
   if (auto* memory = impl_->memory_for(input)) {
-    // View the input as one row per rank, whatever its shape.
+    // View the input as one row per rank, regardless of its shape.
     const auto rows = input.reshape({impl_->size, output.numel()});
     output.copy_(memory->reduce_scatter(rows, op).view(output.sizes()));
     return;

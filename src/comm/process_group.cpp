@@ -66,9 +66,9 @@ std::string ProcessGroup::Impl::own_obstacle() const {
   }
 }
 
-/// Returns why the group cannot use shared memory; empty if it can. All ranks get the same answer,
-/// the reason reported by the first rank that cannot use it, because they must all use the same
-/// path.
+/// Returns the reason why the group cannot use shared memory, or an empty string if it can. All
+/// ranks get the same answer, the reason reported by the first rank that cannot use shared memory,
+/// because they must all use the same path.
 std::string ProcessGroup::Impl::obstacle() {
   if (size == 1) return "the group has only one rank";
   const auto key = [](int of) { return "shared memory/" + std::to_string(of); };

@@ -40,7 +40,7 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
        int rank);
   ~Impl();
 
-  /// Returns shared memory for tensors like this one; null if they cannot use it. Waits for
+  /// Returns shared memory for tensors like this one, or null if they cannot use it. Waits for
   /// asynchronous operations in shared memory. All ranks must call it.
   ops::ShareMemComm* memory_for(const at::Tensor& tensor);
   /// Like memory_for(), but without checking a tensor. For host tensors and for operations without
@@ -70,7 +70,7 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 
  private:
-  /// Returns why this rank cannot use shared memory; empty if it can.
+  /// Returns the reason why this rank cannot use shared memory, or an empty string if it can.
   std::string own_obstacle() const;
   std::string obstacle();
 

@@ -227,7 +227,7 @@ void StagedBackend::check_multiple(const char* name, const at::Tensor& large,
                                    const at::Tensor& small) const {
   if (large.numel() != small.numel() * size_ || large.scalar_type() != small.scalar_type())
     throw Error(ErrorCode::invalid_argument, name,
-                {.what = "the larger tensor must have as many elements as the smaller one times "
+                {.what = "the size of the larger tensor must be that of the smaller one times "
                          "the number of ranks",
                  .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) +
                         " elements",

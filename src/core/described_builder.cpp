@@ -24,9 +24,9 @@ namespace anyaccel {
 
 namespace {
 
-/// The open ops, by description file. A library that registers schemas must be opened only once. No
-/// lock is held while an op is built or opened. Threads that need other ops therefore do not wait,
-/// and a child forked in the meantime can load the op itself.
+/// The open ops, keyed by description file. A library that registers schemas must be opened only
+/// once. No lock is held while an op is built or opened. Threads that need other ops therefore do
+/// not wait, and a child forked in the meantime can load the op itself.
 class OpenOps {
  public:
   void load(const build::Op& op, const build::Settings& settings) {
@@ -38,7 +38,7 @@ class OpenOps {
       throw;
     }
   }
-  /// Returns the path of the op's library; empty if it is not open.
+  /// Returns the path of the op's library, or an empty string if it is not open.
   std::string library(const std::filesystem::path& file) {
     const std::lock_guard lock(mutex_);
     const auto found = states_.find(file);
@@ -150,7 +150,8 @@ class DescribedBuilder final : public sdk::OpBuilder {
   }
 
  private:
-  /// Returns why the sources must not be compiled into this process; empty if they may.
+  /// Returns the reason why the sources must not be compiled into this process, or an empty string
+  /// if they may be.
   std::string source_problem() const {
     if (trusted_) return {};
     if (auto problem = trust_problem(op_.file, TrustedKind::file); !problem.empty()) return problem;

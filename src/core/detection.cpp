@@ -157,7 +157,7 @@ Accelerator& choose_locked(Chosen& chosen) {
     } catch (const std::exception& error) {
       auto& verdict = detection.backends[index];
       verdict.available = false;
-      verdict.reason = std::string("it could not be started: ") + error.what();
+      verdict.reason = std::string("it could not be initialized: ") + error.what();
       log(LogLevel::warning,
           "accelerator '" + verdict.name + "' has devices, but " + verdict.reason);
     }

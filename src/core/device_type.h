@@ -8,8 +8,8 @@
 
 namespace anyaccel {
 
-/// Returns the device type that torch currently calls `name`; nullopt if there is none. Recognizes
-/// the name to which PrivateUse1 was renamed. Never registers a name.
+/// Returns the device type that torch currently calls `name`, or nullopt if there is none.
+/// Recognizes the name to which PrivateUse1 was renamed. Never registers a name.
 std::optional<c10::DeviceType> find_device_type(const std::string& name) noexcept;
 
 }  // namespace anyaccel

@@ -7,11 +7,12 @@
 
 namespace anyaccel {
 
-/// Returns the op name (`NAME`) of a builder class, for example "cpu_adam"; empty for an unknown
-/// class.
+/// Returns the op name (`NAME`) of a builder class, for example "cpu_adam", or an empty string for
+/// an unknown class.
 std::string_view known_op_name(std::string_view class_name) noexcept;
 
-/// Returns the known class whose name is closest to an unknown one; empty if none is close.
+/// Returns the name of the known class that is closest to an unknown one, or an empty string if
+/// none is close.
 std::string nearest_op(std::string_view class_name);
 
 }  // namespace anyaccel

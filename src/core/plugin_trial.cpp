@@ -35,7 +35,8 @@ using Clock = std::chrono::steady_clock;
 constexpr char kDone = 'd';
 constexpr char kRefused = 'r';
 constexpr char kStage = 's';
-/// Maximum size of the reason in bytes. About this much of the end of the worker's output is kept.
+/// Maximum size of the reason in bytes. About this many bytes are kept from the end of the worker's
+/// output.
 constexpr std::size_t kMaxText = 64 << 10;
 /// A library that writes more than this while it is opened probably never stops writing.
 constexpr std::size_t kMaxOutput = 16 << 20;

@@ -17,7 +17,7 @@ void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept;
 /// True if a plugin's text file registered a backend of this name. Thread-safe.
 bool is_plugin(const std::string& name);
 
-/// Returns "; rejected plugins: ..." for error messages; empty if there are none.
+/// Returns "; rejected plugins: ..." for error messages, or an empty string if there are none.
 std::string refused_plugins();
 
 }  // namespace anyaccel

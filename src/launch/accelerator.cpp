@@ -76,7 +76,7 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
                .hint = "check DS_ACCELERATOR, or add its plugin's folder to ANYACCEL_PLUGIN_PATH"});
 }
 
-/// Returns the entries of the first visible-devices variable that is set; nullopt if none is.
+/// Returns the entries of the first visible-devices variable that is set, or nullopt if none is.
 std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& accelerator) {
   for (const auto& variable : accelerator.traits.visible_devices_envs) {
     const auto list = env(variable.c_str());

@@ -13,8 +13,8 @@ struct JobAccelerator {
   sdk::Traits traits;
   bool on_cores =
       false;  ///< whether ranks compute on the host's cores; the devices are then NUMA nodes
-  /// Number of devices on this host. Empty if only torch can count them, or if ranks compute on the
-  /// host's cores.
+  /// Number of devices on this host; nullopt if torch is needed to count them, or if ranks compute
+  /// on the host's cores.
   std::optional<int> devices;
   std::string reason;  ///< one sentence that explains the selection
 };

@@ -43,7 +43,7 @@ constexpr Foreign kForeign[] = {
     {"local_addr", "torchrun's", kAddress},
     {"max_restarts", "torchrun's", kNoRestart},
     {"monitor_interval", "torchrun's",
-     "omit it: the launcher detects immediately when a rank ends"},
+     "omit it: the launcher detects immediately when a rank exits"},
     {"start_method", "torchrun's", "omit it: each rank is a separate process"},
     {"role", "torchrun's", "omit it"},
     {"run_path", "torchrun's", "omit it, and pass the script's path"},

@@ -8,8 +8,8 @@
 namespace anyaccel::launch {
 
 /// Returns advice for another launcher's option, without a final period: "that is torchrun's; use
-/// --num_nodes N". Empty if no launcher in the table has the option. `-` and `_` are equivalent.
-/// The number of leading dashes is ignored for names of two or more letters.
+/// --num_nodes N". Returns an empty string if no launcher in the table has the option. `-` and `_`
+/// are equivalent. The number of leading dashes is ignored for names of two or more letters.
 std::string foreign_option(std::string_view name);
 
 }  // namespace anyaccel::launch

@@ -26,7 +26,7 @@ struct RankDescriptors {
 /// A message from the guard. The kinds are listed in the order in which they are sent.
 struct GuardMessage {
   enum Kind : int {
-    not_started,  ///< `rank` could not be forked, and `status` is errno; the job ends
+    not_started,  ///< `rank` could not be forked, and `status` is errno; the job is terminated
     /// `rank` was the first rank to exit with a status other than 0, and the job was not yet being
     /// terminated; `status` is from waitpid().
     failed,

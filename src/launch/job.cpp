@@ -127,7 +127,7 @@ Job plan_job(const Options& options, const JobInput& input) {
         job.unset.emplace_back(variable);
         job.notes.push_back(
             std::string(variable) +
-            " is not passed on: it would bind threads to cores outside their rank's share");
+            " is not forwarded: it would bind threads to cores outside their rank's share");
       }
   for (std::size_t i = 0; i < host.slots.size(); ++i) {
     JobRank rank{.rank = first + static_cast<int>(i),

@@ -29,7 +29,7 @@ struct JobRank {
 enum class RankInput {
   launcher,  ///< the launcher's standard input
   nothing,
-  held,  ///< a pipe; end-of-file means that the launcher has died or is ending the job
+  held,  ///< a pipe; end-of-file means that the launcher has died or is terminating the job
 };
 
 struct Job {
@@ -42,7 +42,7 @@ struct Job {
   /// Whether to keep ranks out of the launcher's process group, so that they do not receive its
   /// signals, such as a terminal's Ctrl-C.
   bool own_group = false;
-  /// Text that the guard writes to standard error if the launcher dies before ending the job.
+  /// Text that the guard writes to standard error if the launcher dies before terminating the job.
   std::string last_words;
   /// If not 0, the job's only process is an MPI or Slurm launcher, and sending it this signal makes
   /// its agents terminate their ranks.

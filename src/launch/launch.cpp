@@ -276,7 +276,7 @@ std::string describe(const Job& job) {
     out += "started by: " + shell_quoted(job.runner) +
            "\n  environment: " + shell_quoted(environment) + "\n";
   }
-  for (const auto& name : job.unset) out += "not passed on: " + name + "\n";
+  for (const auto& name : job.unset) out += "not forwarded: " + name + "\n";
   for (const auto& note : job.notes) out += "note: " + note + "\n";
   for (const auto& warning : job.warnings) out += "warning: " + warning + "\n";
   return out;

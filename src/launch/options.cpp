@@ -68,9 +68,9 @@ struct Refused {
 };
 constexpr Refused kRefused[] = {
     {"--autotuning", "it tunes the DeepSpeed engine, but this launcher only starts programs"},
-    {"--elastic_training", "the number of ranks is fixed, and one failed rank ends the job"},
-    {"--min_elastic_nodes", "the number of ranks is fixed, and one failed rank ends the job"},
-    {"--max_elastic_nodes", "the number of ranks is fixed, and one failed rank ends the job"},
+    {"--elastic_training", "the number of ranks is fixed, and one failed rank terminates the job"},
+    {"--min_elastic_nodes", "the number of ranks is fixed, and one failed rank terminates the job"},
+    {"--max_elastic_nodes", "the number of ranks is fixed, and one failed rank terminates the job"},
 };
 
 using Set = void (*)(Options&, std::string_view name, std::string_view value);
@@ -347,7 +347,7 @@ std::string options_help() {
   out +=
       "\nExit code: 0 if all ranks succeeded; otherwise the exit code of the first rank that "
       "failed, or\n"
-      "128 + N if signal N ended that rank or the job.\n";
+      "128 + N if signal N terminated that rank or the job.\n";
   return out;
 }
 

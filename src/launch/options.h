@@ -35,7 +35,7 @@ struct Options {
   bool oversubscribe = false;
 
   // Rendezvous.
-  std::string master_addr;  ///< empty means 127.0.0.1 on a single host, else the first host
+  std::string master_addr;  ///< empty means 127.0.0.1 on a single host, otherwise the first host
   std::optional<int> master_port;
 
   // Launcher that starts ranks on other hosts.
@@ -69,7 +69,7 @@ struct Options {
 
   // Internal: options that a launcher passes to its agents on other hosts.
   std::string world;  ///< hosts and slots in filter syntax; replaces the host file
-  /// End-of-file on standard input ends the job, and failures are reported to the launcher
+  /// End-of-file on standard input terminates the job, and failures are reported to the launcher
   /// immediately.
   bool agent = false;
   /// For an agent: after this many seconds without a heartbeat, it assumes that the launcher is

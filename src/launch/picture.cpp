@@ -52,7 +52,7 @@ std::string amount(std::int64_t bytes) {
   return text.data();
 }
 
-/// Formats a list of CPUs, shortened to fit on one line.
+/// Formats a list of CPUs, truncated to fit on one line.
 std::string short_list(const CpuList& cpus) {
   constexpr std::size_t kLongest = 90;
   auto text = topology::format_cpu_list(cpus);

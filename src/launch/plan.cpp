@@ -32,8 +32,8 @@ std::vector<CoreIndices> deal_shared(const CoreIndices& cores, int ranks) {
   return shares;
 }
 
-/// Returns the index of the node that is closest to a rank's device; -1 if it is unknown or not a
-/// node on this machine.
+/// Returns the index of the node that is closest to a rank's device, or -1 if it is unknown or not
+/// a node on this machine.
 int device_node(const Machine& machine, const PlanOptions& options, std::size_t rank) {
   if (rank >= options.device_nodes.size() || options.device_nodes[rank] < 0) return -1;
   for (std::size_t i = 0; i < machine.nodes.size(); ++i)

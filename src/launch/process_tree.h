@@ -13,7 +13,7 @@ struct Process {
 };
 
 /// Returns the running descendants of `root`, without zombies. Orphans count as children of their
-/// closest subreaper (PR_SET_CHILD_SUBREAPER). Empty if /proc cannot be read.
+/// closest subreaper (PR_SET_CHILD_SUBREAPER). Returns an empty list if /proc cannot be read.
 std::vector<Process> descendants(pid_t root);
 
 /// Sends a signal to each process, except those in the process group `except` (0: no exception).

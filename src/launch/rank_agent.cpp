@@ -35,7 +35,7 @@ bool is_plain(char c) {
                .got = std::string(text)});
 }
 
-/// Names of the environment variables in which a runner tells each process its rank.
+/// Names of the environment variables from which each process of a runner reads its rank.
 struct Names {
   Runner runner;
   const char* rank;
@@ -160,7 +160,7 @@ Options rank_options(Runner runner) {
   const auto text = env(kJobVariable);
   if (!text)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = std::string(to_string(runner)) + " did not pass on " + kJobVariable,
+                {.what = std::string(to_string(runner)) + " did not forward " + kJobVariable,
                  .hint = "remove options that filter environment variables from --launcher_args"});
   ::unsetenv(kJobVariable);
   const auto words = parse_words(*text);

@@ -168,11 +168,11 @@ class PidFile {
       throw Error(
           ErrorCode::io, "launch",
           {.what = "cannot write the --save_pid file " + path_ + ": " + std::strerror(error),
-           .hint = error == EEXIST ? "remove the file, whose launcher has ended" : ""});
+           .hint = error == EEXIST ? "remove the file; its launcher has exited" : ""});
     }
     // Log this instead of printing it, because standard output belongs to the ranks.
     log(LogLevel::info,
-        "launch: launcher pid: " + number + ", kept in " + path_ + " while the job runs");
+        "launch: launcher pid: " + number + ", stored in " + path_ + " while the job runs");
   }
   ~PidFile() {
     if (!path_.empty()) ::unlink(path_.c_str());
@@ -271,7 +271,7 @@ int run_job(const Job& job, const RunSettings& settings) {
       if (settings.asked_by_end) was_asked = 1;
       Guard::forward(guard.link(), SIGTERM, false);
     }
-    // End the job, because not all runners terminate the other ranks when one fails.
+    // Terminate the job, because not all runners terminate the other ranks when one fails.
     if (runner && outputs.report() && !reported) {
       reported = true;
       before_signal = got_signal == 0;
@@ -289,7 +289,7 @@ int run_job(const Job& job, const RunSettings& settings) {
         break;
       case GuardMessage::left_behind:
         log(LogLevel::warning,
-            "launch: all ranks ended; leftover processes that were terminated: " +
+            "launch: all ranks exited; leftover processes that were terminated: " +
                 std::to_string(message->status));
         break;
       default:
@@ -315,8 +315,8 @@ int run_job(const Job& job, const RunSettings& settings) {
     // Terminating one rank agent terminates all of them, so only the job's launcher logs this as a
     // warning.
     log(settings.one_rank ? LogLevel::debug : LogLevel::warning,
-        std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" +
-            ::strsignal(got_signal) + "); all rank processes have ended");
+        std::string("launch: terminated by signal ") + std::to_string(got_signal) + " (" +
+            ::strsignal(got_signal) + "); all rank processes have exited");
     return 128 + got_signal;
   }
   if (!failure && (cut_off || silent != 0)) return 128 + SIGTERM;
@@ -340,7 +340,7 @@ int run_job(const Job& job, const RunSettings& settings) {
     const bool lost =
         !outputs.report() && !runner && exit_code_of(failure->status) == kNoConnection;
     log(LogLevel::error, "launch: " + rank.host +
-                             " ended the job first: " + describe_status(failure->status) +
+                             " failed first: " + describe_status(failure->status) +
                              (lost ? ": it cannot be reached, or its connection was lost" : ""));
     return exit_code_of(outputs.report() ? outputs.report()->status : failure->status);
   }

@@ -12,7 +12,8 @@ namespace anyaccel::launch {
 struct RunSettings {
   OutputSettings output;
   bool agent = false;  ///< report failures immediately to the launcher that reads standard error
-  int ends_with = -1;  ///< end-of-file on this descriptor ends the job: standard input or a pidfd
+  /// End-of-file on this descriptor terminates the job: standard input or a pidfd.
+  int ends_with = -1;
   /// For a rank agent: SIGALRM and SIGQUIT ask the agent to terminate its rank, which then does not
   /// count as a failure; SIGUSR1 and SIGUSR2 are forwarded.
   bool one_rank = false;
@@ -29,7 +30,7 @@ struct RunSettings {
 /// the exit code for this program:
 /// - 0 if all ranks exited with 0,
 /// - the exit code of the rank that failed first, or 128 + N if signal N killed it,
-/// - 128 + N if the signal N (SIGINT, SIGTERM, SIGHUP or SIGQUIT) ended the job.
+/// - 128 + N if the signal N (SIGINT, SIGTERM, SIGHUP or SIGQUIT) terminated the job.
 ///
 /// Handles these signals while the job runs, except ignored ones. Not reentrant; the process must
 /// have only one thread. Throws `unavailable` and `io` if ranks cannot be started.

@@ -99,8 +99,9 @@ void append(Words& words, const Words& more) {
 }
 
 /// Returns options that make both ends of the connections between Open MPI's daemons detect a
-/// broken network within `silence` seconds. They configure TCP keepalive, which by default takes
-/// 8 minutes to detect that. Empty if `silence` is 0 or the user has set keepalive options.
+/// broken network within `silence` seconds. They configure TCP keepalive, which by default takes 8
+/// minutes to detect that. Returns an empty list if `silence` is 0 or the user has set keepalive
+/// options.
 Words keepalive(const Options& options, int silence) {
   constexpr const char* kTime = "oob_tcp_keepalive_time";
   constexpr int kProbes = 3;
@@ -141,7 +142,7 @@ Words own_words(Runner runner, const Options& options, const JobInput& input,
     case Runner::slurm: {
       Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count,
                 "--cpu-bind=none",
-                // Send the input to all nodes, because end-of-file on the input ends the job.
+                // Send the input to all nodes, because end-of-file on the input terminates the job.
                 "--input=all", "--export=ALL"};
       // By default, Slurm orders hosts as in its configuration and distributes ranks evenly.
       // Override both.

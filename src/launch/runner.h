@@ -12,8 +12,8 @@ namespace anyaccel::launch {
 /// True for runners that start each rank themselves: openmpi, mpich, impi, mvapich and slurm.
 bool starts_each_rank(Runner runner) noexcept;
 
-/// Returns the path of the runner's program in PATH; empty if it is missing. The program is
-/// recognized by its version text, because several MPI implementations have an `mpirun`.
+/// Returns the path of the runner's program in PATH, or an empty string if it is missing. The
+/// program is recognized by its version text, because several MPI implementations have an `mpirun`.
 std::string find_runner(Runner runner);
 
 /// Returns the most common name of the runner's program.

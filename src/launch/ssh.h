@@ -1,5 +1,5 @@
 // Starts ranks on other hosts through ssh. On each host, this program runs as an agent, which
-// starts the host's ranks and terminates them when the connection ends.
+// starts the host's ranks and terminates them when the connection closes.
 #pragma once
 
 #include <string>

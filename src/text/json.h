@@ -54,9 +54,9 @@ class BasicJsonReader {
   std::optional<double> number(const std::string& key) const;
   std::optional<bool> boolean(const std::string& key) const;
   std::optional<std::string> string(const std::string& key) const;
-  /// Returns the value, which must be an object; null if absent.
+  /// Returns the value, which must be an object, or null if absent.
   const J* object(const std::string& key) const;
-  /// Returns the value, which must be an array; null if absent.
+  /// Returns the value, which must be an array, or null if absent.
   const J* array(const std::string& key) const;
   /// Like integer(), for a required key.
   std::int64_t required_integer(const std::string& key, std::int64_t low, std::int64_t high) const;

@@ -220,8 +220,8 @@ double control_group_processors(const fs::path& root) {
 
 MemoryAmount control_group_memory(const fs::path& root) {
   using Clock = std::chrono::steady_clock;
-  // Remember the absence of a limit for a second, because this query takes three times as long as
-  // the rest of a memory query.
+  // Cache the result "no limit" for one second, because this query takes three times as long as the
+  // rest of a memory query.
   static std::atomic<Clock::duration> unlimited_until{Clock::duration::min()};
   const bool real = root.native() == "/";
   const auto now = Clock::now().time_since_epoch();

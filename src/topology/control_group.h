@@ -11,7 +11,7 @@
 namespace anyaccel::topology {
 
 /// Returns the integer that follows `key` on the first line that begins with `key`, optionally
-/// preceded by "Node N "; nullopt if there is none.
+/// preceded by "Node N ", or nullopt if there is none.
 std::optional<std::int64_t> number_after(std::string_view text, std::string_view key);
 
 /// A mounted control group hierarchy with the requested controller.
@@ -22,7 +22,7 @@ struct GroupFolders {
 };
 
 /// Finds the hierarchies with the controller that provides `file` ("memory" for "memory.max"),
-/// using /proc/self/cgroup and /proc/self/mountinfo. Empty if there are none.
+/// using /proc/self/cgroup and /proc/self/mountinfo. Returns an empty list if there are none.
 std::vector<GroupFolders> control_groups(std::string_view file, const std::filesystem::path& root);
 
 }  // namespace anyaccel::topology

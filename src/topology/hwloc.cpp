@@ -25,7 +25,7 @@ CpuList to_list(hwloc_const_bitmap_t set) {
   return cpus;
 }
 
-/// Returns the memory bandwidth that the firmware reports for a node's own CPUs; 0 if it reports
+/// Returns the memory bandwidth that the firmware reports for a node's own CPUs, or 0 if it reports
 /// none.
 hwloc_uint64_t bandwidth(hwloc_topology_t topology, hwloc_obj_t node) {
   hwloc_location from{};

@@ -14,7 +14,7 @@ namespace anyaccel::topology {
 
 namespace {
 
-/// Fallback if the machine cannot be read: one node, with one core per allowed CPU.
+/// Fallback if the machine's topology cannot be read: one node, with one core per allowed CPU.
 Machine flat_machine() {
   Machine machine;
   machine.nodes.emplace_back();

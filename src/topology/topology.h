@@ -53,7 +53,7 @@ struct ANYACCEL_API Machine {
 };
 
 /// Reads this machine, restricted to the CPUs that this process may currently use (affinity and
-/// cpuset). Throws `unavailable` with the reason if the machine cannot be read.
+/// cpuset). Throws `unavailable` with the reason if the machine's topology cannot be read.
 ANYACCEL_API Machine read_machine();
 
 /// Reads a machine from a file that `lstopo --of xml FILE` has written. Throws `io`, `not_found` or

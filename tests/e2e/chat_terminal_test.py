@@ -1,4 +1,4 @@
-"""Tests of `anyaccel chat` on a terminal: typed input, and the keys that end an answer or the
+"""Tests of `anyaccel chat` on a terminal: typed input, and the keys that stop an answer or exit the
 program.
 """
 import json
@@ -53,7 +53,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.program, 0)[1])
 
     def close(self):
-        os.close(self.fd)  # hangs up the terminal, which ends a program that is still running
+        os.close(self.fd)  # hangs up the terminal, which terminates a program that is still running
 
 
 class ChatTerminal(SmallModelTest):
@@ -82,7 +82,7 @@ class ChatTerminal(SmallModelTest):
 
     def test_conversation(self):
         # Fails if answers on a terminal depend on anything but the turns since the last /reset.
-        # Also fails if Ctrl-D does not end the program.
+        # Also fails if Ctrl-D does not terminate the program.
         terminal = self.chat(4)
         first = self.answer("uline 7")
         for question, answer in (("line 7", first), ("a text", self.answer(f"uline 7a{first}ua text")), ("/reset", None), ("line 7", first)):
@@ -93,7 +93,7 @@ class ChatTerminal(SmallModelTest):
         self.assertEqual(terminal.end(), 0)
 
     def test_exit(self):
-        # Fails if /exit does not end the program, or if Ctrl-C at the prompt does.
+        # Fails if /exit does not terminate the program, or if Ctrl-C at the prompt does so.
         terminal = self.chat(4)
         terminal.write(CTRL_C)
         terminal.read_until(b"^C")

@@ -107,7 +107,7 @@ def rows_of_one_cache():
 
 
 def in_order(work, passed, taken):
-    """Change a tensor in a thread, and use it here once the thread has passed it on."""
+    """Change a tensor in a thread, and use it here after the thread has handed it over."""
     tensor = torch.zeros(32, device=first)
 
     def run():
@@ -244,7 +244,9 @@ def loader_with_pinned_batches():
 
 
 def ring_of_pinned_losses():
-    """Other entries of the ring are used while a copy into one is in flight, and that one after a wait."""
+    """While a copy into an entry of the ring is in flight, use only other entries. Use the entry
+    itself after a wait.
+    """
     ring, loss = torch.zeros(16, pin_memory=True), torch.ones((), device=first)
     entries = ring.numpy()
     for index in range(4):

@@ -101,8 +101,8 @@ class Generate(SmallModelTest):
         self.assertTrue(text.stdout.startswith(f"==> line 1 <==\n{first}==> line 3 <==\n"), text.stdout)
 
     def test_invalid_prompts(self):
-        # Fails if an invalid line loses the results of other lines, or if the error does not name
-        # the line.
+        # Fails if an invalid line causes the results of other lines to be lost, or if the error
+        # does not name the line.
         bad = ['{"prompt": 1}', '{"x": "y"}', "{not json", '{"prompt_ids": [1.5]}', '{"prompt_ids": [999]}', '{"prompt_ids": []}', '{"prompt_ids": [36666666666666666666666666]}', "x" * 200]
         path = self.prompts("\n".join(["line 7", *bad, "line 8"]))
         done = self.generate(f"--prompts {path} --json -n 3", 1)

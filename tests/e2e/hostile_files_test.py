@@ -135,7 +135,8 @@ class HostileFiles(SmallModelTest):
                 program.kill()
 
     def test_signals(self):
-        # Fails if a signal does not end a command that waits for a pipe or runs a long computation.
+        # Fails if a signal does not terminate a command that waits for a pipe or runs a long
+        # computation.
         fifo = self.fifo()
         slow = os.path.join(self.folder, "slow")
         shutil.copytree(self.model, slow)

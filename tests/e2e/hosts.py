@@ -45,7 +45,8 @@ ip link set lo up
 
 
 def why_not():
-    """Return why simulated hosts cannot be created on this machine, or an empty string if they can.
+    """Return the reason why simulated hosts cannot be created on this machine, or an empty string
+    if they can.
     """
     if os.geteuid() != 0:
         return "simulated hosts require root"
@@ -225,8 +226,7 @@ class Hosts:
     """A context manager that creates several hosts.
 
     All hosts see the folders in `shared` under the same path, as on a network file system. The
-    folders of the build and of the tests are always shared, and so is everything outside /tmp, /run
-    and /dev/shm.
+    build and test folders are always shared, and so is everything outside /tmp, /run and /dev/shm.
     """
 
     def __init__(self, *shared, count=3):

@@ -88,8 +88,8 @@ class OverHosts(Jobs):
         self.assertNotIn("launch report", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a signal to the launcher does not end the ranks on all hosts gracefully, or if their
-    # last output is lost.
+    # Fails if a signal to the launcher does not terminate the ranks on all hosts gracefully, or if
+    # their last output is lost.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done", 4)
         os.kill(process.inner, signal.SIGTERM)
@@ -115,11 +115,11 @@ class OverHosts(Jobs):
         self.hosts[1].stop_sshd()
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 255, error)
-        self.assertIn("host2 ended the job first: exit code 255: it cannot be reached, or its connection was lost", error)
+        self.assertIn("host2 failed first: exit code 255: it cannot be reached, or its connection was lost", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a full disk on one host ends ranks on other hosts or loses lines. Also fails if it is
-    # not reported.
+    # Fails if a full disk on one host terminates ranks on other hosts or causes lines to be lost.
+    # Also fails if it is not reported.
     def test_full_disk(self):
         logs = self.folder / "logs"
         logs.mkdir()
@@ -202,7 +202,7 @@ class Cut:
         self.hosts[1].link(up=False)
         result = self.launch("sh -c 'trap \"\" TERM; sleep 1000'", **SILENCE)
         self.assertEqual(result.returncode, 255, result.stderr)
-        self.assertIn("host2 ended the job first: exit code 255: it cannot be reached", result.stderr)
+        self.assertIn("host2 failed first: exit code 255: it cannot be reached", result.stderr)
         self.assert_nothing_left()
         self.write("first", "host2 slots=1\nhost1 slots=1\n")
         result = self.launch("touch started", "first", **SILENCE)
@@ -223,7 +223,7 @@ class Cut:
         self.hosts[1].link(up=False)
         error = process.stderr.read()
         self.assertEqual(process.wait(100), 255, error)
-        self.assertIn("host2 ended the job first: exit code 255", error)
+        self.assertIn("host2 failed first: exit code 255", error)
         reader.join()
         self.assert_nothing_left()
 

@@ -155,7 +155,7 @@ class OpenMPI(OverHosts, HostsTest):
         _, error = process.communicate(timeout=100)
         # Open MPI's exit code for a lost daemon. With --quiet, the message does not name the host.
         self.assertEqual(process.returncode, 205, error)
-        self.assertRegex(error, r"mpirun\S* ended the job first: exit code 205")
+        self.assertRegex(error, r"mpirun\S* failed first: exit code 205")
         self.assert_gone_soon(begin)
 
 

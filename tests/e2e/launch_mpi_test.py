@@ -177,7 +177,7 @@ class Runner:
             self.assertLessEqual(600000, characters["\n"])
             self.assertLessEqual(len(text), 1200000 + extra)
         result = self.run_line(self.launch + "--log_level info --save_pid --enable_each_rank_log logs sh -c 'echo out $RANK; echo err $RANK >&2'")
-        pid = re.search(r"(?m)^anyaccel: info: launch: launcher pid: ([0-9]+), kept in ", result.stderr)[1]
+        pid = re.search(r"(?m)^anyaccel: info: launch: launcher pid: ([0-9]+), stored in ", result.stderr)[1]
         self.assertEqual(result.stdout, "")
         self.assertNotIn("err", result.stderr)
         self.assertFalse(os.path.exists(f"/tmp/{pid}.deepspeed"))

@@ -87,8 +87,8 @@ class LaunchSsh(LaunchCase):
         self.assertNotIn("report", error)
         self.assert_gone_soon(begin)
 
-    # Fails if the exit code is that of the first host to end instead of that of the first rank to
-    # fail.
+    # Fails if the exit code is that of the first host to finish instead of that of the first rank
+    # to fail.
     def test_first_failure(self):
         process = self.start("touch up$RANK; echo $$ > pid$RANK; until [ -e go ]; do sleep 0.01; done; case $RANK in 0) exit 9;; 1) trap '' TERM; sleep 1000;;"
                              "2) while kill -0 $(cat pid0) 2>/dev/null; do sleep 0.01; done; sleep 0.2; exit 3;; esac")
@@ -96,7 +96,7 @@ class LaunchSsh(LaunchCase):
         _, error = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 9, error)
 
-    # Fails if a signal to the launcher does not end the ranks on other hosts gracefully.
+    # Fails if a signal to the launcher does not terminate the ranks on other hosts gracefully.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         process.send_signal(signal.SIGTERM)

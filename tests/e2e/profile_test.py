@@ -54,13 +54,13 @@ class Profile(unittest.TestCase):
         self.run_line("anyaccel profile --no-peak -o out -- PYTHON program.py 'import os; os.abort()'; test $? = 134")
         self.assertIn("no-such-program", self.run_line("anyaccel profile -o new -- no-such-program", 1).stderr)
 
-    # Fails if a wrong command line is accepted or the message does not name the cause.
+    # Fails if an invalid command line is accepted, or if the message does not name the cause.
     def test_wrong_command_lines(self):
         for words, message in (("", "no program"), ("--nonsense -- true", "--nonsense"), ("--window 0 -- true", "--window"),
                                ("--max-events -1 -- true", "--max-events"), ("--log-level loud -- true", "--log-level")):
             self.assertIn(message, self.run_line("anyaccel profile " + words, 2).stderr)
 
-    # Fails if files of the user are deleted, if the program runs although its results cannot be
+    # Fails if the user's files are deleted, if the program runs although its results cannot be
     # stored, or if an earlier profile is not replaced.
     def test_folders(self):
         (self.folder / "mine").mkdir()
@@ -71,7 +71,8 @@ class Profile(unittest.TestCase):
         self.assertTrue((self.folder / "mine" / "thesis.txt").exists() and not (self.folder / "started").exists())
         (self.folder / "file").write_text("")
         self.assertIn("a file", self.run_line("anyaccel profile -o file -- touch started", 1).stderr)
-        for data, name in (("data", "raw/train.csv"), ("notes", "summary.txt")):  # names that profiles also use
+        # Files with these names also occur in profiles.
+        for data, name in (("data", "raw/train.csv"), ("notes", "summary.txt")):
             file = self.folder / data / name
             file.parent.mkdir(parents=True)
             file.write_text("precious")
@@ -81,7 +82,8 @@ class Profile(unittest.TestCase):
         for _ in range(2):
             self.run_line("anyaccel profile --no-peak -o out -- PYTHON program.py")
             self.assertEqual(len(self.processes()), 1)
-            (self.folder / "out" / "profile.html.part").write_text("")  # of a report that was killed
+            # Left behind by a report that was killed.
+            (self.folder / "out" / "profile.html.part").write_text("")
 
     # Fails if a program without torch is an error, or if its arguments are parsed as options.
     def test_without_torch(self):
@@ -104,7 +106,7 @@ class Profile(unittest.TestCase):
             self.assertNotIn("nothing was recorded", done.stderr)
 
     # Fails if a module in the current folder runs in place of Python's, or if the peak is measured
-    # with another number of threads than the program had.
+    # with a different number of threads than the program used.
     def test_peak_environment(self):
         (self.folder / "here").mkdir()
         (self.folder / "here" / "pathlib.py").write_text(f"open({str(self.folder / 'executed')!r}, 'w')")
@@ -123,7 +125,8 @@ class Profile(unittest.TestCase):
         program, peak = (self.folder / "threads").read_text().split()
         self.assertEqual(program, peak)
 
-    # Fails if `anyaccel profile` dumps core in addition to the program, on hosts with core dumps.
+    # Fails if, on hosts where core dumps are enabled, `anyaccel profile` dumps core in addition to
+    # the program.
     def test_no_second_core(self):
         (self.folder / "program.py").write_text("import resource\nresource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n" + OPS +
                                                 "import os\nos.abort()")
@@ -133,8 +136,8 @@ class Profile(unittest.TestCase):
         self.assertEqual(done.stdout.splitlines()[-1], "False")
         self.assertIsNone(self.processes()[0]["peak"])
 
-    # Fails if SIGTERM does not reach the program, if what was recorded before is not shown, or if
-    # the peak delays the page.
+    # Fails if SIGTERM does not reach the program, if the data recorded before the signal is not
+    # shown, or if the peak delays the page.
     def test_terminated(self):
         loop = "import time\nwhile True: torch.ones(3).cos(); time.sleep(0.01)"
         handler = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
@@ -148,7 +151,7 @@ class Profile(unittest.TestCase):
             self.assertIsNone(self.processes(out)[0]["peak"])
             self.assertTrue((self.folder / out / "profile.html").exists())
 
-    # Fails if a rank of a launch is not recorded, or if its rank is unknown.
+    # Fails if a rank of a job is not recorded, or if its rank is unknown.
     def test_launch(self):
         self.run_line("anyaccel profile --no-peak -o out -- anyaccel launch --num_gpus 2 --no_python PYTHON program.py", DS_ACCELERATOR="cpu")
         self.assertEqual(sorted(process["rank"] for process in self.processes()), [0, 1])

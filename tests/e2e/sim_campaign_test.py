@@ -34,7 +34,7 @@ torch.ones(4, device="sim").cpu()
 
 
 def command_line(process):
-    """Return the command line of a process in /proc; empty for other entries."""
+    """Return the command line of a process in /proc, or an empty string for other entries."""
     try:
         return pathlib.Path("/proc", process, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:

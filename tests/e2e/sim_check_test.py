@@ -262,7 +262,8 @@ class SimCheck(SmallModelTest):
                 self.assertNotIn("(memory_limit)", done.stderr)
                 self.assertIn("note: the program handled 1 error", done.stderr)
 
-    # Fails if an out-of-memory error that ends the program is not reported with the failing line.
+    # Fails if an out-of-memory error that terminates the program is not reported with the failing
+    # line.
     def test_fatal_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("this Python has no torch")

@@ -90,7 +90,7 @@ class SimPython(unittest.TestCase):
         for name in ("cuda", "mtia"):
             done = self.run_program(name)
             self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertIn("[sim] the LibTorch of this process", done.stderr)
+            self.assertIn("[sim] the LibTorch loaded in this process", done.stderr)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ x = torch.ones(4, device=sys.argv[1]); x.requires_grad_(); (x * 2).sum().backwar
             result = run("--stands-in-for", name, "--", PYTHON, "-c", code, name)
             if name == "hpu" and libtorch_accelerator():
                 self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
-                self.assertIn("is built for another accelerator", result.stderr)
+                self.assertIn("was built for another accelerator", result.stderr)
             else:
                 self.assertEqual(result.stdout, f"{name}:0 8.0\n", result.stderr)
 

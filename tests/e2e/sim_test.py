@@ -81,7 +81,7 @@ class Sim(SmallModelTest):
                 done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x {SMALL} --steps 1", DS_ACCELERATOR=name,
                              SIM_STANDS_IN_FOR=name)
                 self.assertEqual(done.returncode, 1, done.stderr)
-                self.assertIn("[sim] the LibTorch of this process", done.stderr)
+                self.assertIn("[sim] the LibTorch loaded in this process", done.stderr)
                 self.assertIn("CPU-only LibTorch", done.stderr)
 
     # Fails if the error about an invalid SIM_ variable does not name the variable and valid values.

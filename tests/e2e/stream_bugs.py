@@ -49,7 +49,7 @@ def checkpoint_thread(fixed):
     thread.start()
     if fixed:
         thread.join()
-    time.sleep(0.5)  # the copies end before the weights change, but nothing guarantees it
+    time.sleep(0.5)  # the copies finish before the weights change, but nothing guarantees this
     step(net, optimizer)
     thread.join()
 

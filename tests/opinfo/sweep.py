@@ -198,7 +198,7 @@ def child(wanted):
         if index not in wanted:
             continue
         print(json.dumps({"begin": index, "name": name}), flush=True)
-        signal.alarm(60)  # ends this process if an op hangs; the parent reports the op
+        signal.alarm(60)  # terminates this process if an op hangs; the parent reports the op
         try:
             result = compare(op, device, kinds.get(name, (None,))[0])
         except Exception as error:

@@ -333,5 +333,5 @@ def test_comm_of_one_rank(tmp_path):
             dist.no_such_function
     finally:
         dist.destroy_process_group()
-    with pytest.raises(anyaccel.Error, match="not started"):
+    with pytest.raises(anyaccel.Error, match="not initialized"):
         dist.init_distributed(dist_init_required=False)

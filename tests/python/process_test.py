@@ -38,8 +38,8 @@ def output(code, **environment):
     return checked(child.run(code, variables(environment)))
 
 
-# Fails if importing the package selects an accelerator, starts a thread, or imports other modules
-# besides torch.
+# Fails if importing the package selects an accelerator, starts a thread, or imports modules other
+# than torch.
 def test_import_selects_nothing():
     code = """
 import os, sys, torch

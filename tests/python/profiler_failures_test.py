@@ -72,13 +72,14 @@ def test_op_that_stays_open(name):
     assert done.stdout == "finished\n" and "Traceback" not in done.stderr, done.stderr
 
 
-# Fails if every window that a TorchScript frame outlives is lost, or only ends with the program.
+# Fails if every window that a TorchScript frame outlives is lost, or ends only when the program
+# exits.
 def test_torchscript_frames_are_recorded():
     (one,), _ = record(PROGRAMS["a TorchScript frame"], timeout=40)
     assert len(one.windows) >= 3 and len(one.events(name="aten::mm")) > 50 and "error" not in one.process
 
 
-# Fails if an error of the recorder reaches the program's call of torch.profiler.
+# Fails if an error of the recorder propagates to the program's call to torch.profiler.
 def test_folder_is_deleted():
     found, done = record("""
         import os, shutil
@@ -94,7 +95,7 @@ def test_folder_is_deleted():
     assert done.stderr.count("the recording of process") == 1 and "Traceback" not in done.stderr
 
 
-# Fails if an error other than OSError ends the recorder's thread without a message.
+# Fails if an error other than OSError terminates the recorder's thread without a message.
 def test_process_file_fails():
     (one,), done = record("""
         import time
@@ -177,7 +178,8 @@ RANGES = """
     """
 
 
-# Fails if ranges take memory (about 70 MiB here) in a forked child, where nobody writes them.
+# Fails if ranges use memory (about 70 MiB here) in a forked child, where nothing writes them to a
+# file.
 def test_ranges_in_a_child():
     _, done = record("    import os\n    import torch\n" + RANGES + """
     with torch.profiler.record_function("open across fork()"):
@@ -190,7 +192,7 @@ def test_ranges_in_a_child():
     assert int(done.stdout) < 12
 
 
-# Fails if ranges take memory after an error has ended the recording.
+# Fails if ranges use memory after an error has stopped the recording.
 def test_ranges_after_an_error():
     _, done = record("    import os, shutil, time\n    import torch\n" + RANGES + """
     torch.ones(3).sin()

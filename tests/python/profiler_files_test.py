@@ -58,7 +58,7 @@ def test_random_damage(tmp_path):
         main.build(tmp_path)
 
 
-# Fails if names from the program can end the script or add markup.
+# Fails if names from the program can close the script element or add markup.
 def test_hostile_names(tmp_path):
     evil = '</script><img src=x onerror="alert(1)">\u2028"\\'
     r = simple(tmp_path, argv=["python3", evil], device_name=evil, host=evil)
@@ -96,7 +96,7 @@ def test_limit(tmp_path):
                                                               for i in range(5000)) + 500_000  # totals include dropped events
 
 
-# Fails if a killed process looks like one that exited.
+# Fails if a killed process is shown as one that exited.
 def test_killed_process(tmp_path):
     simple(tmp_path, end_ns=None, exit={"kind": "running", "detail": ""}).finish()
     data, _, text = build(tmp_path)
@@ -104,7 +104,7 @@ def test_killed_process(tmp_path):
     assert "ended without notice; last window at 1 ms" in text
 
 
-# Fails if the states of processes are mixed up, or a process without windows disturbs the others.
+# Fails if the states of processes are confused, or a process without windows affects the others.
 def test_other_ends(tmp_path):
     simple(tmp_path, rank=0, pid=1, exit={"kind": "exception", "detail": "ValueError: x"}).finish()
     Recording(tmp_path, rank=None, pid=2, exit={"kind": "fork", "detail": "forked children are not recorded"}).finish()
@@ -145,7 +145,7 @@ def test_folder_with_another_encoding(tmp_path, capsys):
     assert "Page: " in capsys.readouterr().out
 
 
-# Fails if a folder without a recording gives a stack trace or no hint.
+# Fails if a folder without a recording causes a stack trace, or an error without a hint.
 def test_no_recording(tmp_path, capsys):
     assert main.main([str(tmp_path)]) == 1
     error = capsys.readouterr().err

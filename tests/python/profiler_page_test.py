@@ -17,7 +17,8 @@ def test_busy_share_and_gaps(tmp_path):
     data, columns, text = build(tmp_path)
     assert data["processes"][0]["span"] == 1_000_000
     assert data["processes"][0]["busy"] == 600_000
-    # The 900 µs from the first kernel on count. The host may take long to start the first one.
+    # The 900 µs from the first kernel on count. The host may take a long time to start the first
+    # one.
     assert data["processes"][0]["device_span"] == 900_000
     assert "busy 67 %" in data["headline"] and "device busy 67 %" in text
     gaps = [(columns["begin"][i], columns["duration"][i]) for i, c in enumerate(columns["category"]) if c == 6]
@@ -84,7 +85,8 @@ def test_host_time_without_a_device(tmp_path):
     assert "in ops 50 %" in text and not data["device"]
 
 
-# Fails if an op that only calls another op seems to do all of the work in its own short time.
+# Fails if the rate of an op that only calls another op is computed from its own time, which
+# excludes the other op.
 def test_rates_of_wrappers(tmp_path):
     r = Recording(tmp_path, device_type="cpu", accelerator="cpu", device_name="cpu",
                   peak={"flops": {}, "bytes_per_second": 1e9})
@@ -105,7 +107,7 @@ def test_rates_of_wrappers(tmp_path):
 # Fails if the time of threads that run ops at the same time adds up to more than the recorded time.
 @pytest.mark.parametrize("most", [process._MOST, 3])
 def test_ops_of_several_threads(tmp_path, monkeypatch, most):
-    monkeypatch.setattr(process, "_MOST", most)  # 3: the window is read in parts
+    monkeypatch.setattr(process, "_MOST", most)  # with 3, the window is read in parts
     r = Recording(tmp_path, device_type="cpu", accelerator="cpu", device_name="cpu")
     for tid in range(100, 104):
         r.host("aten::mm", 0, 400, tid=tid)
@@ -116,8 +118,8 @@ def test_ops_of_several_threads(tmp_path, monkeypatch, most):
     assert data["processes"][0]["in_ops"] == 803_000 and "in ops 80 %" in text and "ops 80 %" in data["headline"]
 
 
-# Fails if time counts again in a window because a range in it began, or a kernel before it ended,
-# in another window.
+# Fails if time is counted twice because a range began in an earlier window, or a kernel ended in a
+# later one.
 @pytest.mark.parametrize("recorded", [False, True])
 def test_events_across_windows(tmp_path, recorded):
     limits = [[BASE + 1_000_000 * n, BASE + 1_000_000 * (n + 1)] for n in range(3)] if recorded else []
@@ -150,7 +152,7 @@ def test_empty_window(tmp_path):
     assert (1_000_000, 2_000_000) in gaps
 
 
-# Fails if a program that takes long to start looks as if its device were idle.
+# Fails if the time that a program takes to start counts as idle time of the device.
 @pytest.mark.parametrize("windows", [1, 2])
 def test_long_start(tmp_path, windows):
     r = Recording(tmp_path)
@@ -237,7 +239,7 @@ def test_lines_of_backward(tmp_path):
     assert sorted(lines) == ["backward of m.py:3 in g", "m.py:3 in g"]
 
 
-# Fails if ops that begin during an asynchronous collective look as if they were inside of it.
+# Fails if ops that begin during an asynchronous collective are shown as nested in the collective.
 def test_asynchronous_ops(tmp_path):
     r = Recording(tmp_path)
     r.host("hook", 0, 50)
@@ -257,7 +259,8 @@ def test_asynchronous_ops(tmp_path):
     assert data["processes"][0]["in_ops"] == 70_000
 
 
-# Fails if a problem that the checker found is not on the timeline, or at an op of another line.
+# Fails if a problem that the checker found is not on the timeline, or is shown at an op of a
+# different line.
 @pytest.mark.parametrize("line, time", [('File "/home/me/lib/a.py", line 2 in f', 120_000),
                                         ('File "/home/me/lib/a.py", line 3 in f', None), ("a.py:1 in f", 50_000),
                                         ('File "/home/me/lib/aa.py", line 2 in f', None), ("main() + 0x12 (program)", None),

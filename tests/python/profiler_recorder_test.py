@@ -89,7 +89,7 @@ def test_ends():
         assert ("ValueError: boom" in done.stderr) == (kind == "exception")
 
 
-# Fails if a range or an op that is open at the end of a window is lost or breaks later windows.
+# Fails if a range or an op that is open at the end of a window is lost or corrupts later windows.
 def test_open_across_windows():
     (one,), _ = record("""
         import time
@@ -139,7 +139,7 @@ def test_own_profiler():
     assert len(one.process["pauses"]) == 3 and all(pause["end_ns"] for pause in one.process["pauses"])
 
 
-# Fails if a full disk, or another error of the recorder, ends the program.
+# Fails if a full disk, or another error of the recorder, terminates the program.
 def test_error_of_the_recorder():
     (one,), done = record("""
         import glob, os, time
@@ -181,7 +181,7 @@ def test_children():
     assert not any(one.windows for one in found if one.process["exit"]["kind"] == "fork")
 
 
-# Fails if the limit on events does not reduce the number of windows, or ends the recording.
+# Fails if the limit on events does not reduce the number of windows, or stops the recording.
 def test_event_limit():
     (one,), _ = record("""
         import time

@@ -17,7 +17,7 @@ def found(folder):
     return {s["rule"]: s for s in build(folder)[0]["suggestions"]}
 
 
-# Fails if a busy device gets advice.
+# Fails if a suggestion is shown although the device is busy.
 def test_nothing_to_suggest(tmp_path):
     recording(tmp_path).finish()
     assert found(tmp_path) == {}
@@ -39,7 +39,7 @@ def test_idle(tmp_path, busy, expected):
 @pytest.mark.parametrize("time, work, busy, expected", [(30, 900, True, True), (15, 900, True, False), (30, 980, True, False),
                                                         (200, 900, False, False)])
 def test_synchronizing_calls(tmp_path, time, work, busy, expected):
-    """An item() that waits for the device counts; one of a tensor on the CPU does not."""
+    """An item() that waits for the device counts; item() of a CPU tensor does not."""
     r = recording(tmp_path, work)
     if not busy:
         r.events[0]["dur"], r.events[0]["ts"] = 700, 300

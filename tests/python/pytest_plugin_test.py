@@ -57,7 +57,7 @@ CHECKED = ("--accelerator", "sim", "--accelerator-check")
 
 
 # Fails if a test with a race passes, if a correct test fails, or if the failure does not show the
-# line, the problem and the fix.
+# line, the problem and a suggested fix.
 def test_a_problem_fails_the_test(suite, tmp_path):
     output = suite(RACE, *CHECKED, "--junitxml", "junit.xml", status=1)
     assert "1 failed, 1 passed" in output

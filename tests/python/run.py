@@ -8,7 +8,7 @@ import sys
 
 
 def missing_device():
-    """Return why the accelerator is unavailable, or None."""
+    """Return the reason why the accelerator is unavailable, or None if it is available."""
     if not os.environ.get("ANYACCEL_TEST_SKIP_WITHOUT_DEVICE"):
         return None
     import anyaccel

@@ -189,7 +189,7 @@ if __name__ == "__main__":
     channel = Channel(leave)
     late = channel.get()
     channel.join()
-    assert "cannot open device memory of another process: the process has ended" in message(lambda: pickle.loads(late))
+    assert "cannot open device memory of another process: the process has exited" in message(lambda: pickle.loads(late))
     for handle in ("", "sim", "sim:1:2", "sim:1:2:3:4:5:x", "sim:1:2:3:4:5:6:7", "sim:1:2:3:4:0:0",
                    "sim:1:2:3:4:5:99999999999999999999"):
         assert "invalid handle" in message(lambda: torch.ops.anyaccel_sim.open(handle, 0)), handle

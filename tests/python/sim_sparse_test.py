@@ -26,8 +26,8 @@ def dense(tensor):
     return tensor.to_dense() if tensor.layout == torch.sparse_coo else tensor
 
 
-# Functions of a sparse 2x3 tensor and a dense one. Some of these ops have a generic kernel besides
-# those for sparse tensors.
+# Functions of a sparse 2x3 tensor and a dense one. Some of these ops have a generic kernel in
+# addition to those for sparse tensors.
 OPS = {
     "to_dense": lambda s, x: s.to_dense(),
     "dense plus sparse": lambda s, x: x + s,

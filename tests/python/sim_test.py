@@ -92,7 +92,7 @@ def test_streams_and_events():
     end.record()
     end.synchronize()
     assert y.sum().item() == 40000
-    assert start.elapsed_time(end) > 0.5  # twenty kernels of 50 us
+    assert start.elapsed_time(end) > 0.5  # twenty kernels of 50 µs
     x.record_stream(side)
     other = torch.Stream("sim:1")
     assert isinstance(accelerator.Stream(1), torch.Stream) and other.device.index == 1

@@ -190,7 +190,7 @@ class Wheel(unittest.TestCase):
         code = "import torch; print(torch.ones(2, device='sim').sum().item())"
         self.assertEqual(run(self.python, "-m", "anyaccel", "sim", "run", "--", self.python, "-c", code).stdout, "2.0\n")
 
-    # Fails if the error without torch does not say what to install.
+    # Fails if the error about missing torch does not say what to install.
     def test_missing_torch(self):
         empty = self.folder / "empty"
         run(sys.executable, "-m", "venv", "--without-pip", empty)

@@ -53,7 +53,7 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertIn("14 files, 0 errors, 0 warnings", output)
 
-    # Fails if a wrong --root, or a tree without src/, gives no error.
+    # Fails if an invalid --root, or a tree without src/, does not give an error.
     def test_empty_tree_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(subprocess.run([sys.executable, TOOL, "--root", folder], capture_output=True).returncode, 1)
@@ -131,7 +131,7 @@ class CheckLayers(unittest.TestCase):
 
     # Fails if a new folder, for which there are no rules yet, is exempt.
     def test_unknown_folder(self):
-        self.refused("src/misc/a.cpp", "\n", "no layer")
+        self.refused("src/misc/a.cpp", "\n", "does not belong to any layer")
 
     # Fails if a layer without torch is allowed to include torch, or a kernel to include another
     # layer.

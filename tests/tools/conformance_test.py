@@ -12,7 +12,7 @@ if sys.argv[1] == "report":
     name = os.environ.get("DS_ACCELERATOR")
     taken = name in ("one", "three")
     print(json.dumps(dict(versions=dict(libtorch_accelerator={accelerator!r}), backends=[
-        dict(name=name, verdict="unavailable" if taken else "available", reason="[sim] the LibTorch of this process is another's")])))
+        dict(name=name, verdict="unavailable" if taken else "available", reason="[sim] the LibTorch loaded in this process is another's")])))
     sys.exit()
 name = sys.argv[sys.argv.index("--backend") + 1]
 if name == "mute":
@@ -64,7 +64,7 @@ class Conformance(unittest.TestCase):
         for options in ((), ("--some",)):
             status, said, judged = self.judge(cache, *options, accelerator="another")
             self.assertEqual((status, sorted(name for name, _ in judged)), (0, ["cpu", "four", "sim", "two"]))
-            self.assertIn("one    is not tested: [sim] the LibTorch of this process", said)
+            self.assertIn("one    is not tested: [sim] the LibTorch loaded in this process", said)
             self.assertIn("three  is not tested", said)
         self.assertEqual([name for name, _ in self.judge(cache)[2]], ["cpu", "one", "two", "three", "four", "sim"])
         self.assertEqual([name for name, _ in self.judge(cache, "one", accelerator="another")[2]], ["one"])

@@ -24,8 +24,8 @@ INTRINSICS = """#if defined(__x86_64__)
 
 
 def find_compiler():
-    """Return the path of the C++ compiler that CXX or the build's cache names, or of c++; None if
-    none of them exists.
+    """Return the path of the C++ compiler that CXX or the build's cache names, or of c++, or None
+    if none of them exists.
     """
     names = [os.environ.get("CXX")]
     cache = pathlib.Path(os.environ.get("ANYACCEL_BUILD_DIR", ""), "CMakeCache.txt")

@@ -93,5 +93,5 @@ class Suite:
         nodes = json.loads(left_out.read_text()) if left_out.exists() else []
         found = [report.Result(node.removeprefix("tests/"), "excluded", name) for node, name in nodes]
         if not junit.exists():
-            return [report.Result(f"{file}::*::*", "failed", "pytest ended without a report")]
+            return [report.Result(f"{file}::*::*", "failed", "pytest exited without a report")]
         return report.read_junit(junit, file) + found

@@ -68,6 +68,6 @@ def run_file(folder, name, options, excluded):
         except subprocess.TimeoutExpired:
             return [report.Result(f"{name}::*::*", "failed", f"no result within {limit} s")]
     if not junit.exists():
-        return [report.Result(f"{name}::*::*", "failed", "pytest ended without a report")]
+        return [report.Result(f"{name}::*::*", "failed", "pytest exited without a report")]
     left_out = [report.Result(key, "excluded", key) for key in excluded if key.startswith(f"{name}::")]
     return report.read_junit(junit, name) + left_out

@@ -1,7 +1,7 @@
 """pytest plugin for `tools/compat`: deselects the excluded tests and records each result
 immediately.
 
-COMPAT_RESULTS names the file for the results, with one JSON list [test, state, reason] per line.
+COMPAT_RESULTS names the results file, which contains one JSON list [test, state, reason] per line.
 Earlier results are therefore kept if the session crashes or exceeds its time limit. COMPAT_EXCLUDED
 is a JSON list of exclusions. An exclusion is a test id, or a prefix of one that ends before `[` or
 `::`; a trailing `::*` has no effect. COMPAT_CASES limits the parameter sets per test function.

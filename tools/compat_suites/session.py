@@ -73,7 +73,7 @@ def run_file(options, file, excluded, *, mark, site=None, environment=(), argume
             done = process.run(command, timeout, cwd=folder if above else tests, env=variables, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace")
             output = done.stdout
-            end = None if done.returncode in COMPLETE else f"pytest ended with exit status {done.returncode}"
+            end = None if done.returncode in COMPLETE else f"pytest exited with status {done.returncode}"
         except subprocess.TimeoutExpired as error:
             end, output = f"no result within {timeout} s", (error.stdout or b"").decode(errors="replace")
         if options.log:

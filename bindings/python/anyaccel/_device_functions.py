@@ -11,7 +11,7 @@ def add(module, accelerator, index_of):
 
     class DeviceOf(module.device):
         """Make the device of a tensor or storage current for a `with` block. Objects on other
-        device types have no effect.
+        device types are ignored.
         """
 
         def __init__(self, obj):
@@ -57,8 +57,8 @@ def add(module, accelerator, index_of):
 
 
 def add_hpu(module):
-    """Add the functions that DTensor calls on devices of the type hpu to select a generator. Ours
-    always uses counters, as Philox does.
+    """Add the functions that DTensor calls on devices of the type hpu to select a generator.
+    AnyAccel's generators are always counter-based, like Philox.
     """
 
     def rng_context(kind):
@@ -69,7 +69,7 @@ def add_hpu(module):
 
 
 def _table(index, stats, abbreviated):
-    """Format memory statistics. `abbreviated` omits the host's."""
+    """Format memory statistics. `abbreviated` omits host memory."""
     rows = {}
     single = {}
     for name, value in stats.items():

@@ -29,7 +29,7 @@ def _thread_states():
         try:
             with open(f"/proc/self/task/{thread}/stat") as file:
                 name, _, fields = file.read().partition("(")[2].rpartition(")")
-        except OSError:  # the thread has ended
+        except OSError:  # the thread has exited
             continue
         if name == _THREAD_NAME:
             states.append(fields.split()[0])

@@ -209,7 +209,8 @@ def detect() -> Detection:
     """Probe all backends and return which one would be selected, without selecting it."""
 
 def detection() -> Detection:
-    """Return why get_accelerator() selected its backend. Probes if none is selected yet."""
+    """Return the reason why get_accelerator() selected its backend. Probes if none is selected yet.
+    """
 
 def communication_backend_reason() -> str:
     """Return the reason for the result of get_accelerator().communication_backend_name(), or "" if

@@ -27,7 +27,8 @@ DETECTED_BY_IMPORT = ("cuda",)
 CUDA = "cuda"
 # Device type on whose module DTensor calls set_rng_ctx() to select a kind of generator.
 HPU = "hpu"
-# torch functions that are kept, because they work on the simulator and do more than ours.
+# torch functions that are kept, because they work on the simulator and do more than AnyAccel's
+# versions.
 KEPT_FUNCTIONS = {"cuda": ("graph", "memory_stats_as_nested_dict", "memory_summary"), "xpu": ("get_device_capability",)}
 # The simulator's device type, unless the simulator stands in for a different type.
 SIMULATED = "sim"

@@ -36,9 +36,9 @@ GROUP = "anyaccel.backends"
 class Backend:
     """Base class for backends written in Python.
 
-    A Python backend extends an underlying native backend: the registered backend `base`, or else
-    the generic LibTorch backend for the device type. Methods that a class does not define, and
-    `super()` in an overriding method, call the underlying backend.
+    A Python backend extends an underlying native backend: the registered backend `base` if given,
+    otherwise the generic LibTorch backend for the device type. Methods that a class does not
+    define, and `super()` in an overriding method, call the underlying backend.
 
     Arguments are validated before the call; indices, for example, are in range. Methods may be
     called from any thread, with the GIL held. Frequently called methods should be short. For
@@ -67,7 +67,7 @@ class Backend:
     # Devices
 
     def device_count(self) -> int:
-        """Return the number of devices that this process may use, without starting a device."""
+        """Return the number of devices that this process may use, without initializing a device."""
         return self._below.device_count()
 
     def current_device(self) -> int:
@@ -83,7 +83,7 @@ class Backend:
         self._below.at(index).synchronize(index)
 
     def is_initialized(self) -> bool:
-        """Return whether a device has been started in this process."""
+        """Return whether a device has been initialized in this process."""
         return self._below.is_initialized()
 
     def properties(self, index: int) -> _native.DeviceProperties | dict[str, Any]:
@@ -228,11 +228,12 @@ def register_backend(name: str, cls: type[Backend], *, base: str | None = None, 
 
     base: registered backend that provides the traits and functions that the class does not define
         (default: the generic LibTorch backend for `device_type`).
-    probe: function that counts devices without starting one. It returns the count, or (count, reason)
-        with the reason as a sentence (default: the class's static method `probe`, or else the probe
-        of the underlying backend).
-    traits: all other keywords, such as device_type, communication_backend, priority and op_builder_dir
-        (docs/reference/python-backend.md). A class may also define them as a dict `traits`.
+    probe: function that counts devices without initializing one. It returns the count, or
+        (count, reason) with the reason as a sentence (default: the class's static method `probe` if
+        it has one, otherwise the probe of the underlying backend).
+    traits: all other keywords, such as device_type, communication_backend, priority and
+        op_builder_dir (docs/reference/python-backend.md). A class may also define them as a dict
+        `traits`.
 
     Raises `invalid_argument` if the name is taken, the class does not derive from Backend, or a
     trait is unknown.

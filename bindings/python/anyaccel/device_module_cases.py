@@ -292,5 +292,5 @@ def forked_child_can_seed():
         torch.manual_seed(3)  # as each worker of a DataLoader does
         os._exit(0 if module._is_in_bad_fork() else 7)
     status = os.waitpid(child, 0)[1]
-    assert not os.WIFSIGNALED(status), f"torch.manual_seed() in a forked child ends with signal {os.WTERMSIG(status)}"
+    assert not os.WIFSIGNALED(status), f"a forked child that calls torch.manual_seed() is killed by signal {os.WTERMSIG(status)}"
     _equal(os.WEXITSTATUS(status), 0, "the exit status of a forked child (7: _is_in_bad_fork() is false there)")

@@ -130,9 +130,9 @@ class OpBuilder(_native.OpBuilder):
         """Load the op, building it first if necessary, and return its functions.
 
         The result is the module `anyaccel.ops.<name>` if it exists, with the functions that
-        DeepSpeed's Python code calls, or else `torch.ops.anyaccel`. For a class with sources(), it
-        is the Python module that the sources define (PYBIND11_MODULE(TORCH_EXTENSION_NAME, ...)),
-        or else `torch.ops.<NAME>`.
+        DeepSpeed's Python code calls; otherwise, it is `torch.ops.anyaccel`. For a class with
+        sources(), it is the Python module that the sources define
+        (PYBIND11_MODULE(TORCH_EXTENSION_NAME, ...)) or, if there is none, `torch.ops.<NAME>`.
         """
         service = self._service()
         if service is not None:
@@ -181,7 +181,7 @@ class OpBuilder(_native.OpBuilder):
 
         Opens the libraries, whereas DeepSpeed compiles a program.
         """
-        import ctypes.util  # not at the top: `import anyaccel` must not import it
+        import ctypes.util  # imported here, because `import anyaccel` must not import it
 
         for library in libraries:
             places = [os.path.join(folder, f"lib{library}.so") for folder in library_dirs or ()] + [ctypes.util.find_library(library) or ""]

@@ -92,15 +92,14 @@ def reset(options=None, **changes):
     """Reset every device to the state of a new device with these options.
 
     Waits for all streams, discards stored errors, recovers lost devices and empties the allocator's
-    cache. Resets memory statistics, seeds, the current device and the current streams, and forgets
+    cache. Resets memory statistics, seeds, the current device and the current streams, and discards
     the problems found so far.
 
     The options may differ from those of install() in `memory` (which may only be smaller),
     `dtypes`, `latency_us`, `seed` and `faults`; an empty `check` or `check_json` means no change.
-    Existing tensors stay valid and keep their memory.
-    No other thread may use the devices during the call. Raises `invalid_state` if the simulator is
-    not installed or a graph is being captured, and `invalid_argument` for invalid options or
-    options that cannot change.
+    Existing tensors stay valid and keep their memory. No other thread may use the devices during
+    the call. Raises `invalid_state` if the simulator is not installed or a graph is being captured,
+    and `invalid_argument` for invalid options or options that cannot change.
     """
     _native.sim_reset(_native_options(options, changes))
 

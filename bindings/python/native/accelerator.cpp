@@ -21,7 +21,7 @@ using Index = std::optional<DeviceIndex>;
 /// Binds methods of the class Accelerator with their docstrings, which come from accelerator.h.
 class Class {
  public:
-  // pybind11 must not delete accelerators, which live until the process ends.
+  // pybind11 must not delete accelerators, which live until the process exits.
   using Bound = py::class_<Accelerator, std::unique_ptr<Accelerator, py::nodelete>>;
   explicit Class(Bound bound) : bound_(std::move(bound)) {}
   template <typename Function, typename... Extra>
@@ -274,7 +274,7 @@ void bind_accelerator(py::module_& module) {
     return std::unique_ptr<Accelerator, py::nodelete>(&accelerator_of(name));
   }));
   // Creates an accelerator for a backend outside the registry, for users' classes. Like all
-  // accelerators, it lives until the process ends.
+  // accelerators, it lives until the process exits.
   bound.def(py::init([](const std::shared_ptr<sdk::Backend>& backend) {
     return std::unique_ptr<Accelerator, py::nodelete>(new Accelerator(backend));
   }));

@@ -199,8 +199,8 @@ class PythonBackend final : public sdk::Backend {
   }
 
  private:
-  /// Calls the Python class if it overrides the slot and the interpreter is still running, or else
-  /// the underlying backend.
+  /// Calls the Python class if it overrides the slot and the interpreter is still running;
+  /// otherwise, calls the underlying backend.
   template <std::size_t number, typename Take, typename Below, typename... Arguments>
   std::invoke_result_t<Below&> call(Take&& take, Below&& below,
                                     const Arguments&... arguments) const {
@@ -212,7 +212,7 @@ class PythonBackend final : public sdk::Backend {
   std::array<bool, slots.size()> given_{};
   Kept object_;
   /// The result of the class's host_allocator(), or null before the first call. A backend and its
-  /// allocator live until the process ends.
+  /// allocator live until the process exits.
   mutable std::atomic<c10::Allocator**> host_allocator_{nullptr};
 };
 

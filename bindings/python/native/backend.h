@@ -79,7 +79,7 @@ std::shared_ptr<sdk::OpBuilder> builder_from(py::object made, const std::string&
 void bind_backend_parts(py::module_& module);
 
 /// Returns null for None, the underlying C++ allocator for a wrapped one, and otherwise an
-/// allocator that calls the Python object. The result lives until the process ends.
+/// allocator that calls the Python object. The result lives until the process exits.
 c10::Allocator* host_allocator_from(py::object made, const std::string& backend);
 
 using BackendBelow = py::class_<sdk::Backend, std::shared_ptr<sdk::Backend>>;

@@ -18,7 +18,7 @@ std::map<void*, std::shared_ptr<Kept>>& owners() {
 
 void release(void* data) {
   // Once the interpreter has shut down, the allocator cannot be called. The system frees the memory
-  // when the process ends.
+  // when the process exits.
   if (data == nullptr || !python_runs()) return;
   const py::gil_scoped_acquire gil;
   const auto found = owners().extract(data);
@@ -99,7 +99,7 @@ c10::Allocator* host_allocator_from(py::object made, const std::string& backend)
                   {.what = "the result is not a host-memory allocator",
                    .got = py::repr(made),
                    .want = "None, or an object with allocate(num_bytes) and free(address)"});
-  // Never destroyed, because its tensors may live until the process ends.
+  // Never destroyed, because its tensors may live until the process exits.
   return new PythonHostAllocator(std::move(made), backend);
 }
 

@@ -140,7 +140,8 @@ void bind_registry(py::module_& module) {
   module.def("detect", &detect, NoGil(),
              "Probe all backends and return which one would be selected, without selecting it.");
   module.def("detection", &detection, NoGil(),
-             "Return why get_accelerator() selected its backend. Probes if none is selected yet.");
+             "Return the reason why get_accelerator() selected its backend. Probes if none is "
+             "selected yet.");
   module.def("communication_backend_reason", &communication_backend_reason, NoGil(),
              "Return the reason for get_accelerator().communication_backend_name(), or \"\" if "
              "only one is possible.");

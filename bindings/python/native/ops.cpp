@@ -108,7 +108,7 @@ struct Quick<void(Arguments...)> {
     END_HANDLE_TH_ERRORS
   }
 
-  /// Returns the Python function, which lives until the process ends, like the op.
+  /// Returns the Python function, which lives until the process exits, like the op.
   static PyObject* make(const c10::OperatorHandle& op, const char* name, PyObject* slow) {
     Py_INCREF(slow);
     auto* quick =
@@ -168,7 +168,8 @@ void bind_ops(py::module_& module) {
         }
         return slow;
       },
-      "Return the fast call of the op `anyaccel::<name>` if there is one, or else `slow`, torch's "
+      "Return the fast call of the op `anyaccel::<name>` if there is one, otherwise `slow`, "
+      "torch's "
       "function.");
 }
 

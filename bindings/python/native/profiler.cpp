@@ -27,7 +27,7 @@ void skip_python_events(Config& config) {
   if constexpr (requires { config.trace_only; }) config.trace_only = true;
 }
 
-/// torch may record the threads of the whole process only if the profiler's state is global.
+/// torch can record all threads of the process only if the profiler's state is global.
 ProfilerConfig config(bool private_use) {
   ExperimentalConfig experimental;
   experimental.profile_all_threads = true;
@@ -76,12 +76,12 @@ void save_window(const std::string& path) {
   if (result && !path.empty()) result->save(path);
 }
 
-/// Drops the window that has ended, although ops that began in it are still running.
+/// Drops the window that has ended, even if ops that began in it are still running.
 void abandon_window() {
   if (!stopped) return;
   static_cast<void>(new std::shared_ptr<ProfilerStateBase>(std::move(stopped)));
   stopped = nullptr;
-  // Saving a window stops Kineto, too. It would otherwise keep collecting the device's events.
+  // Saving a window also stops Kineto, which would otherwise keep collecting the device's events.
   libkineto::api().activityProfiler().stopTrace();
 }
 
@@ -89,7 +89,7 @@ void abandon_window() {
 void forget_after_fork() {
   auto window = ProfilerStateBase::pop(/*global=*/true);
   if (window) window->removeCallback();
-  // Its threads do not exist here, so it cannot be destroyed.
+  // The window's threads do not exist in this process, so the window cannot be destroyed.
   static_cast<void>(new std::shared_ptr<ProfilerStateBase>(std::move(window)));
   static_cast<void>(new std::shared_ptr<ProfilerStateBase>(std::move(stopped)));
   stopped = nullptr;

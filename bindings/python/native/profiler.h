@@ -23,7 +23,7 @@ std::uint32_t current_line();
 /// belongs to torch or AnyAccel. Requires the GIL.
 void set_line_classifier(const py::object& classify);
 
-/// Texts of the lines with the numbers `first` and above.
+/// Returns the texts of the lines with the numbers `first` and above.
 std::vector<std::string> line_texts(std::size_t first);
 
 /// True if this build can read the stack without the GIL. Requires the GIL.

@@ -1,8 +1,9 @@
 // Finds the source line that called an op.
 //
-// Torch's Python functions release the GIL before they call an op. Taking it again for each op
-// would make programs with several Python threads wait, so the frames of the calling thread are
-// read without it: only that thread changes them, and it is busy with the op.
+// Torch's Python functions release the GIL before they call an op. Reacquiring the GIL for each op
+// would make programs with several Python threads wait. The calling thread's frames are therefore
+// read without the GIL. This is safe, because only that thread changes its frames, and it is busy
+// with the op.
 #include <frameobject.h>
 
 #include <mutex>
@@ -146,7 +147,7 @@ void visit_frames(PyThreadState* state, Visit visit) {
 }
 #endif
 
-/// Requires the GIL. Remembers the place for next time.
+/// Returns the number of the line that called the op, or kNoFrame, and caches it. Requires the GIL.
 std::uint32_t find_line(PyThreadState* state) {
   std::uint32_t number = kNoFrame;
   // The thread may be about to raise an exception.
@@ -165,7 +166,7 @@ std::uint32_t find_line(PyThreadState* state) {
 bool use_frames = false;
 
 #if ANYACCEL_READS_FRAMES
-/// Copies of this thread's part of `known()`, read without the GIL.
+/// This thread's copies of entries of `known()`, which it can read without the GIL.
 struct Seen {
   std::unordered_map<PyCodeObject*, bool> outside;
   std::unordered_map<Place, std::uint32_t, PlaceHash> places;
@@ -236,7 +237,8 @@ std::vector<std::string> line_texts(std::size_t first) {
 
 bool reads_frames_without_gil() {
 #if ANYACCEL_READS_FRAMES
-  // Compares what was read with what CPython's functions return, in case the layout differs.
+  // Compares the frames that were read with those that CPython's functions return, in case the
+  // layout differs.
   std::vector<PyCodeObject*> read;
   visit_frames(PyThreadState_Get(), [&](const Place& place) {
     read.push_back(place.code);

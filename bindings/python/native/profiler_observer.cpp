@@ -28,9 +28,9 @@ using torch::profiler::impl::ProfilerState;
 using torch::profiler::impl::ProfilerStateBase;
 using Ticks = c10::approx_time_t;
 
-/// Maximum number of events per thread and window. Limits the memory that the recorder takes.
+/// Maximum number of events per thread and window. Limits the recorder's memory usage.
 constexpr std::size_t kMostPerThread = 1 << 20;
-/// Maximum number of ranges of all threads. Nobody takes them while the recording is paused.
+/// Maximum number of ranges of all threads. Ranges accumulate while the recording is paused.
 constexpr std::size_t kMostRanges = 1 << 20;
 
 struct LineRecord {
@@ -69,10 +69,10 @@ struct State {
   c10::ApproximateClockToUnixTimeConverter clock;
   std::atomic<bool> lines{false}, memory{false}, ranges_wanted{false};
   /// Set from the first window on. torch keeps a running sum of the allocated memory, but only
-  /// while an observer wants it, so the sum would miss memory that is freed between windows.
+  /// while an observer requests it, so the sum would miss memory that is freed between windows.
   std::atomic<bool> memory_sum{false};
-  /// Open TorchScript frames. One that waits for a future may end on another thread, so the depth
-  /// of the thread on which it began would never return to 0.
+  /// Number of open TorchScript frames in all threads. A frame that waits for a future may end on
+  /// another thread, so a count per thread might never return to 0.
   std::atomic<int> frames{0};
   at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
   std::uint64_t ops_of_ended = 0;

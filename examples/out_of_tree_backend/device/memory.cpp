@@ -43,7 +43,7 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   bool initialized() override { return true; }
-  // There is no cache: freed memory is returned to the system at once.
+  // There is no cache: freed memory is returned to the system immediately.
   void emptyCache(c10::MempoolId_t /*pool*/) override {}
   void recordStream(const c10::DataPtr& /*pointer*/, c10::Stream /*stream*/) override {}
   Stats getDeviceStats(c10::DeviceIndex device) override {

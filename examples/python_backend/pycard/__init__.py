@@ -1,1 +1,1 @@
-"""A backend for AnyAccel. Importing this package does not start a device."""
+"""A backend for AnyAccel. Importing this package does not initialize a device."""

@@ -17,7 +17,7 @@ class PyCard(anyaccel.Backend):
 
     @staticmethod
     def probe():
-        """Count devices from files or the driver, without starting one."""
+        """Count devices from files or the driver, without initializing one."""
         return 1, "the example is always there"
 
     @classmethod

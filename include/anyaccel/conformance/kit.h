@@ -72,8 +72,8 @@ struct Case {
   /// If above 1, number of processes that run the case concurrently. The case passes if it passes
   /// in all of them. See process_number().
   int processes = 1;
-  /// Called in each of the processes before the accelerator starts. Used only if `processes` is
-  /// above 1.
+  /// Called in each of the processes before the accelerator is initialized. Used only if
+  /// `processes` is above 1.
   std::function<void()> before_start = {};
 
   /// `suite.name`, the text that patterns are matched against.
@@ -97,7 +97,7 @@ ANYACCEL_API void note(const std::string& text);
 /// Zero-based index of this process among the processes of a case.
 ANYACCEL_API int process_number() noexcept;
 /// Path of an initially empty file for the rendezvous of a case's processes, for example with
-/// c10d's FileStore. Empty if there is only one process.
+/// c10d's FileStore; empty if there is only one process.
 ANYACCEL_API const std::string& meeting_file() noexcept;
 
 /// Define and register a case. Optional arguments: `own_process`, `processes`, `before_start`.
@@ -224,9 +224,9 @@ struct ANYACCEL_API Report {
 };
 
 /// Run the selected cases in child processes, so that a crash or hang affects only one case. The
-/// calling process does not start a device and must not have started one, because the child
-/// processes are forked. Throws the same errors as get_accelerator() if the accelerator cannot run,
-/// and `invalid_argument` for an unknown suite or if no case matches.
+/// calling process does not initialize a device and must not have initialized one, because the
+/// child processes are forked. Throws the same errors as get_accelerator() if the accelerator
+/// cannot run, and `invalid_argument` for an unknown suite or if no case matches.
 ANYACCEL_API Report run(const Options& options);
 
 /// Write a report as human-readable text.

@@ -152,7 +152,7 @@ struct ANYACCEL_API ModelConfig {
   /// Return the text of a config.json for float32 weights, in the format of transformers. Throws
   /// `unsupported` for families other than Llama.
   std::string to_json() const;
-  /// Throw `invalid_argument` if members contradict each other.
+  /// Throw `invalid_argument` if members are inconsistent with each other.
   void check() const;
   /// Maximum number of tokens in a sequence: max_positions, or more if RoPE scaling extends the
   /// context.

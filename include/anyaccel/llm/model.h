@@ -90,7 +90,8 @@ class ANYACCEL_API Model {
   bool quantized() const noexcept;
   /// Number of parameters in the whole model.
   std::int64_t parameter_count() const;
-  /// Rank of this process among the ranks that hold the model. 0 if one process holds it.
+  /// Rank of this process among the ranks that hold the model; 0 if one process holds the whole
+  /// model.
   int rank() const noexcept;
   /// Number of ranks that hold the model. 1 if one process holds it.
   int ranks() const noexcept;

@@ -108,7 +108,7 @@ struct TrainResult {
   std::string accelerator;
   std::int64_t steps = 0;
   std::vector<double> losses;  ///< loss of each step in this run
-  /// Mean loss of the last tenth of the steps, at most 20 steps. 0 if no step ran.
+  /// Mean loss of the last tenth of the steps, at most 20 steps; 0 if no step ran.
   double final_loss = 0;
   double tokens_per_second = 0;
   double seconds = 0;

@@ -103,8 +103,8 @@ class ANYACCEL_API AsyncIOHandle {
   /// read().
   int write(const at::Tensor& buffer, const std::string& filename, bool validate,
             std::int64_t file_offset = 0);
-  /// Read a tensor. With `async`, returns 0 at once, and wait() reports errors. Without it, waits
-  /// for this request and all earlier asynchronous ones, and returns their number.
+  /// Read a tensor. With `async`, returns 0 immediately, and wait() reports errors. Without it,
+  /// waits for this request and all earlier asynchronous ones, and returns their number.
   std::int64_t pread(const at::Tensor& buffer, const std::string& filename, bool validate,
                      bool async, std::int64_t file_offset = 0);
   /// Write a tensor; `async` and the result are as in pread().
@@ -130,7 +130,7 @@ class ANYACCEL_API AsyncIOHandle {
   std::int64_t wait();
   /// Cancel all asynchronous requests. See AsyncIORequest::cancel().
   void cancel();
-  /// Call wait() and end the threads, even if wait() throws. Requests from start_read() and
+  /// Call wait() and stop the threads, even if wait() throws. Requests from start_read() and
   /// start_write() keep the threads alive until the requests are destroyed. Afterwards all
   /// functions except getters throw `invalid_state`. A second call is a no-op.
   void close();

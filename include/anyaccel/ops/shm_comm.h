@@ -48,7 +48,8 @@ class ANYACCEL_API ShareMemComm {
   ShareMemComm(const ShareMemComm&) = delete;
   ShareMemComm& operator=(const ShareMemComm&) = delete;
 
-  /// Return the reason why the ranks use the process group. Empty if they share memory.
+  /// Return the reason why the ranks use the process group, or an empty string if they share
+  /// memory.
   const std::string& reason() const noexcept { return reason_; }
   /// Name under which ops that all-reduce internally, such as `inference_decode`, find this group.
   /// Valid in this process only.

@@ -64,7 +64,8 @@ struct Traits {
   std::string op_builder_dir;
 
   /// Counts devices within milliseconds and without torch. Does not create a context, so the
-  /// process can still fork afterwards. Null if only torch can count the devices.
+  /// process can still fork afterwards. The pointer is null if torch is needed to count the
+  /// devices.
   Probe (*probe)() noexcept = nullptr;
 };
 

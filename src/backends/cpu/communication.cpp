@@ -57,7 +57,7 @@ bool may_be_built(const build::Op& op, const build::Settings& settings) {
   return false;
 }
 
-/// Returns the stored result of a trial; nullopt if there is none, or if a stored failure has
+/// Returns the stored result of a trial, or nullopt if there is none or a stored failure has
 /// expired.
 std::optional<std::string> kept(const fs::path& memo, const std::string& identity) {
   const auto text = try_read_file(memo);

@@ -76,7 +76,7 @@ Capability CudaBackend::capability(DeviceIndex index) const {
 DeviceProperties CudaBackend::properties(DeviceIndex index) const {
   auto properties = Backend::properties(index);
   const auto id = uuid(index);
-  if (!id) start();  // NVML does not report the UUID, so start CUDA
+  if (!id) start();  // NVML does not report the UUID, so initialize CUDA
   Capability found{-1, -1};
   if (id) {
     const auto nvml = Nvml::instance().properties(*id);

@@ -34,7 +34,8 @@ class CudaBackend final : public sdk::TorchBackend {
   Capability capability(DeviceIndex index) const;
 
   int counted_;  // number of devices according to NVML; 0 if NVML does not work
-  mutable std::atomic<bool> runs_{false};  // set once CUDA has started; CUDA never stops
+  // Set once CUDA has been initialized, which cannot be undone.
+  mutable std::atomic<bool> runs_{false};
 };
 
 }  // namespace anyaccel::backends::cuda

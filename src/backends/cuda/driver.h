@@ -1,5 +1,5 @@
-// Access to the CUDA driver that torch has started: the libcuda.so.1 that the process has loaded.
-// Does not need the CUDA toolkit.
+// Access to the CUDA driver that torch has initialized: the libcuda.so.1 that the process has
+// loaded. Does not need the CUDA toolkit.
 #pragma once
 
 #include <cstddef>

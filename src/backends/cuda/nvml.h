@@ -31,7 +31,7 @@ class Nvml {
   ANYACCEL_API static const Nvml& instance() noexcept;
   Nvml() noexcept;
 
-  /// Empty if NVML can be used, otherwise the reason in one sentence.
+  /// Returns an empty string if NVML can be used, otherwise the reason in one sentence.
   const std::string& reason() const noexcept { return reason_; }
 
   /// All devices of the machine, ordered by PCI bus id, with their MIG instances. Throws
@@ -44,8 +44,9 @@ class Nvml {
   /// the fastest device first, and devices must be matched by UUID.
   ANYACCEL_API bool order_is_certain() const;
 
-  /// Free and total bytes of a device or MIG instance, including the memory of all processes. A MIG
-  /// instance is queried directly, because querying its parent device fails inside a container.
+  /// Free and total memory of a device or MIG instance, in bytes. Memory used by any process counts
+  /// as used. A MIG instance is queried directly, because querying its parent device fails inside a
+  /// container.
   ANYACCEL_API NvmlMemory memory(const std::string& uuid) const;
   ANYACCEL_API NvmlProperties properties(const std::string& uuid) const;
 

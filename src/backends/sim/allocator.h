@@ -137,7 +137,7 @@ class SimAllocator final : public c10::DeviceAllocator {
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override;
 };
 
-/// Returns the block for memory from SimAllocator; null for other memory.
+/// Returns the block for memory from SimAllocator, or null for other memory.
 Block* block_of(const c10::DataPtr& data) noexcept;
 
 /// The process-wide allocator; never destroyed.

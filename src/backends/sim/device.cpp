@@ -71,7 +71,7 @@ void Device::lose(const char* op) {
   const std::lock_guard lock(mutex_);
   if (lost_) return;
   failure_ = std::string("[sim] device ") + std::to_string(index) + " was lost at " + op +
-             ": this process cannot use it any more; restart the program";
+             ": this process cannot use it anymore; restart the program";
   lost_ = true;
 }
 

@@ -38,7 +38,7 @@ struct Device {
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   void check_not_lost();
   /// Removes the stored error, makes a lost device usable again, and replaces the faults. The
-  /// streams must be idle, and no other thread may use the device meanwhile.
+  /// streams must be idle, and no other thread may use the device in the meantime.
   void reset(double latency, const std::vector<Fault>& list, std::uint64_t seed);
   /// Makes fork() leave the locks of the device, its streams and its memory unlocked in the child.
   /// Only for a device that is never destroyed.

@@ -54,18 +54,19 @@ c10::DeviceType take_type(const std::string& name) {
   const auto known = find_device_type(name);
   if (known && c10::impl::hasDeviceGuardImpl(*known))
     throw Error(ErrorCode::unavailable, "sim",
-                {.what = "the LibTorch of this process already has devices of this type, so the "
-                         "simulator cannot stand in for it",
+                {.what = "the LibTorch loaded in this process already has devices of this type, so "
+                         "the simulator cannot stand in for it",
                  .got = quoted_text(name),
                  .hint = "use a CPU-only LibTorch, or another SIM_STANDS_IN_FOR"});
   if (known == c10::DeviceType::PrivateUse1) return *known;
   if (known) need_hooks(*known);
   if (known && another_accelerator(*known))
-    throw Error(ErrorCode::unavailable, "sim",
-                {.what = "the LibTorch of this process is built for another accelerator, and "
-                         "autograd supports only one",
-                 .got = quoted_text(name),
-                 .hint = "use a CPU-only LibTorch, or a name that is not one of torch's types"});
+    throw Error(
+        ErrorCode::unavailable, "sim",
+        {.what = "the LibTorch loaded in this process was built for another accelerator, and "
+                 "autograd supports only one",
+         .got = quoted_text(name),
+         .hint = "use a CPU-only LibTorch, or a name that is not one of torch's types"});
   if (known) return *known;
   try {
     c10::register_privateuse1_backend(name);
@@ -81,7 +82,7 @@ c10::DeviceType take_type(const std::string& name) {
 
 /// Sets the visible devices to those that `options` selects.
 void choose_devices(const Options& options) {
-  // Devices are never destroyed, because forks hold their locks.
+  // Devices are never destroyed, because the fork handlers lock their mutexes, even at exit.
   static auto* hidden = new std::vector<std::unique_ptr<Device>>;
   auto& target = runtime();
   auto& devices = target.devices;
@@ -231,7 +232,7 @@ void install(const Options& given) {
   fill_runtime(options);
   register_all();
   checking::start_checks();
-  // Workers must end before the state of torch's kernels is destroyed.
+  // Workers must exit before the state of torch's kernels is destroyed.
   std::atexit([] {
     stop_streams();
     write_counts();

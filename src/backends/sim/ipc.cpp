@@ -43,7 +43,7 @@ std::string with_reason(const std::string& what) { return what + ": " + std::str
 /// of its memory file. A forked child has a new file, so it starts without shared blocks.
 class Counters {
  public:
-  /// Returns the block's counter, which the first call assigns. Null if the block was inherited.
+  /// Returns the block's counter, which the first call assigns, or null if the block was inherited.
   Counter* take(Block& block) {
     const std::lock_guard lock(mutex_);
     if (block.shared < 0) {
@@ -142,7 +142,7 @@ class File {
             std::max(handle.begin + handle.bytes, handle.counter + sizeof(Counter)))
       return;
     const bool ended = file_ >= 0 || errno == ENOENT;
-    const auto reason = ended ? std::string("the process has ended or has freed the memory")
+    const auto reason = ended ? std::string("the process has exited or has freed the memory")
                               : std::string(std::strerror(errno));
     if (file_ >= 0) ::close(file_);
     fail("cannot open device memory of another process: " + reason,

@@ -21,7 +21,7 @@ std::string share(const at::Tensor& tensor);
 
 /// Maps the memory that a handle refers to, and returns it as a tensor of bytes. The use ends when
 /// the tensor's storage has been freed and the work that was queued by then has completed. Throws
-/// if the handle is malformed, or if the process that created it has ended.
+/// if the handle is malformed, or if the process that created it has exited.
 at::Tensor open_shared(const std::string& handle, int device);
 
 /// Ends the use of a handle that was never opened.

@@ -30,7 +30,7 @@ struct Geometry {
   std::vector<std::int64_t> lists;
 };
 
-/// Null if the call is not known. Thread-safe.
+/// Returns null if the call is not known. Thread-safe.
 std::shared_ptr<const Geometry> recall(const CallKey& key);
 void remember(const CallKey& key, Geometry geometry);
 

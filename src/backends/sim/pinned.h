@@ -23,7 +23,7 @@ void* device_view(void* address) noexcept;
 /// Maps memory from pinned_allocator() once more, for programs, and returns the new address; null
 /// if the memory belongs to another allocator or no address space is left.
 void* map_again(void* address, std::size_t bytes) noexcept;
-/// Unmaps what map_again() returned.
+/// Unmaps an address range that map_again() returned.
 void unmap_again(void* address, std::size_t bytes) noexcept;
 
 /// Registers memory from other allocators as pinned. Throws if it is already pinned.

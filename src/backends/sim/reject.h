@@ -1,4 +1,4 @@
-// Errors for calls that a GPU would reject, too. An observer is told about them.
+// Errors for calls that a GPU would reject, too. An observer is notified of them.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -19,7 +19,7 @@ TorchBackend::TorchBackend(Traits traits) : Backend(std::move(traits)) {
   if (!c10::impl::hasDeviceGuardImpl(device_type()))
     throw Error(
         ErrorCode::unavailable, traits_.name,
-        {.what = "the LibTorch of this process was built without this device type",
+        {.what = "the LibTorch loaded in this process was built without this device type",
          .got = traits_.device_type,
          .hint = "use a LibTorch built for this device type, or load the vendor's library first"});
 }
@@ -114,7 +114,7 @@ std::shared_ptr<GraphImpl> TorchBackend::new_graph() {
   start();
   if (auto graph = torch_parts::make_graph(device_type())) return graph;
   fail_unsupported("create_graph", "capturing graphs",
-                   "the LibTorch of this process (" TORCH_VERSION
+                   "the LibTorch loaded in this process (" TORCH_VERSION
                    ") has no graph implementation for this device type");
 }
 

@@ -30,7 +30,7 @@ inline c10::DeviceAllocator* device_allocator(c10::DeviceType type) {
 
 std::shared_ptr<sdk::EventImpl> make_event(c10::DeviceType type, bool enable_timing);
 
-/// Null if torch has no graph for the type.
+/// Returns null if torch does not provide graphs for the type.
 std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType type);
 
 }  // namespace anyaccel::torch_parts

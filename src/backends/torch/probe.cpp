@@ -16,7 +16,8 @@ Probe probe(const Traits& traits) {
   const auto type = find_device_type(traits.device_type);
   const bool drivable = type && c10::impl::hasDeviceGuardImpl(*type);
   if (!drivable) {
-    const std::string why = "the LibTorch of this process (" TORCH_VERSION ") does not support it";
+    const std::string why =
+        "the LibTorch loaded in this process (" TORCH_VERSION ") does not support it";
     if (hardware.device_count > 0)
       return {0, counted(hardware.device_count, hardware.reason) + ", but " + why};
     return {0, hardware.reason.empty() ? why : hardware.reason + "; " + why};

@@ -18,8 +18,8 @@ struct BuildIdentity {
 /// Returns the build identity of this library. Thread-safe.
 ANYACCEL_API const BuildIdentity& own_identity();
 
-/// Lists all differences, with both values and how to fix them; empty if the two builds are
-/// compatible.
+/// Describes all differences, with both values and a suggested fix for each. Returns an empty
+/// string if the two builds are compatible.
 ANYACCEL_API std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& ours);
 
 /// Returns the name of an ANYACCEL_SANITIZER_* value, such as "address"; "unknown" for other

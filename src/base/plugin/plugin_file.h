@@ -64,8 +64,8 @@ ANYACCEL_API bool is_plugin_name(std::string_view name) noexcept;
 /// types, and words that mean "no accelerator".
 ANYACCEL_API bool is_reserved_name(std::string_view name) noexcept;
 
-/// Counts devices as described in the text file; nullopt if the file does not describe a probe.
-/// Never throws.
+/// Counts devices as described in the text file. Returns nullopt if the file does not describe a
+/// probe. Never throws.
 ANYACCEL_API std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept;
 
 }  // namespace anyaccel

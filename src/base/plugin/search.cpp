@@ -102,7 +102,7 @@ std::vector<PluginFolder> plugin_search_path() {
   try {
     out.push_back({own_library_folder("plugins") / "anyaccel" / "plugins", /*required=*/false});
   } catch (const Error&) {
-    // Without the folder of AnyAccel's libraries, the plugin folder next to them is unknown, too.
+    // If the folder of AnyAccel's libraries is unknown, so is the plugin folder next to it.
   }
   return out;
 }

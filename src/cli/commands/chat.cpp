@@ -106,7 +106,7 @@ void run_chat(const ChatArguments& arguments, Context& context) {
   if (terminal)
     std::cerr << "/exit or Ctrl-D: exit, /reset: clear the conversation, Ctrl-C: stop generating\n";
   // On a terminal, Ctrl-C stops the current answer and is ignored at the prompt. There is no time
-  // limit: only a second Ctrl-C ends the program.
+  // limit: only a second Ctrl-C terminates the program.
   std::optional<llm::StopSignal> stop;
   const auto watch = llm::StopSignal::Watch::interrupt;
   if (terminal) stop.emplace(watch);

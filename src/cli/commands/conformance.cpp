@@ -35,7 +35,7 @@ void add_conformance(CLI::App& command, Context& context) {
     }
   }
   command.footer(
-      "Exit code: 0 all required cases passed, 1 a case or the run failed, 2 wrong usage.");
+      "Exit code: 0 all required cases passed, 1 a case or the run failed, 2 usage error.");
   command.callback(
       [options, &context] { context.exit_code = conformance::run_and_write(*options); });
 }

@@ -79,7 +79,7 @@ std::string for_output(std::string_view text) {
 extern "C" ANYACCEL_API int anyaccel_command_main(int argc, const char* const* argv) {
   using namespace anyaccel::cli;
   Context context;
-  CLI::App app("Write LLM training and inference programs once, run them on any accelerator",
+  CLI::App app("Write LLM training and inference programs once, and run them on any accelerator",
                "anyaccel");
   try {
     add_commands(app, context);

@@ -12,8 +12,8 @@ namespace anyaccel::cli {
 struct Command {
   std::string_view name;
   std::string_view summary;
-  /// Runs the command with the arguments after its name and returns the exit code. Null if the
-  /// command is in `module`.
+  /// Runs the command with the arguments after its name and returns the exit code. The
+  /// pointer is null if the command is in `module`.
   int (*run)(std::span<const char* const> arguments);
   const char* module;  ///< file name of the library that contains the command, or null
 };

@@ -38,7 +38,7 @@ void print_help() {
   std::string text =
       "Usage: anyaccel [--log-level LEVEL] COMMAND [OPTION]...\n"
       "       anyaccel --help | --version | help COMMAND\n\n"
-      "Write LLM training and inference programs once, run them on any accelerator.\n\n"
+      "Write LLM training and inference programs once, and run them on any accelerator.\n\n"
       "Commands:\n";
   std::size_t width = 4;
   for (const Command& command : kCommands) width = std::max(width, command.name.size());
@@ -60,7 +60,7 @@ void print_help() {
       "  DS_ACCELERATOR       Name of the accelerator to use; default: the best one available\n"
       "  ANYACCEL_STRICT      1: fail instead of falling back to the CPU\n"
       "  ANYACCEL_LOG_LEVEL   Same as --log-level\n"
-      "\nExit code: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n";
+      "\nExit code: 0 success, 1 failure, 2 usage error, 130 interrupted.\n";
   std::fputs(text.c_str(), stdout);
 }
 

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNewBackend = "new-backend";
-/// Name of the backend in the template. The template uses this word for nothing else.
+/// Name of the backend in the template. The template does not use this word for anything else.
 constexpr std::string_view kTemplate = "hostcard";
 
 [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& want) {

@@ -86,7 +86,8 @@ std::vector<build::Op> find_ops(const OpsOptions& options) {
                  .got = quoted_text(options.backend),
                  .hint = "run `anyaccel ops list` for a list"});
   if (out.empty())
-    out = std::move(named);  // the named ops need CUDA, which is missing: the build reports it
+    // The named ops need CUDA, which is missing; the build reports the error.
+    out = std::move(named);
   return out;
 }
 

@@ -55,7 +55,7 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
       ->type_name("")
       ->expected(0, -1);
   app->add_option("-o,--output", options.folder,
-                  "Folder for the results; replaced if it contains "
+                  "Results folder; replaced if it contains "
                   "an earlier profile")
       ->type_name("DIR")
       ->capture_default_str();
@@ -71,7 +71,7 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
       ->capture_default_str();
   app->add_flag("--no-lines", options.no_lines, "Do not record source lines");
   app->add_flag("--no-peak", options.no_peak,
-                "Do not measure the device's peak performance after the program has ended");
+                "Do not measure the device's peak performance after the program has exited");
   app->add_option_function<std::string>(
          "--log-level",
          [](const std::string& level) {
@@ -92,7 +92,7 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
 void prepare_folder(const fs::path& folder) {
   const auto refuse = [&](const std::string& got) {
     throw Error(ErrorCode::invalid_argument, kProfile,
-                {.what = "the folder for the results cannot be used",
+                {.what = "the results folder cannot be used",
                  .got = got,
                  .want = "a new or empty folder, or one with an earlier profile",
                  .hint = "choose another folder with -o DIR"});
@@ -101,7 +101,8 @@ void prepare_folder(const fs::path& folder) {
     if (fs::exists(folder) && !fs::is_directory(folder))
       refuse(quoted_text(folder.string()) + ", a file");
     fs::create_directories(folder);
-    // A report that was killed leaves a .part file. The folder with the marker is deleted last.
+    // A killed report process leaves a .part file behind. The folder with the marker is deleted
+    // last.
     const std::vector<std::string> own{
         "profile.html",       "trace.json.gz",    "summary.txt", "profile.html.part",
         "trace.json.gz.part", "summary.txt.part", "raw"};
@@ -118,7 +119,7 @@ void prepare_folder(const fs::path& folder) {
   }
 }
 
-/// Whether a process was recorded.
+/// Returns whether any process was recorded.
 bool recorded(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder / "raw", ignored))
@@ -126,8 +127,8 @@ bool recorded(const fs::path& folder) {
   return false;
 }
 
-/// The interpreter of a recorded process; "" if this host has none of them, for example because the
-/// processes ran in a container.
+/// Python interpreter of one of the recorded processes; "" if none of their interpreters exists on
+/// this host, for example because the processes ran in a container.
 std::string recorded_python(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder / "raw", ignored)) {
@@ -179,7 +180,8 @@ int run_profile(std::span<const char* const> arguments) {
     return end_like(status);
   }
   const auto python = recorded_python(folder);
-  // If the program was told to end, this process may be killed soon. The page matters more.
+  // If the program was told to end, this process may be killed soon. Skip the measurement, because
+  // the page matters more.
   if (!python.empty() && !options.no_peak && !WIFSIGNALED(status) && !asked_to_end()) {
     ::setenv("PYTHONPATH", (package + (python_path.empty() ? "" : ":" + python_path)).c_str(), 1);
     run_afterwards({python, "-c", kRunScript, package + "/anyaccel/profiler/peak.py", folder},

@@ -13,11 +13,11 @@ namespace anyaccel::cli {
 /// killed; 0 means no limit.
 int run_and_wait(std::vector<std::string> words, ErrorText failure, unsigned seconds = 0);
 
-/// Runs a command after the program has ended. Returns whether it succeeded. Prints an error
+/// Runs a command after the program has exited. Returns whether it succeeded. Prints an error
 /// instead of throwing it, because the exit code is the program's.
 bool run_afterwards(std::vector<std::string> words, ErrorText failure, unsigned seconds = 0);
 
-/// Whether this process has received SIGTERM or SIGHUP and passed it on.
+/// Returns whether this process has received SIGTERM or SIGHUP and forwarded it.
 bool asked_to_end();
 
 /// Returns the program's exit code. If a signal killed the program, kills this process with the

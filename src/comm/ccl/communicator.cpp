@@ -180,7 +180,7 @@ void Comm::watch(c10::IntArrayRef ranks, c10::IntArrayRef processes) {
         static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(processes[i]), 0));
     if (descriptor < 0 && errno == ESRCH)
       throw Error(ErrorCode::unavailable, "ccl_comm_watch",
-                  {.what = "rank " + std::to_string(ranks[i]) + " has ended"});
+                  {.what = "rank " + std::to_string(ranks[i]) + " has exited"});
     if (descriptor < 0) continue;  // the kernel lacks pidfd_open; only the timeout applies
     watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
     watched_ranks_.push_back(ranks[i]);
@@ -258,7 +258,7 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
     broken_ = true;
     throw Error(
         ErrorCode::unavailable, where,
-        {.what = "rank " + std::to_string(gone) + " of " + std::to_string(size) + " has ended",
+        {.what = "rank " + std::to_string(gone) + " of " + std::to_string(size) + " has exited",
          .hint = "see its output, and create a new group"});
   }
   broken_ = true;
@@ -295,6 +295,6 @@ extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_
   } catch (...) {
     problem = "it threw something that is not a std::exception";
   }
-  // Do not unload or shut down the library: the caller ends with _exit().
+  // Do not unload or shut down the library: the caller exits with _exit().
   return problem.empty() ? nullptr : problem.c_str();
 }

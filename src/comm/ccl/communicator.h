@@ -48,7 +48,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
  private:
   void work();
-  /// Returns a watched rank whose process has exited; -1 if there is none.
+  /// Returns a watched rank whose process has exited, or -1 if there is none.
   std::int64_t gone_rank() const;
 
   ::ccl::communicator* ccl_ = nullptr;  // never deleted

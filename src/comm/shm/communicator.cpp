@@ -264,7 +264,8 @@ void Communicator::tell() const {
   const auto failure = shared_->failure.load(std::memory_order_acquire);
   const auto where = std::string(name_) + " over shared memory";
   const std::string what(shared_->text, ::strnlen(shared_->text, kMaxWords));
-  constexpr const char* kHint = "end all ranks, or create a new group from the remaining ones";
+  constexpr const char* kHint =
+      "terminate all ranks, or create a new group from the remaining ones";
   switch (failure) {
     case kDied:
     case kLeft: throw Error(ErrorCode::unavailable, where, {.what = what, .hint = kHint});

@@ -27,7 +27,7 @@ inline bool after(std::uint32_t a, std::uint32_t b) noexcept {
   return static_cast<std::int32_t>(a - b) > 0;
 }
 
-/// Returns the CPUs on which this thread may run; empty if they are unknown.
+/// Returns the CPUs on which this thread may run, or an empty set if they are unknown.
 std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept;
 std::size_t chunk_bytes_of(const Options& options);
 std::size_t slots_offset(int size);

@@ -8,7 +8,7 @@ namespace anyaccel::ops::shm {
 
 /// A mapped block of shared memory: anonymous (memfd), or a file in a mount such as /dev/shm. Only
 /// this user can read and write it (0600). All pages are allocated on creation, so a mount that is
-/// too small causes an error at once instead of a SIGBUS later.
+/// too small causes an error immediately instead of a SIGBUS later.
 class Memory {
  public:
   /// Creates anonymous memory, which the kernel frees when no process uses it anymore. Other
@@ -40,8 +40,8 @@ class Memory {
   /// then disappears even if the creator was killed.
   void share_name() noexcept;
 
-  /// Locks `place` through this object until the object is destroyed or the process exits, for
-  /// whatever reason. Forked children do not inherit the lock.
+  /// Locks `place` through this object until the object is destroyed or the process exits for any
+  /// reason. Forked children do not inherit the lock.
   void hold(int place) const;
   /// True if `place` is locked through a different object.
   bool held_by_another(int place) const noexcept;

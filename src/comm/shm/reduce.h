@@ -51,7 +51,7 @@ struct Kernels {
 /// Returns the kernels for the best instruction set that this CPU supports.
 /// ANYACCEL_SHM_KERNELS=avx2 or baseline selects a lower instruction set.
 const Kernels& kernels();
-/// Returns the kernels for the named instruction set; null if this CPU or build lacks it. For
+/// Returns the kernels for the named instruction set, or null if this CPU or build lacks it. For
 /// tests.
 const Kernels* kernels(const char* name);
 

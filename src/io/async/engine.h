@@ -1,4 +1,4 @@
-// The file I/O engine that the `async_io` op's handles use. It cuts requests into blocks, and its
+// The file I/O engine that the `async_io` op's handles use. It splits requests into blocks, and its
 // worker threads keep their queues full. Independent of torch.
 #pragma once
 

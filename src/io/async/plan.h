@@ -1,4 +1,4 @@
-// Pure functions that cut a range of a file into blocks.
+// Pure functions that split a range of a file into blocks.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@ inline Range first_piece(const Range& range, std::int64_t unit, std::int64_t blo
   return {range.begin, std::min(whole, range.begin + std::max(round_down(block, unit), unit))};
 }
 
-/// Cuts a range into at most `parts` consecutive ranges of about the same size. Cuts are at
-/// multiples of `unit`, and only the last range may be smaller than `block`.
+/// Splits a range into at most `parts` consecutive ranges of about the same size. The boundaries
+/// between them are multiples of `unit`, and only the last range may be smaller than `block`.
 inline std::vector<Range> split(const Range& range, int parts, std::int64_t unit,
                                 std::int64_t block) {
   std::vector<Range> out;

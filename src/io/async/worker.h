@@ -26,7 +26,7 @@ class Worker {
   /// The part of a request that one worker processes.
   struct Slice {
     std::shared_ptr<Request> request;
-    Range left;                // range not yet cut into blocks
+    Range left;                // range not yet split into blocks
     int under_way = 0;         // number of in-flight blocks
     std::vector<Range> edges;  // ranges that are written after all other blocks of the request
     bool last = false;         // whether this slice writes the edges and then completes the request

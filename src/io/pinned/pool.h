@@ -71,7 +71,7 @@ class Pool {
   void set_limit(std::int64_t bytes);
   Statistics statistics() const;
   /// Returns the reason why the system did not place the most recent misplaced block on the
-  /// requested node; empty if no block was misplaced.
+  /// requested node, or an empty string if no block was misplaced.
   std::string placement_problem() const;
 
  private:

@@ -39,7 +39,7 @@ struct AttentionLaunch {
   HeadArray<void*> dq, dk, dv;
   AttentionBias bias[3];
   /// [batch][heads][rows][2]: the maximum score and 1 / sum of exp(score - maximum). Both are 0 for
-  /// a query that attends to no keys. Null if not needed.
+  /// a query that attends to no keys. The array is null if it is not needed.
   Real* stats;
   Real* delta;  ///< [batch][heads][rows], computed by the first step of the backward pass
   /// Gradient of the position embeddings, [drpe_batches][drpe_heads][rows][rows], or null.
@@ -47,7 +47,7 @@ struct AttentionLaunch {
   Real* drpe;
   std::int64_t drpe_batches, drpe_heads;
   /// [heads][blocks][blocks] with a stride of `layout_head` between heads: nonzero if the query
-  /// block attends to the key block. Null for dense attention.
+  /// block attends to the key block; null for dense attention.
   const unsigned char* layout;
   std::int64_t layout_head, blocks;
   std::int64_t batch, heads, length;

@@ -9,7 +9,7 @@
 namespace anyaccel::ops {
 
 /// Slices are processed in parallel. A slice is a head, or a set of heads that share a part of the
-/// position embedding gradient (drpe). If there are few slices, each is cut into a `groups` x
+/// position embedding gradient (drpe). If there are few slices, each is split into a `groups` x
 /// `groups` grid of block squares, which are processed in `groups` steps. In step s, row group r is
 /// paired with column group r + s, so no two squares of a step add to the same rows of dq, dk or
 /// dv. This does not need extra memory, and results do not depend on scheduling.

@@ -57,7 +57,7 @@ struct Segment {
 /// All-reduce of partial results across tensor-parallel ranks.
 struct RankSum {
   /// Sums values[count] over all ranks, in place. Calls idle(data) repeatedly while it waits for
-  /// other ranks. Null if no all-reduce is needed.
+  /// other ranks. The pointer is null if no all-reduce is needed.
   void (*add_up)(void* group, float* values, std::int64_t count, void (*idle)(void*), void* data);
   void* group;
   bool attention, feed_forward;  ///< which halves of a layer are split among ranks

@@ -21,7 +21,7 @@ struct Matrix {
   std::int64_t outputs = 0, inputs = 0, group = 0;
   const void* weight = nullptr;
   const float* scales = nullptr;  ///< [outputs][inputs / group]
-  /// Zero points [outputs][inputs / group], int4 only. Null if all of them are 8.
+  /// Zero points [outputs][inputs / group], int4 only; null if all of them are 8.
   const std::uint8_t* zeros = nullptr;
 };
 

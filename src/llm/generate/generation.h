@@ -25,7 +25,8 @@ class Generation {
   /// Chooses the token after history() and returns it. Must not be called after the generation has
   /// ended.
   std::int64_t take(std::span<const float> logits);
-  /// Ends the generation as interrupted. Must not be called after the generation has ended.
+  /// Stops the generation with FinishReason::interrupted. Must not be called after the generation
+  /// has ended.
   void interrupt();
   bool ended() const noexcept { return ended_; }
   /// Maximum number of tokens that may still be generated.

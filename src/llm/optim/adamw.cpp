@@ -56,7 +56,7 @@ void check_parameter(const at::Tensor& parameter, std::size_t i, const at::Tenso
          "a dense floating-point leaf tensor");
   }
   if (parameter.device() != first.device()) {
-    fail("AdamW", name + " is not on the device of parameter 0", parameter.device().str(),
+    fail("AdamW", name + " is not on the same device as parameter 0", parameter.device().str(),
          first.device().str());
   }
 }

@@ -57,7 +57,7 @@ std::optional<IntegerFormat> requested_format(const at::Tensor& matrix,
                                               const LoadOptions& options);
 
 /// Returns the group size of the down projections of feed-forward layers, which make_plan() splits
-/// at group boundaries; 0 if they are floats.
+/// at group boundaries, or 0 if they are floats.
 std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShape>& shapes,
                          const StoredWeights& stored, const LoadOptions& options);
 

@@ -267,7 +267,7 @@ StoredWeights::Plain StoredWeights::window(const std::string& name, const Window
   out.outputs = wanted.rows.count;
   out.inputs = wanted.columns.count;
   if (out.order.defined()) return out;
-  // Make the groups end where the requested inputs end. A cut within a group requires smaller
+  // Make the groups end where the requested inputs end. Splitting within a group requires smaller
   // groups.
   const std::int64_t whole = out.group, begin = wanted.columns.begin;
   if (out.groups.count == 1) {

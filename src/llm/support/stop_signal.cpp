@@ -14,7 +14,7 @@ std::atomic<bool> stopped{false};
 std::atomic<std::int64_t> interrupted_at{0}, terminated_at{0};
 static_assert(std::atomic<bool>::is_always_lock_free &&
                   std::atomic<std::int64_t>::is_always_lock_free,
-              "a signal handler may touch nothing else");
+              "a signal handler may access only lock-free atomics");
 /// A signal to a process group (from timeout or kill) reaches a rank twice: directly, and through
 /// the launcher, which cannot detect that the rank already has it.
 constexpr std::int64_t kSameSignal = 1'000'000'000;

@@ -179,7 +179,7 @@ void start_from_bigrams(Weights& weights, const ModelConfig& config,
   const at::Tensor filler = squares.neg().add(longest).clamp_min(0).sqrt();
   const at::Tensor rest = at::zeros({vocabulary, width - 2 - rank});
   const double per_value = std::sqrt(static_cast<double>(width)) / length;
-  // Rotate the rows, so that the optimizer treats all columns alike.
+  // Rotate the rows, so that the optimizer treats all columns in the same way.
   const at::Tensor rotation = random_rotation(width, random);
   const at::Tensor rows = at::cat({left, at::full({vocabulary, 1}, kConstant), filler, rest}, 1);
   const at::Tensor head =

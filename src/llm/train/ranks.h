@@ -43,7 +43,7 @@ class Ranks {
   int rank() const noexcept { return group_ ? group_->rank() : 0; }
   int size() const noexcept { return group_ ? group_->size() : 1; }
   bool first() const noexcept { return rank() == 0; }
-  /// Null for one rank.
+  /// Returns null if there is only one rank.
   comm::ProcessGroup* group() noexcept { return group_ ? &*group_ : nullptr; }
 
   /// Broadcasts rank 0's text or tensor contents. A no-op with one rank.

@@ -198,10 +198,10 @@ void zenflow_run_worker(std::int64_t handle, std::int64_t address) {
     work(*optimizer, *control);
     sem_post(&control->done);
   }
-  std::fprintf(
-      stderr,
-      "anyaccel: exiting ZenFlow's optimizer process, because its trainer (process %d) has ended\n",
-      static_cast<int>(control->trainer));
+  std::fprintf(stderr,
+               "anyaccel: exiting ZenFlow's optimizer process, because its trainer (process %d) "
+               "has exited\n",
+               static_cast<int>(control->trainer));
 }
 
 void zenflow_submit(std::int64_t address, std::int64_t now_state, std::int64_t step,

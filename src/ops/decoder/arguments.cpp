@@ -122,7 +122,7 @@ void set_groups(const DecoderConfig& config, Decoder& d) {
 void set_sum(const DecoderArguments& g, const DecoderConfig& config, Decoder& d) {
   const bool sums = config.sum_attention || config.sum_feed_forward;
   if (sums == g.sum_group.empty() || (sums && config.part != DecoderConfig::Part::whole))
-    fail_argument(where, "sum_attention and sum_feed_forward contradict sum_group or part",
+    fail_argument(where, "sum_attention and sum_feed_forward do not match sum_group or part",
                   c10::str("sum_attention ", int{config.sum_attention}, ", sum_feed_forward ",
                            int{config.sum_feed_forward}, ", group '", g.sum_group, "'",
                            config.part == DecoderConfig::Part::whole ? "" : ", part of a layer"),

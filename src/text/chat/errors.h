@@ -16,7 +16,7 @@ namespace anyaccel::llm::chat {
 /// Throws `invalid_argument`. Used if the template cannot be rendered with the given variables.
 [[noreturn]] void render_error(int line, const std::string& what);
 
-/// Returns a text in quotes, shortened for an error message.
+/// Returns `text` quoted, and truncated for use in an error message.
 std::string quoted(std::string_view text);
 
 /// Resource limits for rendering a template. They are large enough for conversations of megabytes,

@@ -27,7 +27,7 @@ MetaspaceOptions read_options(const TokenizerNode& node) {
     node.unsupported("prepend_scheme " + quoted_text(scheme));
   }
   if (!node.flag("add_prefix_space", true) && options.prepend != Prepend::never) {
-    node.corrupt("add_prefix_space contradicts prepend_scheme");
+    node.corrupt("add_prefix_space conflicts with prepend_scheme");
   }
   return options;
 }

@@ -19,7 +19,8 @@ NAMES = [line[4:line.index("(")] for line in PROGRAM.read_text().split("@check\n
 
 @pytest.fixture(scope="module", params=["auto", "off"])
 def found(request):
-    """Return each rank's outcome. On cpu, the ranks use oneCCL if it can be started, or else gloo.
+    """Return each rank's outcome. On cpu, the ranks use oneCCL if it can be started, otherwise
+    gloo.
     """
     if request.param == "off" and os.environ["DS_ACCELERATOR"] != "cpu":
         pytest.skip("ANYACCEL_CCL affects only the CPU")

@@ -27,9 +27,9 @@ def results(program, *arguments, count=COUNT, launcher=None, **variables):
 
 
 def hand_over(result):
-    """Pass a rank's result to the test, and destroy its process groups. Each rank calls it once, at
-    its end. Otherwise, gloo's threads might still hold a tensor at interpreter exit, when no thread
-    can acquire the GIL, and abort the rank (pytorch/pytorch#190489).
+    """Pass a rank's result to the test, and destroy its process groups. Each rank calls it once,
+    just before it exits. Otherwise, gloo's threads might still hold a tensor at interpreter exit,
+    when no thread can acquire the GIL, and abort the rank (pytorch/pytorch#190489).
     """
     file = pathlib.Path(os.environ["ANYACCEL_TEST_RESULTS"]) / f"{os.environ['RANK']}.json"
     file.write_text(json.dumps(result))

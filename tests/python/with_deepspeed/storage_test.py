@@ -49,7 +49,8 @@ def test_handle_settings(handle):
 
 
 def test_unreadable_file_raises(handle, tmp_path):
-    # Fails if reading a missing file ends the process, or returns -1 instead of raising an error.
+    # Fails if reading a missing file terminates the process, or returns -1 instead of raising an
+    # error.
     with pytest.raises(anyaccel.Error):
         handle.sync_pread(handle.new_cpu_locked_tensor(COUNT, torch.empty(0)), str(tmp_path / "none"))
 

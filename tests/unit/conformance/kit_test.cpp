@@ -75,7 +75,7 @@ Result run_one(const std::string& name, const std::string& list = {}) {
   return report.results.at(0);
 }
 
-// Fails if different kinds of failure are confused, or a failing case ends the run.
+// Fails if different kinds of failure are confused, or a failing case aborts the run.
 TEST(Kit, EveryCaseHasOneResult) {
   const auto report = run_trial("*");
   std::map<std::string, Result> results;
@@ -117,7 +117,7 @@ TEST(Kit, CaseOfTwoProcessesHasOneResult) {
   EXPECT_EQ(report.results[0].outcome, Outcome::passed) << report.results[0].message;
   EXPECT_EQ(report.results[1].outcome, Outcome::failed);
   EXPECT_EQ(report.results[1].message, "process 1: only here");
-  EXPECT_EQ(report.results[2].message, "process 1: ended without a result");
+  EXPECT_EQ(report.results[2].message, "process 1: exited without a result");
 }
 
 // Fails if a run with only skipped cases counts as conforming, or a failed recommended case

@@ -104,7 +104,7 @@ struct Broken {
 
 class BrokenPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
 
-// Fails if a broken plugin ends the process, or the reason for its rejection is not reported.
+// Fails if a broken plugin terminates the process, or the reason for its rejection is not reported.
 TEST_P(BrokenPlugin, IsReportedAndSkipped) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", GetParam().told);
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"twice", "already registered"},
                     Broken{"create", "thrown by the backend's constructor"}));
 
-// Fails if an exception in a plugin's probe ends the process.
+// Fails if an exception in a plugin's probe terminates the process.
 TEST_F(PluginsTest, ThrowingProbe) {
   folder.add(kName, kPlugin);
   const ScopedEnv told("FAKE_PLUGIN", "throwing probe");
@@ -207,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"hanging create",
                            "the create function of the plugin fakecard took longer than 3 s"}));
 
-// Fails if a probe that crashes its own process also ends this process.
+// Fails if a probe that crashes its own process also terminates this process.
 TEST_F(PluginsTest, CrashingProbe) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv told("FAKE_PLUGIN", "crashing probe");

@@ -60,8 +60,8 @@ TEST(InferenceTeam, AloneRunsOnceAndItsResultIsVisible) {
   EXPECT_EQ(wrong, 0);
 }
 
-// Fails if an exception in alone() ends the process, leaves other threads waiting, or does not
-// reach the caller.
+// Fails if an exception in alone() terminates the process, leaves other threads waiting, or does
+// not reach the caller.
 TEST(InferenceTeam, ErrorStopsAllThreadsAndReachesTheCaller) {
   for (const int threads : {1, 3}) {
     std::atomic<int> told{0}, again{0};

@@ -148,7 +148,7 @@ TEST(RankOptions, ComeFromTheLauncher) {
   EXPECT_STREQ(std::getenv("RANK_AGENT_TEST"), "a b\nc");
   EXPECT_EQ(std::getenv(kJobVariable), nullptr);
   EXPECT_EQ(std::filesystem::current_path(), folder);
-  EXPECT_THAT(refusal([] { rank_options(Runner::mpich); }), HasSubstr("did not pass on"));
+  EXPECT_THAT(refusal([] { rank_options(Runner::mpich); }), HasSubstr("did not forward"));
 }
 
 // Fails if an agent does not notice that its parent has exited.

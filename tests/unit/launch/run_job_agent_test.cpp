@@ -45,7 +45,7 @@ TEST_F(RunJob, StoppedAgentReturnsSuccess) {
   }
 }
 
-// Fails if a user signal from a scheduler ends the agent instead of reaching its rank.
+// Fails if a user signal from a scheduler terminates the agent instead of reaching its rank.
 TEST_F(RunJob, UserSignalsReachTheRank) {
   const auto one = job({"trap 'exit 6' USR1; touch $FOLDER/up; while :; do sleep 0.01; done"});
   EXPECT_EQ(run_agent(one, folder_ + "/up", SIGUSR1), 6);
@@ -122,11 +122,12 @@ TEST_F(RunJob, RunnerIsKilled) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_job(runner_of(folder_, "kill -KILL $$"), {.output = {.reports = true}}), 137);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("the runner ended the job first: signal 9"));
+              HasSubstr("the runner failed first: signal 9"));
 }
 
-// Fails if an agent does not end its ranks after heartbeats stop, or ends them while heartbeats
-// still arrive. The guard of a job with RankInput::held must send several heartbeats per second.
+// Fails if an agent does not terminate its ranks after heartbeats stop, or terminates them while
+// heartbeats still arrive. The guard of a job with RankInput::held must send several heartbeats per
+// second.
 TEST_F(RunJob, AgentEndsWithoutHeartbeats) {
   auto above = job({"exec cat > $FOLDER/signs"});
   above.input = RankInput::held;
@@ -153,8 +154,8 @@ TEST_F(RunJob, AgentEndsWithoutHeartbeats) {
   }
   int status = -1;
   const auto ended = ::waitpid(agent, &status, WNOHANG);
-  // On a busy machine, this process may have sent heartbeats too late. The agent may then end its
-  // ranks.
+  // On a busy machine, this process may have sent heartbeats too late. The agent may then terminate
+  // its ranks.
   if (longest < std::chrono::milliseconds(500)) {
     EXPECT_EQ(ended, 0) << "ended although heartbeats arrived";
   }

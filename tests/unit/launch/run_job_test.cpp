@@ -169,7 +169,7 @@ TEST_F(RunJob, NoProcessSurvivesAKilledGuard) {
   EXPECT_THAT(said_, HasSubstr("was killed"));
 }
 
-// Fails if ranks run before the launcher handles signals. A signal at that time would end the
+// Fails if ranks run before the launcher handles signals. A signal at that time would terminate the
 // launcher without an error message.
 TEST_F(RunJob, NoRankRunsBeforeTheStart) {
   const auto one = job({"touch $FOLDER/up"});

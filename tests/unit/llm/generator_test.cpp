@@ -54,7 +54,7 @@ TEST(LookUp, ContinuesTheLongestMatch) {
 }
 
 // Fails if speculation changes a generated token, for example because a rejected token stays in the
-// cache or a random draw is lost. With these models, token probabilities are seldom nearly equal.
+// cache or a random draw is lost. With these models, token probabilities are rarely nearly equal.
 TEST(Speculation, DoesNotChangeTheText) {
   std::int64_t accepted = 0;
   for (const ModelConfig& config : configs()) {

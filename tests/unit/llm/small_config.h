@@ -5,7 +5,7 @@
 
 namespace anyaccel::llm {
 
-/// The weights are so large that the two largest logits are seldom nearly equal.
+/// The weights are so large that the two largest logits are rarely nearly equal.
 inline ModelConfig small_config() {
   ModelConfig config;
   config.vocab_size = 20;

@@ -56,7 +56,7 @@ TEST(StopSignal, EndsABlockedProcess) {
   }
 }
 
-// Fails if the time limit ends a process that handled the signal in time.
+// Fails if the time limit terminates a process that handled the signal in time.
 TEST(StopSignal, TimeLimitEndsWithTheObject) {
   const auto in_time = [] {
     {

@@ -151,7 +151,7 @@ TEST_P(StoredParts, EqualPartsOfTheWhole) {
   const int bits = GetParam() == Kind::gptq8 || GetParam() == Kind::rows8 ? 8 : 4;
   struct Case {
     TensorPlan part;
-    std::int64_t group;  // 0 if the part cannot stay integer
+    std::int64_t group;  // 0 if the part cannot be kept as integers
   };
   for (const auto& [wanted, group] :
        {Case{part(0, {}), group_}, Case{part(0, {{0, 1024}}), group_},

@@ -1,9 +1,9 @@
-"""pytest plugin that keeps one failed test of DeepSpeed's suite from ending or stalling the
+"""pytest plugin that keeps one failed test of DeepSpeed's suite from aborting or stalling the
 session.
 
 DeepSpeed's tests run in a pool of worker processes, one per rank. If one rank fails, the others
-wait in a collective. After its time limit, DeepSpeed ends the session, and waits for these workers
-forever.
+wait in a collective. After its time limit, DeepSpeed aborts the session, and waits for these
+workers forever.
 """
 import multiprocessing
 import multiprocessing.pool

@@ -62,13 +62,13 @@ class DeepSpeedAccelerator:
 
     def communication_backend_name(self):
         """Return the backend name for torch.distributed: `_communication_backend_name` if it is
-        set, or else AnyAccel's default for the device.
+        set, otherwise AnyAccel's default for the device.
         """
         return self._communication_backend_name or self._all().communication_backend_name()
 
     def get_compile_backend(self):
-        """Return the backend for torch.compile: `_compile_backend` if it is set, or else AnyAccel's
-        default for the device.
+        """Return the backend for torch.compile: `_compile_backend` if it is set, otherwise
+        AnyAccel's default for the device.
         """
         return self._compile_backend or self._all().get_compile_backend()
 

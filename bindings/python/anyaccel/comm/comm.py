@@ -102,17 +102,17 @@ def _from_launcher(name, otherwise):
 
 
 def get_local_rank_from_launcher():
-    """Return the local rank set by the launcher; 0 without a launcher."""
+    """Return the local rank set by the launcher, or 0 without a launcher."""
     return _from_launcher("LOCAL_RANK", 0)
 
 
 def get_world_rank_from_launcher():
-    """Return the global rank set by the launcher; 0 without a launcher."""
+    """Return the global rank set by the launcher, or 0 without a launcher."""
     return _from_launcher("RANK", 0)
 
 
 def get_world_size_from_launcher():
-    """Return the number of ranks set by the launcher; 1 without a launcher."""
+    """Return the number of ranks set by the launcher, or 1 without a launcher."""
     return _from_launcher("WORLD_SIZE", 1)
 
 
@@ -178,7 +178,7 @@ def init_distributed(dist_backend=None, auto_mpi_discovery=True, distributed_por
     """
     if dist_init_required is False or distributed.is_initialized():
         if not distributed.is_initialized():
-            raise make_error("invalid_state", "init_distributed", "torch.distributed was not started", got="dist_init_required=False",
+            raise make_error("invalid_state", "init_distributed", "torch.distributed is not initialized", got="dist_init_required=False",
                              hint="call torch.distributed.init_process_group() first, or omit dist_init_required")
         return
     if auto_mpi_discovery and "RANK" not in os.environ and "OMPI_COMM_WORLD_RANK" in os.environ:
@@ -186,7 +186,7 @@ def init_distributed(dist_backend=None, auto_mpi_discovery=True, distributed_por
     given = {} if rank < 0 else {"rank": rank, "world_size": world_size}
     name = dist_backend or get_accelerator().communication_backend_name()
     if verbose and int(os.environ.get("RANK", max(rank, 0))) == 0:
-        print(f"anyaccel: starting torch.distributed with the backend {name}")
+        print(f"anyaccel: initializing torch.distributed with the backend {name}")
     distributed.init_process_group(name, timeout=timeout, init_method=init_method, **given)
 
 

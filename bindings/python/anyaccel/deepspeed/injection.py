@@ -67,7 +67,7 @@ def mend(ds_transformer):
 def _give_sizes(attention):
     """Set the sizes that DeepSpeed's policy reads from GPT-NeoX's attention module.
 
-    Only older versions of transformers set them.
+    Only older versions of transformers set these sizes.
     """
     config = getattr(attention, "config", None)
     for name in ("hidden_size", "num_attention_heads"):

@@ -38,7 +38,7 @@ def bind(module, builder, names):
     """Return `__getattr__` for a module whose functions are the ops themselves.
 
     The first use of a name loads the op and binds the name to a function: the op's fast call
-    (native/ops.cpp) if it has one, or else torch's dispatcher. As in DeepSpeed, functions that
+    (native/ops.cpp) if it has one, otherwise torch's dispatcher. As in DeepSpeed, functions that
     create, change and destroy an optimizer return 0.
     """
 

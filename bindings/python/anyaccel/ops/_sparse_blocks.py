@@ -39,8 +39,8 @@ class _Blocks:
 class MatMul(_Blocks):
     """Matrix product in which one factor or the result is block-sparse.
 
-    `mode` is sdd (dense times dense, with a sparse result), dsd (sparse times dense) or dds (dense
-    times sparse).
+    `mode` is sdd (dense @ dense, with a sparse result), dsd (sparse @ dense) or dds (dense @
+    sparse).
     """
 
     def __init__(self, layout, block, mode, trans_a=False, trans_b=False, bench=False):

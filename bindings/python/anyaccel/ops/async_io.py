@@ -28,7 +28,7 @@ class AsyncIORequest:
         self._request = request
 
     def __del__(self, _ends=sys.is_finalizing):
-        if not _ends():  # at exit, torch's classes cannot be called, and the threads have ended
+        if not _ends():  # at exit, torch's classes cannot be called, and the threads have exited
             # release() waits with the GIL released. The last owner's destructor would hold the GIL
             # while waiting.
             self._request.release()
@@ -58,8 +58,8 @@ def _end(handle, owner):
 class aio_handle:
     """Counterpart of DeepSpeed's handle, with the same names, arguments and results.
 
-    Failures raise `anyaccel.Error` instead of returning -1 or ending the program. Calls release the
-    GIL.
+    Failures raise `anyaccel.Error` instead of returning -1 or terminating the program. Calls
+    release the GIL.
     """
 
     @_telling
@@ -79,10 +79,10 @@ class aio_handle:
 
     @_telling
     def close(self):
-        """Wait for all asynchronous operations, end the threads, and raise the first failure.
+        """Wait for all asynchronous operations, stop the threads, and raise the first failure.
 
-        The end of a `with` block and the destruction of the handle do the same. Afterwards, calling
-        close() again does nothing, and all methods except getters raise `invalid_state`.
+        Leaving a `with` block and destroying the handle do the same. Afterwards, calling close()
+        again does nothing, and all methods except getters raise `invalid_state`.
         """
         self._end.detach()
         self._handle.close()
@@ -110,7 +110,7 @@ class aio_handle:
         return self._handle.queue()
 
     def get_queue_reason(self):
-        """Return why the interface that get_queue() returns was chosen."""
+        """Return the reason why the interface that get_queue() returns was chosen."""
         return self._handle.queue_reason()
 
     @_telling

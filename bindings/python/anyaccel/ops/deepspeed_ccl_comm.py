@@ -167,9 +167,8 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
 
 @_telling
 def gather(tensor, gather_list, dst, group=None, async_op=False):
-    """Gather on `dst`, where `gather_list` has one tensor per rank.
-
-    On other ranks, it is None or empty.
+    """Gather on `dst`. There, `gather_list` has one tensor per rank; on other ranks, it is None or
+    empty.
     """
     size = get_world_size(group)
     _exchange(gather_list or [None] * size, [tensor if i == dst else None for i in range(size)], group)
@@ -177,9 +176,8 @@ def gather(tensor, gather_list, dst, group=None, async_op=False):
 
 @_telling
 def scatter(tensor, scatter_list, src, group=None, async_op=False):
-    """Scatter from `src`, where `scatter_list` has one tensor per rank.
-
-    On other ranks, it is None or empty.
+    """Scatter from `src`. There, `scatter_list` has one tensor per rank; on other ranks, it is None
+    or empty.
     """
     size = get_world_size(group)
     _exchange([tensor if i == src else None for i in range(size)], scatter_list or [None] * size, group)

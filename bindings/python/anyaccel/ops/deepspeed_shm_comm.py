@@ -24,7 +24,7 @@ def _name(group=None):
 def initialize(size=None, rank=None, group=None, timeout=_TIMEOUT):
     """Initialize the group, also for torch.ops.deepspeed.inference_all_reduce(_).
 
-    Return why shared memory is not used, or "".
+    Return the reason why shared memory is not used, or "" if it is used.
 
     `timeout` is the time limit for each operation in seconds, also for a group that is already
     initialized. A group that failed must first be closed on every rank. A group whose process group
@@ -46,7 +46,7 @@ def _ready(group):
 
 @_telling
 def reason(group=None):
-    """Return why the group uses torch.distributed, or "" if it uses shared memory."""
+    """Return the reason why the group uses torch.distributed, or "" if it uses shared memory."""
     return _ops.shm_comm_reason(_ready(group))
 
 

@@ -2,9 +2,10 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 
 def initialize(size: int | None = None, rank: int | None = None, group: ProcessGroup | None = None, timeout: float = 1800.0) -> str:
-    """Initialize the group. Return why shared memory is not used, or ""."""
+    """Initialize the group. Return the reason why shared memory is not used, or "" if it is used.
+    """
 def reason(group: ProcessGroup | None = None) -> str:
-    """Return why the group uses torch.distributed, or "" if it uses shared memory."""
+    """Return the reason why the group uses torch.distributed, or "" if it uses shared memory."""
 def close(group: ProcessGroup | None = None) -> None:
     """Close the group. Further operations on other ranks fail."""
 def vector_kernel_level() -> int: ...

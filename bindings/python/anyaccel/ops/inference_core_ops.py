@@ -60,12 +60,12 @@ def gated_activation(output, input, bias, activation_type):
 
 
 def blas_linear(output, hidden_states, weights):
-    """Compute output = hidden_states times the transpose of weights [outputs, inputs]."""
+    """Compute output = hidden_states @ weights^T, with weights [outputs, inputs]."""
     _op("blas_linear")(output, hidden_states, weights)
 
 
 def blas_4d_matmul(C, B, A):
-    """Compute C = B times A."""
+    """Compute C = B @ A."""
     _op("blas_4d_matmul")(C, B, A)
 
 
@@ -75,8 +75,8 @@ def create_handle():
 
 
 def cuda_wf6af16_linear(output, hidden_states, weights_2bit, weights_4bit, scale, workspace, out_channels, tokens, in_channels, split_k):
-    """Compute output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights
-    from preprocess_weight(), with one `scale` per output channel.
+    """Compute output [tokens, out_channels] as the matrix product of hidden_states [tokens,
+    in_channels] and the weights from preprocess_weight(), with one `scale` per output channel.
 
     Tensors are float16 in host memory, with float32 accumulation. workspace and split_k are
     ignored.

@@ -21,14 +21,14 @@ def gated_activation(output: Tensor, input: Tensor, bias: Tensor | None, activat
     `bias`, which may be None, is added first.
     """
 def blas_linear(output: Tensor, hidden_states: Tensor, weights: Tensor) -> None:
-    """Compute output = hidden_states times the transpose of weights [outputs, inputs]."""
+    """Compute output = hidden_states @ weights^T, with weights [outputs, inputs]."""
 def blas_4d_matmul(C: Tensor, B: Tensor, A: Tensor) -> None:
-    """Compute C = B times A."""
+    """Compute C = B @ A."""
 def create_handle() -> None:
     """Load the op. It does not need a library handle."""
 def cuda_wf6af16_linear(output: Tensor, hidden_states: Tensor, weights_2bit: Tensor, weights_4bit: Tensor, scale: Tensor, workspace: Tensor, out_channels: int, tokens: int, in_channels: int, split_k: int) -> None:
-    """Compute output [tokens, out_channels] = hidden_states [tokens, in_channels] times weights
-    from preprocess_weight(), with one `scale` per output channel.
+    """Compute output [tokens, out_channels] as the matrix product of hidden_states [tokens,
+    in_channels] and the weights from preprocess_weight(), with one `scale` per output channel.
 
     Tensors are float16 in host memory, with float32 accumulation. workspace and split_k are
     ignored.

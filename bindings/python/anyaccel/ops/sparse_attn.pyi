@@ -88,8 +88,8 @@ class SparseAttentionUtils:
 class MatMul:
     """Matrix product in which one factor or the result is block-sparse.
 
-    `mode` is sdd (dense times dense, with a sparse result), dsd (sparse times dense) or dds (dense
-    times sparse).
+    `mode` is sdd (dense @ dense, with a sparse result), dsd (sparse @ dense) or dds (dense @
+    sparse).
     """
 
     def __init__(self, layout: Tensor, block: int, mode: str, trans_a: bool = False, trans_b: bool = False, bench: bool = False) -> None: ...

@@ -1,7 +1,7 @@
 """The op of DeepSpeed's `stochastic_mode`; see transformer.py.
 
 In DeepSpeed, that mode is faster, but its results differ from run to run. On the CPU, reproducible
-results cost nothing, so both modes are the same.
+results do not cost any time, so both modes are the same.
 """
 
 from . import transformer

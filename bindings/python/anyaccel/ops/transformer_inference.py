@@ -66,8 +66,8 @@ def _vector_add(a, b, gamma):
 
 def apply_rotary_pos_emb(mixed_query, key_layer, rotary_dim, offset, num_heads, rotate_half, rope_theta):
     """Apply rotary position embeddings to query and key [batch, tokens, heads * head dim]. `offset`
-    is the position of the first token. Rotates the two halves of a head if `rotate_half`, or else
-    adjacent pairs.
+    is the position of the first token. Rotates the two halves of a head if `rotate_half` is set,
+    otherwise adjacent pairs.
     """
     return list(_op("apply_rotary_pos_emb")(mixed_query, key_layer, rotary_dim, offset, num_heads, rotate_half, rope_theta))
 
@@ -139,12 +139,12 @@ def _bias_residual(dtype, input, residual, bias):
 
 
 def _qkv_gemm(dtype, input, weight, q_scale, bias, gamma, beta, epsilon, add_bias, q_int8, transposed_mode):
-    """Return layer_norm(input) times weight, and layer_norm(input)."""
+    """Return layer_norm(input) @ weight, and layer_norm(input)."""
     return list(_op("qkv_gemm")(input, weight, q_scale, bias if add_bias else None, gamma, beta, epsilon, q_int8, transposed_mode))
 
 
 def _rms_qkv_gemm(dtype, input, weight, q_scale, gamma, epsilon, q_int8, transposed_mode):
-    """Return rms_norm(input) times weight, and rms_norm(input)."""
+    """Return rms_norm(input) @ weight, and rms_norm(input)."""
     return list(_op("qkv_gemm")(input, weight, q_scale, None, gamma, None, epsilon, q_int8, transposed_mode))
 
 
@@ -168,12 +168,12 @@ def _rms_mlp_gemm(dtype, input, residual, weight_interm, weight_out, gamma, epsi
 
 
 def _vector_matmul(dtype, input, weight, async_op, q_scale, q_int8, transposed_mode):
-    """Return input times weight."""
+    """Return input @ weight."""
     return _op("vector_matmul")(input, weight, q_scale, q_int8, transposed_mode)
 
 
 def _linear_layer(dtype, input, weight, bias, add_bias, do_flash_attn, num_heads, transposed_mode, rope_theta):
-    """Return input times weight + bias.
+    """Return input @ weight + bias.
 
     With do_flash_attn, the result is [3, batch, heads, tokens, head dim], with head dim zero-padded
     to 32, 64 or 128.
@@ -182,7 +182,7 @@ def _linear_layer(dtype, input, weight, bias, add_bias, do_flash_attn, num_heads
 
 
 def _fused_gemm_gelu(dtype, input, weight, weight_scale, bias, weight_out, weight_out_scale, q_int8, transposed_mode):
-    """Return gelu(input times weight + bias) times weight_out."""
+    """Return gelu(input @ weight + bias) @ weight_out."""
     return _op("fused_gemm_gelu")(input, weight, weight_scale, bias, weight_out, weight_out_scale, q_int8, transposed_mode)
 
 

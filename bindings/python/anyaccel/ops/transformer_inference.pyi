@@ -18,8 +18,8 @@ def _vector_add(a: Tensor, b: Tensor, gamma: float) -> Tensor:
     """Compute a = gamma * a + b in place, and return a."""
 def apply_rotary_pos_emb(mixed_query: Tensor, key_layer: Tensor, rotary_dim: int, offset: int, num_heads: int, rotate_half: bool, rope_theta: float) -> list[Tensor]:
     """Apply rotary position embeddings to query and key [batch, tokens, heads * head dim]. `offset`
-    is the position of the first token. Rotates the two halves of a head if `rotate_half`, or else
-    adjacent pairs.
+    is the position of the first token. Rotates the two halves of a head if `rotate_half` is set,
+    otherwise adjacent pairs.
     """
 def moe_res_matmul(moe_res: Tensor, coef: Tensor, output: Tensor) -> Tensor:
     """Compute output = moe_res * coef1 + output * coef2 in place, and return output.
@@ -85,17 +85,17 @@ def bias_residual_bf16(input: Tensor, residual: Tensor, bias: Tensor | None) -> 
 def bias_residual_fp16(input: Tensor, residual: Tensor, bias: Tensor | None) -> Tensor:
     """Return input + residual, plus bias if `bias` has more than one element."""
 def qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return layer_norm(input) times weight, and layer_norm(input)."""
+    """Return layer_norm(input) @ weight, and layer_norm(input)."""
 def qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return layer_norm(input) times weight, and layer_norm(input)."""
+    """Return layer_norm(input) @ weight, and layer_norm(input)."""
 def qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, add_bias: bool, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return layer_norm(input) times weight, and layer_norm(input)."""
+    """Return layer_norm(input) @ weight, and layer_norm(input)."""
 def rms_qkv_gemm_fp32(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return rms_norm(input) times weight, and rms_norm(input)."""
+    """Return rms_norm(input) @ weight, and rms_norm(input)."""
 def rms_qkv_gemm_bf16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return rms_norm(input) times weight, and rms_norm(input)."""
+    """Return rms_norm(input) @ weight, and rms_norm(input)."""
 def rms_qkv_gemm_fp16(input: Tensor, weight: Tensor, q_scale: Tensor, gamma: Tensor, epsilon: float, q_int8: bool, transposed_mode: bool) -> list[Tensor]:
-    """Return rms_norm(input) times weight, and rms_norm(input)."""
+    """Return rms_norm(input) @ weight, and rms_norm(input)."""
 def mlp_gemm_fp32(input: Tensor, residual: Tensor, input_bias: Tensor | None, weight_interm: Tensor, weight_out: Tensor, bias: Tensor | None, gamma: Tensor, beta: Tensor, epsilon: float, preLayerNorm: bool, mlp_after_attn: bool, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
     """Return the result of the feed-forward part (layer norm, matmul, activation, matmul), and the
     layer norm.
@@ -127,35 +127,35 @@ def rms_mlp_gemm_fp16(input: Tensor, residual: Tensor, weight_interm: Tensor, we
     `residual` is unchanged, because DeepSpeed's Python code adds to it again.
     """
 def vector_matmul_fp32(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """Return input times weight."""
+    """Return input @ weight."""
 def vector_matmul_bf16(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """Return input times weight."""
+    """Return input @ weight."""
 def vector_matmul_fp16(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """Return input times weight."""
+    """Return input @ weight."""
 def linear_layer_fp32(input: Tensor, weight: Tensor, bias: Tensor | None, add_bias: bool, do_flash_attn: bool, num_heads: int, transposed_mode: bool, rope_theta: float) -> Tensor:
-    """Return input times weight + bias.
+    """Return input @ weight + bias.
 
     With do_flash_attn, the result is [3, batch, heads, tokens, head dim], with head dim zero-padded
     to 32, 64 or 128.
     """
 def linear_layer_bf16(input: Tensor, weight: Tensor, bias: Tensor | None, add_bias: bool, do_flash_attn: bool, num_heads: int, transposed_mode: bool, rope_theta: float) -> Tensor:
-    """Return input times weight + bias.
+    """Return input @ weight + bias.
 
     With do_flash_attn, the result is [3, batch, heads, tokens, head dim], with head dim zero-padded
     to 32, 64 or 128.
     """
 def linear_layer_fp16(input: Tensor, weight: Tensor, bias: Tensor | None, add_bias: bool, do_flash_attn: bool, num_heads: int, transposed_mode: bool, rope_theta: float) -> Tensor:
-    """Return input times weight + bias.
+    """Return input @ weight + bias.
 
     With do_flash_attn, the result is [3, batch, heads, tokens, head dim], with head dim zero-padded
     to 32, 64 or 128.
     """
 def fused_gemm_gelu_fp32(input: Tensor, weight: Tensor, weight_scale: Tensor, bias: Tensor | None, weight_out: Tensor, weight_out_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """Return gelu(input times weight + bias) times weight_out."""
+    """Return gelu(input @ weight + bias) @ weight_out."""
 def fused_gemm_gelu_bf16(input: Tensor, weight: Tensor, weight_scale: Tensor, bias: Tensor | None, weight_out: Tensor, weight_out_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """Return gelu(input times weight + bias) times weight_out."""
+    """Return gelu(input @ weight + bias) @ weight_out."""
 def fused_gemm_gelu_fp16(input: Tensor, weight: Tensor, weight_scale: Tensor, bias: Tensor | None, weight_out: Tensor, weight_out_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
-    """Return gelu(input times weight + bias) times weight_out."""
+    """Return gelu(input @ weight + bias) @ weight_out."""
 def residual_add_bias_fp32(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
     """Add the biases and residuals at the end of a layer to `residual` in place, and return it."""
 def residual_add_bias_bf16(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:

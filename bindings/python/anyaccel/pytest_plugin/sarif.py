@@ -11,7 +11,7 @@ from . import baseline
 _TITLES = {
     "host_access": "Host access to device memory",
     "wrong_device": "Use of a tensor on the wrong device",
-    "not_synchronized": "Host access to pinned memory before a copy has ended",
+    "not_synchronized": "Host access to pinned memory before a copy has completed",
     "unordered_streams": "Unordered use on two streams",
     "freed_in_use": "Memory freed while work may still use it",
     "memory_limit": "Allocation that exceeds the device memory",

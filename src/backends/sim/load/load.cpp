@@ -11,8 +11,8 @@
 
 namespace {
 
-/// Returns why the simulator did not start; empty if it did. Does not throw, because an exception
-/// would end the process that opens the library.
+/// Returns the reason why the simulator did not start, or an empty string if it did. Does not
+/// throw, because an exception would terminate the process that opens the library.
 const std::string& failure() {
   static const std::string text = [] {
     try {
@@ -38,6 +38,6 @@ extern "C" {
 
 ANYACCEL_API const char* anyaccel_sim_failure();
 
-/// Null if the simulator runs, otherwise the reason.
+/// Returns null if the simulator runs, otherwise the reason why it does not.
 const char* anyaccel_sim_failure() { return failure().empty() ? nullptr : failure().c_str(); }
 }

@@ -260,7 +260,7 @@ class Pass {
   Half half_;
   void* stream_;
   const char* problem_ = nullptr;
-  /// Norm for the pending change in change_, which has not been added to x_ yet. Null if no change
+  /// Norm for the pending change in change_, which has not been added to x_ yet; null if no change
   /// is pending.
   const Norm* pending_ = nullptr;
   float *normed_, *qkv_, *mixed_, *first_, *inner_, *change_, *pairs_, *routed_, *partial_;

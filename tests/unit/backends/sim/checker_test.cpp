@@ -297,8 +297,8 @@ TEST(SimCheckMemory, HandledErrorIsANote) {
   EXPECT_EQ(anyaccel::sim::notes()[0].kind, "memory_limit");
 }
 
-// Fails if an out-of-memory error that ends the program is not reported. The error may be uncaught,
-// or caught by a program that then exits with an error status.
+// Fails if an out-of-memory error that terminates the program is not reported. The error may be
+// uncaught, or caught by a program that then exits with an error status.
 TEST(SimCheckMemory, FatalErrorIsReported) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto run_out = [] {

@@ -28,7 +28,7 @@ at::Tensor bytes_on_device(std::int64_t bytes) {
 
 struct SimIpc : testing::Test {
   SimIpc() {
-    ::alarm(60);  // ends a test that hangs
+    ::alarm(60);  // terminates a test that hangs
     anyaccel::sim::install({.memory = 64 * kMiB});
     sent = at::ones({4}, at::TensorOptions().device(runtime().device(0)));
   }

@@ -33,8 +33,8 @@ class DifferencesTest : public testing::Test {
   }
 };
 
-// Fails if Gaudi starts without deterministic algorithms, or default settings override the user's
-// environment variables.
+// Fails if Gaudi is initialized without deterministic algorithms, or default settings override the
+// user's environment variables.
 TEST_F(DifferencesTest, HpuStartsDeterministic) {
   setenv("PT_HPU_LAZY_ACC_PAR_MODE", "1", 1);
   unsetenv("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES");

@@ -15,7 +15,7 @@ namespace anyaccel::sdk {
 namespace {
 
 /// Returns the environment variables that a program built without AddressSanitizer needs to load
-/// this build's libraries. Empty if the libraries do not use AddressSanitizer.
+/// this build's libraries. Returns an empty string if the libraries do not use AddressSanitizer.
 std::string sanitizer() {
   Dl_info runtime{};
   void* start = dlsym(RTLD_DEFAULT, "__asan_init");

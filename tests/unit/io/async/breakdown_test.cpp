@@ -83,7 +83,7 @@ Options with_broken(int bad_submit, int bad_reap, int workers = 1) {
   return out;
 }
 
-// Fails if an exception on a worker thread ends the process, or leaves requests incomplete.
+// Fails if an exception on a worker thread terminates the process, or leaves requests incomplete.
 TEST_F(AioFailures, BrokenQueueFailsItsRequests) {
   for (const int workers : {1, 3}) {
     const auto engine = Engine::make(with_broken(-1, 1, workers));
@@ -171,8 +171,8 @@ int with_few_threads(unsigned threads, const std::function<int()>& call) {
   });
 }
 
-// Fails if a thread that cannot start ends the process. If only some threads start, the queue must
-// work with those.
+// Fails if a thread that cannot start terminates the process. If only some threads start, the queue
+// must work with those.
 TEST_F(AioFailures, ThreadsThatCannotStart) {
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
   const int some = with_few_threads(3, [&] {

@@ -84,7 +84,7 @@ TEST(SimCheckReport, FileHasEachProblemOnce) {
   EXPECT_EQ(reporter.problems().size(), 2U);
 }
 
-// Fails if a rejected call is counted as a handled error, or hides the error that ended the
+// Fails if a rejected call is counted as a handled error, or hides the error that terminated the
 // program.
 TEST(SimCheckReport, RejectedCallsAreOnlyListed) {
   const llm::TemporaryFolder folder;
@@ -126,7 +126,8 @@ TEST(SimCheckReport, NotesAreKeptAndNeverAbort) {
   EXPECT_TRUE(read(file)["problems"].empty());
 }
 
-// Fails if the error that ended the program stays a note, or a different error is reported instead.
+// Fails if the error that terminated the program stays a note, or a different error is reported
+// instead.
 TEST(SimCheckReport, LastNoteBecomesAProblem) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "problems.json";
