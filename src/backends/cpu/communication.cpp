@@ -163,7 +163,7 @@ std::string ccl_identity(const fs::path& op_library) {
   const auto elf = build::read_elf(op_library);
   std::istringstream folders(elf ? elf->run_path : std::string());
   for (std::string folder; std::getline(folders, folder, ':');) {
-    // Include the folder, because oneCCL opens other libraries from it.
+    // Include the folder, because oneCCL loads other libraries from it.
     out << folder << " " << stamp(folder) << "\n";
     for (const auto& name : elf->needed)
       if (const fs::path path = fs::path(folder) / name;

@@ -83,7 +83,7 @@ class GraphStep {
   /// - Ranks share the model.
   /// - A layer has experts, which are chosen on the host.
   /// - The rotary frequencies change with each position.
-  /// - A synchronized device lacks ops for the integer matrices.
+  /// - A synchronized device lacks ops for quantized matrices.
   /// - An earlier attempt failed.
   static bool takes(const Weights& weights, const ModelConfig& config, std::int64_t length);
 

@@ -1,4 +1,4 @@
-// Unigram: chooses the segmentation into known pieces with the highest sum of scores.
+// Unigram: chooses the segmentation into vocabulary tokens with the highest sum of scores.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -92,7 +92,7 @@ void Unigram::known_from(std::string_view text, std::size_t begin, std::vector<B
                          bool& single) const {
   const std::size_t character = utf8_front(text.substr(begin)).length;
   auto low = words_.begin(), high = words_.end();
-  // Narrow the sorted range byte by byte. A piece that ends at this depth is the first in the
+  // Narrow the sorted range byte by byte. A token that ends at this depth is the first in the
   // range.
   for (std::size_t depth = 0; low != high && begin + depth < text.size(); ++depth) {
     const auto next = static_cast<unsigned char>(text[begin + depth]);

@@ -62,7 +62,7 @@ TEST_F(DetectionTest, NothingIsDetectedWithoutDevices) {
       << "a library was opened although there is no device";
 }
 
-// Fails if a vendor's library is not opened although the machine has this vendor's devices.
+// Fails if a vendor's library is not loaded although the machine has this vendor's devices.
 TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
   add("dev/davinci0");
   add("dev/davinci1");
