@@ -11,7 +11,7 @@ namespace anyaccel {
 /// State of a plugin.
 enum class PluginState {
   found,    ///< the text file is valid; the library is not loaded yet
-  loaded,  ///< the library is loaded and its backend is registered
+  loaded,   ///< the library is loaded and its backend is registered
   refused,  ///< the plugin is not used; `reason` explains why
 };
 

@@ -98,7 +98,7 @@ std::string try_start(const fs::path& library) {
         const auto op =
             DynamicLibrary::try_open(library.string(), &reason, DynamicLibrary::Unload::never);
         if (!op)
-          throw Error(ErrorCode::unavailable, kBuilder, {.what = "cannot open the op: " + reason});
+          throw Error(ErrorCode::unavailable, kBuilder, {.what = "cannot load the op: " + reason});
         const auto* const text = op.get<const char* (*)()>("anyaccel_ccl_comm_trial")();
         if (text != nullptr) throw Error(ErrorCode::unavailable, kBuilder, {.what = text});
       },

@@ -109,7 +109,7 @@ class DecoderPass {
   Team& team_;
   Half half_;
   float* out_;
-  bool sums_ = false;  ///< whether the result of the current half layer is all-reduced
+  bool sums_ = false;             ///< whether the result of the current half layer is all-reduced
   const Matrix* next_ = nullptr;  ///< the matrix that is read first after the current layer
   float *qkv_, *mixed_, *inner_, *change_, *routed_, *normed_, *scores_, *products_;
   char *prepared_, *gathered_;

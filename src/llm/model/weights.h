@@ -36,7 +36,7 @@ struct LayerWeights {
   at::Tensor expert_gate_up;          ///< [experts, 2 * expert_size, hidden], in place of gate_up
   at::Tensor expert_down;             ///< [experts, hidden, expert_size], in place of down
   std::vector<at::Tensor> qkv_parts;  ///< query, key, value
-  std::vector<at::Tensor> gate_up_parts;                          ///< gate, up
+  std::vector<at::Tensor> gate_up_parts;  ///< gate, up
   /// Defined for quantized matrices.
   Scales qkv_scales, output_scales, gate_up_scales, down_scales;
 };
@@ -50,8 +50,8 @@ struct Weights {
   std::vector<LayerWeights> layers;
   at::Tensor norm, norm_bias;  ///< undefined if the model does not have them
   at::Tensor head;             ///< [vocab, embedding width]; the tensor `embedding` if tied
-  Scales head_scales;  ///< for a quantized head, which never shares the embedding's tensor
-  bool quantized = false;  ///< true if matrices are quantized
+  Scales head_scales;          ///< for a quantized head, which never shares the embedding's tensor
+  bool quantized = false;      ///< true if matrices are quantized
   std::shared_ptr<Shards> shards;  ///< set if these weights are one rank's part of the model
   /// A faster code path for passes over a few tokens. Created on first use, because loading an op
   /// may build the op.

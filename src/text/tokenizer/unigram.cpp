@@ -71,7 +71,7 @@ Unigram::Unigram(const TokenizerNode& node) : byte_fallback_(node.flag("byte_fal
   if (!pieces) node.corrupt("the model has no vocab");
   for (const SortedJson& piece : *pieces) {
     if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number()) {
-      node.corrupt("malformed piece " + printable_text(piece.dump(), 200));
+      node.corrupt("malformed vocabulary entry " + printable_text(piece.dump(), 200));
     }
     vocabulary_.add(piece[0].get<std::string>(), static_cast<std::int64_t>(scores_.size()));
     scores_.push_back(as_read_by_tokenizers(piece[1].get<double>()));

@@ -100,7 +100,7 @@ TEST(Tokenizer, CorruptFilesAreErrors) {
   const std::string model = R"("model":{"type":"WordLevel","vocab":{"a":0}})";
   expect("{}", "model");
   expect(R"({"model":{"type":"Unigram","vocab":[["a",-1]],"unk_id":1}})", "unk_id");
-  expect(R"({"model":{"type":"Unigram","vocab":[["a"]]}})", "malformed piece");
+  expect(R"({"model":{"type":"Unigram","vocab":[["a"]]}})", "malformed vocabulary entry");
   expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="}})",
          "truncated");
   expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"}})",
