@@ -251,8 +251,8 @@ class WordDecoder {
     }
   }
 
-  /// Decodes one piece. With `past`, stores bypass the caches, and `to` must be aligned to 64
-  /// bytes.
+  /// Decodes one block of 64 codes. With `past`, stores bypass the caches, and `to` must be aligned
+  /// to 64 bytes.
   template <bool past>
   inline __attribute__((always_inline)) void piece(const std::uint8_t* from, T* to) const {
     for (int half = 0; half < 2; ++half) {

@@ -31,7 +31,7 @@ class StoredWeights {
 
   // The functions below work on a rank's part of a quantized weight, or on all of it if `parts` is
   // empty. They do not read other ranks' parts, with two exceptions: integers that share a word
-  // with this part, and all scales if a g_idx tensor assigns inputs to groups.
+  // with this part, and all scales and zero points if a g_idx tensor assigns inputs to groups.
 
   /// Returns the group size. Returns 0 for floating-point weights, or if the inputs of a group are
   /// not adjacent. Does not read weights.
