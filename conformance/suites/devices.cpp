@@ -266,9 +266,9 @@ ANYACCEL_CONFORMANCE_CASE(devices, compute_capability_is_a_pair, required) {
         "compute_capability() without a compute capability");
     skip("the devices have no compute capability");
   }
-  expect(pair->first >= 0 && pair->second >= 0, "a part of the compute capability is negative: (" +
-                                                    std::to_string(pair->first) + ", " +
-                                                    std::to_string(pair->second) + ")");
+  expect(pair->first >= 0 && pair->second >= 0,
+         "the compute capability has a negative component: (" + std::to_string(pair->first) + ", " +
+             std::to_string(pair->second) + ")");
   expect(accelerator.compute_capability() == *pair,
          "compute_capability() differs from the properties");
 }

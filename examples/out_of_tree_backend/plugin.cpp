@@ -1,4 +1,4 @@
-// Entry points that AnyAccel calls when it opens this library.
+// Entry points that AnyAccel calls when it loads this library.
 #include "anyaccel/sdk/plugin.h"
 
 #include "backend.h"

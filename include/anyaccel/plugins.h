@@ -11,7 +11,7 @@ namespace anyaccel {
 /// State of a plugin.
 enum class PluginState {
   found,    ///< the text file is valid; the library is not loaded yet
-  loaded,   ///< the library is open and its backend is registered
+  loaded,   ///< the library is loaded and its backend is registered
   refused,  ///< the plugin is not used; `reason` explains why
 };
 
@@ -27,7 +27,7 @@ struct PluginVerdict {
   std::string reason;  ///< explanation in one sentence
 };
 
-/// Return all plugins found so far, in search order. Does not open their libraries. Thread-safe.
+/// Return all plugins found so far, in search order. Does not load their libraries. Thread-safe.
 ANYACCEL_API std::vector<PluginVerdict> plugins();
 
 /// Search one more folder for plugins, after the folders in ANYACCEL_PLUGIN_PATH and the

@@ -26,7 +26,7 @@ DynamicLibrary::DynamicLibrary(const std::string& name, Unload unload, bool glob
                      RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL) | (stays_ ? RTLD_NODELETE : 0));
   if (handle_ == nullptr)
     throw Error(ErrorCode::unavailable, "DynamicLibrary",
-                {.what = "cannot open the library " + name + ": " + loader_reason()});
+                {.what = "cannot load the library " + name + ": " + loader_reason()});
 }
 
 DynamicLibrary::~DynamicLibrary() { close(); }

@@ -1,4 +1,4 @@
-// Shared libraries opened at run time.
+// Shared libraries loaded at run time.
 #pragma once
 
 #include <string>

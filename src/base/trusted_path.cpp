@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 /// The kernel's limit on the number of symbolic links in a path.
 constexpr int kMaxLinks = 40;
 
-/// True if the group is another user's primary group, which the group's member list does not show.
+/// True if the group is the primary group of another user. Such users do not appear in the group's
+/// member list.
 bool is_primary_group_of_others(gid_t group, const std::string& owner) {
   std::istringstream users(try_read_file("/etc/passwd").value_or(""));
   for (std::string line; std::getline(users, line);) {

@@ -144,7 +144,7 @@ class CclHost final : public c10d::Backend {
     for (const auto& part : parts) out.push_back(part.reshape({-1}));
     return out;
   }
-  /// Copies consecutive pieces of the flat tensor `all` to `parts`.
+  /// Copies consecutive slices of the flat tensor `all` to `parts`.
   static void put(const at::Tensor& all, const Tensors& parts) {
     std::int64_t offset = 0;
     for (const auto& part : parts) {

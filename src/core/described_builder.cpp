@@ -47,7 +47,7 @@ class OpenOps {
 
  private:
   struct State {
-    std::string library = {};  ///< empty until the library is open
+    std::string library = {};  ///< empty until the library is loaded
     /// PID of the process whose thread loads the op. A forked child does not have that thread.
     pid_t loader = 0;
   };
@@ -80,10 +80,10 @@ class OpenOps {
                              found.held.library.string());
     auto reason = try_open(found);
     if (!reason.empty() && found.origin != build::Origin::built) {
-      // The library is complete but cannot be opened. It was probably built on a machine with a
+      // The library is complete but cannot be loaded. It was probably built on a machine with a
       // different C library or other shared libraries.
       log(LogLevel::warning, "rebuilding " + op.description.name + ": " +
-                                 found.held.library.string() + " cannot be opened: " + reason);
+                                 found.held.library.string() + " cannot be loaded: " + reason);
       settings.force = true;
       found.held.use = {};
       found = build::find_or_build(op, settings);
@@ -91,7 +91,7 @@ class OpenOps {
     }
     if (!reason.empty())
       throw Error(ErrorCode::build_failed, "OpBuilder::load",
-                  {.what = "cannot open the library of " + op.description.name + ": " + reason});
+                  {.what = "cannot load the library of " + op.description.name + ": " + reason});
     found.held.use.keep();  // no process may remove a library that is in use
     return found.held.library.string();
   }

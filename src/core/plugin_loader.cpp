@@ -65,7 +65,7 @@ constexpr const char* kWhere = "load_plugin";
 
 const char* text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
-/// Checks the library itself. The text file was checked before the library was opened, but it may
+/// Checks the library itself. The text file was checked before the library was loaded, but it may
 /// describe a different library.
 void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descriptor) {
   // The fields of version 1 of the ABI. Later fields are read only if struct_size includes them.

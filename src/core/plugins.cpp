@@ -21,7 +21,7 @@ namespace {
 struct Known {
   FoundPlugin found;
   bool registered = false;  ///< whether it provides the backend `name`; protected by Plugins::mutex
-  std::mutex loading;       ///< held while the library is opened; protects `loaded`
+  std::mutex loading;       ///< held while the library is loaded; protects `loaded`
   LoadedPlugin loaded;
 
   std::mutex mutex;  // protects `state` and `reason`
@@ -66,7 +66,7 @@ void reject(Known& plugin, const std::string& why) {
   warn(plugin, why);
 }
 
-/// Opens the library on the first call. A failure is permanent.
+/// Loads the library on the first call. A failure is permanent.
 LoadedPlugin& load(Known& plugin) {
   const std::lock_guard lock(plugin.loading);
   const auto verdict = plugin.verdict();
@@ -80,7 +80,7 @@ LoadedPlugin& load(Known& plugin) {
     reject(plugin, error.what());
     throw;
   }
-  plugin.set(PluginState::loaded, "its library is open and its backend is registered");
+  plugin.set(PluginState::loaded, "its library is loaded and its backend is registered");
   return plugin.loaded;
 }
 
@@ -100,7 +100,7 @@ sdk::Probe probe(Known& plugin) noexcept {
     const auto verdict = plugin.verdict();
     if (verdict.state == PluginState::refused)
       return {0, "its plugin was rejected: " + verdict.reason};
-    // If the probe in the text file finds no devices, the library is not opened.
+    // If the probe in the text file finds no devices, the library is not loaded.
     const auto cheap = probe_plugin(plugin.found.described.probe);
     if (cheap && cheap->device_count == 0) return *cheap;
     const auto& loaded = load(plugin);

@@ -9,7 +9,7 @@
 
 namespace anyaccel {
 
-/// Searches the folders and registers each plugin as a backend, whose library is opened when the
+/// Searches the folders and registers each plugin as a backend, whose library is loaded when the
 /// backend is first probed or created. A broken plugin becomes a backend whose probe returns the
 /// reason. The caller must not hold the registry's lock.
 void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept;

@@ -1,6 +1,6 @@
 // Combines the output of several writers without splitting their lines. Programs may write a line
-// in pieces, as unbuffered Python does with the text and the newline of each print(). Without this
-// class, pieces from two ranks would interleave.
+// in chunks, as unbuffered Python does with the text and the newline of each print(). Without this
+// class, chunks from two ranks would interleave.
 #pragma once
 
 #include <chrono>

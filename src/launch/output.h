@@ -73,7 +73,7 @@ class LinePrefix {
  public:
   explicit LinePrefix(std::string prefix) : prefix_(std::move(prefix)) {}
   /// Adds text and returns the lines that are complete. A line of more than a megabyte is returned
-  /// in pieces.
+  /// in chunks.
   std::string add(std::string_view text);
   /// Returns the remaining text as a line.
   std::string rest();

@@ -71,7 +71,7 @@ std::vector<std::string> mutant_defects() {
                              "empty_cache_keeps",
                              "host_allocator_ordinary",
                              "torch_pins_everything",
-                             "torch_exchange_forgets_the_former",
+                             "torch_exchange_returns_new_device",
                              "torch_exchange_back_ignored",
                              "register_only_says_so",
                              "unregister_throws",

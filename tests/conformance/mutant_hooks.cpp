@@ -73,7 +73,7 @@ class MutantHooks final : public at::PrivateUse1HooksInterface {
   c10::DeviceIndex getCurrentDevice() const override { return inner_->getCurrentDevice(); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
     const auto former = inner_->exchangeDevice(index);
-    return is("torch_exchange_forgets_the_former") ? index : former;
+    return is("torch_exchange_returns_new_device") ? index : former;
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
     return is("torch_exchange_back_ignored") ? inner_->getCurrentDevice()

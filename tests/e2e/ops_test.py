@@ -95,7 +95,7 @@ class Ops(unittest.TestCase):
         finally:
             shutil.rmtree(folder)
 
-    # Fails if a prebuilt library that cannot be opened is not rebuilt, or if the next process tries
+    # Fails if a prebuilt library that cannot be loaded is not rebuilt, or if the next process tries
     # it again.
     def test_7_library_that_cannot_be_opened(self):
         if cached("ANYACCEL_BUILD_PYTHON") != "ON":
@@ -104,7 +104,7 @@ class Ops(unittest.TestCase):
         manifest = library.with_name(library.name + ".manifest")
         whole, text = library.read_bytes(), manifest.read_text()
         # Simulate a library that was built for a newer C library: its checksum is correct, but it
-        # cannot be opened.
+        # cannot be loaded.
         library.write_bytes(b"no ELF")
         manifest.write_text(text.replace(hashlib.sha256(whole).hexdigest(), hashlib.sha256(b"no ELF").hexdigest()))
         try:
@@ -112,7 +112,7 @@ class Ops(unittest.TestCase):
             packages = next(self.prefix.glob("lib*/**/site-packages"))
             env = {**self.environment, "PYTHONPATH": str(packages), "DS_ACCELERATOR": "cpu"}
             first = run(os.environ["ANYACCEL_TEST_PYTHON"], "-c", code, env=env).stdout
-            self.assertRegex(first, r"(?s)rebuilding utils: .* cannot be opened: .*loaded\n$")
+            self.assertRegex(first, r"(?s)rebuilding utils: .* cannot be loaded: .*loaded\n$")
             self.assertEqual(run(os.environ["ANYACCEL_TEST_PYTHON"], "-c", code, env=env).stdout, "loaded\n")
             self.assertEqual(self.listed()["utils"]["state"], "cached")
         finally:

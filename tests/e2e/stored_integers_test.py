@@ -1,4 +1,4 @@
-"""Tests of checkpoints with integer matrices (GPTQ, AWQ, compressed-tensors): the results must
+"""Tests of checkpoints with quantized matrices (GPTQ, AWQ, compressed-tensors): the results must
 equal those of the same weights stored as floats.
 """
 import json
@@ -76,7 +76,7 @@ def compressed(form, bits, **more):
 
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": True}
 # name: (writer, config, bits, group size or 0 for all inputs, symmetric, offset of stored zero
-# points, whether the order of inputs is permuted, whether the weights stay integers)
+# points, whether the order of inputs is permuted, whether the weights stay quantized)
 KINDS = {
     "gptq": (gptq, GPTQ, 4, 32, True, 1, False, True),
     "gptq asymmetric": (gptq, dict(GPTQ, sym=False), 4, 32, False, 1, False, True),
@@ -184,7 +184,7 @@ class StoredIntegers(unittest.TestCase):
 
     def test_ranks(self):
         # Fails if several ranks give different results than one rank, or if their shards are not
-        # kept as integers as planned.
+        # kept quantized as planned.
         self.assertEqual(self.check_ranks("awq", 2)["self_attn.o"], [4, 4])
 
     def test_ranks_with_row_scales(self):
@@ -238,7 +238,7 @@ class StoredIntegers(unittest.TestCase):
 
 for each in KINDS:
     # Fails if integers of this format give different logits than the equivalent floats, with or
-    # without the cache. Also fails if weights are not kept as integers as expected.
+    # without the cache. Also fails if weights are not kept quantized as expected.
     setattr(StoredIntegers, "test_" + each.replace(" ", "_"), lambda self, kind=each: self.check(kind))
 
 if __name__ == "__main__":

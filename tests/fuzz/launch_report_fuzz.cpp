@@ -13,7 +13,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using anyaccel::launch::ReportFilter;
   if (size == 0) return 0;
-  // The first byte determines the size of the pieces into which the rest is split.
+  // The first byte determines the size of the chunks into which the rest is split.
   const std::size_t piece = data[0] + std::size_t{1};
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   ReportFilter whole;

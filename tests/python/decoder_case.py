@@ -22,7 +22,7 @@ GATES = {"silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
 
 
 def pack(weight, bits, group, asymmetric, random):
-    """Return integer weights with scales and zero points in the op's format, and the values that
+    """Return quantized weights with scales and zero points in the op's format, and the values that
     they represent.
     """
     outputs, inputs = weight.shape

@@ -31,7 +31,7 @@ def random_tensor(*shape, dtype=torch.float32, seed=1):
 
 
 def represented(weight, scales, zeros=None):
-    """Return the values that integer weights represent: nibble j of word w of a block is input j *
+    """Return the values that quantized weights represent: nibble j of word w of a block is input j *
     (block / 4) + w.
     """
     outputs, groups = scales.shape

@@ -220,10 +220,10 @@ def test_invalid_arguments():
     zeros = lambda *shape, **more: torch.zeros(*shape, device=DEVICE, **more)
     for words, place, tensor in (("experts do not match", router, zeros(1, 64)), ("experts do not match", router, zeros(4, 64, 1)), ("router", router, zeros(4, 63)),
                                  ("router", router, zeros(64, 4).t()), ("either a dense", router, None), ("no router", router, None),
-                                 ("first matrix", first, None), ("first matrix", first, zeros(4, 95, 64)), ("first matrix", first, zeros(3, 96, 64)),
-                                 ("first matrix", first, zeros(4, 96, 63)), ("first matrix", first, zeros(4 * 96, 64)), ("not contiguous", first, zeros(4, 64, 96).mT),
-                                 ("dtype", first, zeros(4, 96, 64, dtype=torch.int8)), ("experts do not match", second, None), ("second matrix", second, zeros(5, 64, 48)),
-                                 ("second matrix", second, zeros(4, 63, 48)), ("first matrix", second, zeros(4, 64, 49)), ("experts do not match", second, zeros(4, 64, 0)),
+                                 ("gate and up", first, None), ("gate and up", first, zeros(4, 95, 64)), ("gate and up", first, zeros(3, 96, 64)),
+                                 ("gate and up", first, zeros(4, 96, 63)), ("gate and up", first, zeros(4 * 96, 64)), ("not contiguous", first, zeros(4, 64, 96).mT),
+                                 ("dtype", first, zeros(4, 96, 64, dtype=torch.int8)), ("experts do not match", second, None), ("down projections", second, zeros(5, 64, 48)),
+                                 ("down projections", second, zeros(4, 63, 48)), ("gate and up", second, zeros(4, 64, 49)), ("experts do not match", second, zeros(4, 64, 0)),
                                  ("either a dense", 26, zeros(96, 64))):
         def change(a):
             a["flat"][place] = tensor

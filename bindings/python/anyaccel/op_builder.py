@@ -179,7 +179,7 @@ class OpBuilder(_native.OpBuilder):
                      verbose: bool = False) -> bool:
         """Return whether one of the shared libraries has a function.
 
-        Opens the libraries, whereas DeepSpeed compiles a program.
+        Loads the libraries, whereas DeepSpeed compiles a program.
         """
         import ctypes.util  # imported here, because `import anyaccel` must not import it
 

@@ -117,8 +117,8 @@ struct ANYACCEL_API ModelConfig {
   double attention_softcap = 0;
   /// Soft cap on the logits. 0: none.
   double logit_softcap = 0;
-  /// RopeConfig::theta for layers with an attention window; these layers then do not scale RoPE. 0:
-  /// they use the same RoPE as layers without a window.
+  /// RopeConfig::theta for sliding-window layers, which then do not scale RoPE. 0: they use the
+  /// same RoPE as full-attention layers.
   double window_rope_theta = 0;
   /// Number of experts in each mixture-of-experts layer. 0: none.
   std::int64_t num_experts = 0;
@@ -134,8 +134,8 @@ struct ANYACCEL_API ModelConfig {
   bool query_key_norm = false;
   /// The checkpoint has fused weights: qkv_proj and gate_up_proj.
   bool fused_weights = false;
-  /// Sliding-window size of each layer, in positions. 0: attend to all positions. Empty: no layer
-  /// has a window.
+  /// Sliding-window size of each layer, in positions. 0: full attention. Empty: all layers use full
+  /// attention.
   std::vector<std::int64_t> windows;
   /// Rotary position embedding.
   RopeConfig rope;

@@ -88,7 +88,7 @@ struct GenerateResult {
 /// Generate a continuation of `prompt`.
 ///
 /// `tokenizer`: may be null; the result then has no text, and stop strings throw
-/// `invalid_argument`. `on_text`: receives the text in pieces of complete UTF-8 characters, as soon
+/// `invalid_argument`. `on_text`: receives the text in chunks of complete UTF-8 characters, as soon
 /// as they cannot be part of a stop string. `stop`: if it requests a stop, generation ends with
 /// FinishReason::interrupted.
 ///

@@ -47,8 +47,8 @@ class ANYACCEL_API Model {
   /// and experts remain in `options.dtype`. Throws `invalid_argument` for unsupported bits or group
   /// sizes, or if the checkpoint is already quantized.
   ///
-  /// Quantized checkpoints keep their integers: GPTQ with 4 and 8 bits, AWQ ("gemm") with 4 bits,
-  /// and compressed-tensors with 4 and 8 bits. A matrix is converted to `options.dtype` if inputs
+  /// Quantized checkpoints stay quantized: GPTQ with 4 and 8 bits, AWQ ("gemm") with 4 bits,
+  /// and compressed-tensors with 4 and 8 bits. A matrix is dequantized to `options.dtype` if inputs
   /// that share a scale are not adjacent, if the group size is not a multiple of 32, or if it has 8
   /// bits and zero points.
   [[nodiscard]] static Model load(const std::filesystem::path& folder, const LoadOptions& options);
@@ -65,9 +65,9 @@ class ANYACCEL_API Model {
                                            c10::ScalarType dtype = c10::kFloat,
                                            const std::filesystem::path& plan_file = {});
   /// Read a model that is split across all ranks of a job, with quantized weights if `options.bits`
-  /// is set or the checkpoint is quantized. A rank's integers equal those of a single-rank model if
-  /// the rank's part of the inputs begins and ends at group boundaries. The feed-forward layers are
-  /// split at such boundaries.
+  /// is set or the checkpoint is quantized. A rank's quantized weights equal those of a single-rank
+  /// model if the rank's part of the inputs begins and ends at group boundaries. The feed-forward
+  /// layers are split at such boundaries.
   ///
   /// The attention output projection is split at head boundaries. If a head boundary falls inside a
   /// group, the rank uses groups of 64 or 32 inputs if one of these sizes fits. If neither fits, or

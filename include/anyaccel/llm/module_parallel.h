@@ -19,12 +19,13 @@ namespace anyaccel::llm {
 /// How a layer's weight is split among ranks.
 ///
 /// - replicated: every rank has the whole weight.
-/// - column: a rank has a part of the outputs. They remain split until a row layer sums them.
+/// - column: column-parallel. A rank has a part of the outputs. They remain split until a
+///   row-parallel layer reduces them.
 /// - gathered: like column, but the outputs of all ranks are then concatenated.
-/// - row: a rank has a part of the inputs, which are the outputs of a column layer. The results of
-///   all ranks are summed.
-/// - vocabulary: a rank has a part of an embedding's rows. If a matrix product uses the same weight
-///   (a tied output layer), its outputs are gathered.
+/// - row: row-parallel. A rank has a part of the inputs, which are the outputs of a column-parallel
+///   layer. The partial results are all-reduced.
+/// - vocabulary: vocabulary-parallel. A rank has a part of an embedding's rows. If a matrix product
+///   uses the same weight (a tied output layer), its outputs are gathered.
 enum class ModuleStyle { replicated, column, gathered, row, vocabulary };
 /// Return the name of a style. Never null.
 ANYACCEL_API const char* to_string(ModuleStyle style) noexcept;
@@ -33,11 +34,11 @@ ANYACCEL_API const char* to_string(ModuleStyle style) noexcept;
 struct ModuleRule {
   std::string pattern;  ///< pattern for layer names ("layers.*.fc1"), in which `*` matches any text
   ModuleStyle style = ModuleStyle::replicated;
-  /// For column layers: number of equal parts that are concatenated in the weight, for example 3
-  /// for query, key and value. Each part is split separately.
+  /// For column-parallel layers: number of equal parts that are concatenated in the weight, for
+  /// example 3 for query, key and value. Each part is split separately.
   int fused = 1;
   /// Size of units that must not be split, such as the head dimension. Use the same value for the
-  /// column layer and the row layer.
+  /// column-parallel layer and the row-parallel layer.
   std::int64_t unit = 1;
 };
 
@@ -70,9 +71,9 @@ struct ModuleShard {
 ///
 /// Styles without rules are derived from names and sizes. A Linear whose name is typical of the
 /// last layer of a block (o_proj, out_proj, wo, attention.dense; down_proj, fc2, w2, linear2, lin2,
-/// dense_4h_to_h, c_proj) becomes a row layer if every other Linear layer of the same parent has
-/// one, two or three times as many outputs as the row layer has inputs (two or three: fused parts).
-/// Those layers become column layers. Every other Linear is gathered. Every Embedding is split by
+/// dense_4h_to_h, c_proj) becomes row-parallel if every other Linear layer of the same parent has
+/// one, two or three times as many outputs as it has inputs (two or three: fused parts). Those
+/// layers become column-parallel. Every other Linear is gathered. Every Embedding is split by
 /// vocabulary unless it has `max_norm`, or a `padding_idx` outside the first rank's tokens. The
 /// styles gathered and vocabulary are correct for any use of a layer. Layers smaller than the
 /// number of ranks are replicated.
@@ -81,8 +82,8 @@ struct ModuleShard {
 /// tensor, t, matmul, mm, addmm, linear and embedding run the collectives and support gradients.
 /// Every forward() that uses the weight through these functions works, including those of
 /// torch::nn's layers in any container. Other functions see only this rank's part. `Module::to()`
-/// and `clone()` keep the key. A column layer returns fewer features on each rank, so a forward()
-/// that passes the number of heads or features to view() must pass `-1` instead.
+/// and `clone()` keep the key. A column-parallel layer returns fewer features on each rank, so a
+/// forward() that passes the number of heads or features to view() must pass `-1` instead.
 ///
 /// Throws `invalid_argument` for a rule that matches no layer, or that requests an unsupported
 /// split of a layer. The module is then unchanged.

@@ -34,7 +34,7 @@ constexpr std::int64_t row_bytes(std::int64_t group_size, std::int64_t q_bits) {
   return group_size * q_bits / 8 + 4;
 }
 
-/// Quantize `val` to rows.
+/// Quantize `val` into `out`, one row per group.
 ///
 /// - out: uint8, row_bytes() for each group.
 /// - val: float32, bfloat16 or float16. The number of elements must be a multiple of `group_size`.

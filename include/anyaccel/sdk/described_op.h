@@ -14,7 +14,7 @@ namespace anyaccel::sdk {
 /// folder of the sources. Throws `corrupt` for an invalid description.
 ANYACCEL_API std::shared_ptr<OpBuilder> make_described_builder(
     const std::string& text, const std::string& folder, const OpBuilderOptions& options = {});
-/// Return the absolute path of the library that load() opened. Returns an empty string before
+/// Return the absolute path of the library that load() loaded. Returns an empty string before
 /// load(), and for builders that were not created from a description or a description file.
 ANYACCEL_API std::string library_of(const OpBuilder& builder);
 

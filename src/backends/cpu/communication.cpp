@@ -98,7 +98,7 @@ std::string try_start(const fs::path& library) {
         const auto op =
             DynamicLibrary::try_open(library.string(), &reason, DynamicLibrary::Unload::never);
         if (!op)
-          throw Error(ErrorCode::unavailable, kBuilder, {.what = "cannot open the op: " + reason});
+          throw Error(ErrorCode::unavailable, kBuilder, {.what = "cannot load the op: " + reason});
         const auto* const text = op.get<const char* (*)()>("anyaccel_ccl_comm_trial")();
         if (text != nullptr) throw Error(ErrorCode::unavailable, kBuilder, {.what = text});
       },
@@ -163,7 +163,7 @@ std::string ccl_identity(const fs::path& op_library) {
   const auto elf = build::read_elf(op_library);
   std::istringstream folders(elf ? elf->run_path : std::string());
   for (std::string folder; std::getline(folders, folder, ':');) {
-    // Include the folder, because oneCCL opens other libraries from it.
+    // Include the folder, because oneCCL loads other libraries from it.
     out << folder << " " << stamp(folder) << "\n";
     for (const auto& name : elf->needed)
       if (const fs::path path = fs::path(folder) / name;

@@ -14,7 +14,7 @@ namespace anyaccel::backends::cpu {
 /// lookups. Never throws.
 CommunicationChoice choose_communication() noexcept;
 
-/// Returns text that identifies the oneCCL installation that `op_library` would open in this
+/// Returns text that identifies the oneCCL installation that `op_library` would load in this
 /// environment on this machine. A stored result is valid only if this text has not changed.
 std::string ccl_identity(const std::filesystem::path& op_library);
 

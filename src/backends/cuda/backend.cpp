@@ -35,7 +35,7 @@ CudaBackend::CudaBackend() : TorchBackend(cuda::traits()), counted_(probe_device
 // torch's own implementation would initialize the driver, after which fork() is unsafe.
 bool CudaBackend::is_initialized() const noexcept {
   if (runs_.load(std::memory_order_relaxed)) return true;
-  // Without NVML, torch's CUDA device type is not backed by NVIDIA's driver, so ask torch itself.
+  // Without NVML, torch's CUDA device type is not backed by NVIDIA's driver, so query torch itself.
   const bool torch_may_tell = !Nvml::instance().reason().empty();
   const bool runs = driver_runs().value_or(torch_may_tell && TorchBackend::is_initialized());
   if (runs) runs_.store(true, std::memory_order_relaxed);

@@ -13,7 +13,7 @@ namespace {
 
 GraphLibrary open() {
   GraphLibrary found;
-  // The graph library needs the symbols of libtorch_cuda. Python opens libtorch_cuda with
+  // The graph library needs the symbols of libtorch_cuda. Python loads libtorch_cuda with
   // RTLD_LOCAL, so make its symbols global.
   if (dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) == nullptr) {
     found.reason = "this process's LibTorch has no CUDA support (libtorch_cuda.so is not loaded)";

@@ -1,4 +1,4 @@
-// Opens libanyaccel_cuda_graph if LibTorch has CUDA.
+// Loads libanyaccel_cuda_graph if LibTorch has CUDA.
 #pragma once
 
 #include <string>
@@ -14,8 +14,9 @@ struct GraphLibrary {
   std::string reason;         ///< empty if both functions are available
   bool without_cuda = false;  ///< true if this process's LibTorch was built without CUDA
 
-  /// Opens the library on the first call and keeps it open. The path is ANYACCEL_CUDA_GRAPH_LIBRARY
-  /// if set; otherwise, the library is looked up next to libanyaccel. Thread-safe, never throws.
+  /// Loads the library on the first call and keeps it loaded. The path is
+  /// ANYACCEL_CUDA_GRAPH_LIBRARY if set; otherwise, the library is looked up next to libanyaccel.
+  /// Thread-safe, never throws.
   static const GraphLibrary& instance() noexcept;
 };
 

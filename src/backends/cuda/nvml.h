@@ -22,7 +22,7 @@ struct NvmlProperties {
   Capability capability{-1, -1};
 };
 
-/// The driver's management library, opened once. Thread-safe; initializes itself again in a forked
+/// The driver's management library, loaded once. Thread-safe; initializes itself again in a forked
 /// child.
 class Nvml {
  public:

@@ -40,8 +40,8 @@ const sdk::Traits& traits() {
                              "prevents the vendor's bridge from gathering lazy ops on a separate "
                              "thread; DeepSpeed uses the same workaround"},
                             {"PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", "0",
-                             "prevents the vendor's bridge from recompiling graphs for ranges of "
-                             "sizes; DeepSpeed uses the same workaround"}},
+                             "prevents the vendor's bridge from recompiling graphs for dynamic "
+                             "shapes; DeepSpeed uses the same workaround"}},
       .op_builder_dir = "deepspeed.ops.op_builder.hpu",
       .probe = probe,
   };

@@ -24,7 +24,7 @@ using PoolId = std::uint64_t;
 
 struct Segment;
 
-/// A piece of a segment, in use or free.
+/// A range of a segment, in use or free.
 struct Block {
   Segment* segment = nullptr;
   char* address = nullptr;

@@ -1,4 +1,4 @@
-// Events: marks in streams that other streams and the host can wait for.
+// Events: markers in streams that other streams and the host can wait for.
 #pragma once
 
 #include <atomic>
@@ -56,9 +56,9 @@ class SimEvent {
   std::shared_ptr<EventRecord> record_;
 };
 
-/// Queues a mark on `stream` and returns it. The simulator uses marks to order streams.
+/// Queues a marker on `stream` and returns it. The simulator uses markers to order streams.
 std::shared_ptr<EventRecord> record_mark(SimStream& stream);
-/// Makes later work on `stream` wait for the mark.
+/// Makes later work on `stream` wait for the marker.
 void wait_mark(SimStream& stream, const std::shared_ptr<EventRecord>& record);
 
 }  // namespace anyaccel::backends::sim

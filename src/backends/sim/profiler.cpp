@@ -1,4 +1,4 @@
-// Stream marks for torch's profiler, which computes the device time of ops from them.
+// Stream markers for torch's profiler, which computes the device time of ops from them.
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using torch::profiler::impl::ProfilerVoidEventStub;
 
-/// True if the mark belongs to a graph. It never completes, because its work runs at a replay.
+/// True if the marker belongs to a graph. It never completes, because its work runs at a replay.
 bool captured(const EventRecord& mark) { return mark.capture() != nullptr; }
 
 struct Stubs final : torch::profiler::impl::ProfilerStubs {

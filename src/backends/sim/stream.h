@@ -26,7 +26,7 @@ class Task {
   virtual ~Task() = default;
   virtual void run(bool again) = 0;
   const char* name() const noexcept { return name_; }
-  /// False for marks and waits, which take no time on a device and cannot fail.
+  /// False for markers and waits, which take no time on a device and cannot fail.
   bool kernel() const noexcept { return kernel_; }
   LaunchFault fault = {};
   /// Correlation ID that the profiler gave the op that launched the task; 0 if no profiler is

@@ -51,13 +51,13 @@ std::string open_vendor_library(const Traits& traits, const VendorLibrary& libra
     // Never unload it, because it registers kernels with torch.
     if (!DynamicLibrary::try_open(path, &reason, DynamicLibrary::Unload::never))
       return "this LibTorch has no device type '" + traits.device_type +
-             "', and the vendor's library that adds it cannot be opened: " + reason + "; set " +
+             "', and the vendor's library that adds it cannot be loaded: " + reason + "; set " +
              library.variable + " to its path";
     if (!torch_has(traits))
-      return path + " was opened but did not add the device type '" + traits.device_type + "'";
+      return path + " was loaded but did not add the device type '" + traits.device_type + "'";
     return {};
   } catch (const std::exception& error) {
-    return std::string("the vendor's library cannot be opened: ") + error.what();
+    return std::string("the vendor's library cannot be loaded: ") + error.what();
   }
 }
 

@@ -15,14 +15,14 @@ struct VendorLibrary {
   const char* python_module = nullptr;
 };
 
-/// Opens the library that registers the traits' device type with torch, unless this process already
-/// has the type (because a Python program or a plugin loaded it). The library stays open. Returns
+/// Loads the library that registers the traits' device type with torch, unless this process already
+/// has the type (because a Python program or a plugin loaded it). The library stays loaded. Returns
 /// an empty string on success, otherwise the reason why the type is still missing. Never throws;
 /// thread-safe.
 std::string open_vendor_library(const Traits& traits, const VendorLibrary& library) noexcept;
 
-/// Like probe_torch_device(), but opens the vendor's library first if the traits' probe finds
-/// devices. On a machine without devices, nothing is opened: an installed package alone does not
+/// Like probe_torch_device(), but loads the vendor's library first if the traits' probe finds
+/// devices. On a machine without devices, nothing is loaded: an installed package alone does not
 /// mean that there is a device.
 Probe probe_vendor_device(const Traits& traits, const VendorLibrary& library) noexcept;
 

@@ -1,5 +1,5 @@
 // The text file next to a plugin's library: its name, build identity and traits. Reading it does
-// not open the library.
+// not load the library.
 //
 // One `key = value` per line. `#` begins a comment line. A list has one line per element, all with
 // the same key. The first line that is neither empty nor a comment is `anyaccel_plugin = 1`, the
@@ -17,7 +17,7 @@
 
 namespace anyaccel {
 
-/// How to count devices without opening the library. If all fields are empty, only the library can
+/// How to count devices without loading the library. If all fields are empty, only the library can
 /// count them.
 struct PluginProbe {
   std::optional<int> count;     ///< a fixed number of devices, for a backend that needs no hardware

@@ -1,4 +1,4 @@
-// Finds plugins and inspects them without opening their libraries.
+// Finds plugins and inspects them without loading their libraries.
 #pragma once
 
 #include <filesystem>

@@ -70,9 +70,9 @@ class Communicator {
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   bool failed() const noexcept { return failed_; }
 
-  /// `out` receives size() pieces of `bytes` bytes each, in rank order.
+  /// `out` receives size() blocks of `bytes` bytes each, in rank order.
   void all_gather(const void* in, void* out, std::size_t bytes);
-  /// `in` has size() pieces of `count` elements each; `out` receives this rank's reduced piece.
+  /// `in` has size() blocks of `count` elements each; `out` receives this rank's reduced block.
   void reduce_scatter(const void* in, void* out, std::size_t count, Kind kind, Reduce reduce);
   /// Like the other operations, returns only after all ranks have called it. This detects ranks
   /// that pass different sources; they get an error.

@@ -25,9 +25,9 @@ inline bool is_whole(const Range& range, std::int64_t unit) {
   return range.begin % unit == 0 && range.end % unit == 0;
 }
 
-/// Returns the first piece of a range. If the range begins between two multiples of `unit`, the
-/// piece ends at the next multiple (the head). Otherwise the piece consists of whole units, about
-/// `block` bytes at most, or of the rest of the range if less than a unit remains (the tail).
+/// Returns the first block of a range. If the range begins between two multiples of `unit`, the
+/// block ends at the next multiple (the head). Otherwise it consists of whole units, about `block`
+/// bytes at most, or of the rest of the range if less than a unit remains (the tail).
 inline Range first_piece(const Range& range, std::int64_t unit, std::int64_t block) {
   const auto head = round_up(range.begin, unit);
   if (head != range.begin) return {range.begin, std::min(head, range.end)};

@@ -11,7 +11,7 @@
 
 namespace anyaccel::ops::aio {
 
-/// A read or write of one piece of a file. The owner keeps the object and the memory alive until
+/// A read or write of one block of a file. The owner keeps the object and the memory alive until
 /// the queue returns the object.
 struct Transfer {
   int file = -1;

@@ -196,8 +196,8 @@ bool Worker::next_piece(Slice& slice, Range& piece) {
   return false;
 }
 
-/// Direct reads transfer whole units; direct writes transfer exactly the piece. If the caller's
-/// memory is too small or not aligned, a bounce buffer replaces it.
+/// Direct reads transfer whole units; direct writes transfer exactly the bytes of `piece`. If the
+/// caller's memory is too small or not aligned, a bounce buffer replaces it.
 void Worker::prepare(Slice& slice, const Range& piece) {
   auto& job = slice.request->job_;
   auto& file = *job.file;

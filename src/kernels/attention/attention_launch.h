@@ -54,8 +54,8 @@ struct AttentionLaunch {
   int dim, block;  ///< block: multiple of 16, used only with a layout
   bool vectors;    ///< whether input rows are 16-byte aligned and multiples of 16 bytes long
   Real scale;
-  /// Dropout for the attention weights. The row number is (batch * heads + head) * length + query,
-  /// and the column is the key index.
+  /// Dropout for the attention weights. The row index is (batch * heads + head) * length + query,
+  /// and the column index is the key index.
   Dropout dropout;
 };
 

@@ -18,8 +18,8 @@ struct AttentionMemory {
   Real *scores = nullptr, *products = nullptr, *sums = nullptr, *more = nullptr;
   Real *shift, *inverse, *delta, *partial, *partial_sum;
   std::uint64_t* keys;
-  /// `there` lists the `count` layout blocks that interact with the own tile. `rows` holds the row
-  /// numbers of the other tile.
+  /// `there` lists the `count` blocks of the layout that interact with the own tile. `rows` holds
+  /// the row indices of the other tile.
   std::int32_t *there, *rows, *count;
   std::uint32_t* flags;
   int row, sum_row, score_row, weight_row;

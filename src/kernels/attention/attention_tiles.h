@@ -1,4 +1,4 @@
-// Operations on attention tiles in shared memory: row numbers, loads, stores and scores. Also
+// Operations on attention tiles in shared memory: row indices, loads, stores and scores. Also
 // compiled for the host.
 //
 // The "own tile" holds the rows whose results the thread block computes. It is multiplied by one
@@ -41,8 +41,8 @@ struct AttentionTiles {
     return batch * array.batch + head * array.head + row * array.row;
   }
 
-  // Row numbers in the own tile and in the other tile. The own tile has consecutive rows. With a
-  // layout, the other tile takes its rows from the blocks listed in `there`. -1 marks a missing
+  // Row indices in the own tile and in the other tile. The own tile has consecutive rows. With a
+  // layout, the rows of the other tile come from the blocks listed in `there`. -1 marks a missing
   // row.
 
   ANYACCEL_ON_BOTH std::int64_t own_row(int i) const {
@@ -57,9 +57,9 @@ struct AttentionTiles {
     return {i >> columns_log, i & ((1 << columns_log) - 1)};
   }
 
-  /// Returns the row number of row i in the other tile, which starts at `begin`. In dense
-  /// attention, `begin` is a row number; with a layout, it is a position in the concatenated rows
-  /// of the blocks in `there`.
+  /// Returns the index of row i of the other tile, which starts at `begin`. In dense attention,
+  /// `begin` is a row index; with a layout, it is a position in the concatenated rows of the blocks
+  /// in `there`.
   ANYACCEL_ON_BOTH std::int64_t other_row(std::int64_t begin, int i) const {
     std::int64_t row = begin + i;
     if (c.layout) {
@@ -74,8 +74,8 @@ struct AttentionTiles {
     return c.layout[head * c.layout_head + query_block * c.blocks + key_block] != 0;
   }
 
-  /// Calls then(begin) for each other tile that interacts with the own tile. If `by_query` is set,
-  /// the own rows are queries and the other rows are keys; otherwise the reverse.
+  /// Calls then(begin) for each tile that interacts with the own tile. If `by_query` is set, the
+  /// own rows are queries and the other rows are keys; otherwise the reverse.
   template <typename Then>
   ANYACCEL_ON_BOTH void each_other(bool by_query, const Then& then) const {
     if (!c.layout) {

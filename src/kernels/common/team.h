@@ -14,8 +14,8 @@ namespace anyaccel::ops {
 
 /// State that all threads of a pass share. In addition, each thread has its own Team.
 struct TeamShared {
-  /// Maximum number of stretches (ranges of adjacent tasks). If there are more threads, some of
-  /// them start with the same stretch.
+  /// Maximum number of chunks of consecutive tasks. If there are more threads, several threads
+  /// start with the same chunk.
   static constexpr int max_stretches = 64;
   struct alignas(64) Stretch {
     std::atomic<std::int64_t> next{0};
@@ -41,8 +41,8 @@ class Team {
   int threads() const noexcept { return threads_; }
 
   /// Calls function(task) for each task in [0, count), and returns when all tasks are done. Each
-  /// thread first processes a stretch of adjacent tasks, because sequential memory accesses are
-  /// faster, and then helps with the other stretches.
+  /// thread first processes a chunk of consecutive tasks, because sequential memory accesses are
+  /// faster, and then steals tasks from the other chunks.
   template <typename Function>
   void tasks(std::int64_t count, const Function& function) {
     last_tasks(count, function);

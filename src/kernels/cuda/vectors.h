@@ -20,10 +20,11 @@ inline bool is_aligned16(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
 
-/// What a load may assume about its memory while the kernel runs:
-/// - once: not written, and not read again soon (weights; other data stay cached)
-/// - again: not written
-/// - written: written by the kernel itself (the block's shared memory)
+/// Expected reuse of the data that a load reads, which selects the load instruction:
+/// - once: read-only during the kernel and not read again soon, such as weights; need not stay
+///   cached
+/// - again: read-only during the kernel and read again
+/// - written: written by the kernel itself, such as shared memory
 enum class Reads { once, again, written };
 
 /// Vector accesses to misaligned addresses trap on a device. The host version, which only tests

@@ -60,7 +60,7 @@ struct RankSum {
   /// other ranks. The pointer is null if no all-reduce is needed.
   void (*add_up)(void* group, float* values, std::int64_t count, void (*idle)(void*), void* data);
   void* group;
-  bool attention, feed_forward;  ///< which halves of a layer are split among ranks
+  bool attention, feed_forward;  ///< which halves of a layer are sharded across ranks
 };
 
 struct Decoder {
@@ -87,8 +87,8 @@ struct Decoder {
 };
 
 /// The part of each layer that a pass computes. `attention` and `feed_forward` are for ranks that
-/// split a layer among themselves and add up their results outside the op; the decoder must then
-/// have a single layer.
+/// share a layer and all-reduce its results outside the op; the decoder must then have a single
+/// layer.
 enum class Half { whole, attention, feed_forward };
 
 /// Maximum number of rows per pass.

@@ -42,7 +42,7 @@ class DecoderPass {
     std::int64_t expert, begin, end;
   };
 
-  /// Each returns false if the sum over ranks failed.
+  /// Each returns false if the all-reduce failed.
   bool attention(const DecoderLayer& layer);
   bool feed_forward(const DecoderLayer& layer);
   void logits();
@@ -75,7 +75,7 @@ class DecoderPass {
   /// added to it or overwrites it.
   float* target() const { return half_ != Half::whole ? out_ : adds() ? x_ : change_; }
   bool adds() const { return half_ == Half::whole && !d_.norms_after && !sums_; }
-  /// Computes x += part(from), summed over all ranks. If d_.norms_after is set, the sum is
+  /// Computes x += part(from), all-reduced over the ranks. If d_.norms_after is set, the result is
   /// normalized before it is added.
   bool add_change(const Linear& part, const float* from, const Norm& norm);
   /// Completes the update of x after target() has been written.
@@ -109,7 +109,7 @@ class DecoderPass {
   Team& team_;
   Half half_;
   float* out_;
-  bool sums_ = false;             ///< whether the current half layer is summed over ranks
+  bool sums_ = false;             ///< whether the result of the current half layer is all-reduced
   const Matrix* next_ = nullptr;  ///< the matrix that is read first after the current layer
   float *qkv_, *mixed_, *inner_, *change_, *routed_, *normed_, *scores_, *products_;
   char *prepared_, *gathered_;

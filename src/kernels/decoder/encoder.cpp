@@ -166,8 +166,8 @@ class Pass {
     });
   }
 
-  /// Processes the queries [first, first + query_block) of one head. Their text has `length` rows,
-  /// starting at row `begin`.
+  /// Processes the queries [first, first + query_block) of one head. Their sequence has `length`
+  /// rows, starting at row `begin`.
   void attend(std::int64_t head, std::int64_t begin, std::int64_t length, std::int64_t first) {
     const std::int64_t count = std::min(query_block, length - first), dim = plan_.dim;
     const std::int64_t scores_row = rounded(length, panel_outputs),

@@ -1,5 +1,5 @@
-// Forward pass of an encoder such as BERT over one or more texts, on plain float32 arrays. The
-// layers are post-norm, and each token attends to all tokens of its text. Independent of torch.
+// Forward pass of an encoder such as BERT over one or more sequences, on plain float32 arrays. The
+// layers are post-norm, and each token attends to all tokens of its sequence. Independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct EncoderLayer {
 struct Encoder {
   std::int64_t hidden = 0, heads = 0, inner = 0;
   Gate gate = Gate::gelu;
-  std::vector<std::int64_t> lengths;  ///< number of rows in each text; texts are consecutive
+  /// Number of rows in each sequence; sequences are consecutive.
+  std::vector<std::int64_t> lengths;
   std::vector<EncoderLayer> layers;
 };
 
@@ -38,9 +39,9 @@ void pack_panels(Isa isa, const float* weight, std::int64_t outputs, std::int64_
 
 /// Size of the scratch memory, in bytes, for a pass with `threads` threads.
 std::int64_t encoder_scratch(const Encoder& encoder, std::int64_t threads);
-/// Passes x[rows][hidden], the rows of all texts, through all layers. `scratch` must be aligned to
-/// 64 bytes. Results do not depend on `threads`, and a text's result does not depend on other
-/// texts.
+/// Passes x[rows][hidden], the rows of all sequences, through all layers. `scratch` must be aligned
+/// to 64 bytes. Results do not depend on `threads`, and a sequence's result does not depend on
+/// other sequences.
 void run_encoder(Isa isa, const Encoder& encoder, float* x, void* scratch, std::int64_t threads);
 
 }  // namespace anyaccel::ops

@@ -34,10 +34,10 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
   return {words, scales, reinterpret_cast<const std::int32_t*>(scales + rounded(blocks, 16))};
 }
 
-/// Products of weight scales and row scales, for each output of a tile and each step. If a step is
-/// a whole word_block, each step has a different pair of scales; their products are computed for
-/// many steps at once, so the loop over steps only loads them. Shorter steps multiply their two
-/// scales themselves.
+/// Scale products (weight scale times row scale), for each output of a tile and each step. If a
+/// step is a whole word_block, each step has its own pair of scales. The products for many steps
+/// are then computed at once, so that the loop over steps only loads them. With shorter steps, the
+/// loop multiplies the two scales itself.
 template <int outputs, int block>
 struct StepScales {
   static constexpr std::int64_t most = 64;  ///< maximum number of steps per fill()

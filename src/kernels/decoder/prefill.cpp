@@ -142,9 +142,9 @@ class Pass {
     });
   }
 
-  /// Computes x += part(rows). With `split`, the product is summed over the ranks. If
-  /// d_.norms_after is set, the result is normalized before it is added. Returns false if the sum
-  /// over ranks failed.
+  /// Computes x += part(rows). With `split`, the product is all-reduced over the ranks. If
+  /// d_.norms_after is set, the result is normalized before it is added. Returns false if the
+  /// all-reduce failed.
   bool add_change(const Linear& part, const char* rows, std::int64_t row, const Norm& norm,
                   bool split) {
     const bool sums = split && d_.sum.add_up;

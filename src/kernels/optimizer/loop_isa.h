@@ -65,7 +65,7 @@ const T* at_index(const void* array, std::int64_t index) {
   return static_cast<const T*>(array) + index;
 }
 
-/// A Tail that stores the address of its elements, so that they can be written back.
+/// A Tail that stores a pointer to its elements, so that they can be written back.
 template <typename T>
 struct StateTail : Tail<T> {
   StateTail(T* at, std::int64_t count) : Tail<T>(at, count), place(at) {}

@@ -1,7 +1,7 @@
-// Kernel launches that process many tensors. The addresses of several tensors are kernel arguments,
-// and each thread block processes one chunk of one tensor. The thread-block code is also compiled
-// for the host, where the tests run it. It uses plain pointers and is independent of torch and
-// CUDA.
+// Kernel launches that process many tensors. The data pointers of several tensors are passed as
+// kernel arguments, and each thread block processes one chunk of one tensor. The thread-block code
+// is also compiled for the host, where the tests run it. It uses plain pointers and is independent
+// of torch and CUDA.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Chunks {
 
 /// Launches kernels on the chunks of `count` tensors.
 /// - same(i, j) returns whether tensors i and j may share a launch.
-/// - address(i, array) returns the address of an array of tensor i, such as its gradient.
+/// - address(i, array) returns the data pointer of an array of tensor i, such as its gradient.
 /// - start(chunks, blocks, first) launches a kernel, where `first` is the first tensor of the
 ///   launch. It returns null on success; an error ends the loop and is returned.
 template <int arrays, typename Address, typename Same, typename Start>

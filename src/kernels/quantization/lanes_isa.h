@@ -195,7 +195,7 @@ inline Ints nearest(Vec lanes) {
 #elif ANYACCEL_WIDTH == 8
   return as<Ints>(_mm256_cvtps_epi32(lanes.x));
 #else
-  constexpr float shift = 12582912.0F;  // 1.5 * 2^23: the last bits of the sum are the integer
+  constexpr float shift = 12582912.0F;  // 1.5 * 2^23: the lowest bits of the sum are the integer
   return lane_bits(lanes + Vec::of(shift)) - lane_bits(Vec::of(shift));
 #endif
 }

@@ -48,7 +48,7 @@ inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
 }
 
 /// 32 scaled magnitudes, as 16-bit words. `small` is the code for magnitudes below the smallest
-/// normal number: adding small_shift_of() leaves it in the last bits of the sum. `upper` has the
+/// normal number: adding small_shift_of() leaves it in the lowest bits of the sum. `upper` has the
 /// bits from which all other magnitudes are rounded.
 struct Scaled {
   __m512i upper, small,
@@ -157,8 +157,8 @@ inline void encode_words(const T* from, float factor, std::uint8_t* to) {
 
 // ---- Decoding
 
-/// Loads 32 codes of a piece into 16-bit words, at the upper or the lower end of each word. The
-/// other bits are arbitrary.
+/// Loads 32 packed codes into 16-bit words, at the upper or the lower end of each word. The other
+/// bits are arbitrary.
 template <int bits, bool upper>
 inline __attribute__((always_inline)) __m512i load_codes(const std::uint8_t* piece_from, int half) {
   if constexpr (bits == 8) {
@@ -251,8 +251,8 @@ class WordDecoder {
     }
   }
 
-  /// Decodes one piece. With `past`, stores bypass the caches, and `to` must be aligned to 64
-  /// bytes.
+  /// Decodes one block of 64 codes. With `past`, stores bypass the caches, and `to` must be aligned
+  /// to 64 bytes.
   template <bool past>
   inline __attribute__((always_inline)) void piece(const std::uint8_t* from, T* to) const {
     for (int half = 0; half < 2; ++half) {
@@ -263,7 +263,7 @@ class WordDecoder {
                                           : _mm512_permutexvar_epi16(codes, table_[0]));
       } else {
         // Move exponent and mantissa to their positions in an fp16 value. The result is too small
-        // by a power of 2; this also holds for denormal numbers.
+        // by a power of 2; this also holds for subnormal numbers.
         constexpr int behind = 5 - exponent_of(f);
         const __m512i codes = load_codes<f.bits, true>(from, half);
         const __m512i halves =

@@ -1,6 +1,6 @@
 // 4- to 12-bit floating-point formats, for host and CUDA kernels: sign, exponent and mantissa from
 // the highest bit downward. There are no infinities or NaNs. As in IEEE formats, an exponent field
-// of 0 encodes zero and the denormal numbers.
+// of 0 encodes zero and the subnormal numbers.
 #pragma once
 
 #include "kernels/quantization/range.h"
@@ -29,9 +29,9 @@ constexpr float power_of_2(int n) {
   for (; n < 0; ++n) out /= 2;
   return out;
 }
-/// Returns the reciprocal of the distance between denormal numbers.
+/// Returns the reciprocal of the distance between subnormal numbers.
 constexpr float small_steps_of(FloatFormat f) { return power_of_2(bias_of(f) - 1 + f.mantissa); }
-/// Adding this to a denormal number leaves its code in the last bits of the sum.
+/// Adding this to a subnormal number leaves its code in the lowest bits of the sum.
 constexpr float small_shift_of(FloatFormat f) { return power_of_2(23) / small_steps_of(f); }
 /// Largest number: 480, 114688, 510, 28 and 6 for the formats in the order of float_formats.
 constexpr float greatest_of(FloatFormat f) {
@@ -81,7 +81,7 @@ ANYACCEL_ON_BOTH std::uint32_t drawn_for(std::uint64_t key, std::uint32_t place)
 }
 
 /// Encodes a number. Rounds to nearest, with ties away from 0 as in DeepSpeed's kernels, or to even
-/// for denormal numbers. Stochastic rounding rounds up with a probability equal to the dropped
+/// for subnormal numbers. Stochastic rounding rounds up with a probability equal to the dropped
 /// fraction. Magnitudes must not exceed the format's largest number by more than float's rounding
 /// error.
 ANYACCEL_ON_BOTH std::int32_t float_code_of(FloatFormat f, float y, bool stochastic,

@@ -88,7 +88,7 @@ void encode_groups(const ToFloatsJob& job, std::int64_t begin, std::int64_t end,
   }
 }
 
-/// Calls decode(codes, elements) for each piece of a row.
+/// Calls decode(codes, elements) for each block of 64 codes in a row.
 template <int bits, typename T, typename Decode>
 inline void decode_row(const std::uint8_t* from, std::int64_t group, T* to, const Decode& decode) {
   std::int64_t i = 0;

@@ -26,7 +26,7 @@ inline Words places() {
   return lanes;
 }
 
-/// Returns the codes of denormal magnitudes: whole steps, plus one if the remainder reaches a
+/// Returns the codes of subnormal magnitudes: whole steps, plus one if the remainder reaches a
 /// random threshold.
 template <int format>
 inline __attribute__((always_inline)) Ints small_codes_of(Ints size, Words random) {

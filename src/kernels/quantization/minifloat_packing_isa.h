@@ -103,7 +103,7 @@ inline Ints get_codes(const std::uint8_t* from) {
   return bits == 8 ? load_bytes(from) : load_nibbles<false>(from);
 }
 
-/// For each vector of a piece, pack_piece() calls make(i), which returns the codes of the vector
+/// For each vector of a block, pack_piece() calls make(i), which returns the codes of the vector
 /// that starts at element i, and stores these codes. unpack_piece() calls take(i, codes) instead.
 template <int bits, typename Make>
 inline __attribute__((always_inline)) void pack_piece(std::uint8_t* to, const Make& make) {

@@ -19,7 +19,7 @@ struct TokenCopy {
   std::int64_t count, tokens, bytes;
 };
 
-/// Addresses of token `row` in both arrays; `row` counts the selected tokens of all batch entries.
+/// Pointers to token `row` in both arrays; `row` counts the selected tokens of all batch entries.
 /// `whole` is null if the id is out of range.
 struct TokenPlaces {
   char* whole;

@@ -15,7 +15,7 @@ struct Fp16 {
 
 enum class Element { f32, bf16, fp16 };
 
-/// Returns true if the reciprocal of a divisor that is at least `eps` could be denormal or
+/// Returns true if the reciprocal of a divisor that is at least `eps` could be subnormal or
 /// overflow.
 constexpr bool no_reciprocal(float eps) { return eps > 1e30F || (eps > 0 && eps < 0x1p-125F); }
 

@@ -35,7 +35,7 @@ struct Bits<1> {
 inline Vec exp2_of(Vec a) {
   const Vec low = Vec::of(-126.0F);
   const Vec x = {a.x < low.x ? low.x : a.x};
-  const Vec shifted = x + Vec::of(12582912.0F);  // 1.5 * 2^23: the last bits are the integer part
+  const Vec shifted = x + Vec::of(12582912.0F);  // 1.5 * 2^23: the lowest bits are the integer part
   const Vec r = x + Vec::fma(shifted + Vec::of(-12582912.0F), Vec::of(-1.0F), Vec::of(0.0F));
   Vec p = Vec::of(1.5403530e-4F);
   p = Vec::fma(p, r, Vec::of(1.3333558e-3F));

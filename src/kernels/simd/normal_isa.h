@@ -18,7 +18,7 @@ inline Vec negated(Vec a) { return a * Vec::of(-1); }
 /// Returns exp(a) for a <= 88, and 0 for large negative numbers.
 inline Vec exp_of(Vec a) { return exp2_of(a * Vec::of(log2_e)); }
 
-/// Returns the cumulative normal distribution at x, with an absolute error of at most 1e-7
+/// Returns the CDF of the standard normal distribution at x, with an absolute error of at most 1e-7
 /// (Abramowitz and Stegun 7.1.26). Stores the density at x.
 inline Vec normal_below(Vec x, Vec* density) {
   const Vec size = max_of(x, negated(x));

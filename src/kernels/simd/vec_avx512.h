@@ -27,7 +27,7 @@ struct Vec {
   }
   static Vec load(const Fp16* from) { return {_mm512_cvtph_ps(load16(from))}; }
   void store(float* to) const { _mm512_storeu_ps(to, x); }
-  /// Does not use the AVX-512 BF16 conversion, which flushes denormal numbers to zero.
+  /// Does not use the AVX-512 BF16 conversion, which flushes subnormal numbers to zero.
   void store(Bf16* to) const {
     const __m512i b = _mm512_castps_si512(x);
     const __mmask16 odd = _mm512_test_epi32_mask(b, _mm512_set1_epi32(0x10000));

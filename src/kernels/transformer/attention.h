@@ -24,7 +24,7 @@ struct FullAttention {
   /// attends to no keys. May be null in the forward pass.
   T* stats;
   Dropout dropout;
-  std::int64_t first_row;  ///< dropout row number of the first query
+  std::int64_t first_row;  ///< dropout row index of the first query
 };
 
 template <typename T>

@@ -1,7 +1,7 @@
-// The row passes of a transformer layer on a device. rows.h describes their arguments and results.
-// Pointers are device pointers, and `stream` is a cudaStream_t. Each function returns as soon as
-// its work is queued on the stream, with null on success and the CUDA error message on failure.
-// Independent of torch and CUDA.
+// Row-wise kernels of a transformer layer on a device. rows.h describes their arguments and
+// results. Pointers are device pointers, and `stream` is a cudaStream_t. Each function returns as
+// soon as its work is queued on the stream, with null on success and the CUDA error message on
+// failure. Independent of torch and CUDA.
 //
 // Sums over rows are first computed in parts: [parts][columns] in the compute type.
 // device_sum_parts() then adds the parts in order, so results are bitwise reproducible. The number

@@ -1,4 +1,5 @@
-// CUDA kernels for a transformer layer's row passes. The thread-block code is in rows_blocks.h.
+// CUDA kernels for the row-wise operations of a transformer layer. The thread-block code is in
+// rows_blocks.h.
 #include <cstring>
 
 #include "kernels/cuda/kernels.h"
@@ -23,7 +24,7 @@ struct OnDevice<Fp16> {
 template <typename S>
 using Device = typename OnDevice<S>::type;
 
-/// Casts the pointers of a pass to CUDA's element type.
+/// Casts the pointers of an argument struct to CUDA's element type.
 template <template <typename> class Pass, typename S>
 Pass<Device<S>> of_device(const Pass<S>& pass) {
   static_assert(sizeof(Pass<Device<S>>) == sizeof(Pass<S>));

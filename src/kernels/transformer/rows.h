@@ -1,7 +1,8 @@
-// Row passes of a transformer layer: norms, activations, biases and dropout. Works on plain arrays;
-// independent of torch. src/ops/transformer provides the matrix products, the memory and the
-// threads. All functions process the rows [begin, end), and may run concurrently on different rows.
-// `S` is the type in memory: float, Bf16 or Fp16 (with arithmetic in float), or double.
+// Row-wise operations of a transformer layer: norms, activations, biases and dropout. Works on
+// plain arrays; independent of torch. src/ops/transformer provides the matrix products, the memory
+// and the threads. All functions process the rows [begin, end), and may run concurrently on
+// different rows. `S` is the type in memory: float, Bf16 or Fp16 (with arithmetic in float), or
+// double.
 #pragma once
 
 #include <cstdint>

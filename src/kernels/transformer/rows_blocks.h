@@ -1,5 +1,6 @@
-// The row passes of a transformer layer for CUDA thread blocks. The code is also compiled for the
-// host, where the tests run it. It uses plain pointers and is independent of torch and CUDA.
+// The row-wise operations of a transformer layer for CUDA thread blocks. The code is also compiled
+// for the host, where the tests run it. It uses plain pointers and is independent of torch and
+// CUDA.
 //
 // A thread processes 16 bytes of columns at a time. These are the same columns in all phases, so
 // each thread only reads intermediate values that it has written itself. S is the type in memory;

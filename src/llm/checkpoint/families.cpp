@@ -13,8 +13,8 @@ void read_llama(const JsonReader& in, const Json&, ModelConfig& config) {
   config.mlp_bias = in.boolean("mlp_bias").value_or(false);
 }
 
-/// Returns the attention window; 0 means no window. A null value also means no window. `absent` is
-/// the result if the key is missing.
+/// Returns the sliding-window size; 0 disables sliding-window attention. So does a null value.
+/// `absent` is the result if the key is missing.
 std::int64_t window(const JsonReader& in, const Json& object, std::int64_t absent) {
   if (!object.contains("sliding_window")) return absent;
   return in.integer("sliding_window", 1, kMaxSize).value_or(0);
@@ -28,8 +28,8 @@ void read_mistral(const JsonReader& in, const Json& object, ModelConfig& config)
   see_everywhere(config, window(in, object, 4096));
 }
 
-/// Sets the window of each layer from `layer_types` if the file has this key, otherwise from
-/// `usual(layer)`.
+/// Sets the sliding-window size of each layer from `layer_types` if the file has this key,
+/// otherwise from `usual(layer)`.
 template <typename Usual>
 void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& config,
                       std::int64_t positions, Usual usual) {
@@ -55,7 +55,8 @@ void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& con
   }
 }
 
-/// Layers with index max_window_layers or higher use the window, unless the file has layer_types.
+/// Layers with index max_window_layers or higher use sliding-window attention, unless the file has
+/// layer_types.
 void read_qwen_windows(const JsonReader& in, const Json& object, ModelConfig& config) {
   const bool used = in.boolean("use_sliding_window").value_or(false);
   const auto first = in.integer("max_window_layers", 0, kMaxSize).value_or(28);

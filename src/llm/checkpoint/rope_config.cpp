@@ -123,7 +123,8 @@ RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
   rope.partial = in.number("partial_rotary_factor").value_or(1.0);
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (const Json* object = in.object(key)) {
-      // Families whose windowed layers use different RoPE settings have one entry per layer type.
+      // Families whose sliding-window layers use different RoPE settings have one entry per layer
+      // type.
       const JsonReader outer(*object, in.source() + ", " + key);
       if (object->contains("full_attention")) object = outer.object("full_attention");
       if (!object) break;

@@ -1,4 +1,4 @@
-// Quantization settings in config.json for matrices that a checkpoint stores as integers.
+// Quantization settings in config.json for matrices that a checkpoint stores quantized.
 #pragma once
 
 #include <filesystem>

@@ -40,7 +40,7 @@ std::uint64_t extend(std::uint64_t hash, const std::string& text) {
   return hash * 0x100000001b3ULL;
 }
 
-/// Splits documents into about `pieces` equal pieces, at the ends of lines where possible.
+/// Splits documents into about `pieces` parts of equal size, at the ends of lines where possible.
 std::vector<std::string> cut(const std::vector<std::string>& documents, std::size_t pieces,
                              std::size_t total) {
   const std::size_t length = std::max<std::size_t>(total / pieces, 1);

@@ -22,8 +22,8 @@ struct Corpus {
 };
 
 /// Reads files, and all text files in folders and their subfolders in sorted order. Skips hidden
-/// files and files that contain zero bytes. Every tenth document is held out. If there are fewer
-/// than 20 documents, they are first split into pieces, so that a single file works too. Throws
+/// files and files that contain NUL bytes. Every tenth document is held out. If there are fewer
+/// than 20 documents, they are first split into parts, so that a single file works too. Throws
 /// `not_found`, `io`, or `invalid_argument` if there is too little text for `context`.
 Corpus load_corpus(const std::vector<std::filesystem::path>& data, std::int64_t context);
 

@@ -31,7 +31,7 @@ std::vector<fs::path> files_below(const fs::path& folder, bool (*wanted)(const f
 std::optional<std::string> read_text(const fs::path& file) {
   std::string text = read_file(file, kMaxData);
   if (text.find('\0') == std::string::npos) return text;
-  log(LogLevel::info, "skipped " + file.string() + ": it contains null bytes, so it is not text");
+  log(LogLevel::info, "skipped " + file.string() + ": it contains NUL bytes, so it is not text");
   return std::nullopt;
 }
 

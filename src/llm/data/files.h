@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxData = std::size_t{16} << 30;
 std::vector<std::filesystem::path> files_below(
     const std::filesystem::path& folder, bool (*wanted)(const std::filesystem::path&) = nullptr);
 
-/// Returns a file's content. If it contains zero bytes and is therefore not text, logs a message
+/// Returns a file's content. If it contains NUL bytes and is therefore not text, logs a message
 /// and returns nullopt. Throws `not_found` or `io`.
 std::optional<std::string> read_text(const std::filesystem::path& file);
 

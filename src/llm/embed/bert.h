@@ -64,7 +64,7 @@ struct BertBatch {
 /// Packs the layers' matrices if the op `inference_encode` supports them, and frees the originals.
 void pack_layers(BertWeights& weights);
 
-/// Returns token vectors [texts, time, hidden].
+/// Returns token embeddings [texts, time, hidden].
 at::Tensor bert_forward(const BertWeights& weights, const BertConfig& config,
                         const BertBatch& batch);
 

@@ -126,7 +126,7 @@ BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
   return batch;
 }
 
-/// Computes the vectors of texts and returns them as a host tensor. The texts must be sorted by
+/// Computes the embeddings of texts and returns them as a host tensor. The texts must be sorted by
 /// descending length.
 at::Tensor Embedder::State::embed(const std::vector<const Ids*>& texts) const {
   const BertBatch batch = make_batch(texts, get_accelerator().torch_device());

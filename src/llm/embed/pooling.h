@@ -1,4 +1,4 @@
-// Pooling of token vectors into one vector per text.
+// Pooling of token embeddings into one embedding per text.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,9 +10,9 @@
 
 namespace anyaccel::llm {
 
-/// Pools token vectors [batch, time, hidden] into float32 vectors [batch, dimension]. `counted`:
-/// bool [batch, time], false for padding; absent if there is no padding. Every text must have at
-/// least one token.
+/// Pools token embeddings [batch, time, hidden] into float32 embeddings [batch, dimension].
+/// `counted`: bool [batch, time], false for padding; absent if there is no padding. Every text must
+/// have at least one token.
 at::Tensor pool(const at::Tensor& tokens, const std::optional<at::Tensor>& counted,
                 const std::vector<Pooling>& kinds);
 

@@ -1,5 +1,5 @@
-// sentence-transformers settings that determine how token vectors are pooled into one vector per
-// text.
+// sentence-transformers settings that determine how token embeddings are pooled into one embedding
+// per text.
 #pragma once
 
 #include <cstdint>

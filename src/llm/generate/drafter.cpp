@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMaxGuesses = 256;
 constexpr std::size_t kLongestMatch = 3;  // maximum match length, as in Saxena's code
 
-/// Returns the maximum number of guesses, up to `most`, that one pass can verify with the same
+/// Returns the maximum number of draft tokens, up to `most`, that one pass can verify with the same
 /// rotary frequencies as single decode steps.
 std::int64_t within_rotation(const ModelConfig& config, std::int64_t length, std::int64_t most) {
   while (most > 0 && !(same_rotation(config, length - 1, length) &&

@@ -11,8 +11,8 @@
 
 namespace anyaccel::llm {
 
-/// Drafts tokens as configured by Speculation. Wrong guesses cost time but do not change the
-/// result. Not thread-safe.
+/// Drafts tokens as configured by Speculation. Rejected draft tokens cost time but do not change
+/// the result. Not thread-safe.
 class Drafter {
  public:
   /// Throws `invalid_argument` for options out of range.

@@ -60,8 +60,9 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt,
       std::span<const std::int64_t>(prompt).subspan(static_cast<std::size_t>(cached)), true);
   std::vector<std::int64_t> guesses;
   while (true) {
-    // There is one more row of logits than guesses. Each token is chosen from the model's logits.
-    // The next row is valid as long as the guesses agree.
+    // The pass returns one more row of logits than there are draft tokens. Each token is chosen
+    // from the model's logits. The next row is valid as long as the chosen tokens equal the draft
+    // tokens.
     bool agree = true;
     for (std::size_t row = 0; agree && !answer.ended(); ++row) {
       const std::int64_t id = answer.take(row_of(logits, static_cast<std::int64_t>(row)));

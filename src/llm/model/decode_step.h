@@ -70,7 +70,7 @@ class DecodeStep {
   List last_;                 ///< the final norm and the head
   ops::DecoderConfig config_;
   std::vector<ops::DecoderLayerConfig> layer_configs_;
-  std::vector<std::int64_t> packed_;  ///< config_ and layer_configs_, without sums over ranks
+  std::vector<std::int64_t> packed_;  ///< config_ and layer_configs_, without all-reduces
   std::int64_t outputs_ = 0, prompt_rows_ = 0;
   bool rotates_ = true, window_angles_ = false;
 };

@@ -193,7 +193,7 @@ void GraphStep::set_inputs(const at::Tensor& id, KvCache& cache) {
 void GraphStep::give_up(LogLevel level, const std::exception& error) {
   owner_->no_graphs = true;
   works_.clear();
-  log(level, "running decode steps op by op instead of replaying a graph: " + text_of(error));
+  log(level, "running decode steps eagerly instead of replaying a graph: " + text_of(error));
 }
 
 }  // namespace anyaccel::llm

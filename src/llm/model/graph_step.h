@@ -24,9 +24,9 @@ class KvCache;
 
 /// How to compute the pass for a new token (ANYACCEL_DECODE).
 enum class DecodeWay {
-  automatic,  ///< the op `inference_decode` if supported, otherwise a graph, otherwise op by op
-  graph,      ///< a graph if supported, otherwise op by op
-  plain,      ///< op by op
+  automatic,  ///< the op `inference_decode` if supported, otherwise a graph, otherwise eager
+  graph,      ///< a graph if supported, otherwise eager
+  plain,      ///< eager
 };
 
 /// Reads ANYACCEL_DECODE. Throws `invalid_argument` unless it is `auto`, `graph` or `plain`.
@@ -73,7 +73,7 @@ class NextToken {
 };
 
 /// The graphs for one cache. They read and write the cache's memory. For each reach, the first
-/// token runs op by op, the second is captured, and later ones are replayed. Not thread-safe.
+/// token runs eagerly, the second is captured, and later ones are replayed. Not thread-safe.
 class GraphStep {
  public:
   /// Computes the logits [1, 1, vocab] of an id [1, 1] that follows a sequence.
@@ -83,7 +83,7 @@ class GraphStep {
   /// - Ranks share the model.
   /// - A layer has experts, which are chosen on the host.
   /// - The rotary frequencies change with each position.
-  /// - A synchronized device lacks ops for the integer matrices.
+  /// - A synchronized device lacks ops for quantized matrices.
   /// - An earlier attempt failed.
   static bool takes(const Weights& weights, const ModelConfig& config, std::int64_t length);
 

@@ -123,7 +123,7 @@ at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelC
   return soft_cap(logits, config.logit_softcap);
 }
 
-/// Like run_step(), but for many tokens of one sequence, `rows_at_once` tokens per call.
+/// Like run_step(), but processes many tokens of one sequence in chunks of `rows_at_once` tokens.
 at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const ModelConfig& config,
                       RopeTables& rope, const at::Tensor& ids, KvCache& cache, bool last_only,
                       std::int64_t rows_at_once) {
@@ -137,11 +137,11 @@ at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const Mode
   return joined(logits, 1);
 }
 
-/// Returns whether the op can compute a prompt of `time` tokens.
+/// Returns whether the op can process a prompt of `time` tokens.
 bool takes_prompt(const DecodeStep* step, const ModelConfig& config, std::int64_t time) {
   if (!step || step->prompt_rows() == 0) return false;
   // With these RoPE types, the frequencies depend on the sequence length, which differs between
-  // pieces.
+  // chunks.
   const bool by_length =
       config.rope.type == RopeType::dynamic || config.rope.type == RopeType::longrope;
   return time <= step->prompt_rows() || !by_length;
@@ -198,8 +198,8 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
   const std::int64_t time = ids.size(1);
   const bool alone = !masks && ids.size(0) == 1 && !c10::GradMode::is_enabled();
   if (const DecodeStep* step = alone ? step_of(weights, config) : nullptr) {
-    // Verify guesses in passes of at most max_rows tokens, so that the results are bitwise equal to
-    // those of single decode steps.
+    // Verify draft tokens in batches of at most max_rows tokens, so that the results are bitwise
+    // identical to those of single decode steps.
     if (cache && (!last_only || DecodeStep::takes(time)))
       return run_pieces(*step, weights, config, rope, ids, *cache, last_only, DecodeStep::max_rows);
     if (takes_prompt(step, config, time)) {

@@ -23,7 +23,7 @@ class RopeTables {
   /// Returns rows begin..begin+count-1 for a sequence of length begin+count.
   std::pair<at::Tensor, at::Tensor> rows(std::int64_t begin, std::int64_t count);
 
-  /// Like rows(), for layers with a window, which may use different frequencies.
+  /// Like rows(), for sliding-window layers, which may use different frequencies.
   std::pair<at::Tensor, at::Tensor> window_rows(std::int64_t begin, std::int64_t count) {
     return window_ ? window_->rows(begin, count) : rows(begin, count);
   }

@@ -36,8 +36,9 @@ struct LayerWeights {
   at::Tensor expert_gate_up;          ///< [experts, 2 * expert_size, hidden], in place of gate_up
   at::Tensor expert_down;             ///< [experts, hidden, expert_size], in place of down
   std::vector<at::Tensor> qkv_parts;  ///< query, key, value
-  std::vector<at::Tensor> gate_up_parts;                          ///< gate, up
-  Scales qkv_scales, output_scales, gate_up_scales, down_scales;  ///< defined for integer matrices
+  std::vector<at::Tensor> gate_up_parts;  ///< gate, up
+  /// Defined for quantized matrices.
+  Scales qkv_scales, output_scales, gate_up_scales, down_scales;
 };
 
 /// All weights of a model, on the accelerator.
@@ -49,8 +50,8 @@ struct Weights {
   std::vector<LayerWeights> layers;
   at::Tensor norm, norm_bias;  ///< undefined if the model does not have them
   at::Tensor head;             ///< [vocab, embedding width]; the tensor `embedding` if tied
-  Scales head_scales;          ///< for an integer head, which never shares the embedding's tensor
-  bool quantized = false;      ///< true if matrices are integers
+  Scales head_scales;          ///< for a quantized head, which never shares the embedding's tensor
+  bool quantized = false;      ///< true if matrices are quantized
   std::shared_ptr<Shards> shards;  ///< set if these weights are one rank's part of the model
   /// A faster code path for passes over a few tokens. Created on first use, because loading an op
   /// may build the op.
@@ -107,7 +108,7 @@ void each_matrix(Weights& weights,
 /// with a different shape. Does not allocate memory for tensors.
 void check_shapes(const ModelConfig& config, const StoredWeights& stored);
 
-/// Copies a checkpoint's tensors and converts their dtype. Integer matrices stay integers where
+/// Copies a checkpoint's tensors and converts their dtype. Quantized matrices stay quantized where
 /// supported. Throws `corrupt` for missing or misshapen tensors. `plan`: this rank's plan, or null.
 /// With a plan, `config` is the plan's `local`, and other ranks' parts are not read.
 void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored,

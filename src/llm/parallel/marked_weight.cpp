@@ -69,8 +69,8 @@ at::Tensor summed(const at::Tensor& tensor, const WeightShare& share) {
   return out;
 }
 
-/// Follows a row layer: sums the ranks' results. In the backward pass, every rank receives the
-/// whole gradient.
+/// Follows a row-parallel layer: all-reduces the partial results. The backward pass is the
+/// identity.
 struct AddUp : torch::autograd::Function<AddUp> {
   static at::Tensor forward(AutogradContext*, const at::Tensor& x, const WeightShare* share) {
     return summed(x, *share);
@@ -80,8 +80,8 @@ struct AddUp : torch::autograd::Function<AddUp> {
   }
 };
 
-/// Precedes a column layer: every rank has the whole input. Its gradient is the sum of the ranks'
-/// gradients.
+/// Precedes a column-parallel layer: the identity in the forward pass. The backward pass
+/// all-reduces the gradient.
 struct HandOut : torch::autograd::Function<HandOut> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, WeightShare share) {
     context->saved_data["share"] =
@@ -98,8 +98,8 @@ struct HandOut : torch::autograd::Function<HandOut> {
   };
 };
 
-/// Follows a gathered layer: each output is computed by one rank, and the other ranks contribute
-/// zeros to the sum.
+/// Follows a layer with gathered outputs: each rank computes some of the outputs. The gather is an
+/// all-reduce in which the other ranks contribute zeros.
 struct Gather : torch::autograd::Function<Gather> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const WeightShare* share) {

@@ -17,8 +17,8 @@ struct WeightShare {
   std::int64_t whole = 0;  ///< total size of the split dimension
 };
 
-/// Returns a tensor with the data of `weight`. When t, matmul, mm, addmm, linear and embedding use
-/// this tensor, they communicate as `share` requires.
+/// Returns a tensor with the data of `weight`. The ops `t`, `matmul`, `mm`, `addmm`, `linear` and
+/// `embedding` communicate as `share` requires when they are given this tensor.
 at::Tensor marked(const at::Tensor& weight, WeightShare share);
 
 }  // namespace anyaccel::llm

@@ -44,9 +44,9 @@ std::string_view parent(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
-/// Splits the linear layers next to a row layer by columns if their outputs can be the row layer's
-/// inputs. Leaves all layers unsplit if there is no such layer, or if one of them has an unsuitable
-/// size.
+/// Makes the linear layers next to a row-parallel layer column-parallel if their outputs can be its
+/// inputs. Replicates all layers if there is no such linear layer, or if one of them has an
+/// unsuitable size.
 void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::int64_t unit,
                   int ranks, std::vector<ModuleRule>& rules) {
   const std::int64_t inputs = layers[row].shape[1];

@@ -73,12 +73,12 @@ struct ParallelPlan {
 /// expert.
 bool is_second_inner(const std::string& name);
 
-/// Returns the plan for one rank. `shapes`: shapes of the whole model's tensors. `group`: number of
-/// inputs that share a scale if weights are integers, otherwise 0. If `group` is not 0,
-/// feed-forward layers other than experts are split at group boundaries, or at boundaries of blocks
-/// of 64 or 32 inputs if there are fewer groups than ranks. Throws `invalid_argument` naming the
-/// weight if it cannot be divided among the ranks, or if its rule does not match the weight or its
-/// block.
+/// Returns the plan for one rank. `shapes`: shapes of the whole model's tensors. `group`:
+/// quantization group size (inputs per scale) if weights are integers, otherwise 0. If `group` is
+/// not 0, feed-forward layers other than experts are split at group boundaries, or at boundaries of
+/// blocks of 64 or 32 inputs if there are fewer groups than ranks. Throws `invalid_argument` naming
+/// the weight if it cannot be divided among the ranks, or if its rule does not match the weight or
+/// its block.
 ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>& shapes, int rank,
                        int size, const std::vector<StyleRule>& rules = {}, std::int64_t group = 0);
 

@@ -21,7 +21,7 @@ class Shards {
 
   int rank() const noexcept { return group_.rank(); }
   int size() const noexcept { return group_.size(); }
-  /// Sums the ranks' results if the block is split.
+  /// All-reduces the partial results if the block is split.
   at::Tensor after_attention(const at::Tensor& part) { return attention_ ? add_up(part) : part; }
   at::Tensor after_feed_forward(const at::Tensor& part) {
     return feed_forward_ ? add_up(part) : part;
@@ -30,8 +30,8 @@ class Shards {
   /// Returns the logits of the whole vocabulary, bitwise equal on every rank.
   at::Tensor all_logits(const at::Tensor& part);
   /// Returns the name of the shared-memory group for ops that all-reduce internally, and a bit mask
-  /// of the sums to compute: 1 after attention, 2 after the feed-forward layer. The name is empty
-  /// if there is no shared memory or nothing to sum.
+  /// of the all-reduces to perform: 1 after attention, 2 after the feed-forward layer. The name is
+  /// empty if there is no shared memory or no all-reduce.
   std::pair<std::string, std::int64_t> sums();
   /// Returns whether `value` is true on any rank.
   bool any(bool value);

@@ -1,4 +1,4 @@
-// Determines which matrices of a model, or of a rank's part of it, are kept as integers, and with
+// Determines which matrices of a model, or of a rank's part of it, are kept quantized, and with
 // which group sizes.
 #pragma once
 
@@ -15,21 +15,21 @@
 
 namespace anyaccel::llm {
 
-/// A checkpoint's tensor and its destination: rows of the matrix that contains it.
+/// A tensor in a checkpoint and its destination: rows of the matrix that contains it.
 struct WeightPiece {
   TensorPlan part;
   at::Tensor target;
 };
 
-/// The pieces of all weights, grouped by the matrix or tensor whose memory they share.
+/// The checkpoint tensors of all weights, grouped by the matrix or tensor whose memory they share.
 class WeightPieces {
  public:
   /// `plan`: this rank's plan, or null. With a plan, `config` is the plan's `local`.
   WeightPieces(const Weights& weights, const ModelConfig& config, const ParallelPlan* plan);
 
-  /// Removes and returns the pieces of a matrix. The pieces keep the matrix's memory alive.
+  /// Removes and returns the tensors that form a matrix. They keep the matrix's memory alive.
   std::vector<WeightPiece> take(const at::Tensor& matrix);
-  /// Calls function(piece) for the remaining pieces, in the order of visit_tensors().
+  /// Calls function(piece) for the remaining checkpoint tensors, in the order of visit_tensors().
   template <typename Function>
   void each_left(const Function& function) const {
     for (const auto& together : pieces_) {
@@ -42,9 +42,8 @@ class WeightPieces {
   std::unordered_map<const void*, std::size_t> places_;  ///< index into pieces_, by memory address
 };
 
-/// Returns the format of a matrix that a checkpoint stores as integers. Returns nullopt if the
-/// matrix must be converted to floats: if any of its pieces must be, or if the formats of its
-/// pieces differ.
+/// Returns the format of a matrix that a checkpoint stores quantized. Returns nullopt if the matrix
+/// must be dequantized: if any of its tensors must be, or if the formats of its tensors differ.
 std::optional<IntegerFormat> stored_format(const StoredWeights& stored,
                                            const std::vector<WeightPiece>& pieces);
 

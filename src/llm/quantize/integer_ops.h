@@ -1,4 +1,4 @@
-// Ops on integer matrices. On devices without them, callers use LibTorch's ops.
+// Ops on quantized matrices. On devices without them, callers use LibTorch's ops.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ QuantizedMatrix quantize_by_op(const at::Tensor& weight, int bits, std::int64_t 
 /// Returns rows [begin, begin + count) as `dtype`.
 at::Tensor dequantize_by_op(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
                             std::int64_t count, c10::ScalarType dtype);
-/// Computes x weight^T + bias directly from the integers. Intended for a few rows.
+/// Computes x weight^T + bias directly from the quantized weight. Intended for a few rows.
 at::Tensor linear_by_op(const at::Tensor& x, const at::Tensor& weight, const Scales& scales,
                         const at::Tensor& bias);
 

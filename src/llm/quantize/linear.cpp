@@ -19,12 +19,12 @@ namespace anyaccel::llm {
 
 namespace {
 
-// Number of matrix elements that are converted to floats at a time (16 MiB).
+// Number of matrix elements that are dequantized at a time (16 MiB).
 constexpr std::int64_t piece_values = 4 << 20;
 constexpr std::int64_t quantized_at_once = 1 << 18;
 constexpr std::int64_t many_rows = 32;
-// Maximum number of rows for which matrix products use the integers directly. With more rows, they
-// convert the integers to floats first.
+// Maximum number of rows for which matrix products use the quantized weight directly. With more
+// rows, they dequantize it first.
 constexpr std::int64_t max_integer_rows = 16;
 
 bool is_int4(const at::Tensor& weight) { return weight.scalar_type() == c10::kByte; }
@@ -40,14 +40,14 @@ at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
       .reshape({weight.size(0), 2 * weight.size(1)});
 }
 
-/// Returns whether matrix products with many rows are so slow in this dtype that converting to
+/// Returns whether matrix products with many rows are so slow in this dtype that dequantizing to
 /// float32 is faster.
 bool is_slow(c10::ScalarType type) {
   if (type != c10::kBFloat16 && type != c10::kHalf) return false;
   return !get_accelerator().dtype_support(type).fast;
 }
 
-/// Returns rows of the weight as floats.
+/// Returns dequantized rows of the weight.
 at::Tensor piece_of(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
                     std::int64_t count, c10::ScalarType type) {
   if (!scales.scales.defined()) return weight.narrow(0, begin, count).to(type);
@@ -81,7 +81,7 @@ at::Tensor linear_in_pieces(const at::Tensor& x, const at::Tensor& weight, const
 
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group) {
   if (has_integer_ops(weight)) return quantize_by_op(weight.contiguous(), bits, group);
-  // Quantize in pieces that fit in the CPU cache: each element is read about thirty times.
+  // Quantize in chunks that fit in the CPU cache: each element is read about thirty times.
   const std::int64_t step = std::max<std::int64_t>(1, quantized_at_once / weight.size(1));
   if (weight.size(0) > step) {
     std::vector<at::Tensor> weights, scales;

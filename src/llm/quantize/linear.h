@@ -1,4 +1,4 @@
-// Weight matrices: floats, or integers with one scale per group of inputs.
+// Weight matrices: floating-point, or quantized to integers with one scale per group of inputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,7 @@
 
 namespace anyaccel::llm {
 
-/// Scales and zero points of an integer matrix; both undefined for a float matrix.
+/// Scales and zero points of a quantized matrix; both undefined for a floating-point matrix.
 ///
 /// int8: weight int8 [outputs, inputs], value = scale * q, q in -127..127.
 ///
@@ -20,7 +20,7 @@ struct Scales {
   at::Tensor zeros;   ///< uint8 [outputs, groups] for int4; undefined: all 8
 };
 
-/// Format of an integer matrix: 8 or 4 bits, and the number of inputs that share a scale.
+/// Format of a quantized matrix: 8 or 4 bits, and the group size.
 struct IntegerFormat {
   int bits = 0;
   std::int64_t group = 0;
@@ -32,9 +32,9 @@ struct QuantizedMatrix {
   Scales scales;
 };
 
-/// Returns the number of inputs that share a scale: `wanted` if it divides `inputs` and is a
-/// multiple of 32. If `wanted` is 0, returns the largest of 128, 64 and 32 that divides `inputs`.
-/// Returns 0 if no size fits.
+/// Returns the group size, which is the number of inputs that share a scale: `wanted` if it divides
+/// `inputs` and is a multiple of 32. If `wanted` is 0, returns the largest of 128, 64 and 32 that
+/// divides `inputs`. Returns 0 if no size fits.
 std::int64_t group_size(std::int64_t inputs, std::int64_t wanted);
 
 /// Quantizes a float matrix on any device symmetrically to 8 or 4 bits. int8: the largest magnitude

@@ -14,7 +14,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Joins the pieces of a matrix by concatenating their rows.
+/// Concatenates the rows of the tensors that form a matrix.
 QuantizedMatrix join(const StoredWeights& stored, const std::vector<WeightPiece>& pieces) {
   std::vector<at::Tensor> weights, scales, zeros;
   for (const WeightPiece& piece : pieces) {
@@ -40,7 +40,7 @@ void copy_floats(const StoredWeights& stored, const WeightPiece& piece) {
   }
 }
 
-/// Returns the piece in the mapped file if it can be used without a copy.
+/// Returns the tensor in the mapped file if it can be used without a copy.
 std::optional<at::Tensor> in_place(const StoredWeights& stored, const WeightPiece& piece) {
   const TensorPlan& part = piece.part;
   if (!part.present || part.parts.size() > 1 || (!part.parts.empty() && part.dim != 0))

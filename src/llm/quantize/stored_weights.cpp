@@ -115,7 +115,7 @@ at::Tensor StoredWeights::part(const std::string& name, c10::ScalarType dtype,
 }
 
 /// Determines the groups of the requested inputs along dimension `dim` of the scales. `index` names
-/// an optional tensor that contains the group of each input.
+/// the optional g_idx tensor, which contains the group of each input.
 void StoredWeights::read_groups(Plain& out, const Window& window, const std::string& index,
                                 const std::string& name, const at::Tensor& scales,
                                 std::int64_t dim) const {

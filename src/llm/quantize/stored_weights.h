@@ -1,6 +1,6 @@
-// A checkpoint's weights by name, including the integers of GPTQ, AWQ and compressed-tensors.
-// Formats: AutoGPTQ (qlinear), AutoAWQ (WQLinear_GEMM), compressed-tensors (pack-quantized,
-// int-quantized).
+// A checkpoint's weights by name, including the quantized weights of GPTQ, AWQ and
+// compressed-tensors. Formats: AutoGPTQ (qlinear), AutoAWQ (WQLinear_GEMM), compressed-tensors
+// (pack-quantized, int-quantized).
 #pragma once
 
 #include <optional>
@@ -19,28 +19,28 @@ class StoredWeights {
   /// Throws the same errors as Checkpoint and read_stored_config().
   explicit StoredWeights(const std::filesystem::path& folder);
 
-  /// Returns whether the checkpoint stores integer matrices.
+  /// Returns whether the checkpoint stores quantized matrices.
   bool quantized() const noexcept { return config_.format != StoredFormat::floats; }
-  /// Returns whether this weight is stored as integers.
+  /// Returns whether this weight is stored quantized.
   bool is_integer(const std::string& name) const;
   /// Throws `corrupt` if the weight is missing or has a different shape. The error names the file,
   /// the tensor, and the actual and expected shapes. Does not read weights.
   void check(const std::string& name, at::IntArrayRef shape) const;
-  /// Returns the weight on the host: in the file's dtype, or as float32 for integers.
+  /// Returns the weight on the host: in the file's dtype, or dequantized to float32.
   at::Tensor floats(const std::string& name, at::IntArrayRef shape) const;
 
-  // The functions below work on a rank's part of an integer weight, or on all of it if `parts` is
+  // The functions below work on a rank's part of a quantized weight, or on all of it if `parts` is
   // empty. They do not read other ranks' parts, with two exceptions: integers that share a word
-  // with this part, and all groups of the inputs if an index assigns them.
+  // with this part, and all scales and zero points if a g_idx tensor assigns inputs to groups.
 
-  /// Returns the number of inputs that share a scale. Returns 0 for floats, or if those inputs are
+  /// Returns the group size. Returns 0 for floating-point weights, or if the inputs of a group are
   /// not adjacent. Does not read weights.
   std::int64_t group(const TensorPlan& part) const;
   /// Returns float32 values on the host.
   at::Tensor floats(const TensorPlan& part) const;
-  /// Returns the format in which the part can stay integers. If the part ends within a group, its
+  /// Returns the format in which the part can stay quantized. If the part ends within a group, its
   /// groups are smaller than in the file. Returns nullopt
-  /// - for floats
+  /// - for floating-point weights
   /// - if the inputs of a group are not adjacent
   /// - if a group is not a multiple of 32
   /// - for 8 bits with a zero point other than 128

@@ -39,7 +39,8 @@ void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& op
     const auto form = requested_format(weight, pieces, options);
     if (!form) return;
     QuantizedMatrix made = quantize(weight, form->bits, form->group);
-    // Free the floats at the end of this call, unless the embedding shares the tensor.
+    // Free the floating-point weight at the end of this call, unless the embedding shares the
+    // tensor.
     weight = made.weight;
     scales = made.scales;
     weights.quantized = true;

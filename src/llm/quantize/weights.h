@@ -14,12 +14,13 @@ struct ParallelPlan;
 
 /// Opens the weights in a folder. Throws `invalid_argument` for bits other than 0, 4 or 8, for a
 /// group size that is not a multiple of 32, or for quantization of weights that are already
-/// integers.
+/// quantized.
 StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions& options);
 
 /// Quantizes the layers' matrices and the head, one at a time. The embedding, norms, biases,
-/// routers and experts stay floats. So do matrices for which requested_format() returns nullopt. A
-/// head that is tied to the embedding becomes a separate tensor. `plan`: this rank's plan, or null.
+/// routers and experts stay floating-point. So do matrices for which requested_format() returns
+/// nullopt. A head that is tied to the embedding becomes a separate tensor. `plan`: this rank's
+/// plan, or null.
 void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& options,
               const ParallelPlan* plan = nullptr);
 

@@ -177,7 +177,8 @@ void add_feed_forward(Decoder& d, Weights& weights, DecoderLayer& layer) {
   const auto up = weights.part("an up projection", d.hidden);
   if (!gate) {
     if (up || weights.part("a down projection", 0))
-      fail_argument(where, "the feed-forward block lacks its first matrix", "none", "a matrix");
+      fail_argument(where, "the feed-forward block lacks its gate or up projection", "none",
+                    "a matrix");
     return;
   }
   const std::int64_t before = d.inner;
@@ -232,8 +233,9 @@ Experts make_experts(const DecoderArguments& g, const Decoder& d, Weights& weigh
     fail_argument(where, "too many rows for experts", std::to_string(g.x.size(0)),
                   "at most " + std::to_string(max_rows));
   return {{float_matrix("a router", router, {count, d.hidden}, g.x), {}},
-          float_matrix("the experts' first matrix", gate_up, {count, 2 * inner, d.hidden}, g.x),
-          float_matrix("the experts' second matrix", down, {count, d.hidden, inner}, g.x)};
+          float_matrix("the experts' gate and up projections", gate_up,
+                       {count, 2 * inner, d.hidden}, g.x),
+          float_matrix("the experts' down projections", down, {count, d.hidden, inner}, g.x)};
 }
 
 DecoderLayer make_layer(const DecoderArguments& g, const Config& config, Decoder& d,
@@ -247,7 +249,7 @@ DecoderLayer make_layer(const DecoderArguments& g, const Config& config, Decoder
   std::int64_t outputs = 0;
   for (const Linear& part : layer.qkv) outputs += part.matrix.outputs;
   if (outputs != (d.heads + 2 * d.kv_heads) * d.head_dim)
-    fail_argument(where, "query, key and value together have the wrong number of outputs",
+    fail_argument(where, "the QKV projection has the wrong total number of outputs",
                   std::to_string(outputs), std::to_string((d.heads + 2 * d.kv_heads) * d.head_dim));
   layer.query_norm = weights.norm("a query norm", kind, d.head_dim, eps);
   layer.key_norm = weights.norm("a key norm", kind, d.head_dim, eps);
@@ -340,7 +342,7 @@ DecoderCall make_decoder(const DecoderArguments& g) {
     const bool head_norms = d.head_norms;
     d.layers.push_back(make_layer(g, config, d, weights, i));
     if (i && head_norms != d.head_norms)
-      fail_argument(where, "only some layers have head norms", "some", "all or none");
+      fail_argument(where, "only some layers have QK norms", "some", "all or none");
   }
   d.inner = std::max<std::int64_t>(0, d.inner);
   d.final_norm =

@@ -48,7 +48,7 @@ Format format_of(Element element);
 void check_whole(const char* where, const char* name, const Tensor& tensor, const Tensor& first);
 
 /// Converts a weight [outputs, inputs], which must be on the device of `first`, to a Matrix.
-/// Integer weights have scales, and may have zero points.
+/// Quantized weights have scales, and may have zero points.
 Matrix make_matrix(const char* where, const char* name, const Tensor& weight,
                    const std::optional<Tensor>& scales, const std::optional<Tensor>& zeros,
                    const Tensor& first);

@@ -1,4 +1,4 @@
-// Validated arguments and results for the ops on integer matrices, on any device.
+// Validated arguments and results for the ops on quantized matrices, on any device.
 #pragma once
 
 #include <tuple>
@@ -9,7 +9,7 @@ namespace anyaccel::ops {
 
 using Arguments = std::optional<Tensor>;
 
-/// Returns an uninitialized integer matrix and its scales for `weight`. Throws c10::ValueError if
+/// Returns an uninitialized quantized matrix and its scales for `weight`. Throws c10::ValueError if
 /// `weight` cannot be quantized with these options.
 std::tuple<Tensor, Tensor> quantized_like(const Tensor& weight, std::int64_t bits,
                                           std::int64_t group);

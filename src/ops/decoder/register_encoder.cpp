@@ -61,7 +61,7 @@ Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef le
                      std::int64_t heads, std::int64_t activation, double eps) {
   constexpr const char* op = "inference_encode";
   if (x.dim() != 2)
-    fail_argument(op, "x has the wrong shape", words(x), "float32 [rows of all texts, hidden]");
+    fail_argument(op, "x has the wrong shape", words(x), "float32 [rows of all sequences, hidden]");
   Encoder e;
   e.hidden = x.size(1);
   check_floats(op, "x", x, {x.size(0), e.hidden});
@@ -100,7 +100,7 @@ Encoder make_encoder(const Tensor& x, at::TensorList weights, at::IntArrayRef le
     };
     e.layers.push_back({matrix("query, key and value", 0, 3 * e.hidden, e.hidden),
                         matrix("an output projection", 2, e.hidden, e.hidden),
-                        matrix("an inner matrix", 6, e.inner, e.hidden),
+                        matrix("an up projection", 6, e.inner, e.hidden),
                         matrix("a down projection", 8, e.hidden, e.inner), norm(at + 4),
                         norm(at + 10)});
   }

@@ -10,7 +10,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// A 5-dimensional tensor with the addresses of its heads.
+/// A 5-dimensional tensor with pointers to its heads.
 struct Heads {
   Tensor tensor;
   std::int64_t size = 0;
@@ -27,7 +27,7 @@ struct Heads {
   }
   explicit operator bool() const { return tensor.defined(); }
 
-  /// Returns the address of a head. `head_dim` is 3 for [batch, entries, length, heads, dim], and 2
+  /// Returns a pointer to a head. `head_dim` is 3 for [batch, entries, length, heads, dim], and 2
   /// for [batch, 1, heads, queries, keys].
   void* of(const EvoformerSizes::Place& place, std::int64_t head_dim = 3) const {
     if (!tensor.defined()) return nullptr;

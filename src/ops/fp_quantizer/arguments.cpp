@@ -67,7 +67,7 @@ FromFloatsArguments rows_arguments(const char* op, const Tensor& val, const Tens
   return {{}, val_q.contiguous(), {nullptr, format, group, nullptr, element}, groups};
 }
 
-/// Sets the addresses. Call it after all checks, because it bumps the version of `val`.
+/// Sets the data pointers. Call it after all checks, because it bumps the version of `val`.
 void take_memory(FromFloatsArguments& arguments, const Tensor& val) {
   arguments.out = changed(val);
   arguments.job.from = arguments.from.const_data_ptr<std::uint8_t>();

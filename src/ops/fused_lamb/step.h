@@ -57,10 +57,10 @@ struct LambTensors {
   const at::Tensor &p, &p_copy, &m, &v, &g;
 };
 
-/// Checks all tensors and returns the kernels' arguments without addresses. `check_place(name,
-/// tensor)` checks the device of a tensor. An empty p_copy means that there is no copy; it may be
-/// on any device, because DeepSpeed's Python code passes an empty tensor in host memory. With
-/// `meta`, the size of p_copy is not read, because it may be symbolic.
+/// Checks all tensors and returns the kernel arguments, with the data pointers left unset.
+/// `check_place(name, tensor)` checks the device of a tensor. An empty p_copy means that there is
+/// no copy; it may be on any device, because DeepSpeed's Python code passes an empty tensor in host
+/// memory. With `meta`, the size of p_copy is not read, because it may be symbolic.
 template <typename CheckPlace>
 LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
                         const CheckPlace& check_place) {
@@ -85,7 +85,7 @@ LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
   return out;
 }
 
-/// Sets the addresses. Call it after all checks, because it bumps the tensors' versions for
+/// Sets the data pointers. Call it after all checks, because it bumps the tensors' versions for
 /// autograd.
 inline void take_memory(LambArrays& arrays, const LambTensors& t) {
   if (t.p_copy.numel() > 0) arrays.copy = changed_memory(t.p_copy);

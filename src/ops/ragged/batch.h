@@ -75,7 +75,7 @@ class RaggedBatch {
   const std::int32_t* const* blocks_ = nullptr;
 };
 
-/// A KV cache [blocks, block size, 2, heads, head dim], and the addresses of its keys and values.
+/// A KV cache [blocks, block size, 2, heads, head dim], and pointers to its keys and values.
 struct BlockedCache {
   BlockedCache(const char* where, const Tensor& cache, const Tensor& like) : tensor(cache) {
     check_on_host(where, "the cache", cache);

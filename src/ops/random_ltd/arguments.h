@@ -52,7 +52,7 @@ inline void check_part(const char* where, const Tensor& part, const Tensor& whol
 /// Returns whether the channels of each token are contiguous.
 inline bool has_rows(const Tensor& tensor) { return tensor.stride(2) == 1 || tensor.size(2) <= 1; }
 
-/// Returns the kernels' arguments. has_rows() must be true for both tensors, and `ids` must be
+/// Returns the kernel arguments. has_rows() must be true for both tensors, and `ids` must be
 /// contiguous.
 inline TokenCopy token_copy(const Tensor& whole, const Tensor& part, const Tensor& ids,
                             bool batch_first) {

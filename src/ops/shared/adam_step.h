@@ -24,7 +24,8 @@ inline void check_numbers(const char* where, const AdamNumbers& numbers) {
   check_not_negative(where, "weight_decay", o.weight_decay);
 }
 
-/// Checks the tensors of one parameter and returns the kernels' arguments without addresses.
+/// Checks the tensors of one parameter and returns the kernel arguments, with the data pointers
+/// left unset.
 inline AdamArrays adam_checked(const char* where, const at::Tensor& params, const at::Tensor& grads,
                                const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
                                bool on_host) {
@@ -42,7 +43,7 @@ inline AdamArrays adam_checked(const char* where, const at::Tensor& params, cons
   return out;
 }
 
-/// Sets the addresses. Call it after all checks, because it bumps the tensors' versions for
+/// Sets the data pointers. Call it after all checks, because it bumps the tensors' versions for
 /// autograd.
 inline void take_memory(AdamArrays& arrays, const at::Tensor& params, const at::Tensor& grads,
                         const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
@@ -52,7 +53,7 @@ inline void take_memory(AdamArrays& arrays, const at::Tensor& params, const at::
   arrays.exp_avg_sq = changed_memory(exp_avg_sq);
 }
 
-/// Checks the tensors and returns the kernels' arguments, with addresses if `on_host` is set.
+/// Checks the tensors and returns the kernel arguments, with data pointers if `on_host` is set.
 inline AdamArrays adam_arrays(const char* where, const at::Tensor& params, const at::Tensor& grads,
                               const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
                               bool on_host) {

@@ -17,7 +17,8 @@ struct OneStateNames {
   const char* state;
 };
 
-/// Checks the tensors of one parameter and returns the kernels' arguments without addresses.
+/// Checks the tensors of one parameter and returns the kernel arguments, with the data pointers
+/// left unset.
 inline OneStateArrays one_state_checked(const OneStateNames& names, const at::Tensor& params,
                                         const at::Tensor& grads, const at::Tensor& states,
                                         bool on_host) {
@@ -31,7 +32,7 @@ inline OneStateArrays one_state_checked(const OneStateNames& names, const at::Te
   return out;
 }
 
-/// Sets the addresses. Call it after all checks, because it bumps the tensors' versions for
+/// Sets the data pointers. Call it after all checks, because it bumps the tensors' versions for
 /// autograd.
 inline void take_memory(OneStateArrays& arrays, const at::Tensor& params, const at::Tensor& grads,
                         const at::Tensor& states) {

@@ -79,7 +79,7 @@ inline const char* c10d_name(Reduce reduce) {
 }
 
 /// For reductions that some backends perform differently from our kernels. Gathers all elements on
-/// every rank, piece by piece, and reduces them in rank order.
+/// every rank, in chunks, and reduces them in rank order.
 inline void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind kind,
                             Reduce reduce) {
   const auto ranks = static_cast<std::size_t>(group.size);

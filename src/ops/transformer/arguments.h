@@ -44,7 +44,7 @@ struct TransformerArguments {
       pre_layer_norm, attn_dropout_checkpoint, normalize_invertible, gelu_checkpoint,              \
       stochastic_mode, gelu_approximate
 
-/// Tensors that the forward pass keeps for the backward pass. The names are the same as in
+/// Tensors that the forward pass saves for the backward pass. The names are the same as in
 /// DeepSpeed. Tensors that an option makes unnecessary are empty.
 ///
 /// With pre_layer_norm: inp_norm = norm(input), add_res = input + attention, ff1_inp =

@@ -2,9 +2,9 @@
 // remaining steps are kernels from kernels/transformer/device_rows.h and kernels/attention.
 // Included by schema_cuda.h, and by a test that runs the launches on the host.
 //
-// The steps, the kept tensors and the null tensors are the same as in forward.cpp and backward.cpp.
-// Temporary tensors are freed before the kernels have run. This is safe, because torch's allocator
-// reuses their memory only for later work on the same stream.
+// The steps, the saved tensors and the null tensors are the same as in forward.cpp and
+// backward.cpp. Temporary tensors are freed before the kernels have run. This is safe, because
+// torch's allocator reuses their memory only for later work on the same stream.
 #pragma once
 
 #include "kernels/transformer/device_rows.h"

@@ -17,7 +17,7 @@ constexpr std::int64_t torch_length = 64;
 
 /// Returns true if torch's bfloat16 kernel is used, which multiplies with AMX tiles. Our kernels,
 /// which multiply in float32, are used without AMX, with dropout, for short sequences, and if the
-/// backward pass needs the softmax sums.
+/// backward pass needs the softmax statistics.
 template <typename S>
 bool by_torch(const Layer<S>& layer, bool keep) {
   if constexpr (!std::is_same_v<S, Bf16>) return false;

@@ -1,5 +1,5 @@
 // Code shared by the layer's forward and backward passes, on the host and on devices: arguments,
-// sizes, inputs of the norms and kept tensors.
+// sizes, inputs of the norms and saved tensors.
 #pragma once
 
 #include <algorithm>
@@ -67,11 +67,11 @@ struct LayerArguments {
   double attention_scale() const {
     return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim)));
   }
-  /// Returns whether the inputs of the norms are kept in addition to their results.
+  /// Returns whether the inputs of the norms are saved in addition to their results.
   bool keeps_sums(bool keep) const { return keep && !g.normalize_invertible; }
 
-  /// Allocates the tensors that the forward pass needs first: the softmax sums of attention, the
-  /// statistics of the norms, and the result or input of a norm.
+  /// Allocates the tensors that the forward pass needs first: the softmax statistics of attention,
+  /// the statistics of the norms, and the result or input of a norm.
   TransformerKept begin(bool keep) const {
     TransformerKept kept;
     if (keep) {
@@ -83,7 +83,7 @@ struct LayerArguments {
     return kept;
   }
 
-  /// Returns the results of the forward pass. Tensors that are not kept are empty.
+  /// Returns the results of the forward pass. Tensors that are not saved are empty.
   TransformerForward result(const Tensor& out, TransformerKept kept, bool keep) const {
     if (!keep) kept = TransformerKept();
     if (!keeps_sums(keep)) kept.add_res = Tensor();
@@ -112,7 +112,7 @@ struct LayerArguments {
   Dropout attn_drop, attn_out_drop, out_drop;
 };
 
-// The functions below return the kernels' arguments for the norms: the first norm (only with
+// The functions below return the kernel arguments for the norms: the first norm (only with
 // pre_layer_norm), the norm after attention, and the last norm, which with pre_layer_norm is only a
 // sum.
 

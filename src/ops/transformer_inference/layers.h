@@ -1,7 +1,7 @@
 // Steps of an injected transformer layer. They are composed of torch operations, so they work on
-// every device, with meta tensors and with autograd. 16-bit types are widened for sums and rounded
-// once. Weights are [inputs, outputs], or [outputs, inputs] with `transposed`. int8 weights are
-// [outputs, inputs] with one scale per group of rows.
+// every device, with meta tensors and with autograd. Sums of 16-bit types accumulate in float32 and
+// are rounded once. Weights are [inputs, outputs], or [outputs, inputs] with `transposed`. int8
+// weights are [outputs, inputs] with one scale per group of rows.
 #pragma once
 
 #include <cstdint>

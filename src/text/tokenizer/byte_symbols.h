@@ -13,7 +13,7 @@ namespace anyaccel::llm {
 /// unused character from U+0100 on.
 const std::array<std::string, 256>& byte_symbols();
 
-/// Converts a word in those characters to bytes. Returns nullopt if it contains any other
+/// Converts a token in those characters to bytes. Returns nullopt if it contains any other
 /// character.
 std::optional<std::string> bytes_of_symbols(std::string_view word);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kEndOfTextName = "<|endoftext|>";
 
-/// Splits text into the same pieces as in training. Bytes are merged only within a piece.
+/// Splits text into the same pre-tokens as in training. Bytes are merged only within a pre-token.
 Json pre_tokenizer(const Json& level) {
   const Json split = {{"type", "Split"},
                       {"pattern", {{"Regex", kTextPieces}}},

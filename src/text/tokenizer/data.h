@@ -21,8 +21,8 @@ struct ANYACCEL_LOCAL Tokenizer::Data {
   AddedTokens added;
 
   /// Appends the ids of a text without added tokens. `lead`: number of leading bytes aligned to
-  /// byte 0 of the whole text. `limit`: limit for all pieces, which this call reduces by the size
-  /// of its pieces.
+  /// byte 0 of the whole text. `limit`: limit for the total size of the pre-tokens, which this call
+  /// reduces by the size of its pre-tokens.
   void encode_plain(std::string_view text, std::size_t lead, TextLimit& limit, TokenIds& ids) const;
   /// Returns the token's text. Returns nullopt for an id without a token, and for a special added
   /// token unless `specials` is set. Throws `invalid_argument` for an id out of range.

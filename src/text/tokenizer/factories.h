@@ -19,7 +19,7 @@ std::unique_ptr<TokenModel> make_word_piece(const TokenizerNode& node);
 std::unique_ptr<TokenModel> make_word_level(const TokenizerNode& node);
 std::unique_ptr<TokenModel> make_unigram(const TokenizerNode& node);
 
-/// Adds the words of the node's "vocab", an object that maps words to ids.
+/// Adds the tokens of the node's "vocab", an object that maps tokens to ids.
 void read_vocabulary(const TokenizerNode& node, Vocabulary& vocabulary);
 
 }  // namespace anyaccel::llm

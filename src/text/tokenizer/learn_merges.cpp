@@ -12,8 +12,8 @@ namespace {
 
 using Pair = std::pair<std::uint16_t, std::uint16_t>;
 
-/// Maximum size of a piece in bytes. Longer pieces are not words, and every merge that affects them
-/// would have to scan them.
+/// Maximum size of a pre-token in bytes. Longer ones are not words, and every merge that affects
+/// them would have to scan them.
 constexpr std::size_t kMaxPiece = 64;
 
 struct CountedWord {

@@ -13,12 +13,12 @@ namespace anyaccel::llm {
 /// creates id `first_id + i`.
 using Merges = std::vector<std::pair<std::uint16_t, std::uint16_t>>;
 
-/// A piece of text and its number of occurrences.
+/// A pre-token and its number of occurrences.
 using PieceCount = std::pair<std::string, std::int64_t>;
 
-/// Learns at most `count` merges from pieces of text. Always merges the most frequent pair and
-/// breaks ties by the lowest ids, so the result does not depend on the order of `pieces`. Stops
-/// when no pair occurs at least twice.
+/// Learns at most `count` merges from pre-tokens. Always merges the most frequent pair and breaks
+/// ties by the lowest ids, so the result does not depend on the order of `pieces`. Stops when no
+/// pair occurs at least twice.
 Merges learn_merges(const std::vector<PieceCount>& pieces, std::size_t count,
                     std::uint16_t first_id);
 

@@ -1,4 +1,4 @@
-// SentencePiece's visible character for spaces, as pre-tokenizer and decoder.
+// SentencePiece's visible replacement character for spaces, as pre-tokenizer and decoder.
 #include "base/untrusted_text.h"
 #include "text/tokenizer/factories.h"
 #include "text/tokenizer/pattern.h"

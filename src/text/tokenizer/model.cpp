@@ -1,4 +1,4 @@
-// Selects the model by its type, and reads vocabularies that map words to ids.
+// Selects the model by its type, and reads vocabularies that map tokens to ids.
 #include "base/untrusted_text.h"
 #include "text/tokenizer/factories.h"
 

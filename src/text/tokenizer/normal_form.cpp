@@ -16,7 +16,7 @@ namespace {
 
 // Unicode version of the `tokenizers` library (crate unicode-normalization-alignments).
 constexpr const char* kKnown = "[:Age=11.0:]";
-constexpr int kLongRun = 64;  // ICU needs quadratic time for a run of consecutive marks
+constexpr int kLongRun = 64;  // ICU needs quadratic time for a run of consecutive combining marks
 
 const icu::Normalizer2& icu_form(NormalForm form) {
   UErrorCode status = U_ZERO_ERROR;
@@ -50,7 +50,7 @@ struct Changed {
 };
 
 /// Computes the normalization form in the same way as Hugging Face tokenizers. It is slower than
-/// ICU, but tracks the change of every character and sorts consecutive marks.
+/// ICU, but tracks the change of every character and sorts consecutive combining marks.
 class Steps {
  public:
   explicit Steps(NormalForm form)
@@ -110,7 +110,7 @@ class Steps {
     std::vector<Changed> out;
     out.reserve(in.size());
     std::size_t starter = in.size();  // index in `out`; in.size(): no starter yet
-    int last_class = 0;               // class of the last mark kept after the starter; 0: none
+    int last_class = 0;  // combining class of the last mark kept after the starter; 0: none
     for (const Changed& next : in) {
       const int own = next.combining_class;
       const bool blocked = last_class > 0 && last_class >= own;

@@ -1,10 +1,10 @@
 // A text during normalization, with the number of leading bytes that come from the beginning of the
 // whole text.
 //
-// With the scheme "first", Metaspace puts its mark before a piece whose first byte is aligned to
-// byte 0 of the original text. The `tokenizers` library keeps an alignment for each byte
-// (NormalizedString). Alignments never decrease, so results depend only on the number of leading
-// bytes that are aligned to byte 0. This number is called the lead.
+// With the scheme "first", Metaspace prepends its replacement character to a pre-token whose first
+// byte is aligned to byte 0 of the original text. The `tokenizers` library keeps an alignment for
+// each byte (NormalizedString). Alignments never decrease, so results depend only on the number of
+// leading bytes that are aligned to byte 0. This number is called the lead.
 #pragma once
 
 #include <cstddef>

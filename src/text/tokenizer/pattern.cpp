@@ -66,8 +66,8 @@ SplitBehavior read_behavior(const TokenizerNode& node, std::optional<SplitBehavi
 
 namespace {
 
-/// Merges each match into the preceding stretch, in the order of `stretches`. Does not merge it if
-/// that stretch is also a match.
+/// Merges each match into the preceding span, in the order of `stretches`. Does not merge it if
+/// that span is also a match.
 std::vector<Stretch> merge_matches(const std::vector<Stretch>& stretches) {
   std::vector<Stretch> out;
   bool after_match = false;

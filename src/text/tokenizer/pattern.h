@@ -11,7 +11,7 @@
 
 namespace anyaccel::llm {
 
-/// A stretch of text; stretches cover the whole text in order.
+/// A span of the text. The spans cover the whole text in order.
 struct Stretch {
   std::size_t begin;
   std::size_t end;
@@ -39,7 +39,7 @@ class Pattern {
   std::optional<Regex> regex_;
 };
 
-/// Returns stretches in which each character that satisfies `match` is a separate match.
+/// Returns spans in which each character that satisfies `match` is a separate match.
 template <typename F>
 std::vector<Stretch> find_characters(std::string_view text, F&& match);
 
@@ -47,7 +47,7 @@ enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_
 SplitBehavior read_behavior(const TokenizerNode& node,
                             std::optional<SplitBehavior> otherwise = std::nullopt);
 
-/// Splits `piece` into `stretches` and appends the resulting pieces.
+/// Splits `piece` into the spans in `stretches`, and appends the resulting pre-tokens.
 void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior,
                  Pieces& out);
 

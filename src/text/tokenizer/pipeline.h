@@ -23,19 +23,19 @@ class Normalizer {
   virtual void normalize(NormalizedText& text) const = 0;
 };
 
-/// A part of the text before tokenization.
+/// A pre-token: a part of the text that the model tokenizes independently.
 struct Piece {
   std::string text;
-  /// Number of leading bytes aligned to byte 0 of the whole text. If it is above 0, the piece
-  /// begins the whole text.
+  /// Number of leading bytes aligned to byte 0 of the whole text. If it is above 0, this is the
+  /// first pre-token of the text.
   std::size_t lead;
 };
 
-/// The pieces of a text, in order.
+/// The pre-tokens of a text, in order.
 class Pieces {
  public:
   explicit Pieces(TextLimit limit) : limit_(limit) {}
-  /// Appends a piece unless it is empty.
+  /// Appends a pre-token unless it is empty.
   void add(Piece piece);
   TextLimit limit() const { return limit_; }
   std::size_t bytes() const { return bytes_; }
@@ -47,17 +47,17 @@ class Pieces {
   TextLimit limit_;
 };
 
-/// Splits pieces into smaller ones.
+/// Splits pre-tokens into smaller ones.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   virtual void split(Piece piece, Pieces& out) const = 0;
 };
 
-/// A bidirectional map between words and ids.
+/// A bidirectional map between tokens and ids.
 class Vocabulary {
  public:
-  /// Adds a word. A duplicate word gets the later id.
+  /// Adds a token. A duplicate token gets the later id.
   void add(const std::string& word, std::int64_t id);
   std::optional<std::int64_t> id(std::string_view word) const;
   /// Returns null for an unknown id.
@@ -75,7 +75,7 @@ class Vocabulary {
   std::unordered_map<std::int64_t, std::string> words_;
 };
 
-/// Tokenizes a non-empty piece of text.
+/// Converts a non-empty pre-token to token ids.
 class TokenModel {
  public:
   virtual ~TokenModel() = default;

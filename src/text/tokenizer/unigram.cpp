@@ -1,4 +1,4 @@
-// Unigram: chooses the segmentation into known pieces with the highest sum of scores.
+// Unigram: chooses the segmentation into vocabulary tokens with the highest sum of scores.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -71,7 +71,7 @@ Unigram::Unigram(const TokenizerNode& node) : byte_fallback_(node.flag("byte_fal
   if (!pieces) node.corrupt("the model has no vocab");
   for (const SortedJson& piece : *pieces) {
     if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number()) {
-      node.corrupt("malformed piece " + printable_text(piece.dump(), 200));
+      node.corrupt("malformed vocabulary entry " + printable_text(piece.dump(), 200));
     }
     vocabulary_.add(piece[0].get<std::string>(), static_cast<std::int64_t>(scores_.size()));
     scores_.push_back(as_read_by_tokenizers(piece[1].get<double>()));
@@ -92,7 +92,7 @@ void Unigram::known_from(std::string_view text, std::size_t begin, std::vector<B
                          bool& single) const {
   const std::size_t character = utf8_front(text.substr(begin)).length;
   auto low = words_.begin(), high = words_.end();
-  // Narrow the sorted range byte by byte. A piece that ends at this depth is the first in the
+  // Narrow the sorted range byte by byte. A token that ends at this depth is the first in the
   // range.
   for (std::size_t depth = 0; low != high && begin + depth < text.size(); ++depth) {
     const auto next = static_cast<unsigned char>(text[begin + depth]);

@@ -1,4 +1,4 @@
-// WordPiece (repeatedly takes the longest known prefix of a word) and WordLevel (whole words).
+// WordPiece (greedy longest-match-first) and WordLevel (whole words).
 #include "anyaccel/error.h"
 #include "base/untrusted_text.h"
 #include "text/tokenizer/aho_corasick.h"
@@ -43,8 +43,8 @@ class WordPiece final : public TokenModel {
   }
 
  private:
-  /// Appends the ids for the whole piece. Returns false if the piece cannot be split into known
-  /// words. Runs in linear time.
+  /// Appends the token ids of the whole word. Returns false if the word cannot be split into
+  /// vocabulary tokens. Runs in linear time.
   bool cut(std::string_view piece, TokenIds& ids) const {
     const std::vector<FoundWord> first = first_.find(piece);
     if (first.empty() || first.back().begin != 0) return false;
@@ -63,7 +63,7 @@ class WordPiece final : public TokenModel {
 
   std::size_t max_characters_;
   std::optional<std::int64_t> unknown_;
-  AhoCorasick first_, later_;  ///< words at the beginning of a piece, and words that continue it
+  AhoCorasick first_, later_;  ///< tokens that can start a word, and continuation tokens ("##...")
 };
 
 class WordLevel final : public TokenModel {

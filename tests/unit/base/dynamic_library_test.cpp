@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Fails if the library is not opened, or its symbols are not found.
+// Fails if the library is not loaded, or its symbols are not found.
 TEST(DynamicLibrary, FindsSymbols) {
   const DynamicLibrary math("libm.so.6");
   ASSERT_TRUE(math);

@@ -34,7 +34,7 @@ class FileTest : public testing::Test {
   fs::path folder;
 };
 
-// Fails if binary content (zero bytes, no final newline) is not preserved.
+// Fails if binary content (NUL bytes, no final newline) is not preserved.
 TEST_F(FileTest, ReadsBackWhatWasWritten) {
   const std::string content("a\0b\nc", 5);
   write_file_atomically(folder / "f", content);

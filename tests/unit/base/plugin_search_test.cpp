@@ -103,7 +103,7 @@ TEST(PluginSearch, InvalidFolders) {
   EXPECT_TRUE(find_plugins({{"/nonexistent/plugins", /*required=*/false}}).empty());
 }
 
-// Fails if a version mismatch is found only after opening the library, or the error lacks one of
+// Fails if a version mismatch is found only after loading the library, or the error lacks one of
 // the two versions.
 TEST(PluginSearch, RejectsMismatchesInTheTextFile) {
   const struct {

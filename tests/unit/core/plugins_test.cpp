@@ -76,7 +76,7 @@ TEST_F(PluginsTest, DetectionChoosesIt) {
   EXPECT_THAT(detection().reason, HasSubstr("counted by the plugin"));
 }
 
-// Fails if a plugin's library is opened although the plugin is not needed.
+// Fails if a plugin's library is loaded although the plugin is not needed.
 TEST_F(PluginsTest, StaysClosedWhileNotNeeded) {
   folder.add(kName, kPlugin, "probe_count = 0\n");
   EXPECT_EQ(detect().accelerator.empty(), false);
@@ -91,7 +91,7 @@ TEST_F(PluginsTest, StaysClosedWhenAnotherIsNamed) {
   EXPECT_EQ(get_accelerator().name(), "cpu");
   EXPECT_FALSE(opened());
   EXPECT_THAT(verdict(detection()).reason, HasSubstr("DS_ACCELERATOR is cpu"));
-  // Selecting the plugin by name opens it.
+  // Selecting the plugin by name loads it.
   set_accelerator(kName);
   EXPECT_EQ(get_accelerator().name(), kName);
   EXPECT_TRUE(opened());
@@ -294,7 +294,7 @@ TEST_F(PluginsTest, AddedFolder) {
   EXPECT_EQ(plugins().size(), 1U);
 }
 
-// Fails if several threads open plugins at the same time. The thread sanitizer or a duplicate
+// Fails if several threads load plugins at the same time. The thread sanitizer or a duplicate
 // registration reveals this.
 TEST_F(PluginsTest, ManyThreads) {
   folder.add(kName, kPlugin);

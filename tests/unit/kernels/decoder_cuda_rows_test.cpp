@@ -1,5 +1,5 @@
-// Runs the row kernels of a CUDA decoder pass, which run between its matrix products, on the host.
-// Compares the results with a reference implementation in double precision.
+// Runs the row-wise kernels of a CUDA decoder pass, which run between its matrix products, on the
+// host. Compares the results with a reference implementation in double precision.
 #include "unit/kernels/decoder_cuda_case.h"
 
 namespace {

@@ -1,5 +1,5 @@
-// Quantizes and dequantizes integer matrices with each instruction set and compares the results
-// with a reference implementation of the formats.
+// Quantizes and dequantizes matrices with each instruction set and compares the results with a
+// reference implementation of the formats.
 #include "kernels/decoder/integers.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Runs the thread blocks of the transformer layer's CUDA row kernels on the host and compares the
-// results with those of the CPU kernels in double precision.
+// Runs the thread blocks of the transformer layer's row-wise CUDA kernels on the host and compares
+// the results with those of the CPU kernels in double precision.
 #include <memory>
 
 #include "unit/kernels/host_rows.h"
@@ -99,7 +99,8 @@ Case random_case(Random& random) {
   return c;
 }
 
-/// Runs the device code of all row kernels and compares the results with those of the CPU kernels.
+/// Runs the device code of all row-wise kernels and compares the results with those of the CPU
+/// kernels.
 template <typename T>
 void compare(Case& c, bool backwards, const std::string& what) {
   using Real = typename RealOf<T>::type;

@@ -88,7 +88,7 @@ void keep(std::vector<Result>* results, const char* name, const Numbers<S>& numb
   results->push_back(result);
 }
 
-/// Runs all row kernels on rows 1 to rows - 1.
+/// Runs all row-wise kernels on rows 1 to rows - 1.
 template <typename S>
 std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool tanh, bool inverted) {
   using Real = typename RealOf<S>::type;

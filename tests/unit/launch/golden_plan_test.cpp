@@ -1,5 +1,5 @@
-// Compares plans for saved machines (tests/data/topologies) with tests/data/plans/<machine>.txt. To
-// update these files, run with ANYACCEL_WRITE_PLANS=1 and review the diff.
+// Compares plans for saved topologies (tests/data/topologies) with tests/data/plans/<machine>.txt.
+// To update these files, run with ANYACCEL_WRITE_PLANS=1 and review the diff.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::string plans_of(const topology::Machine& machine) {
 
 using GoldenPlan = test::SavedMachineTest;
 
-// Fails if the cores, memory or threads of a rank on any saved machine change.
+// Fails if the cores, memory or threads of a rank change for any saved topology.
 // tests/data/topologies describes the machines.
 TEST_F(GoldenPlan, EverySavedMachine) {
   std::vector<std::string> names;

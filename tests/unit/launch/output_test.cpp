@@ -102,7 +102,7 @@ TEST_F(LaunchLogs, BothOutputsInOrder) {
 }
 
 // Fails if a report from the launcher on another host is printed, is missed because it arrives in
-// pieces, or is replaced by a later one.
+// several chunks, or is replaced by a later one.
 TEST(LaunchReports, AreRemovedFromOutput) {
   EXPECT_FALSE(parse_report("anything"));
   Outputs outputs({0}, {.reports = true});
@@ -134,7 +134,7 @@ TEST(LaunchReports, LostOutput) {
   EXPECT_TRUE(outputs.failed());
 }
 
-// Fails if lines from several hosts interleave because they arrive in pieces.
+// Fails if lines from several hosts interleave because they arrive in several chunks.
 TEST(LaunchLines, DoNotInterleave) {
   testing::internal::CaptureStdout();
   Outputs outputs({0, 1}, {.pipes = true, .lines = true});

@@ -193,7 +193,7 @@ TEST_F(DecodeStepTest, SequencesDoNotDependOnEachOther) {
   }
 }
 
-// Repeats the test above with integer weights.
+// Repeats the test above with quantized weights.
 TEST_F(DecodeStepTest, SequencesDoNotDependOnEachOtherWithIntegerWeights) {
   ModelConfig config = small();
   config.hidden_size = 64;

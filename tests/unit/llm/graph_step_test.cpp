@@ -113,8 +113,9 @@ INSTANTIATE_TEST_SUITE_P(On, GraphStepTest, testing::Values("cpu", "sim"),
 // no new graph is captured when the sequence becomes too long for the old one.
 TEST_P(GraphStepTest, MatchesEagerAsTheSequenceGrows) { compare(small(), 250, 300, 3, 297); }
 
-// Fails if a window does not contain exactly the last positions, or layers with windows do not use
-// their separate rotation. Covers windows shorter than the sequence and windows longer than it.
+// Fails if a window does not contain exactly the last positions, or sliding-window layers do not
+// use their separate rotary embedding. Covers windows shorter than the sequence and windows longer
+// than it.
 TEST_P(GraphStepTest, Windows) {
   ModelConfig config = small();
   config.windows = {3, 10};
@@ -179,8 +180,8 @@ TEST_P(GraphStepTest, Families) {
   compare(phi, 5, 20, 1, 19);
 }
 
-// Fails if long sequences use the rotation tables of short ones, or a captured graph contains
-// angles that should change with the position.
+// Fails if long sequences use the RoPE tables of short ones, or a captured graph contains angles
+// that should change with the position.
 TEST_P(GraphStepTest, Rotations) {
   ModelConfig longrope = small();
   longrope.rope = {.type = RopeType::longrope,
@@ -197,7 +198,7 @@ TEST_P(GraphStepTest, Rotations) {
   EXPECT_FALSE(GraphStep::takes(model.state()->weights, dynamic, 16));
 }
 
-// Fails if the mask, the rotation tables or the logits do not have the type of the weights.
+// Fails if the mask, the RoPE tables or the logits do not have the type of the weights.
 TEST_P(GraphStepTest, HalfPrecision) {
   const auto narrow = [](ModelState& state) {
     each_parameter(state.weights, [](const std::string&, at::Tensor& tensor) {
@@ -209,8 +210,8 @@ TEST_P(GraphStepTest, HalfPrecision) {
   compare(config, 8, 20, 1, 19, narrow, 0.06);
 }
 
-// Fails if products with integer matrices cannot be captured, or a replay returns the captured
-// results.
+// Fails if matrix products with quantized weights cannot be captured, or a replay returns the
+// captured results.
 TEST_P(GraphStepTest, Integers) {
   ModelConfig config = small();
   config.hidden_size = config.intermediate_size = 32;
@@ -334,7 +335,7 @@ TEST_P(GraphStepTest, FailedCaptureIsReportedOnce) {
   const at::Tensor got = forward(state, 3, &cache);
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
-  EXPECT_NE(told.find("op by op"), std::string::npos) << told;
+  EXPECT_NE(told.find("eagerly"), std::string::npos) << told;
   EXPECT_TRUE(at::allclose(host(got), host(forward(state, 3, nullptr)), 1e-4, 1e-4));
 }
 

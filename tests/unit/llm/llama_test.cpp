@@ -13,7 +13,7 @@
 namespace anyaccel::llm {
 namespace {
 
-/// A model with a sliding window in its second layer.
+/// A model whose second layer uses sliding-window attention.
 ModelConfig windowed() {
   ModelConfig config = small_config();
   config.max_positions = 64;
@@ -32,8 +32,8 @@ struct Llama : testing::Test {
   Model model = Model::create(windowed(), 1);
 };
 
-// Fails if truncated positions are still visible, or earlier positions are not. One layer has a
-// sliding window.
+// Fails if truncated positions are still visible, or earlier positions are not. One layer uses
+// sliding-window attention.
 TEST_F(Llama, TruncatedCacheContinuesAnotherSequence) {
   KvCache kept = cache(12);
   forward({1, 2, 3, 4, 5, 6, 7, 8}, &kept);

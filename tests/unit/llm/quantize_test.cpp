@@ -185,7 +185,8 @@ TEST_F(Quantize, CacheIsReused) {
   EXPECT_EQ(cached().size(), 2U);
 }
 
-// Fails if the cached integers of an old checkpoint are used for a new one in the same folder.
+// Fails if the cached quantized weights of an old checkpoint are used for a new one in the same
+// folder.
 TEST_F(Quantize, CacheIsNotUsedForAnotherCheckpoint) {
   load(8);
   Model::create(small(), 4).save(folder_.path());
@@ -346,7 +347,7 @@ TEST_F(QuantizedParts, GroupsFitThePart) {
   }
 }
 
-// Fails if a rank reads the cached integers of another rank or another plan.
+// Fails if a rank reads the cached quantized weights of another rank or another plan.
 TEST_F(QuantizedParts, CacheIsPerRankAndPlan) {
   const LoadOptions options{.bits = 8};
   const ParallelPlan first = plan(0, options), second = plan(1, options);

@@ -141,7 +141,7 @@ class StoredParts : public testing::TestWithParam<Kind> {
 };
 
 // Fails if a rank's rows or inputs, or their scales or zero points, are read from the wrong place.
-// Also fails if integers are converted to floats unnecessarily.
+// Also fails if a weight is dequantized unnecessarily.
 TEST_P(StoredParts, EqualPartsOfTheWhole) {
   make(2048, 4096);
   const StoredWeights stored(folder_.path());
@@ -151,7 +151,7 @@ TEST_P(StoredParts, EqualPartsOfTheWhole) {
   const int bits = GetParam() == Kind::gptq8 || GetParam() == Kind::rows8 ? 8 : 4;
   struct Case {
     TensorPlan part;
-    std::int64_t group;  // 0 if the part cannot be kept as integers
+    std::int64_t group;  // 0 if the part cannot stay quantized
   };
   for (const auto& [wanted, group] :
        {Case{part(0, {}), group_}, Case{part(0, {{0, 1024}}), group_},
@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StoredParts,
                                          Kind::rows8),
                          name_of);
 
-/// A model with integer weights in which some matrices are float.
+/// A model with quantized weights in which some matrices are floating-point.
 class StoredModel : public testing::Test {
  protected:
   StoredModel() {
@@ -232,8 +232,8 @@ class StoredModel : public testing::Test {
     config_.head_dim = 32;
     NamedTensors tensors;
     for (const auto& [name, shape] : tensor_shapes(config_)) {
-      // In the second layer, one part of a fused matrix is float. In the third layer, one part of a
-      // fused matrix has a different group size.
+      // In the second layer, one part of a fused matrix is floating-point. In the third layer, one
+      // part of a fused matrix has a different group size.
       const bool floats = shape.size() == 1 || name.find("embed") != std::string::npos ||
                           name == "model.layers.1.self_attn.k_proj.weight";
       const std::int64_t group = name == "model.layers.2.mlp.up_proj.weight" ? 64 : 32;
@@ -251,8 +251,8 @@ class StoredModel : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Fails if a rank's fused matrices do not contain the planned rows, or combine integers with
-// different formats. Also fails if the formats differ from those that the plan reports.
+// Fails if a rank's fused matrices do not contain the planned rows, or combine quantized weights
+// with different formats. Also fails if the formats differ from those that the plan reports.
 TEST_F(StoredModel, RanksKeepIntegers) {
   const StoredWeights stored(folder_.path());
   const auto shapes = tensor_shapes(config_);
@@ -286,7 +286,7 @@ TEST_F(StoredModel, RanksKeepIntegers) {
   }
 }
 
-// Fails if the head gets the integers of a tied embedding, but the embedding stays empty.
+// Fails if the head gets the quantized weight of a tied embedding, but the embedding stays empty.
 TEST_F(StoredModel, TiedIntegerEmbeddingIsRead) {
   config_.tie_word_embeddings = true;
   NamedTensors tensors;

@@ -5,7 +5,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if a character is emitted in pieces, or a complete character is held back.
+// Fails if the bytes of a character are emitted separately, or a complete character is held back.
 TEST(TextStream, WholeCharacters) {
   std::vector<std::string> pieces;
   TextStream stream({}, [&](std::string_view piece) { pieces.emplace_back(piece); });
@@ -29,7 +29,8 @@ TEST(TextStream, InvalidBytes) {
   EXPECT_EQ(complete_utf8("\xf0\x9f"), 0U);
 }
 
-// Fails if part of a stop string that arrives in pieces is printed, or the text before it is lost.
+// Fails if part of a stop string that arrives in several chunks is printed, or the text before it
+// is lost.
 TEST(TextStream, StopAcrossPieces) {
   std::string out;
   TextStream stream({"END", "NDX"}, [&](std::string_view piece) { out += piece; });

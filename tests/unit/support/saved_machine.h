@@ -1,4 +1,4 @@
-// Base class for tests with saved machines, which require hwloc. Builds without hwloc skip them.
+// Base class for tests with saved topologies, which require hwloc. Builds without hwloc skip them.
 #pragma once
 
 #include <gtest/gtest.h>

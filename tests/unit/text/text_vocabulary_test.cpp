@@ -72,7 +72,7 @@ TEST(TextPieces, ScannerMatchesTheExpression) {
 }
 
 // Fails if a pair that is not the most frequent one is merged, or the choice between equally
-// frequent pairs depends on the order of the pieces.
+// frequent pairs depends on the order of the pre-tokens.
 TEST(LearnMerges, MostFrequentPairFirst) {
   const std::vector<PieceCount> pieces = {
       {"abab", 3}, {"abc", 2}, {"xy", 7}, {"pq", 7}, {"once", 1}};

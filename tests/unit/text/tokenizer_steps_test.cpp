@@ -29,10 +29,10 @@ std::string replacement(const std::string& from, const std::string& to) {
   return R"({"type":"Replace","pattern":{"String":")" + from + R"("},"content":")" + to + "\"}";
 }
 
-// Fails if the prefix mark is added to different pieces than in the `tokenizers` library. The
-// library decides by the original position of a piece's first byte. Normalization may turn one
-// character into several (U+0E33 becomes U+0E4D and U+0E32) or remove it, and several pieces may
-// come from the first character.
+// Fails if Metaspace prepends its replacement character to different pre-tokens than the
+// `tokenizers` library, which decides by the original position of a pre-token's first byte.
+// Normalization may turn one character into several (U+0E33 becomes U+0E4D and U+0E32) or remove
+// it, and several pre-tokens may come from the first character.
 TEST(Tokenizer, PrefixMarkFollowsTheAlignment) {
   const TemporaryFolder folder;
   const std::string metaspace =
@@ -56,7 +56,7 @@ TEST(Tokenizer, PrefixMarkFollowsTheAlignment) {
   EXPECT_EQ(encode(replacement("yy", "x"), "yy"), Ids({6}));  // aligned with the second y
   EXPECT_EQ(encode(replacement("y", "x"), "y"), Ids({5}));
   EXPECT_EQ(encode(replacement("y", "ab"), "y"), Ids({3, 7}));
-  EXPECT_EQ(encode(replacement("y", "ab"), "xy"), Ids({0, 8}));  // "_xa" is one piece
+  EXPECT_EQ(encode(replacement("y", "ab"), "xy"), Ids({0, 8}));  // "_xa" is one pre-token
   EXPECT_EQ(encode(replacement("y", ""), "ya"), Ids({4}));
 }
 

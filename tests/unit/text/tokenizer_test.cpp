@@ -100,7 +100,7 @@ TEST(Tokenizer, CorruptFilesAreErrors) {
   const std::string model = R"("model":{"type":"WordLevel","vocab":{"a":0}})";
   expect("{}", "model");
   expect(R"({"model":{"type":"Unigram","vocab":[["a",-1]],"unk_id":1}})", "unk_id");
-  expect(R"({"model":{"type":"Unigram","vocab":[["a"]]}})", "malformed piece");
+  expect(R"({"model":{"type":"Unigram","vocab":[["a"]]}})", "malformed vocabulary entry");
   expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="}})",
          "truncated");
   expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"}})",
@@ -148,7 +148,7 @@ TEST(Tokenizer, UntrustedTextIsQuoted) {
               HasSubstr(R"("\x1b")"));
 }
 
-// Fails if a NUL character truncates a word when its id is looked up.
+// Fails if a NUL character truncates a token when its id is looked up.
 TEST(Tokenizer, WordsMayContainNul) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json",
@@ -216,7 +216,7 @@ TEST(Tokenizer, EncodeUpTo) {
   EXPECT_TRUE(Tokenizer::bytes().encode_up_to("abc", 0).empty());
 }
 
-// Fails if WordPiece does not prefer the longest word, or takes quadratic time for a long piece.
+// Fails if WordPiece does not prefer the longest token, or takes quadratic time for a long word.
 // The test's timeout detects slow searches.
 TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   const TemporaryFolder folder;
@@ -230,7 +230,7 @@ TEST(Tokenizer, WordPieceTakesTheLongestWord) {
       R"({"[UNK]":0,"a":1,"ab":2,"##a":3,"##ab":4,"##b":5,"##bab":6,"abb":7,"x##a":8,"##":9})");
   EXPECT_EQ(small.encode("ab"), Ids({2}));
   EXPECT_EQ(small.encode("aba"), Ids({2, 3}));
-  EXPECT_EQ(small.encode("abab"), Ids({2, 4}));  // not a, ##bab: the longest word wins
+  EXPECT_EQ(small.encode("abab"), Ids({2, 4}));  // not a, ##bab: the longest token wins
   EXPECT_EQ(small.encode("abbabab"), Ids({7, 4, 4}));
   EXPECT_EQ(small.encode("aab"), Ids({1, 4}));
   EXPECT_EQ(small.encode("b"), Ids({0}));         // exists only as a continuation
@@ -242,7 +242,7 @@ TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   EXPECT_EQ(greedy.encode("a" + a + "b"), Ids({1, 3}));
 }
 
-// Fails if a long piece takes more than O(n log n) time. The test's timeout detects this.
+// Fails if a long pre-token takes more than O(n log n) time. The test's timeout detects this.
 TEST(Tokenizer, LongPieces) {
   const TemporaryFolder folder;
   folder.write(

@@ -1,5 +1,5 @@
 // CUDA graphs, implemented with at::cuda::CUDAGraph. They are in a separate library, whose symbols
-// are resolved against a CUDA LibTorch when it is opened.
+// are resolved against a CUDA LibTorch when it is loaded.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <torch/headeronly/version.h>

@@ -1,6 +1,6 @@
-// libanyaccel_sim.so: opening the library starts the simulator with the options in the SIM_*
+// libanyaccel_sim.so: loading the library starts the simulator with the options in the SIM_*
 // variables. Use it in programs that do not call AnyAccel: `torch.ops.load_library(path)` or
-// `ctypes.CDLL(path)`. Open it before `import torch` if torch inspects the device type during the
+// `ctypes.CDLL(path)`. Load it before `import torch` if torch inspects the device type during the
 // import.
 #include <cstdlib>
 #include <string>
@@ -12,7 +12,7 @@
 namespace {
 
 /// Returns the reason why the simulator did not start, or an empty string if it did. Does not
-/// throw, because an exception would terminate the process that opens the library.
+/// throw, because an exception would terminate the process that loads the library.
 const std::string& failure() {
   static const std::string text = [] {
     try {

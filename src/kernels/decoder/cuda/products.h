@@ -5,7 +5,7 @@
 // outputs has loads in flight from many threads. Thread t adds up the chunks t, t + product_lanes,
 // ... in order; then the sums of all threads are combined. A result therefore does not depend on
 // the number of rows or on the other outputs of its block. Products accumulate in float32. With
-// integer weights, the sums are scaled per group.
+// quantized weights, the sums are scaled per group.
 #pragma once
 
 #include <cmath>

@@ -25,7 +25,7 @@ class SimProfiler : public testing::Test {
   at::Tensor make() { return at::randn({256, 256}, c10::Device(c10::DeviceType::PrivateUse1, 0)); }
 };
 
-// Fails if the time between two marks does not include the work queued between them, or is not in
+// Fails if the time between two markers does not include the work queued between them, or is not in
 // microseconds.
 TEST_F(SimProfiler, MeasuresTheTimeOfQueuedWork) {
   const auto& stubs = this->stubs();

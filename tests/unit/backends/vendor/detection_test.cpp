@@ -59,10 +59,10 @@ TEST_F(DetectionTest, NothingIsDetectedWithoutDevices) {
   EXPECT_FALSE(verdict("npu").available);
   EXPECT_THAT(verdict("npu").reason, HasSubstr("davinci"));
   EXPECT_EQ(std::getenv("FAKE_VENDOR_SAW"), nullptr)
-      << "a library was opened although there is no device";
+      << "a library was loaded although there is no device";
 }
 
-// Fails if a vendor's library is not opened although the machine has this vendor's devices.
+// Fails if a vendor's library is not loaded although the machine has this vendor's devices.
 TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
   add("dev/davinci0");
   add("dev/davinci1");

@@ -22,7 +22,7 @@ std::size_t open_files() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Fails if pieces do not cover the range exactly, or a piece for direct I/O is not aligned.
+// Fails if blocks do not cover the range exactly, or a block for direct I/O is not aligned.
 TEST(AioPlan, PiecesCoverTheRange) {
   std::minstd_rand random(1);
   for (int i = 0; i < 2000; ++i) {

@@ -70,7 +70,7 @@ struct Piece {
   std::size_t begin, end;
 };
 
-/// Splits a range of bytes at random positions and shuffles the pieces.
+/// Splits a range of bytes at random positions and shuffles the parts.
 std::vector<Piece> cut(std::size_t bytes, std::size_t most, std::minstd_rand& random) {
   std::vector<Piece> out;
   for (std::size_t at = 0; at < bytes;) {
@@ -89,7 +89,7 @@ Bytes get_directly(const std::string& path, std::size_t bytes) {
   return out;
 }
 
-/// Writes all pieces concurrently through several engines, next to existing data. Verifies the file
+/// Writes all parts concurrently through several engines, next to existing data. Verifies the file
 /// with buffered and direct reads.
 void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Engine>>& engines,
                   std::minstd_rand& random, std::size_t most) {
