@@ -71,4 +71,5 @@ def main():
     print(json.dumps({f"{size}_step_ms": measure(device, size) for size in SIZES}))
 
 
-main()
+if __name__ == "__main__":
+    main()

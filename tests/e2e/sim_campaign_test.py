@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from shell import libtorch_accelerator
+from shell import libtorch_accelerator, wait_for
 
 PROGRAM = os.environ["ANYACCEL_PROGRAM"]
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
@@ -30,6 +30,36 @@ if fault.startswith("kernel"):
 if fault.startswith("lost"):
     time.sleep(600)
 torch.ones(4, device="sim").cpu()
+"""
+# Leaves processes behind that ignore SIGTERM: one in another process group, one in another session,
+# and a daemon. Then prints more than a campaign keeps of the output.
+LEAVES_PROCESSES = """
+import os, pathlib, subprocess, sys, time, torch
+child = '''
+import os, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if sys.argv[2] == "daemon" and os.fork():
+    os._exit(0)
+os.setsid() if sys.argv[2] == "daemon" else None
+pathlib.Path(sys.argv[1]).touch()
+time.sleep(600)
+'''
+try:
+    torch.ones(4, device="sim").cpu()
+except RuntimeError:
+    pass
+files = []
+for name, options in (("group", {"preexec_fn": os.setpgrp}), ("session", {"start_new_session": True}), ("daemon", {})):
+    files.append(pathlib.Path(f"{sys.argv[0]}.{os.getpid()}.{name}"))
+    subprocess.Popen([sys.executable, "-c", child, files[-1], name], **options)
+while not all(file.exists() for file in files):
+    time.sleep(0.01)
+for _ in range(24):
+    print("x" * (1 << 20))
+print("the last line", flush=True)
+if os.environ["SIM_FAULTS"].startswith("lost"):
+    time.sleep(600)
+sys.exit(7 if os.environ["SIM_FAULTS"] else 0)
 """
 
 
@@ -63,6 +93,10 @@ class SimCampaign(unittest.TestCase):
         file.write_text(text)
         return ["--", PYTHON, file]
 
+    def left(self):
+        """Return the command lines of processes that run a program of this test."""
+        return [line for line in map(command_line, os.listdir("/proc")) if str(self.folder) in line]
+
     # Fails if a fault is not injected, if a handled fault counts as a failure, or if the command
     # that is printed for a failure does not reproduce it.
     def test_finds_the_fault_that_is_not_handled(self):
@@ -87,8 +121,25 @@ class SimCampaign(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^kernel@1 +killed by SIGSEGV")
         self.assertRegex(done.stdout, r"(?m)^lost@1 +timed out")
         self.assertRegex(done.stdout, r"(?m)^slow=50ms@1 +survived")
-        left = [line for line in map(command_line, os.listdir("/proc")) if str(self.folder) in line]
-        self.assertEqual(left, [])
+        self.assertEqual(self.left(), [])
+
+    # Fails if a process that a run started survives the run, after an exit or a timeout, or if a
+    # run fails because it prints much.
+    def test_processes_that_a_run_leaves_behind(self):
+        done = campaign("--kinds", "kernel,lost", "--runs", 2, "--run-limit", 60, *self.program(LEAVES_PROCESSES))
+        self.assertRegex(done.stdout, r"(?m)^kernel@1 +exit code 7 +the last line$", done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^lost@1 +timed out +the last line$")
+        self.assertEqual(len(list(self.folder.glob("*.daemon"))), 3)
+        self.assertEqual(self.left(), [])
+
+    # Fails if the processes of a run survive a campaign that is killed.
+    def test_killed_campaign(self):
+        words = [PROGRAM, "sim", "campaign", *map(str, self.program(LEAVES_PROCESSES.replace("for _ in range(24)", "while True")))]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment()) as process:
+            wait_for(lambda: list(self.folder.glob("*.daemon")))
+            self.assertNotEqual(self.left(), [])
+            process.kill()
+        wait_for(lambda: not self.left())
 
     # Fails if a program is accepted that fails without faults, or that does not use the device.
     def test_programs_that_cannot_be_tested(self):

@@ -62,6 +62,25 @@ def test_lines_have_the_times_of_ops():
     assert sorted(abs(start - op) for start, op in zip(starts, ops))[25] < 20_000
 
 
+# Fails if recording a TorchScript program prints warnings, for example because torch cannot count
+# the FLOPs of an op whose first input is a number.
+def test_no_warnings():
+    (one,), done = record("""
+        import torch
+
+        @torch.jit.script
+        def f(x: torch.Tensor, n: int):
+            for i in range(n):
+                x = x * i + torch.mm(x, x)
+            return x, n * 2
+
+        for _ in range(5):
+            f(torch.ones(4, 4), 3)
+        """)
+    assert one.events(name="aten::mm"), done.stderr
+    assert done.stderr == ""
+
+
 # Fails if a killed program loses more than its last window, or if a file is incomplete.
 def test_killed():
     (one,), _ = record("""

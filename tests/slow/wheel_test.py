@@ -15,6 +15,7 @@ import zipfile
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../e2e"))
 
 import installed  # noqa: E402
+from ci_shims import make_project, make_shims  # noqa: E402
 from installed import BUILD, SOURCE, cached  # noqa: E402
 
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
@@ -22,6 +23,21 @@ ENVIRONMENT = {key: value for key, value in installed.ENVIRONMENT.items() if not
 # This folder is next to the build folder, so that the sources have the same relative path and the
 # compiler cache finds them.
 FOLDER = BUILD.with_name(BUILD.name + "_wheel")
+
+
+PYTEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir=.")
+DEVICE_TEST = """
+import torch
+
+def test_device():
+    assert torch.ones(2, device="cuda").sum().item() == 2
+"""
+RACE_TEST = """
+def test_race():
+    x = torch.ones(1 << 20, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        x.add_(1)
+"""
 
 
 def run(*command, env=None, **options):
@@ -76,13 +92,18 @@ def pip(python, *words):
     return run(PYTHON, "-m", "pip", "--python", python, *words)
 
 
+def setUpModule():
+    global folder, wheel
+    folder = pathlib.Path(tempfile.mkdtemp())
+    unittest.addModuleCleanup(shutil.rmtree, folder)
+    # Without build isolation, pip downloads nothing.
+    wheel = build_wheel(folder, "--no-build-isolation")
+
+
 class Wheel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp())
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        # Without build isolation, pip downloads nothing.
-        cls.wheel = build_wheel(cls.folder, "--no-build-isolation")
+        cls.folder, cls.wheel = folder, wheel
         cls.python, cls.site = environment_with_torch(cls.folder / "fresh")
         pip(cls.python, "install", "-q", "--no-deps", "--no-index", cls.wheel)
 
@@ -98,10 +119,10 @@ class Wheel(unittest.TestCase):
                      "anyaccel/include/anyaccel/accelerator.h", "anyaccel/lib/cmake/anyaccel/anyaccelConfig.cmake",
                      "anyaccel/share/anyaccel/ops/cpu_adam/cpu_adam.op", "anyaccel/share/anyaccel/backend_template/CMakeLists.txt"):
             self.assertIn(part, names)
-        # Only the hook through which DeepSpeed uses AnyAccel is outside the package, because Python
-        # reads .pth files only in site-packages.
+        # Only the hook through which DeepSpeed uses AnyAccel and the pytest plugin are outside the
+        # package: Python reads .pth files only in site-packages, and pytest must not import torch.
         self.assertEqual(sorted(n for n in names if not re.match(r"anyaccel(-[^/]*\.(dist-info|data))?/", n)),
-                         ["_anyaccel_deepspeed.py", "anyaccel_deepspeed.pth"])
+                         ["_anyaccel_deepspeed.py", "_anyaccel_pytest.py", "anyaccel_deepspeed.pth"])
         tests = [n for n in names if re.search(r"unit_|_test\.(py|cpp)$|\.bench\.|/libfake_", n) and "/backend_template/" not in n]
         self.assertEqual(tests, [])
         big = [known for name, known in sizes.items() if re.match(r"anyaccel/lib/[^/]*\.so", name)]
@@ -190,6 +211,19 @@ class Wheel(unittest.TestCase):
         code = "import torch; print(torch.ones(2, device='sim').sum().item())"
         self.assertEqual(run(self.python, "-m", "anyaccel", "sim", "run", "--", self.python, "-c", code).stdout, "2.0\n")
 
+    # Fails if installing the wheel does not register the pytest plugin, if the plugin does not find
+    # the simulator, or if it does not check the tests.
+    def test_pytest_plugin(self):
+        if cached("ANYACCEL_SIM") != "ON" or not has("pytest"):
+            self.skipTest("this build has no simulator, or pytest is not installed")
+        file = self.folder / "test_plugin.py"
+        file.write_text(DEVICE_TEST + RACE_TEST)
+        done = run(self.python, "-m", "pytest", *PYTEST_OPTIONS, "--accelerator", "sim", "--accelerator-stands-in-for", "cuda", "--accelerator-check",
+                   file, cwd=self.folder, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("1 failed, 1 passed", done.stdout)
+        self.assertIn("FAILED test_plugin.py::test_race", done.stdout)
+
     # Fails if the error about missing torch does not say what to install.
     def test_missing_torch(self):
         empty = self.folder / "empty"
@@ -198,6 +232,62 @@ class Wheel(unittest.TestCase):
                    check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("pip install 'torch>=2.11,<2.14'", " ".join(done.stderr.split()))
+
+
+class CiExamples(unittest.TestCase):
+    """Runs the commands of the files in examples/ci in a shell, without downloads and without root."""
+
+    def setUp(self):
+        if cached("ANYACCEL_SIM") != "ON":
+            self.skipTest("this build has no simulator")
+        for module in ("pytest", "yaml"):
+            if not has(module):
+                self.skipTest(f"{module} is not installed")
+        self.root = pathlib.Path(tempfile.mkdtemp(dir=folder))
+        python, _ = environment_with_torch(self.root / "fresh")
+        self.environment = {**make_shims(self.root / "bin", python, wheel, SOURCE), "GITHUB_OUTPUT": str(self.root / "output")}
+        make_project(self.root / "project", DEVICE_TEST, SOURCE)
+
+    def shell(self, script):
+        return run("bash", "-e", "-o", "pipefail", "-c", script, cwd=self.root / "project", env=self.environment).stdout
+
+    def load(self, name):
+        import yaml
+        return yaml.safe_load((SOURCE / "examples/ci" / name).read_text())
+
+    # Fails if a step of the workflow fails, or if the test does not run on a simulated CUDA device.
+    def test_github_actions(self):
+        (job,) = self.load("github-actions.yml")["jobs"].values()
+        output = [self.shell(step["run"]) for step in job["steps"] if "run" in step]
+        self.assertIn("1 passed", output[-1])
+        self.assertRegex((self.root / "output").read_text(), r"^commit=[0-9a-f]{40}\n$")
+        self.assertEqual(json.loads((self.root / "project/problems.sarif").read_text())["version"], "2.1.0")
+        self.assertTrue((self.root / "project/junit.xml").exists())
+
+    # Fails if a command of the job fails, with or without the wheel in the cache.
+    def test_gitlab(self):
+        job = self.load("gitlab-ci.yml")["simulated-cuda"]
+        script = "\n".join([*job["before_script"], *job["script"]])
+        for _ in range(2):
+            self.assertIn("1 passed", self.shell(script))
+        self.assertTrue((self.root / "project" / job["artifacts"]["reports"]["junit"]).exists())
+
+    # Fails if an instruction of the container file fails, or if its entry point does not run the
+    # tests.
+    def test_containerfile(self):
+        text = (SOURCE / "examples/ci/Containerfile").read_text().replace("\\\n", " ")
+        for path in ("/anyaccel", "/wheel", "/var/lib/apt/lists"):
+            text = re.sub(rf"(?<=[\s]){path}", f"{self.root}/image{path}", text)
+        (self.root / "image/var/lib/apt/lists").mkdir(parents=True)
+        shutil.copytree(self.root / "project/anyaccel", self.root / "image/anyaccel")
+        runs = re.findall(r"(?m)^RUN (.*)$", text)
+        self.assertEqual(len(runs), 6)
+        for command in runs:
+            others = [word for word in command.split() if word.startswith("/") and not word.startswith(str(self.root))]
+            self.assertEqual(others, [], "the test must not touch files outside its folder")
+            self.shell(command)
+        entry = json.loads(re.search(r"(?m)^ENTRYPOINT (.*)$", text).group(1))
+        self.assertIn("1 passed", self.shell(" ".join([*entry, "tests"])))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ ProfilerConfig config(bool private_use) {
   return ProfilerConfig(private_use ? ProfilerState::KINETO_PRIVATEUSE1 : ProfilerState::KINETO,
                         /*report_input_shapes=*/true, /*profile_memory=*/false,
                         /*with_stack=*/false,
-                        /*with_flops=*/true, /*with_modules=*/false, experimental);
+                        /*with_flops=*/false, /*with_modules=*/false, experimental);
 }
 
 /// `private_use`: the device's kernels come from a PrivateUse1 backend.

@@ -1,6 +1,5 @@
 // `anyaccel sim campaign`: runs a program many times, each time with one injected fault, and lists
 // the faults that the program does not survive.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,13 +19,11 @@
 #include "base/file.h"
 #include "base/shell.h"
 #include "base/untrusted_text.h"
-#include "build/processes.h"
 #include "cli/front/campaign_faults.h"
 #include "cli/front/front.h"
 #include "cli/front/parser.h"
 #include "cli/front/sim_options.h"
-
-extern char** environ;
+#include "launch/contained_program.h"
 
 namespace anyaccel::cli {
 namespace {
@@ -74,31 +71,14 @@ std::string last_line(const std::string& output) {
   return printable_text(output.substr(begin + 1, end - begin), 160);
 }
 
-/// Environment of a run: this process's environment, changed by `changes` (NAME=VALUE).
-std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
-  std::vector<std::string> result;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const auto name = text.substr(0, text.find('=') + 1);
-    if (std::none_of(changes.begin(), changes.end(),
-                     [&](const std::string& change) { return change.starts_with(name); }))
-      result.emplace_back(text);
-  }
-  result.insert(result.end(), changes.begin(), changes.end());
-  return result;
-}
-
-Run run_once(const std::vector<std::string>& command, const std::vector<std::string>& changes,
+Run run_once(const std::vector<std::string>& command, const launch::Variables& changes,
              double limit) {
-  const build::ProgramOutput output;
-  build::ProcessGroup processes;
   const auto begin = Clock::now();
-  processes.start(command, environment_with(changes), output);
-  const auto ended = processes.wait(static_cast<int>(std::min(limit, 86400.0) * 1e3));
+  const auto program = launch::run_contained(command, changes, limit);
   Run run;
-  run.status = ended.process == 0 ? -1 : ended.status;
+  run.status = program.timed_out ? -1 : program.exit_code;
   run.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  run.last_line = last_line(output.text());
+  run.last_line = last_line(program.output);
   return run;
 }
 
@@ -239,7 +219,7 @@ int run_campaign(std::span<const char* const> words) {
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   const CountsFolder folder;
   const auto first =
-      run_once(command, {"SIM_COUNTS=" + folder.pattern(), "SIM_FAULTS="}, options.time_limit);
+      run_once(command, {{"SIM_COUNTS", folder.pattern()}, {"SIM_FAULTS", ""}}, options.time_limit);
   if (!first.survived())
     throw Error(ErrorCode::invalid_state, kCampaign,
                 {.what = "the program fails even without faults: " + describe(first.status) +
@@ -261,7 +241,7 @@ int run_campaign(std::span<const char* const> words) {
     const auto fault = plan.next();
     if (!fault) break;
     auto run = run_once(
-        command, {"SIM_FAULTS=" + fault->faults, "SIM_SEED=" + std::to_string(fault->seed)}, limit);
+        command, {{"SIM_FAULTS", fault->faults}, {"SIM_SEED", std::to_string(fault->seed)}}, limit);
     run.fault = *fault;
     print_run(run);
     runs.push_back(std::move(run));

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 from .. import _native
 from .process import Process
@@ -29,7 +29,7 @@ class Lines:
         for thread in threads.values():
             thread["frame"] = [frames.setdefault(texts[frame], len(frames)) for frame in thread["frame"]]
         data = {"frames": list(frames), "threads": threads}
-        _store(os.path.join(self._folder, f"lines-{number:04}.json.gz"), json.dumps(data).encode())
+        _store(os.path.join(self._folder, f"lines-{number:04}.json.gz"), [json.dumps(data).encode()])
 
 
 class Window:
@@ -64,16 +64,19 @@ class Window:
         base = _BASE.search(trace)
         taken: Dict[str, Any] = _native.profiler_take(int(base[1]) if base else 0, last)
         at = trace.find(_START)
+        parts: List[Union[bytes, memoryview]] = [memoryview(trace)]
         if at >= 0 and taken["events"]:
             at += len(_START)
-            trace = b"".join([trace[:at], b"\n", taken["events"], b",", trace[at:]])
-        _store(os.path.join(process.folder, f"window-{self.number:04}.json.gz"), trace)
+            parts = [parts[0][:at], b"\n", taken["events"], b",", parts[0][at:]]
+        _store(os.path.join(process.folder, f"window-{self.number:04}.json.gz"), parts)
         lines.write(self.number, taken["threads"])
         process.windows.append(self.times)
         return _native.profiler_observed_ops() - self.ops + taken["count"]
 
 
-def _store(path: str, data: bytes) -> None:
-    with open(path + ".tmp", "wb") as file:
-        file.write(gzip.compress(data, compresslevel=1))
+def _store(path: str, parts: Sequence[Union[bytes, memoryview]]) -> None:
+    """Write a compressed file. The parts may be large, and copying them would block the program's threads."""
+    with open(path + ".tmp", "wb") as file, gzip.GzipFile("", "wb", 1, file) as packed:
+        for part in parts:
+            packed.write(part)
     os.replace(path + ".tmp", path)

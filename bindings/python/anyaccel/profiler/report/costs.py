@@ -41,10 +41,9 @@ def _sizes(dims: List[Any], types: List[Any]) -> List[Tuple[List[int], int]]:
 
 def cost(name: str, args: Any) -> Tuple[Optional[int], Optional[int]]:
     """Return (FLOPs, bytes read and written) for a call, each None if unknown."""
-    dims, types, flops = args.get("Input Dims"), args.get("Input type"), args.get("flops")
-    known = int(flops) if isinstance(flops, (int, float)) and flops > 0 else None
+    dims, types = args.get("Input Dims"), args.get("Input type")
     if not isinstance(dims, list) or not isinstance(types, list):
-        return known, None
+        return None, None
     tensors = _sizes(dims, types)
     op = base_name(name)
     try:
@@ -53,20 +52,20 @@ def cost(name: str, args: Any) -> Tuple[Optional[int], Optional[int]]:
             (a, size), (b, _) = tensors[1:3] if bias else tensors[:2]
             m, k, n, batch = a[-2], a[-1], b[-1], prod(a[:-2])
             if b[-2] != k:
-                return known, None
-            return known or 2 * batch * m * k * n, size * batch * (m * k + k * n + m * n)
+                return None, None
+            return 2 * batch * m * k * n, size * batch * (m * k + k * n + m * n)
         if op in _UNARY:
-            return known, 2 * prod(tensors[0][0]) * tensors[0][1]
+            return None, 2 * prod(tensors[0][0]) * tensors[0][1]
         if op in _BINARY:
             out = max(prod(shape) for shape, _ in tensors) * tensors[0][1]
-            return known, out + sum(prod(shape) * size for shape, size in tensors[:2])
+            return None, out + sum(prod(shape) * size for shape, size in tensors[:2])
         if op == "aten::copy_":
-            return known, sum(prod(shape) * size for shape, size in tensors[:2])
+            return None, sum(prod(shape) * size for shape, size in tensors[:2])
         if op in _FILL:
-            return known, prod(tensors[0][0]) * tensors[0][1]
+            return None, prod(tensors[0][0]) * tensors[0][1]
     except (IndexError, ValueError):
         pass
-    return known, None
+    return None, None
 
 
 def shapes(args: Any) -> str:
@@ -88,7 +87,7 @@ def inputs(name: str, args: Any) -> Tuple[str, Tuple[Optional[int], Optional[int
     """Return (shapes, cost, type) for a call. Programs repeat the same calls, so results are
     cached.
     """
-    key = (name, f"{args.get('Input Dims')}{args.get('Input type')}{args.get('flops')}")
+    key = (name, f"{args.get('Input Dims')}{args.get('Input type')}")
     found = _cache.get(key)
     if found is None:
         if len(_cache) > 20_000:
