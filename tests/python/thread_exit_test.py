@@ -79,7 +79,9 @@ work_until_a_thread_is_late(work)
 
 def can_raise_priorities():
     """Return whether a thread of this user may leave SCHED_IDLE."""
-    code = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)); os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))"
+    code = """import os
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))"""
     return subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
@@ -91,7 +93,8 @@ def check_late_thread(program, **environment):
         assert "Error" not in done.stderr, done.stderr  # an error in an exit handler does not change the exit code
 
 
-needs_priorities = pytest.mark.skipif(not can_raise_priorities(), reason="this user may not raise the priority of a thread (CAP_SYS_NICE)")
+needs_priorities = pytest.mark.skipif(not can_raise_priorities(),
+                                      reason="this user may not raise the priority of a thread (CAP_SYS_NICE)")
 
 
 # Fails if the process aborts because a gloo thread still holds a tensor when the interpreter shuts
@@ -112,9 +115,8 @@ def test_a_late_autograd_thread_does_not_abort_the_process():
 # Fails if a single poll in which all threads sleep is enough, or if a thread that woke up between
 # two polls counts as idle: a thread that waits for the GIL sleeps too.
 def test_idle_threads_do_not_wake_up_between_polls(monkeypatch):
-    polls = iter([{"1": ("R", 1), "2": ("S", 1)}, {"1": ("S", 2), "2": ("S", 1)}, {"1": ("S", 3), "2": ("S", 1)}, {"1": ("D", 3), "2": ("S", 1)},
-                  {"1": ("S", 4), "2": ("S", 1)}, {"1": ("S", 4), "2": ("S", 1)}])
-    monkeypatch.setattr(_thread_exit, "_threads", lambda: next(polls))
+    polls = iter([("R", 1), ("S", 2), ("S", 3), ("D", 3), ("S", 4), ("S", 4)])
+    monkeypatch.setattr(_thread_exit, "_threads", lambda: {"1": ("S", 1), "2": next(polls)})
     _thread_exit.wait_for_idle_threads()
     assert list(polls) == []
 
