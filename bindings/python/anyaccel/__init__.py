@@ -22,7 +22,7 @@ if _program.is_asked_for("anyaccel.profiler"):
     _program.run_profile_report()  # does not need torch either
 _torch.require()
 
-from . import _deepspeed_paths, _gloo_exit, _native  # noqa: E402, F401
+from . import _deepspeed_paths, _thread_exit, _native  # noqa: E402, F401
 from .accelerator import Accelerator, get_accelerator, is_current_accelerator_supported, set_accelerator  # noqa: E402
 from .backend import Backend, register_backend  # noqa: E402
 from .errors import Error  # noqa: E402
