@@ -111,7 +111,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, asynchronous_work_runs_beside_the_host, reco
   queue_work(accelerator, 100);
   const bool pending = !accelerator.current_stream().query();
   accelerator.synchronize();
-  expect(pending, "is_synchronized_device() is false, but work is done when the call returns");
+  expect(pending, "is_synchronized_device() is false, but the work had already completed when the call returned");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, timers_work, required) {

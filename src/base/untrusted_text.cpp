@@ -12,8 +12,8 @@ struct Range {
   char32_t first, last;
 };
 
-// Unicode's default ignorable code points, line separators, and invisible format characters.
-// Sorted.
+// Control characters, line separators, default-ignorable code points and invisible format
+// characters, sorted.
 constexpr std::array<Range, 19> kInvisible{{{0x7f, 0x9f},
                                             {0xad, 0xad},
                                             {0x34f, 0x34f},

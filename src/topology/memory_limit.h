@@ -31,8 +31,8 @@ struct MemoryAmount {
 /// Returns MemTotal and MemAvailable from /proc/meminfo; unlimited if the file cannot be read.
 MemoryAmount host_memory(const std::filesystem::path& root = "/");
 
-/// Returns the sum over the given NUMA nodes (the operating system's numbers); unlimited if the
-/// system does not report it.
+/// Returns the total memory of the given NUMA nodes (OS indices), or unlimited if the system does
+/// not report it.
 MemoryAmount node_memory(const std::vector<int>& os_indices,
                          const std::filesystem::path& root = "/");
 

@@ -81,7 +81,7 @@ def child_of(process):
 
 
 def in_namespace(namespace):
-    """Return the live processes in a PID namespace. The ids are those outside the namespace."""
+    """Return the live processes in a PID namespace. The PIDs are as seen from outside the namespace."""
     out = []
     for process in numbers():
         with contextlib.suppress(OSError):

@@ -16,7 +16,7 @@ class Ops(unittest.TestCase):
     def setUpClass(cls):
         cls.folder, cls.prefix = install(cls)
         cls.environment = {**ENVIRONMENT, "ANYACCEL_OP_CACHE": str(cls.folder / "op cache")}
-        # With this PATH and CXX, no programs are found, in particular no compiler.
+        # With this PATH and CXX, no program can be found, not even a compiler.
         cls.bare = {**cls.environment, "PATH": "/nowhere", "CXX": "/nowhere/c++"}
 
     def ops(self, *words, check=True, prefix=None, env=None):

@@ -33,7 +33,7 @@ GraphLibrary open() {
     found.reason = path + " is not AnyAccel's CUDA graph library";
   } else if (std::string(version()) != TORCH_VERSION) {
     found.reason =
-        path + " was built for LibTorch " + version() + ", libanyaccel for " TORCH_VERSION;
+        path + " was built for LibTorch " + version() + ", but libanyaccel was built for " TORCH_VERSION;
   }
   return found;
 }

@@ -6,9 +6,9 @@
 
 namespace anyaccel::llm {
 
-/// Returns the activation that the value of `key` names. If the file has no such key, returns the
-/// activation named `absent`. Throws `unsupported` for other names, including those that only
-/// transformers supports.
+/// Returns the activation named by the value of `key`, or `absent` if the file has no such key.
+/// Throws `unsupported` for other names, including names that only the transformers library
+/// supports.
 Activation read_activation(const JsonReader& in, const char* key, const char* absent);
 
 /// Returns the name to write to config.json.

@@ -189,7 +189,7 @@ NormGrad<S> last_norm_grad(const LayerArguments& layer, const TransformerKept& k
   return out;
 }
 
-/// `plus` is the gradient of the output, which with pre_layer_norm bypasses the feed-forward part.
+/// `plus` is the output gradient. With pre_layer_norm, it bypasses the feed-forward block.
 template <typename S>
 NormGrad<S> middle_norm_grad(const LayerArguments& layer, const TransformerKept& kept,
                              const Tensor& grad, const Tensor& plus, const Tensor& grad_sum,

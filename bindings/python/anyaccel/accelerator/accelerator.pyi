@@ -82,7 +82,7 @@ class Accelerator:
         """Return a device's default stream, which receives work until a different stream is made current."""
     @property
     def Event(self) -> type[Event_]:
-        """Class of events: `Event(enable_timing=False)`."""
+        """The event class; `Event(enable_timing=False)` creates an event."""
     def empty_cache(self) -> None:
         """Return unused cached memory of all devices to the driver."""
     def memory_allocated(self, device_index: int | None = None) -> int:

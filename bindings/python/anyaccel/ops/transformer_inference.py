@@ -150,8 +150,8 @@ def _rms_qkv_gemm(dtype, input, weight, q_scale, gamma, epsilon, q_int8, transpo
 
 def _mlp_gemm(dtype, input, residual, input_bias, weight_interm, weight_out, bias, gamma, beta, epsilon, preLayerNorm, mlp_after_attn, q_scale,
               q_scale1, q_int8, activation_type, transposed_mode):
-    """Return the result of the feed-forward part (layer norm, matmul, activation, matmul), and the
-    layer norm.
+    """Return the output of the feed-forward block (layer norm, matmul, activation, matmul), and the
+    output of its layer norm.
     """
     return list(_op("mlp_gemm")(input, residual, input_bias, weight_interm, weight_out, bias, gamma, beta, epsilon, mlp_after_attn, q_scale, q_scale1,
                                 q_int8, int(activation_type), transposed_mode))

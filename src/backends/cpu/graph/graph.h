@@ -35,7 +35,7 @@ namespace anyaccel::backends::cpu {
 ///   routine once in addition to the op. The routine is used only if its results are bitwise equal.
 std::shared_ptr<sdk::GraphImpl> make_cpu_graph();
 
-/// True while this thread's ops are recorded.
+/// True while this thread's ops are being recorded.
 bool is_cpu_capturing() noexcept;
 
 }  // namespace anyaccel::backends::cpu

@@ -25,8 +25,8 @@ Stack capture_stack();
 /// milliseconds.
 std::string caller(const Stack& stack);
 
-/// A hash that identifies the stack's place in the program. Takes microseconds, whereas looking up
-/// names takes milliseconds.
+/// Returns a hash that identifies the stack's code location. Computing it takes microseconds;
+/// looking up symbol names takes milliseconds.
 std::size_t place(const Stack& stack);
 
 /// One line per frame: "#0 function + 0x1f (library)". The interpreter's frames come first, then at
