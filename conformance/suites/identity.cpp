@@ -111,7 +111,9 @@ ANYACCEL_CONFORMANCE_CASE(identity, asynchronous_work_runs_beside_the_host, reco
   queue_work(accelerator, 100);
   const bool pending = !accelerator.current_stream().query();
   accelerator.synchronize();
-  expect(pending, "is_synchronized_device() is false, but the work had already completed when the call returned");
+  expect(pending,
+         "is_synchronized_device() is false, but the work had already completed when the call "
+         "returned");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, timers_work, required) {

@@ -32,8 +32,8 @@ GraphLibrary open() {
   if (version == nullptr || found.create == nullptr || found.capturing == nullptr) {
     found.reason = path + " is not AnyAccel's CUDA graph library";
   } else if (std::string(version()) != TORCH_VERSION) {
-    found.reason =
-        path + " was built for LibTorch " + version() + ", but libanyaccel was built for " TORCH_VERSION;
+    found.reason = path + " was built for LibTorch " + version() +
+                   ", but libanyaccel was built for " TORCH_VERSION;
   }
   return found;
 }
