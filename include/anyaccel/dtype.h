@@ -13,7 +13,7 @@ namespace anyaccel {
 /// of this dtype.
 struct DtypeSupport {
   bool storable = false;    ///< tensors can be allocated, copied and converted
-  bool computable = false;  ///< elementwise ops and matrix products exist
+  bool computable = false;  ///< elementwise ops and matrix products are supported
   bool fast = false;  ///< the hardware has instructions for it; false if it is emulated or upcast
   bool reducible = false;  ///< the default communication backend can all-reduce it
 };

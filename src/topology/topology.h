@@ -19,7 +19,7 @@ namespace anyaccel::topology {
 enum class MemoryKind {
   dram,
   hbm,     ///< high-bandwidth memory next to the DRAM (Xeon Max in flat mode, MCDRAM of Xeon Phi)
-  device,  ///< memory of a GPU or another device that the operating system shows as a node
+  device,  ///< memory of a GPU or another device, exposed by the OS as a NUMA node
   cxl,     ///< memory attached through CXL
   other,   ///< CPU-less memory of unknown kind; never treated as HBM
 };

@@ -92,8 +92,8 @@ class Profile(unittest.TestCase):
         self.assertIn("nothing was recorded", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
-    # Fails if the exit code is lost because this host lacks the interpreter that the peak and the
-    # page need, as for programs in a container, or if the error does not say so.
+    # Fails if the exit code is lost when this host lacks the interpreter that measures the peak and
+    # writes the page, or if the error does not mention the missing interpreter.
     def test_without_interpreter(self):
         only = "PATH=" + os.path.dirname(os.environ["ANYACCEL_PROGRAM"]) + "; anyaccel profile -o out -- "
         for code in (0, 3):

@@ -213,7 +213,7 @@ struct ANYACCEL_API Report {
   std::string date;     ///< date of the run, YYYY-MM-DD
   std::string note;
   double seconds = 0;
-  /// Results in case order.
+  /// One result per case, in the order of the cases.
   std::vector<Result> results;
 
   /// Return the number of results with this grade and outcome.

@@ -27,7 +27,7 @@ class Memory {
 
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&&) = delete;
-  /// Releases the memory, and removes the file name if there is one.
+  /// Releases the memory and unlinks the file, if any.
   ~Memory();
 
   void* data() const noexcept { return data_; }

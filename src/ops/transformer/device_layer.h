@@ -104,7 +104,7 @@ TransformerForward device_forward_as(const TransformerArguments& g, bool keep, v
   attention.launch.stats = write<Real>(kept.attn_stats);
   attention.forward(layer.where, stream);
 
-  // The output's memory holds matrix products until the output is written.
+  // Use the output as scratch space for matrix products until the result is written.
   const Tensor product = out.view({rows, hidden});
   multiply(product, kept.attn_out, g.attn_ow.t());
   kept.ff1_inp = layer.empty({rows, hidden});

@@ -131,7 +131,7 @@ TransformerForward forward_as(const TransformerArguments& g, bool keep) {
     attention(layer, kept.qkv, kept.attn_out, kept.attn_stats);
   }
 
-  // The output's memory holds matrix products until the output is written.
+  // Use the output as scratch space for matrix products until the result is written.
   const Tensor product = out.view({rows, hidden});
   multiply_weight(layer, product, kept.attn_out, g.attn_ow);
   kept.ff1_inp = layer.empty({rows, hidden});
