@@ -103,8 +103,9 @@ class Pages(unittest.TestCase):
     # Fails if an HTML tag in a heading, which hides the rest of the page from the search, is not an
     # error.
     def test_tags_in_headings(self):
-        tree = self.convert({"docs/how-to/a.md": "# `a<b>`\n\n## torch.<device type>\n\n```sh\n# <x>\n```\n\n## 1 < 2\n"})
-        self.assertEqual(tree.errors, ["docs/how-to/a.md: the heading `## torch.<device type>` contains an HTML tag; write it as code"])
+        page = "# `a<b>`\n\n## torch.<device type>\n\n```sh\n# <x>\n```\n\n## 1 < 2\n"
+        self.assertEqual(self.convert({"docs/how-to/a.md": page}).errors, [
+            "docs/how-to/a.md: the heading `## torch.<device type>` contains an HTML tag; write it as code"])
 
     # Fails if a heading that swallowed the text after it gets into the search index.
     def test_long_titles(self):
@@ -117,7 +118,8 @@ class Pages(unittest.TestCase):
         link = {"docs/a.md": ("../a.html", "A"), "include/anyaccel/b.h": ("b.html", "B")}.get
         self.assertEqual(hooks.link_paths("<p>See docs/a.md and include/anyaccel/b.h, not docs/gone.md.</p>", link),
                          '<p>See <a href="../a.html">A</a> and <a href="b.html">include/anyaccel/b.h</a>, not docs/gone.md.</p>')
-        for text in ("<h2>docs/a.md</h2>", '<a href="x">docs/a.md</a>', "<pre><code>docs/a.md</code></pre>", '<p id="docs/a.md">x</p>'):
+        for text in ("<h2>docs/a.md</h2>", '<a href="x">docs/a.md</a>', "<pre><code>docs/a.md</code></pre>",
+                     '<p id="docs/a.md">x</p>'):
             self.assertEqual(hooks.link_paths(text, link), text)
 
     # Fails if a path of the tree leads to a page other than the one that the site has for it.
@@ -133,15 +135,17 @@ class Search(unittest.TestCase):
         """Return the queries that reach the search engine."""
         script = (ROOT / "docs/javascripts/search-query.js").read_text()
         before = "const seen = []; globalThis.window = { Worker: class { postMessage(message) { seen.push(message.data); } } };"
-        after = f"for (const data of {json.dumps(typed)}) new window.Worker().postMessage({{ type: 2, data }}); console.log(JSON.stringify(seen));"
-        return json.loads(subprocess.run(["node", "-e", "\n".join((before, script, after))], capture_output=True, text=True, check=True).stdout)
+        after = (f"for (const data of {json.dumps(typed)}) new window.Worker().postMessage({{ type: 2, data }});"
+                 "console.log(JSON.stringify(seen));")
+        command = ["node", "-e", "\n".join((before, script, after))]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     # Fails if the engine sees an operator in a pasted option or name, or if readers cannot search
     # for a quoted phrase.
     @unittest.skipUnless(shutil.which("node"), "runs the site's script in Node.js, which is not installed")
     def test_queries(self):
-        self.assertEqual(self.queries("--hostfile", "anyaccel generate --quantize int8", "ANYACCEL_STRICT=1", "the program's memory", "strict", "-"),
-                         ["hostfile", "anyaccel generate quantize int8", "ANYACCEL_STRICT", "the program memory", "strict", ""])
+        self.assertEqual(self.queries("--hostfile", "generate --quantize int8", "ANYACCEL_STRICT=1", "a program's memory", "strict", "-"),
+                         ["hostfile", "generate quantize int8", "ANYACCEL_STRICT", "program memory", "strict", ""])
         self.assertEqual(self.queries("[OpBuilder::load]", "version 0.1.0", '"device memory"', "x"),
                          ["+OpBuilder* +load*", "version 0.1.0", '"device memory"', "x"])
 

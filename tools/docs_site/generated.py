@@ -66,7 +66,8 @@ REFERENCE_INDEX = {
     r"`make docs` adds pages [^|]*?\n\n":
         'The [C++ API](cpp/index.md), the [Python API](python-api/index.md), [Command options](commands.md) and\n'
         '[Error codes](errors.md) are generated from the headers, the type stubs and the program.\n\n',
-    r"\| Command options \|.*\n": "| [Command options](commands.md) | every option of every command, as `anyaccel help COMMAND` prints it |\n",
+    r"\| Command options \|.*\n":
+        "| [Command options](commands.md) | every option of every command, as `anyaccel help COMMAND` prints it |\n",
     r"\| \[Error codes\]\(.*\n": "| [Error codes](errors.md) | the codes of `anyaccel::Error` and their meanings |\n",
 }
 

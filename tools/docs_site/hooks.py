@@ -102,8 +102,9 @@ MAX_TITLE = 150
 def long_titles(index):
     """Return an error for each long title in the search index. Its heading probably contains HTML.
     """
-    return [f"{entry['location']}: the search index has a title of {len(entry['title'])} characters (expected at most {MAX_TITLE}). "
-            "Write HTML tags in headings as code." for entry in index["docs"] if len(entry["title"]) > MAX_TITLE]
+    return [f"{entry['location']}: the search index has a title of {len(entry['title'])} characters "
+            f"(expected at most {MAX_TITLE}). Write HTML tags in headings as code."
+            for entry in index["docs"] if len(entry["title"]) > MAX_TITLE]
 
 
 def on_post_build(config, **_):

@@ -97,7 +97,8 @@ class Tree:
             if is_code:
                 part = with_title(part, title)
             else:
-                self.errors += [f"{source}: the heading `{line}` contains an HTML tag; write it as code" for line in tags_in_headings(part)]
+                self.errors += [f"{source}: the heading `{line}` contains an HTML tag; write it as code"
+                                for line in tags_in_headings(part)]
                 title = title_after(part)
                 part = PICTURE.sub(lambda m: self.picture(source, m.group(2)), part)
                 part = LINK.sub(lambda m: m.group(1) + self.link(source, target, m.group(2)) + m.group(3), part)
