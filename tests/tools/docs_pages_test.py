@@ -144,8 +144,8 @@ class Search(unittest.TestCase):
     # for a quoted phrase.
     @unittest.skipUnless(shutil.which("node"), "runs the site's script in Node.js, which is not installed")
     def test_queries(self):
-        self.assertEqual(self.queries("--hostfile", "generate --quantize int8", "ANYACCEL_STRICT=1", "a program's memory", "strict", "-"),
-                         ["hostfile", "generate quantize int8", "ANYACCEL_STRICT", "program memory", "strict", ""])
+        self.assertEqual(self.queries("--hostfile", "generate --quantize int8", "ANYACCEL_STRICT=1", "a program's memory", "-"),
+                         ["hostfile", "generate quantize int8", "ANYACCEL_STRICT", "program memory", ""])
         self.assertEqual(self.queries("[OpBuilder::load]", "version 0.1.0", '"device memory"', "x"),
                          ["+OpBuilder* +load*", "version 0.1.0", '"device memory"', "x"])
 
