@@ -1,6 +1,8 @@
-"""tools/docs_site: the site's pages made from pages of the tree, and generated references."""
+"""tools/docs_site: the site's pages made from pages of the tree, generated references, and search."""
+import json
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -98,7 +100,65 @@ class Pages(unittest.TestCase):
             self.assertLess(hooks.boost(path), hooks.boost("reference/cli.md"))
 
 
+    # Fails if an HTML tag in a heading, which hides the rest of the page from the search, is not an
+    # error.
+    def test_tags_in_headings(self):
+        page = "# `a<b>`\n\n## torch.<device type>\n\n```sh\n# <x>\n```\n\n## 1 < 2\n"
+        self.assertEqual(self.convert({"docs/how-to/a.md": page}).errors, [
+            "docs/how-to/a.md: the heading `## torch.<device type>` contains an HTML tag; write it as code"])
+
+    # Fails if a heading that swallowed the text after it gets into the search index.
+    def test_long_titles(self):
+        entry = lambda title: {"location": "a.html", "title": title, "text": ""}
+        self.assertEqual(len(hooks.long_titles({"docs": [entry("x" * 151), entry("x" * 150)]})), 1)
+
+    # Fails if a path in a generated reference is not a link, or if a link is put into a heading, a
+    # link or a block of code.
+    def test_paths(self):
+        link = {"docs/a.md": ("../a.html", "A"), "include/anyaccel/b.h": ("b.html", "B")}.get
+        self.assertEqual(hooks.link_paths("<p>See docs/a.md and include/anyaccel/b.h, not docs/gone.md.</p>", link),
+                         '<p>See <a href="../a.html">A</a> and <a href="b.html">include/anyaccel/b.h</a>, not docs/gone.md.</p>')
+        for text in ("<h2>docs/a.md</h2>", '<a href="x">docs/a.md</a>', "<pre><code>docs/a.md</code></pre>",
+                     '<p id="docs/a.md">x</p>'):
+            self.assertEqual(hooks.link_paths(text, link), text)
+
+    # Fails if a path of the tree leads to a page other than the one that the site has for it.
+    def test_site_paths(self):
+        self.assertEqual(hooks.site_paths("docs/reference/ops.md"), ["reference/ops.md"])
+        self.assertEqual(hooks.site_paths("include/anyaccel/ops/call.h"), ["reference/cpp/ops-call.md"])
+        self.assertEqual(hooks.site_paths("src/backends"), ["tree/src/backends.md", "tree/src/backends/README.md"])
+
+
+class Search(unittest.TestCase):
+
+    def queries(self, *typed):
+        """Return the queries that reach the search engine."""
+        script = (ROOT / "docs/javascripts/search-query.js").read_text()
+        before = "const seen = []; globalThis.window = { Worker: class { postMessage(message) { seen.push(message.data); } } };"
+        after = (f"for (const data of {json.dumps(typed)}) new window.Worker().postMessage({{ type: 2, data }});"
+                 "console.log(JSON.stringify(seen));")
+        command = ["node", "-e", "\n".join((before, script, after))]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    # Fails if the engine sees an operator in a pasted option or name, or if readers cannot search
+    # for a quoted phrase.
+    @unittest.skipUnless(shutil.which("node"), "runs the site's script in Node.js, which is not installed")
+    def test_queries(self):
+        self.assertEqual(self.queries("--hostfile", "generate --quantize int8", "ANYACCEL_STRICT=1", "a program's memory", "-"),
+                         ["hostfile", "generate quantize int8", "ANYACCEL_STRICT", "program memory", ""])
+        self.assertEqual(self.queries("[OpBuilder::load]", "version 0.1.0", '"device memory"', "x"),
+                         ["+OpBuilder* +load*", "version 0.1.0", '"device memory"', "x"])
+
+
 class References(unittest.TestCase):
+
+    # Fails if the site's index of the reference lacks a link to a generated page.
+    def test_reference_index(self):
+        page = generated.reference_index((ROOT / "docs/reference/index.md").read_text())
+        for target in ("commands.md", "errors.md", "cpp/index.md", "python-api/index.md"):
+            self.assertIn(f"]({target})", page)
+        with self.assertRaises(ValueError):
+            generated.reference_index("# Reference\n")
 
     # Fails if the page lacks an error code.
     def test_error_codes(self):

@@ -62,6 +62,25 @@ def error_codes(root):
     return "\n".join(page)
 
 
+REFERENCE_INDEX = {
+    r"`make docs` adds pages [^|]*?\n\n":
+        'The [C++ API](cpp/index.md), the [Python API](python-api/index.md), [Command options](commands.md) and\n'
+        '[Error codes](errors.md) are generated from the headers, the type stubs and the program.\n\n',
+    r"\| Command options \|.*\n":
+        "| [Command options](commands.md) | every option of every command, as `anyaccel help COMMAND` prints it |\n",
+    r"\| \[Error codes\]\(.*\n": "| [Error codes](errors.md) | the codes of `anyaccel::Error` and their meanings |\n",
+}
+
+
+def reference_index(page):
+    """Return docs/reference/index.md with links to the generated pages, which only the site has."""
+    for pattern, text in REFERENCE_INDEX.items():
+        page, count = re.subn(pattern, lambda _: text, page)
+        if count != 1:
+            raise ValueError(f"docs/reference/index.md: {count} matches for `{pattern}` (expected 1)")
+    return page
+
+
 def python_pages(root):
     """Return {path relative to reference/python-api: page}. The plugin mkdocstrings replaces lines
     that begin with `:::`.

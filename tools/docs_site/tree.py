@@ -59,6 +59,13 @@ def with_title(code, title):
     return code.replace("\n", f' title="{title}"\n', 1)
 
 
+def tags_in_headings(prose):
+    """Return the headings that contain an HTML tag outside of code. Such a tag hides the rest of
+    the page from the search index.
+    """
+    return [line for line in re.findall(r"(?m)^#+ .*$", prose) if re.search(r"<[a-zA-Z/]", re.sub(r"`[^`]*`", "", line))]
+
+
 class Tree:
     """The site's pages by path. `root` is the source tree."""
 
@@ -90,6 +97,8 @@ class Tree:
             if is_code:
                 part = with_title(part, title)
             else:
+                self.errors += [f"{source}: the heading `{line}` contains an HTML tag; write it as code"
+                                for line in tags_in_headings(part)]
                 title = title_after(part)
                 part = PICTURE.sub(lambda m: self.picture(source, m.group(2)), part)
                 part = LINK.sub(lambda m: m.group(1) + self.link(source, target, m.group(2)) + m.group(3), part)
