@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import re
 
 EQUIVALENT = "equivalent"
 REVIEW = "review"
 NONE = "none"
 SEVERITIES = (EQUIVALENT, REVIEW, NONE)
+
+
+class SourceError(Exception):
+    """A file that cannot be parsed. It is reported and left untouched."""
+
+    def __init__(self, message: str, line: int | None = None):
+        super().__init__(message)
+        self.message = message
+        self.line = line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +69,10 @@ class Lines:
 
     def __init__(self, text: str):
         self.text = text
-        self.starts = [0]
-        for line in text.splitlines(keepends=True):
-            self.starts.append(self.starts[-1] + len(line))
+        # str.splitlines() would also split at form feeds and Unicode separators, as editors do not.
+        self.starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
 
     def position(self, offset: int) -> tuple[int, int]:
-        import bisect
         row = bisect.bisect_right(self.starts, offset) - 1
         return row + 1, offset - self.starts[row] + 1
 
