@@ -1,0 +1,98 @@
+"""The source under analysis, what its replacements are called, and the findings so far."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from .. import rules
+from ..findings import EQUIVALENT, NONE, REVIEW, Finding, Lines
+from ..rules import ANYACCEL, DEEPSPEED, TORCH, Rule
+from . import compose
+from .scopes import Names, Scope
+from .tree import Tree
+
+MODULES = {ANYACCEL: "anyaccel", DEEPSPEED: "deepspeed.accelerator"}
+FUNCTION = "get_accelerator"
+
+
+class Source:
+
+    def __init__(self, text: str, file: str, target: str):
+        self.text, self.file, self.target = text, file, target
+        self.tree = Tree(text)
+        self.names = Names(self.tree.module)
+        self.lines = Lines(text)
+        self.findings: list[Finding] = []
+        self.done: set[int] = set()  # nodes that a finding around them covers
+        self.bound = _bound(self.names.scope, self.names)
+        self.function = self._function_name()
+
+    def _function_name(self) -> str:
+        """The name of get_accelerator in this source, imported or to be imported."""
+        module = MODULES.get(self.target)
+        if module is None:
+            return ""
+        qualified = f"{module}.{FUNCTION}"
+        for name, bindings in self.names.scope.bindings.items():
+            if all(b.kind == "import" and b.qualified == qualified for b in bindings):
+                return name
+        name = FUNCTION
+        while name in self.bound:
+            name = f"get_{module.split('.')[0]}_accelerator" if name == FUNCTION else name + "_"
+        return name
+
+    def torch(self, scope: Scope) -> str:
+        """The name of torch in a scope. The fix imports torch if it is missing."""
+        bindings = scope.lookup("torch")
+        if not bindings or all(b.kind == "import" and b.qualified == "torch" for b in bindings):
+            if bindings or not self._torch_alias():
+                return "torch"
+        return self._torch_alias() or "torch"
+
+    def _torch_alias(self) -> str:
+        for name, bindings in self.names.scope.bindings.items():
+            if name != "torch" and all(b.kind == "import" and b.qualified == "torch" for b in bindings):
+                return name
+        return ""
+
+    def values(self, scope: Scope) -> dict[str, str]:
+        """The texts for the placeholders of templates that do not depend on the place."""
+        torch = self.torch(scope)
+        if self.target == TORCH:
+            return {"acc": f"{torch}.accelerator", "type": f"{torch}.accelerator.current_accelerator().type"}
+        return {"acc": f"{self.function}()", "type": f"{self.function}().device_name()"}
+
+    def add(self, rule_id: str, span: tuple[int, int], node: cst.CSTNode, template: str | None = None, pieces: dict[str, tuple[int, int]] | None = None,
+            severity: str = "", message: str = "", values: dict[str, str] | None = None) -> Finding:
+        """Adds a finding at `span`. `template` replaces the span; without it, the finding has no replacement."""
+        rule = rules.BY_ID[rule_id]
+        scope = self.names.scope_of(node)
+        edits = ()
+        replacement = None
+        if template is not None:
+            torch = self.torch(scope)
+            if torch != "torch":
+                template = template.replace("torch.", torch + ".")
+            edits = compose.edits(self.text, span, template, {**self.values(scope), **(values or {})}, pieces or {})
+            replacement = compose.apply(self.text[:span[1]], list(edits))[span[0]:]
+        severity = severity or rule.severity_for(self.target)
+        line, column = self.lines.position(span[0])
+        finding = Finding(rule.id, severity, self.file, span[0], span[1], line, column, self.text[span[0]:span[1]], message or rule.why, replacement, edits)
+        if rule.harmless:
+            finding.extra["harmless"] = True
+        self.findings.append(finding)
+        return finding
+
+    def template(self, rule: Rule) -> str | None:
+        return rule.to.get(self.target)
+
+
+def _bound(scope: Scope, names: Names) -> set[str]:
+    """All names that any scope binds."""
+    found = set()
+    for each in {id(s): s for s in [scope, *names.scopes.values()]}.values():
+        found |= each.bindings.keys()
+    return found
+
+
+__all__ = ["EQUIVALENT", "FUNCTION", "MODULES", "NONE", "REVIEW", "Source"]
