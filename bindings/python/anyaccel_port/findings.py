@@ -12,15 +12,6 @@ NONE = "none"
 SEVERITIES = (EQUIVALENT, REVIEW, NONE)
 
 
-class SourceError(Exception):
-    """A file that cannot be parsed. It is reported and left untouched."""
-
-    def __init__(self, message: str, line: int | None = None):
-        super().__init__(message)
-        self.message = message
-        self.line = line
-
-
 @dataclasses.dataclass(frozen=True)
 class Edit:
     """Replaces the characters [start, end) of a file's text with `text`. Offsets count characters

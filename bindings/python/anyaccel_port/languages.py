@@ -90,4 +90,7 @@ def finder(module: str) -> types.ModuleType:
     try:
         return importlib.import_module("." + module, __package__)
     except ModuleNotFoundError as error:
-        raise MissingPackage((error.name or "unknown").split(".")[0]) from error
+        package = (error.name or "unknown").split(".")[0]
+        if package == __package__:
+            raise
+        raise MissingPackage(package) from error
