@@ -35,7 +35,7 @@ class File:
 
     path: str
     shown: str
-    language: languages.Language
+    language: languages.Language | None  # None: an unknown kind of file, which is skipped
     off: frozenset[str] = frozenset()
 
 
@@ -150,6 +150,8 @@ def _examine(file: File, request: Request, result: Result) -> None:
 
 def examine(file: File, request: Request) -> Result:
     """Examine a file, and fix it if requested. Raises nothing but interruptions."""
+    if file.language is None:
+        return Result(file.shown, "", skipped="an unknown kind of file")
     result = Result(file.shown, file.language.name)
     try:
         _examine(file, request, result)

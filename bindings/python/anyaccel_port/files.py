@@ -61,7 +61,8 @@ def discover(paths: Sequence[str], root: str, exclude: Sequence[str] = (), off: 
     """The files to examine, in order of their names.
 
     root: the folder that patterns are relative to. exclude: patterns of files to leave out. off:
-    pairs of a pattern and the ids of rules that are disabled in matching files.
+    pairs of a pattern and the ids of rules that are disabled in matching files. Files of an unknown
+    kind are left out, unless a path names them: pre-commit, for example, names all changed files.
     """
     found: dict[str, File] = {}
     for path in paths:
@@ -82,10 +83,7 @@ def discover(paths: Sequence[str], root: str, exclude: Sequence[str] = (), off: 
             if any(matches(name, pattern) for pattern in exclude):
                 continue
             language = languages.language_of(each)
-            if language is None:
-                if not folder:
-                    raise UsageError(f"unknown kind of file: {quoted_text(each)}. Expected Python, C++, CUDA, CMake, shell, YAML, JSON, TOML, INI, "
-                                     "requirements or a notebook.")
+            if language is None and folder:
                 continue
             disabled = frozenset(rule for pattern, ids in off if matches(name, pattern) for rule in ids)
             found[real] = File(each, _shown(each), language, disabled)
