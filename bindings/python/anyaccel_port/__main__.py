@@ -43,7 +43,7 @@ def _write(path: str, data: str | bytes) -> None:
         raise PortError(f"cannot write {quoted_text(path)}: {error.strerror}") from error
 
 
-def _emit(data: str | bytes, path: str | None) -> None:
+def emit(data: str | bytes, path: str | None) -> None:
     if path is not None:
         _write(path, data)
         return
@@ -78,12 +78,16 @@ def _apply_baseline(given: options.Options, report: Report) -> None:
     report.stale = baseline.mark(given.baseline, known, report.findings)
 
 
-def _report(given: options.Options, report: Report) -> None:
-    name = "diff" if given.diff else "json_" if given.format == "json" else given.format
-    _emit(importlib.import_module(f".output.{name}", __package__).render(report), given.output)
+def write_html(given: options.Options, report: Report) -> None:
     if given.html:
         from .output import html
         _write(given.html, html.render(report))
+
+
+def _report(given: options.Options, report: Report) -> None:
+    name = "diff" if given.diff else "json_" if given.format == "json" else given.format
+    emit(importlib.import_module(f".output.{name}", __package__).render(report), given.output)
+    write_html(given, report)
     for message in report.missing:
         _warn(message)
     for result in report.failures:

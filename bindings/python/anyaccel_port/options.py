@@ -59,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument("--force", action="store_true", help="fix files although they have uncommitted changes")
     group.add_argument("--verify", metavar="COMMAND", help="run a shell command before and after the fixes, on copies, and compare the results")
     group.add_argument("--tolerance", type=_fraction, metavar="X", help="relative difference between numbers that --verify accepts (default: 1e-3)")
+    group.add_argument("--verify-before", choices=("sim", "cpu"), default="sim",
+                       help="where the unchanged program runs: on a simulated CUDA device (sim, the default), or without one (cpu)")
     group.add_argument("--verify-timeout", type=_fraction, default=600, metavar="SECONDS", help="time limit for each run (default: 600)")
     group = p.add_argument_group("what to report")
     group.add_argument("--select", type=_rule_list, action="extend", metavar="RULES", help="look only for these rules; patterns such as cuda-amp-* are allowed")
@@ -132,6 +134,8 @@ def _check(given: argparse.Namespace) -> None:
         raise UsageError("--diff prints a diff, so it cannot be combined with --format")
     if given.verify and (given.fix or given.diff or given.update_baseline):
         raise UsageError("--verify fixes a copy, so it cannot be combined with --fix, --diff or --update-baseline")
+    if given.verify and given.format not in ("text", "json"):
+        raise UsageError(f"--verify has the formats text and json, got {given.format}")
     if given.verify and len(given.paths) != 1:
         raise UsageError(f"--verify needs one folder, got {len(given.paths)} paths")
     if given.verify and not os.path.isdir(given.paths[0]):

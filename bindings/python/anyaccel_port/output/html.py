@@ -31,9 +31,9 @@ $style</style>
 <p class="lead">$lead</p>
 $tiles
 $bar
-$problems
 <h2 id="manual">What needs manual work</h2>
 $manual
+$problems
 <h2 id="rules">Findings by rule</h2>
 $rules
 <h2 id="files">Files</h2>
@@ -74,7 +74,7 @@ def _tiles(report: Report) -> str:
 def _bar(report: Report) -> str:
     """The share of mechanical fixes in the findings that have to change."""
     work = [finding for finding in (*report.active, *report.fixed) if not is_harmless(finding)]
-    parts = (("mechanical", "fixed mechanically", sum(f.fixable and f.severity == EQUIVALENT for f in work)),
+    parts = (("mechanical", "mechanical", sum(f.fixable and f.severity == EQUIVALENT for f in work)),
              ("proposed", "replacement proposed, needs review", sum(f.fixable and f.severity != EQUIVALENT for f in work)),
              ("manual", "manual work", sum(not f.fixable for f in work)))  # yapf: disable
     if not work:
