@@ -11,7 +11,7 @@ from . import baseline, files, git, options, pool, rules, write
 from .analysis import Request, fixes_for
 from .errors import PortError, UsageError
 from .escaped import printable_text, quoted_text
-from .report import Report
+from .report import Report, number
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -58,7 +58,7 @@ def emit(data: str | bytes, path: str | None) -> None:
 
 def examine(given: options.Options, paths: Sequence[str], *, fixes: frozenset[str] = frozenset(), write_files: bool = False) -> Report:
     """Examine files and folders, and return what was found."""
-    found = files.discover(paths, given.root, given.exclude, given.off)
+    found = files.discover(paths, given.root, given.exclude, given.off, given.own_files)
     if write_files and not given.force:
         git.require_clean(list(paths))
     request = Request(given.to, fixes, write_files, given.rules, given.max_file_size)
@@ -73,7 +73,7 @@ def _apply_baseline(given: options.Options, report: Report) -> None:
             baseline.dump(given.baseline, report.findings)
         except OSError as error:
             raise PortError(f"cannot write the baseline {quoted_text(given.baseline)}: {error.strerror}") from error
-        _warn(f"wrote {sum(not f.suppressed for f in report.findings)} findings to {quoted_text(given.baseline)}")
+        _warn(f"wrote {number(sum(not f.suppressed for f in report.findings), 'finding')} to {quoted_text(given.baseline)}")
     known = baseline.read(given.baseline)
     report.stale = baseline.mark(given.baseline, known, report.findings)
 

@@ -135,7 +135,7 @@ def _examine(file: File, request: Request, result: Result) -> None:
     if not file.language.long_lines and max(map(len, data.split(b"\n"))) > request.max_line:
         result.skipped = f"a line is longer than {request.max_line} bytes"
         return
-    decoded = source.decode(data, file.language is languages.PYTHON)
+    decoded = source.decode(data, file.language == languages.PYTHON)
     found, suppressions = _find(decoded.text, file, request)
     result.findings, result.encoding = found, decoded.encoding
     if request.fixes:

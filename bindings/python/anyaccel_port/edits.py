@@ -35,10 +35,10 @@ def choose(groups: Iterable[Sequence[Edit]]) -> tuple[list[Edit], list[int]]:
     """Return the edits that can be applied together, and the indexes of the groups they come from.
 
     The edits of a group are applied together or not at all. Of two groups that overlap, the one
-    with the larger span wins. Equal edits are applied once.
+    with the largest edit wins. Equal edits are applied once.
     """
     numbered = [(number, tuple(group)) for number, group in enumerate(groups) if group]
-    numbered.sort(key=lambda item: (min(e.start for e in item[1]), -max(e.end for e in item[1]), item[0]))
+    numbered.sort(key=lambda item: (-max(e.end - e.start for e in item[1]), item[0]))
     accepted, seen, kept = _Accepted(), set(), []
     for number, group in numbered:
         new = [edit for edit in dict.fromkeys(group) if edit not in seen]

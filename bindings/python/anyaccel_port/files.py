@@ -57,14 +57,17 @@ def _shown(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def discover(paths: Sequence[str], root: str, exclude: Sequence[str] = (), off: Sequence[tuple[str, frozenset[str]]] = ()) -> list[File]:
+def discover(paths: Sequence[str], root: str, exclude: Sequence[str] = (), off: Sequence[tuple[str, frozenset[str]]] = (),
+             own: Sequence[str | None] = ()) -> list[File]:  # yapf: disable
     """The files to examine, in order of their names.
 
     root: the folder that patterns are relative to. exclude: patterns of files to leave out. off:
     pairs of a pattern and the ids of rules that are disabled in matching files. Files of an unknown
     kind are left out, unless a path names them: pre-commit, for example, names all changed files.
+    own: files of this tool, such as the baseline, which quotes the findings.
     """
     found: dict[str, File] = {}
+    own_files = {os.path.realpath(path) for path in own if path}
     for path in paths:
         if not os.path.exists(path):
             raise UsageError(f"no such file or folder: {quoted_text(path)}")
@@ -77,7 +80,7 @@ def discover(paths: Sequence[str], root: str, exclude: Sequence[str] = (), off: 
                 except OSError:
                     continue  # deleted, but still in git's index
             real = os.path.realpath(each)
-            if real in found:
+            if real in found or real in own_files:
                 continue
             name = os.path.relpath(real, os.path.realpath(root)).replace(os.sep, "/")
             if any(matches(name, pattern) for pattern in exclude):

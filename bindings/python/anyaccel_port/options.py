@@ -94,6 +94,11 @@ class Options:
     def __getattr__(self, name):
         return getattr(self.arguments, name)
 
+    @property
+    def own_files(self) -> tuple[str | None, ...]:
+        """Files that this tool writes."""
+        return self.baseline, self.output, self.html
+
 
 def _settings(given: argparse.Namespace) -> tuple[dict, str]:
     if given.config is not None:

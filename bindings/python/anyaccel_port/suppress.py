@@ -81,9 +81,9 @@ def _cells(text: str):
 
 def read(text: str, language: Language) -> list[Suppression]:
     """The suppressions of a file."""
-    if "anyaccel" not in text or language is JSON:
+    if "anyaccel" not in text or language == JSON:
         return []
-    if language is not NOTEBOOK:
+    if language != NOTEBOOK:
         return _in_text(text, language)
     try:
         return [each for number, source in _cells(text) for each in _in_text(source, language, number)]

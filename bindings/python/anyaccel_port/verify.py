@@ -118,7 +118,7 @@ def _after(given: Options, folder: str, output: str) -> Run:
 def _fix(given: Options, tree: str, copy: str) -> Report:
     """Fix the files in the copy. Reports name the original files."""
     found = [dataclasses.replace(file, path=os.path.join(copy, os.path.relpath(file.path, tree)))
-             for file in files.discover([tree], given.root, given.exclude, given.off)]  # yapf: disable
+             for file in files.discover([tree], given.root, given.exclude, given.off, given.own_files)]  # yapf: disable
     request = Request(given.to, fixes_for(given.unsafe_fixes), True, given.rules, given.max_file_size)
     return Report(given.to, pool.examine_files(found, request, given.jobs), fix=True)
 
