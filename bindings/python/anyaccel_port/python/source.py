@@ -26,6 +26,8 @@ class Source:
         self.done: set[int] = set()  # nodes that a finding around them covers
         self.bound = _bound(self.names.scope, self.names)
         self.function = self._function_name()
+        self._options: dict[str, bool] | None = None
+        self._uses: dict[str, list[cst.Name]] | None = None
 
     def _function_name(self) -> str:
         """The name of get_accelerator in this source, imported or to be imported."""
@@ -61,6 +63,28 @@ class Source:
         if self.target == TORCH:
             return {"acc": f"{torch}.accelerator", "type": f"{torch}.accelerator.current_accelerator().type"}
         return {"acc": f"{self.function}()", "type": f"{self.function}().device_name()"}
+
+    def text_options(self) -> dict[str, bool]:
+        """The options that this source adds to an argparse parser, and whether their values are strings."""
+        if self._options is None:
+            self._options = {}
+            for call in self.names.nodes.get(cst.Call, ()):
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
+                    keywords = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
+                    names = [a.value.raw_value for a in call.args if a.keyword is None and isinstance(a.value, cst.SimpleString)]
+                    kind = keywords.get("type")
+                    is_text = isinstance(kind, cst.Name) and kind.value == "str" or kind is None and not {"action", "nargs"} & keywords.keys()
+                    for name in names:
+                        self._options[name.lstrip("-").replace("-", "_")] = is_text
+        return self._options
+
+    def uses_of_name(self, name: str) -> list[cst.Name]:
+        """All nodes with this name, in all scopes."""
+        if self._uses is None:
+            self._uses = {}
+            for node in self.names.nodes.get(cst.Name, ()):
+                self._uses.setdefault(node.value, []).append(node)
+        return self._uses.get(name, [])
 
     def add(self, rule_id: str, span: tuple[int, int], node: cst.CSTNode, template: str | None = None, pieces: dict[str, tuple[int, int]] | None = None,
             severity: str = "", message: str = "", values: dict[str, str] | None = None) -> Finding:
