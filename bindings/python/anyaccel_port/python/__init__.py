@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..findings import Finding, SourceError
 from . import compose, imports
+from .aliases import find_aliases
 from .calls import find_names
 from .methods import find_methods
 from .source import Source
@@ -13,11 +14,12 @@ from .strings import find_strings
 def find(text: str, file: str, target: str) -> list[Finding]:
     """The findings in a source, in its order. Raises SourceError if the source cannot be parsed."""
     source = Source(text, file, target)
+    find_aliases(source)
     find_strings(source)
     find_methods(source)
     find_names(source)
     imports.find_imports(source)
-    return sorted(source.findings, key=lambda f: (f.start, -f.end))
+    return source.finish()
 
 
 def fix(text: str, findings: list[Finding], target: str) -> str:

@@ -15,7 +15,6 @@ def replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, cal
     template = source.template(rule)
     if not rule.id.startswith("cuda-amp-") or template is None:
         return False
-    span = source.tree.span(node)
     if call is None:
         _value(source, rule, name, node)
         return True
@@ -33,7 +32,6 @@ def replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, cal
             finding.edits += (type(finding.edits[0])(start, start, keyword + "="), )
     elif rule.id == "cuda-amp-custom-function" and any(arg.keyword is None for arg in call.args):
         finding.severity, finding.edits = REVIEW, ()
-    del span
     return True
 
 

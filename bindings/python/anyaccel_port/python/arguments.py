@@ -11,11 +11,11 @@ from .source import Source
 from .uses import literal
 
 # The position of the argument that is a device. torch.cuda accepts devices in any form; the accelerator's methods accept an index.
-_DEVICE_ARGUMENT = dict.fromkeys(
+DEVICE_ARGUMENT = dict.fromkeys(
     ("set_device", "device", "synchronize", "get_device_properties", "get_device_name", "get_device_capability", "current_stream", "default_stream", "get_rng_state",
      "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "max_memory_cached", "memory_stats", "mem_get_info",
      "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "Stream"), 0)  # yapf: disable
-_DEVICE_ARGUMENT["set_rng_state"] = 1
+DEVICE_ARGUMENT["set_rng_state"] = 1
 
 
 def place(source: Source, template: str, call: cst.Call, pieces: dict[str, tuple[int, int]]) -> str:
@@ -29,7 +29,7 @@ def place(source: Source, template: str, call: cst.Call, pieces: dict[str, tuple
 
 def edits(source: Source, function: str, call: cst.Call) -> tuple[Edit, ...]:
     """The edits that turn the argument that is a device into the form that the replacement accepts."""
-    position = _DEVICE_ARGUMENT.get(function)
+    position = DEVICE_ARGUMENT.get(function)
     if position is None:
         return ()
     for i, arg in enumerate(call.args):
@@ -58,7 +58,6 @@ def _value(source: Source, value: cst.BaseExpression, function: str) -> tuple[Ed
     start, end = source.tree.outer(value)
     text = literal(value)
     if text == "cuda":
-        source.done.add(id(value))
         return (Edit(start, end, "None" if function != "set_device" else f"{source.function}().current_device()"), )
     if text and text.startswith("cuda:") and text[5:].isdigit():
         return (Edit(start, end, text[5:]), )

@@ -33,7 +33,7 @@ def match(qualified: str) -> tuple[Rule, str] | None:
 def find_names(source: Source) -> None:
     names = source.names
     candidates = [node for node in names.nodes.get(cst.Attribute, ()) if not isinstance(names.parent(node), cst.Attribute)]
-    interesting = {name for name, bindings in _all_bindings(source) if any(b.kind == "import" and b.qualified.startswith("torch.") or b.value is not None for b in bindings)}
+    interesting = {name for name, bindings in source.bound.items() if any(b.kind == "import" and b.qualified.startswith("torch.") for b in bindings)}
     for node in names.nodes.get(cst.Name, ()):
         if node.value in interesting and not isinstance(names.parent(node), (cst.Attribute, cst.ImportAlias, cst.ImportFrom, cst.AsName)):
             candidates.append(node)
@@ -45,12 +45,6 @@ def find_names(source: Source) -> None:
         if isinstance(parent, (cst.Arg, cst.Param, cst.NameItem)) and node is not getattr(parent, "value", None) and node is not getattr(parent, "default", None):
             continue  # a keyword or a parameter
         _name(source, node)
-
-
-def _all_bindings(source: Source):
-    scopes = {id(s): s for s in [source.names.scope, *source.names.scopes.values()]}
-    for scope in scopes.values():
-        yield from scope.bindings.items()
 
 
 def _name(source: Source, node: cst.BaseExpression) -> None:

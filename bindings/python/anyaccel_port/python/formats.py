@@ -79,6 +79,10 @@ def formatted(source: Source, node: cst.FormattedString) -> None:
         match = _DEVICE.match(parts[0].value)
         if match:
             device(source, node, match.group(1))
+        elif parts[0].value.endswith((".cu", ".cuh")) and use_of(source, node).kind != "log":
+            source.add("cuda-extension", source.tree.span(node), node)
+    elif parts and isinstance(parts[-1], cst.FormattedStringText) and parts[-1].value.endswith((".cu", ".cuh")) and use_of(source, node).kind != "log":
+        source.add("cuda-extension", source.tree.span(node), node)
     elif len(parts) == 2 and isinstance(parts[0], cst.FormattedStringText) and parts[0].value == "cuda:":
         expression = parts[1]
         if isinstance(expression, cst.FormattedStringExpression) and not expression.format_spec and expression.equal is None:

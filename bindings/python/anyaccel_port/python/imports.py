@@ -15,6 +15,8 @@ from .source import EQUIVALENT, FUNCTION, MODULES, REVIEW, Source
 
 _LIBRARIES = {rule.id for rule in python_rules.LIBRARIES}
 IMPORT = "import"
+# Modules that are compiled from CUDA sources, by the usual form of their names.
+_EXTENSION = re.compile(r"\w+_cuda(?:_\w+)?$|_?cuda_ext\w*$")
 
 
 def find_imports(source: Source) -> None:
@@ -24,14 +26,15 @@ def find_imports(source: Source) -> None:
             continue
         rule, aliases = found
         span = source.tree.span(node)
-        if rule.id in _LIBRARIES and rule.id != "cuda-extension" or rule.harmless or isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
+        if rule.id in _LIBRARIES or rule.harmless or isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
             source.add(rule.id, span, node, severity=REVIEW if isinstance(getattr(node, "names", None), cst.ImportStar) and rule.id == "cuda-module" else "")
             continue
         if isinstance(node, cst.Import) and _plain(node):
             source.add(rule.id, span, node, "import torch", severity=EQUIVALENT, message="torch.cuda is not used under this name any more.")
             continue
         removable = all(_replaced(source, alias) for alias in aliases)
-        finding = source.add(rule.id, span, node, severity=EQUIVALENT if removable else "")
+        severity = rule.severity_for(source.target)
+        finding = source.add(rule.id, span, node, severity=EQUIVALENT if removable else REVIEW if severity == EQUIVALENT else severity)
         if removable:
             finding.replacement = ""
             finding.edits = removal(source, node, aliases)
@@ -62,6 +65,8 @@ def _first(source: Source, node: cst.Import | cst.ImportFrom) -> tuple[rules.Rul
 def _match(name: str):
     if name.startswith("torch."):
         return match(name)
+    if _EXTENSION.match(name):
+        return rules.BY_ID["cuda-extension"], name
     rule = rules.find(name)
     return (rule, name) if rule is not None else None
 
@@ -153,6 +158,8 @@ def needed(source: Source, replaced: str) -> list[str]:
 
 def insertion(source: Source, lines: list[str], first_use: int) -> Edit:
     """The edit that inserts import lines before the first use."""
+    if len(lines) == 1 and (merged := _merged(source, lines[0], first_use)) is not None:
+        return merged
     newline = source.tree.module.default_newline
     body = source.tree.module.body
     place = 0
@@ -190,6 +197,18 @@ def insertion(source: Source, lines: list[str], first_use: int) -> Edit:
         if place == 0 and source.text.startswith("\ufeff"):
             place = 1
     return Edit(place, place, text)
+
+
+def _merged(source: Source, line: str, first_use: int) -> Edit | None:
+    """The edit that adds the name to an import of the same module, if there is one at the top of the source."""
+    module, _, name = line.partition(" import ")
+    for statement in source.tree.module.body:
+        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar) and not small.relative and f"from {dotted(small.module)}" == module:
+            end = source.tree.span(small.names[-1])[1] if small.names[-1].asname else source.tree.outer(small.names[-1].name)[1]
+            if end < first_use:
+                return Edit(end, end, f", {name}")
+    return None
 
 
 def _guarded(source: Source, statement: cst.CSTNode, lines: list[str]) -> Edit | None:

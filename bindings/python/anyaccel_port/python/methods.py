@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from .. import rules
@@ -12,6 +14,7 @@ from .source import EQUIVALENT, REVIEW, Source
 from .uses import literal
 
 _OTHER_LIBRARIES = ("numba", "jax", "paddle", "cupy", "mxnet", "tensorflow", "pycuda")
+_RUNTIME = re.compile(r"cuda(?:[A-Z]\w+)$|nvml[A-Z]\w+$")
 _PROFILER = ("cuda_time_total", "self_cuda_time_total", "cuda_memory_usage", "self_cuda_memory_usage", "cuda_time")
 
 
@@ -23,6 +26,8 @@ def find_methods(source: Source) -> None:
             name = node.func.attr.value
             if name == "cuda":
                 _cuda(source, node)
+            elif _RUNTIME.match(name) and not source.names.qualified(node.func).startswith("torch."):
+                source.add("cuda-runtime", source.tree.span(node.func), node)
             elif name == "record_stream":
                 source.add("record-stream", (source.tree.span(node.func.attr)[0], source.tree.span(node)[1]), node)
         _integers(source, node)

@@ -7,7 +7,8 @@ import re
 import libcst as cst
 
 from .. import rules
-from . import devices, formats, texts
+from ..rules import TORCH
+from . import arguments, devices, formats, texts
 from .scopes import dotted
 from .source import EQUIVALENT, REVIEW, Source
 from .uses import Use, literal, parameter_name, use_of
@@ -40,6 +41,10 @@ def find_strings(source: Source) -> None:
             device(source, node, match.group(1))
         elif "cuda:" in value and formats.method(source, node):
             pass
+        elif value == "cuda:":
+            use = use_of(source, node)
+            if use.kind == "compare" or _string_method(use):
+                source.add("device-comparison", source.tree.span(node), node, severity=REVIEW)
         else:
             texts.text(source, node, value)
 
@@ -51,6 +56,10 @@ def device(source: Source, node: cst.BaseExpression, index: str | None) -> None:
         return
     if isinstance(source.names.parent(use.node), cst.Arg) and formats.device_call(source, node, use, index):
         return
+    if use.kind == "argument" and use.node is node and source.target != TORCH:
+        function = source.names.qualified(use.call.func)
+        if function.startswith("torch.cuda.") and function.rsplit(".", 1)[-1] in arguments.DEVICE_ARGUMENT:
+            return  # the finding of the call replaces it by an index
     rule = rules.BY_ID["device-string-index" if index else "device-string"]
     template = source.template(rule)
     values = {"0": index or ""}
@@ -121,7 +130,10 @@ def is_device(source: Source, use: Use) -> bool | None:
     if use.kind == "key":
         container = source.names.parent(source.names.parent(use.node))
         outer = use_of(source, container)
-        return devices.is_device_name(outer.name) and "module" not in outer.name
+        if devices.is_device_name(outer.name) and "module" not in outer.name:
+            return True
+        keys = [literal(e.key) for e in container.elements if isinstance(e, cst.DictElement) and e.key is not use.node]
+        return False if any((key or "").split(":")[0] in _DEVICE_TYPES for key in keys) else None
     if use.kind in ("assign", "default"):
         if any(devices.is_device_name(name) for name in use.name.split(",")) or _is_alternative(use):
             return True

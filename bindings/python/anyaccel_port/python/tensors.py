@@ -22,18 +22,28 @@ def replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, cal
     if any(arg.star or arg.keyword is not None for arg in call.args):
         source.add(rule.id, source.tree.span(node), node, severity=REVIEW)
         return True
-    values = len(call.args) == 1 and _is_values(call.args[0].value)
-    sizes = not values and (len(call.args) != 1 or _is_size(call.args[0].value))
+    kind = arguments_kind(call)
     if not call.args:
         template = f"torch.empty(0, dtype=torch.{dtype}, device={{type}})"
-    elif sizes:
+    elif kind == "empty":
         template = arguments.place(source, f"torch.empty({{args}}, dtype=torch.{dtype}, device={{type}})", call, pieces)
     else:
         template = arguments.place(source, f"torch.tensor({{args}}, dtype=torch.{dtype}, device={{type}})", call, pieces)
         if source.target != TORCH and source.template(rule):
             template = f"{{acc}}.{name}({{args}})"
-    source.add(rule.id, span, node, template, pieces, severity=EQUIVALENT if values or sizes or not call.args else REVIEW)
+    source.add(rule.id, span, node, template, pieces, severity=EQUIVALENT if kind or not call.args else REVIEW)
     return True
+
+
+def arguments_kind(call: cst.Call) -> str:
+    """The function that takes the same arguments: `tensor` for data, `empty` for sizes, or "" if it is unclear."""
+    if any(arg.star or arg.keyword is not None for arg in call.args):
+        return ""
+    if len(call.args) == 1 and _is_values(call.args[0].value):
+        return "tensor"
+    if len(call.args) > 1 or call.args and _is_size(call.args[0].value):
+        return "empty"
+    return ""
 
 
 def _is_values(node: cst.BaseExpression) -> bool:

@@ -17,6 +17,7 @@ _MEMBER = re.compile(r"torch\.cuda(?:\.\w+)*$")
 _MESSAGE = re.compile(r"CUDA out of memory|CUDA error|CUDNN_STATUS|CUBLAS_STATUS|cuDNN error|CUDA driver")
 _PROFILER = re.compile(r"(?:self_)?cuda_(?:time_total|time|memory_usage)$")
 _SOURCE = re.compile(r"[\w./{}-]+\.cuh?$")
+_LIBRARY = re.compile(r"(?:lib)?(?:cudart|cuda|nccl|nvrtc|cublas|cudnn|nvidia-ml|nvToolsExt)[\w.-]*(?:\.so|\.dll)[.\d]*$")
 _COMMAND = re.compile(r"\bnvidia-smi\b|\bnvcc\b")
 _NOTABLE = re.compile(r"cuda|CUDA|nccl|NCCL|nvidia|NVIDIA|nvcc|\.cuh?$|CUBLAS|CUDNN|NVTE")
 DTYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32", "Short": "int16", "Byte": "uint8",
@@ -53,6 +54,10 @@ def text(source: Source, node: cst.SimpleString, value: str) -> None:
         source.add("cuda-extension", span, node)
     elif re.search(r"CUDA_VISIBLE_DEVICES=", value) and use.kind != "log":
         source.add("visible-devices", span, node, severity=REVIEW)
+    elif _LIBRARY.match(value):
+        source.add("cuda-runtime", span, node)
+    elif value == "cudagraphs":
+        source.add("inductor-cudagraphs", span, node)
     elif _COMMAND.search(value) and use.kind in ("argument", "assign") and not _is_text(value):
         source.add("nvidia-tools", span, node)
 
