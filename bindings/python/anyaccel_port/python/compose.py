@@ -42,21 +42,10 @@ def edits(text: str, span: tuple[int, int], template: str, values: dict[str, str
 
 
 def apply(text: str, changes: list[Edit]) -> str:
-    """Applies edits. Of two edits that overlap, the longer one wins; insertions at the same place keep their order."""
-    taken: list[Edit] = []
-    for edit in sorted(dict.fromkeys(changes), key=lambda e: e.start - e.end):
-        if not any(_overlap(edit, other) for other in taken):
-            taken.append(edit)
+    """Applies edits. Of two edits that overlap, the outer one wins; insertions at the same place keep their order."""
     out, last = [], 0
-    for edit in sorted(taken, key=lambda e: (e.start, e.end)):
-        out += [text[last:edit.start], edit.text]
-        last = edit.end
+    for edit in sorted(dict.fromkeys(changes), key=lambda e: (e.start, e.end > e.start, -e.end)):
+        if edit.start >= last:
+            out += [text[last:edit.start], edit.text]
+            last = edit.end
     return "".join([*out, text[last:]])
-
-
-def _overlap(a: Edit, b: Edit) -> bool:
-    if a.start == a.end:
-        return b.start < a.start < b.end
-    if b.start == b.end:
-        return a.start < b.start < a.end
-    return a.start < b.end and b.start < a.end

@@ -66,6 +66,7 @@ class Names:
         self.parents: dict[int, cst.CSTNode] = {}
         self.scopes: dict[int, Scope] = {}
         self.nodes: dict[type, list] = {}
+        self.all_scopes = [self.scope]
         self._resolving: set[int] = set()
         self._walk(module)
 
@@ -126,12 +127,14 @@ class Names:
                     pending.append((scope, name, binding))
             if kind is cst.FunctionDef or kind is cst.Lambda or kind is cst.ClassDef:
                 own = Scope("class" if kind is cst.ClassDef else "function", scope, node)
+                self.all_scopes.append(own)
                 inner = {"body": own}
                 if kind is not cst.ClassDef:
                     for parameter in _parameters(node.params):
                         own.bindings.setdefault(parameter.name.value, []).append(Binding("parameter", parameter, own, value=parameter.default))
             elif kind in _COMPREHENSIONS:
                 own = Scope("comprehension", scope, node)
+                self.all_scopes.append(own)
                 inner = dict.fromkeys(_fields(kind), own)
             elif kind is cst.Global:
                 for item in node.names:

@@ -8,7 +8,7 @@ from .. import rules
 from ..findings import EQUIVALENT, NONE, REVIEW, Finding, Lines
 from ..rules import ANYACCEL, DEEPSPEED, TORCH, Rule
 from . import compose
-from .scopes import Names, Scope
+from .scopes import Binding, Names, Scope
 from .tree import Tree
 
 MODULES = {ANYACCEL: "anyaccel", DEEPSPEED: "deepspeed.accelerator"}
@@ -24,8 +24,10 @@ class Source:
         self.lines = Lines(text)
         self.findings: list[Finding] = []
         self.done: set[int] = set()  # nodes that a finding around them covers
-        self.bound = _bound(self.names.scope, self.names)
+        self.bound = _bound(self.names)
         self.function = self._function_name()
+        self._options: dict[str, bool] | None = None
+        self._uses: dict[str, list[cst.Name]] | None = None
 
     def _function_name(self) -> str:
         """The name of get_accelerator in this source, imported or to be imported."""
@@ -37,7 +39,7 @@ class Source:
             if all(b.kind == "import" and b.qualified == qualified for b in bindings):
                 return name
         name = FUNCTION
-        while name in self.bound:
+        while any(b.qualified != qualified for b in self.bound.get(name, ())):
             name = f"get_{module.split('.')[0]}_accelerator" if name == FUNCTION else name + "_"
         return name
 
@@ -62,6 +64,28 @@ class Source:
             return {"acc": f"{torch}.accelerator", "type": f"{torch}.accelerator.current_accelerator().type"}
         return {"acc": f"{self.function}()", "type": f"{self.function}().device_name()"}
 
+    def text_options(self) -> dict[str, bool]:
+        """The options that this source adds to an argparse parser, and whether their values are strings."""
+        if self._options is None:
+            self._options = {}
+            for call in self.names.nodes.get(cst.Call, ()):
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
+                    keywords = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
+                    names = [a.value.raw_value for a in call.args if a.keyword is None and isinstance(a.value, cst.SimpleString)]
+                    kind = keywords.get("type")
+                    is_text = isinstance(kind, cst.Name) and kind.value == "str" or kind is None and not {"action", "nargs"} & keywords.keys()
+                    for name in names:
+                        self._options[name.lstrip("-").replace("-", "_")] = is_text
+        return self._options
+
+    def uses_of_name(self, name: str) -> list[cst.Name]:
+        """All nodes with this name, in all scopes."""
+        if self._uses is None:
+            self._uses = {}
+            for node in self.names.nodes.get(cst.Name, ()):
+                self._uses.setdefault(node.value, []).append(node)
+        return self._uses.get(name, [])
+
     def add(self, rule_id: str, span: tuple[int, int], node: cst.CSTNode, template: str | None = None, pieces: dict[str, tuple[int, int]] | None = None,
             severity: str = "", message: str = "", values: dict[str, str] | None = None) -> Finding:
         """Adds a finding at `span`. `template` replaces the span; without it, the finding has no replacement."""
@@ -83,15 +107,28 @@ class Source:
         self.findings.append(finding)
         return finding
 
+    def finish(self) -> list[Finding]:
+        """The findings in the order of the source. Their text and replacement include all their edits."""
+        for finding in self.findings:
+            edits = finding.edits
+            if edits and not finding.extra:
+                start, end = min(finding.start, *(e.start for e in edits)), max(finding.end, *(e.end for e in edits))
+                if start != finding.start:
+                    finding.line, finding.column = self.lines.position(start)
+                finding.start, finding.end, finding.text = start, end, self.text[start:end]
+                finding.replacement = compose.apply(self.text[:end], list(edits))[start:]
+        return sorted(self.findings, key=lambda f: (f.start, -f.end))
+
     def template(self, rule: Rule) -> str | None:
         return rule.to.get(self.target)
 
 
-def _bound(scope: Scope, names: Names) -> set[str]:
-    """All names that any scope binds."""
-    found = set()
-    for each in {id(s): s for s in [scope, *names.scopes.values()]}.values():
-        found |= each.bindings.keys()
+def _bound(names: Names) -> dict[str, list[Binding]]:
+    """The bindings of each name in all scopes."""
+    found: dict[str, list[Binding]] = {}
+    for scope in names.all_scopes:
+        for name, bindings in scope.bindings.items():
+            found.setdefault(name, []).extend(bindings)
     return found
 
 

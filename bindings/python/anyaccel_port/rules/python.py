@@ -31,8 +31,9 @@ DEVICES = (
     Rule("device-string-unclear", 'the string "cuda" with an unknown use', "review", ("string:cuda?",), _same("{type}"),
          "The string is probably a device name. Replace it if it is passed to torch; leave it if it is text.", 'names = ["cuda"]',
          "names = [get_accelerator().device_name()]"),
-    Rule("device-comparison", 'a comparison with "cuda"', "review", ("string:compare cuda",), _same("{type}"),
-         "Decide whether the code behind the comparison is for any accelerator or only for CUDA. A test such as `device.type != \"cpu\"` may also be meant.",
+    Rule("device-comparison", 'a comparison with "cuda"', "equivalent", ("string:compare cuda",), _same("{type}"),
+         "The test selects the branch that CUDA takes on every accelerator. If the other operand is not clearly a device, or if the branch is only for CUDA, "
+         "a person must decide.",
          'if x.device.type == "cuda": ...', "if x.device.type == get_accelerator().device_name(): ...", runtime="device"),
     Rule("device-index-bare", "an integer used as a device", "review", ("device:integer",), _to("{acc}.device_name({0})", None),
          "torch takes an integer as an index of its current accelerator; on builds without one, it means CUDA.",
@@ -61,7 +62,7 @@ DISTRIBUTED = (
          _to("{acc}.communication_backend_name()", "torch.distributed.get_default_backend_for_device(torch.accelerator.current_accelerator())"),
          "Each accelerator names its own communication backend: nccl, gloo, xccl, hccl, ...", 'dist.init_process_group("nccl")',
          "dist.init_process_group(get_accelerator().communication_backend_name())", runtime="nccl"),
-    Rule("nccl-other", "other use of NCCL", "review", ("torch.distributed.ProcessGroupNCCL", "torch.distributed.is_nccl_available"), {},
+    Rule("nccl-other", "other use of NCCL", "review", ("torch.distributed.ProcessGroupNCCL", "torch.distributed.ProcessGroupNCCL.*", "torch.distributed.is_nccl_available"), {},
          "Options of NCCL have no effect on other accelerators.", "dist.is_nccl_available()"),
 )
 
@@ -72,11 +73,25 @@ SETTINGS = (
     Rule("cuda-math-settings", "torch.backends.cuda", "none", ("torch.backends.cuda", "torch.backends.cuda.*"), {},
          "Settings of cuBLAS and of CUDA's attention kernels. They have no effect on other accelerators and may stay. For TF32, "
          "`torch.set_float32_matmul_precision()` is the general setting.", "torch.backends.cuda.matmul.allow_tf32 = True", harmless=True, runtime="ignore"),
-    Rule("version-cuda", "torch.version.cuda", "none", ("torch.version.cuda",), {}, "The version of CUDA that torch was built for; None elsewhere.",
+    Rule("version-cuda", "torch.version.cuda", "none", ("torch.version.cuda", "torch.has_cuda"), {}, "The version of CUDA that torch was built for; None elsewhere.",
          "torch.version.cuda"),
-    Rule("profiler-activity", "ProfilerActivity.CUDA", "review", ("torch.profiler.ProfilerActivity.CUDA", "torch.autograd.profiler.emit_nvtx"), {},
+    Rule("profiler-activity", "ProfilerActivity.CUDA", "review", ("torch.profiler.ProfilerActivity.CUDA", "torch.autograd.profiler.emit_nvtx",
+                                                                       "torch.autograd.profiler.profile:use_cuda"), {},
          "`torch.profiler.supported_activities()` returns the activities that this build of torch supports.",
          "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"),
+    Rule("profiler-cuda-time", "columns of the profiler with cuda in their names", "equivalent", ("string:cuda_time_total", "attribute:cuda_time_total"),
+         _same("{name}"), "torch.profiler names the columns of all accelerators device_time, device_time_total and device_memory_usage.",
+         'print(prof.key_averages().table(sort_by="cuda_time_total"))', 'print(prof.key_averages().table(sort_by="device_time_total"))'),
+    Rule("cuda-stream-handle", ".cuda_stream", "none", ("attribute:cuda_stream", "attribute:cuda_event"), {},
+         "The handle of a CUDA stream or event, for calls of CUDA itself.", "torch.cuda.current_stream().cuda_stream"),
+    Rule("inductor-cudagraphs", "settings of torch.compile for CUDA graphs", "none",
+         ("torch._inductor.config.triton.cudagraphs", "torch._inductor.config.triton.cudagraph_trees", "torch._inductor.cudagraph_trees",
+          "torch._inductor.cudagraph_trees.*", "torch.profiler._utils._init_for_cuda_graphs", "torch.compiler.cudagraph_mark_step_begin"), {},
+         "torch.compile uses these settings only for CUDA. They may stay.", "torch._inductor.config.triton.cudagraphs = True", harmless=True),
+    Rule("cuda-private", "private functions of torch for CUDA", "none", ("torch._C._cuda*",), {},
+         "Functions of torch's CUDA backend. Other accelerators do not have them.", "torch._C._cuda_clearCublasWorkspaces()"),
+    Rule("dispatch-key", 'the dispatch key "CUDA"', "review", ("string:dispatch CUDA",), {},
+         "The op is registered for CUDA only. Register it for the other dispatch keys too.", 'library.impl("op", kernel, "CUDA")'),
 )
 
 ENVIRONMENT = (
@@ -90,6 +105,9 @@ ENVIRONMENT = (
 )
 
 LIBRARIES = (
+    Rule("nvidia-tools", "a command of NVIDIA", "none", ("command:nvidia-smi", "command:nvcc"), {},
+         "The command exists only for NVIDIA's devices. `python -m anyaccel` reports the devices of every accelerator.",
+         'subprocess.run(["nvidia-smi"])'),
     Rule("pynvml", "pynvml", "none", ("pynvml", "pynvml.*", "nvidia_smi", "py3nvml", "py3nvml.*", "GPUtil", "GPUtil.*", "nvitop", "gpustat"), {},
          "NVIDIA's management library. `get_accelerator().memory_info()`, `device_properties()` and `device_count()` cover its most frequent uses.",
          "import pynvml"),
@@ -105,6 +123,8 @@ LIBRARIES = (
                            "flashinfer", "causal_conv1d", "mamba_ssm", "faiss.StandardGpuResources", "nvidia.dali", "cudf", "cuml", "cugraph",
                            "tinycudann", "spconv", "MinkowskiEngine", "pytorch3d._C", "nvtx") for n in (m, m + ".*")), {},
          "The library has kernels for CUDA only. Keep a path without it, for example torch's scaled_dot_product_attention.", "import flash_attn"),
+    Rule("cuda-runtime", "calls of the CUDA runtime or of NVML", "none", ("call:cudaMalloc", "string:libcudart.so"), {},
+         "The function or library is a part of CUDA.", 'ctypes.CDLL("libcudart.so").cudaDeviceSynchronize()'),
     Rule("bitsandbytes", "bitsandbytes", "review", ("bitsandbytes", "bitsandbytes.*"), {},
          "bitsandbytes supports a few other accelerators, depending on its version.", "import bitsandbytes"),
 )

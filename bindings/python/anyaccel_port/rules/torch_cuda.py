@@ -207,7 +207,7 @@ _NO_EQUIVALENT = {
                      "A part of torch.cuda that no other device has."),
 }  # yapf: disable
 
-NO_EQUIVALENT = tuple(Rule(rule, names_[0], "none", names_, {}, why, before=names_[0]) for rule, (names_, why) in _NO_EQUIVALENT.items())
+NO_EQUIVALENT = tuple(Rule(rule, names_[0], "none", (*names_, *(n + ".*" for n in names_)), {}, why, before=names_[0]) for rule, (names_, why) in _NO_EQUIVALENT.items())
 
 # What no other rule knows: new functions, and the module itself as a value.
 REST = (
