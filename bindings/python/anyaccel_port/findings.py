@@ -70,3 +70,12 @@ class Lines:
     def offset(self, line: int, column: int) -> int:
         """The offset of a 1-based line and a 0-based column."""
         return self.starts[line - 1] + column
+
+
+class SourceError(Exception):
+    """A source that cannot be parsed. `line` is 1-based; 0 means unknown."""
+
+    def __init__(self, message: str, line: int = 0):
+        super().__init__(message)
+        self.message = message
+        self.line = line
