@@ -113,6 +113,15 @@ class _Finder:
         parent = node.parent
         return (parent, node) if parent is not None and parent.type == "expression_statement" else (None, node)
 
+    def function(self, offset: int) -> tuple[int, int]:
+        """The span of the outermost block around a place, outside of classes and namespaces."""
+        node, found = self.node(offset, offset + 1), None
+        while node is not None:
+            if node.type == "compound_statement":
+                found = node
+            node = node.parent
+        return self.span(found) if found is not None else (0, len(self.text))
+
     # Findings
 
     def add(self, rule: Rule, start: int, end: int, replacement: str | None = None, **options) -> Finding:
@@ -136,6 +145,7 @@ class _Finder:
                 continue
             getattr(self, "on_" + kind)(match, match.start(), match.end())
         self.strings()
+        self.settle_handles()
         self.settle_includes()
         return self.source.result()
 
@@ -373,6 +383,16 @@ class _Finder:
                 continue
             declarations.device_string(self, match, start, end)
 
+    def settle_handles(self):
+        """Streams and events are replaced in all of a function or not at all, because the old and the
+        new types do not mix."""
+        handles = [f for f in self.source.findings if f.rule in _HANDLES]
+        left = {self.function(f.start) for f in handles if f.severity != EQUIVALENT}
+        for finding in handles:
+            if finding.severity == EQUIVALENT and self.function(finding.start) in left:
+                finding.severity, finding.edits = REVIEW, ()
+                finding.message += " Something else in this function needs CUDA's type."
+
     def settle_includes(self):
         """Headers of torch are replaced if nothing else needs them."""
         rule = BY_ID["cpp-include"]
@@ -385,6 +405,8 @@ class _Finder:
                 self.source.add(rule, start, end, replacement=rule.to[self.target])
 
 
+_HANDLES = frozenset(("cpp-current-stream", "cpp-default-stream", "cpp-new-stream", "cpp-set-stream", "cpp-stream-type", "cpp-stream-guard", "cpp-event",
+                      "cpp-runtime-stream", "cpp-runtime-event", "cpp-external-stream", "cpp-graph"))  # yapf: disable
 _NEED_NO_HEADER = frozenset(("cpp-is-cuda", "cpp-dispatch-key", "cpp-device-comparison", "cpp-device-string", "cpp-tensor-cuda", "cpp-device-type"))
 
 

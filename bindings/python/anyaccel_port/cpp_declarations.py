@@ -70,10 +70,10 @@ def declared(finder, rule: Rule, node, start: int, end: int):
             _only(finder, finder.source_of(declarator.child_by_field_name("declarator")), parent, _METHODS["stream"], arguments=True)
         finder.add(rule, start, end, template, severity=None if good else REVIEW, edits=None if good else ())
         return
-    if not one or declarator.type not in ("init_declarator", "identifier"):
+    if not one or declarator.type not in ("init_declarator", "identifier", "function_declarator"):
         finder.add(rule, start, end, severity=REVIEW)
         return
-    name_node = declarator.child_by_field_name("declarator") if declarator.type == "init_declarator" else declarator
+    name_node = declarator if declarator.type == "identifier" else declarator.child_by_field_name("declarator")
     name = finder.source_of(name_node)
     arguments = _initializer(finder, declarator)
     last = finder.span(declarator)[1]
@@ -118,14 +118,17 @@ def _is_stream(finder, expression: str, node) -> bool:
         return True
     if not re.fullmatch(r"\w+", expression):
         return False
-    start = finder.span(_scope(node))[0]
+    start, end = finder.function(finder.span(node)[0])
     text = finder.code[start:finder.span(node)[0]]
-    match = re.search(rf"\b(?:auto|CUDAStream)\s+{expression}\s*=\s*(?:at|c10)::cuda::get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(", text)
-    return bool(match)
+    return bool(re.search(rf"\b(?:auto|CUDAStream)\s+{expression}\s*=\s*(?:(?:at|c10)::cuda::)?get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(", text))
 
 
 def _initializer(finder, declarator) -> list[str] | None:
     """The arguments of a declaration's initializer; None for `= value`."""
+    if declarator is not None and declarator.type == "function_declarator":  # `Guard guard(stream);` looks like one
+        if _scope(declarator).type != "compound_statement":
+            return None
+        return [finder.source_of(a) for a in declarator.child_by_field_name("parameters").named_children if a.type != "comment"]
     if declarator is None or declarator.type != "init_declarator":
         return []
     value = declarator.child_by_field_name("value")
