@@ -37,20 +37,24 @@ _CANDIDATE = re.compile(r"""
     (?P<runtime>\b(?:cuda(?:Malloc|Free|Mem|Stream|Event|Device|Get|Set|Success|Err|Peek|Host|Func|Launch|Occupancy|Graph|Ipc|Profiler|Array|Bind|Unbind|
         Create|Destroy|Driver|Runtime|Pointer|Thread|External|Import|Make|Channel|DataType|Library|Kernel|Choose|Texture|Surface|Limit|Shared|Access|
         Trigger|GridDependency|Stream|Pitched|Extent|Pos|User|Configure|Setup|Signal|Wait|Reset|Compute|FilterMode|Address|Read)\w*
-        |cuda_(?:runtime)_\w+|CUDA_(?:R|C)_\d\w+) ) |
+        |cuda_(?:runtime)_\w+) ) |
     (?P<driver>\b(?:cu(?:Init|Ctx[A-Z]|Device[A-Z]|Module[A-Z]|Launch[A-Z]|Mem[A-Z]|Func[A-Z]|Stream[A-Z]|Event[A-Z]|Link[A-Z]|Tensor[A-Z]|Get[A-Z]|Driver[A-Z]|
         Occupancy[A-Z]|Multicast[A-Z])\w*|CU(?:device|context|module|function|stream|event|deviceptr|result|tensorMap|array)\b|CUDA_(?:SUCCESS|ERROR_\w+))) |
     (?P<nccl>\bnccl[A-Z]\w*) |
-    (?P<library>\b(?:cublas|cudnn|cufft|curand|cusparse|cusolver|cufile|nvml|nvtx|nvrtc|nvToolsExt)(?:[A-Z_]\w*)|\bCU(?:BLAS|DNN|FFT|RAND|SPARSE|SOLVER)_\w+)
+    (?P<old>\bTHC(?:State|[Uu]da\w+|\w*(?:Malloc|Free|Check|Stream\w*))\b) |
+    (?P<library>\b(?:cublas|cudnn|cufft|curand|cusparse|cusolver|cufile|nvml|nvtx|nvrtc|nvToolsExt)[A-Z]\w*)
     """, re.X | re.M)
 _CONDITION = re.compile(r"\b(__CUDACC__|__CUDA_ARCH__|__NVCC__|(?:USE|WITH|ENABLE|HAVE|BUILD|COMPILE|\w*_USE|\w*_WITH)_CUDA\w*|USE_C10D_NCCL|USE_NCCL|WITH_NCCL|"
                         r"CUDART?_VERSION|__CUDA_\w+__|\w+_CUDA_ENABLED|USE_CUDNN|CUDA_ENABLED)\b")  # yapf: disable
 _TORCH_HEADER = re.compile(r"(?:ATen|c10|torch/csrc/api/include/torch|torch)/(?:native/)?(?:cuda|cudnn)[/.]|torch/cuda\.h|THC/")
-_CUDA_HEADER = re.compile(r"(?:cuda|cublas|cudnn|cufft|curand|cusparse|cusolver|nvml|nvtx|nvrtc|nccl|nvToolsExt|thrust/|cub/|cutlass/|cute/|nvtx3/|cooperative_groups|"
-                          r"device_launch_parameters|helper_cuda|mma\.h|math_constants\.h|driver_types\.h|vector_types\.h|crt/|cuda/|nv/|device_functions\.h|sm_\d+)")  # yapf: disable
+_CUDA_HEADER = re.compile(
+    r"cuda(?:_(?:runtime|fp\d+|bf16|profiler_api|device_runtime|texture|surface|gl_|egl_|pipeline|awbarrier|occupancy|d3d|vdpau)\w*)?\.h(?:pp)?|"
+    r"cuda(?:Typedefs|Profiler|GL|D3D\w*)\.h|cu(?:blas|dnn|fft|rand|sparse|solver|file|pti|tensor)\w*\.h|(?:nvml|nvrtc|nccl\w*|nvToolsExt\w*|nvfunctional|nvjpeg|nppi?)\.?h?|"
+    r"(?:thrust|cub|cutlass|cute|nvtx3|cooperative_groups|crt|nccl)/.*|cooperative_groups\.h|device_launch_parameters\.h|helper_(?:cuda|math)\.h|mma\.h|"
+    r"(?:driver|vector|builtin|device)_types\.h|(?:math|device)_functions\.h|math_constants\.h|sm_\d+_\w+\.h\w*|cudnn_frontend\w*\.h|cuda/(?:std/)?[\w/]+$")
 _CHECK = re.compile(r"(?i)\w*(?:check|cuda|errchk|safe|assert|try|throw|call)\w*")
 _DEVICE_CALL = re.compile(r"(?:torch::|at::|c10::)?(?:Device|device|TensorOptions|to|dtype|parse\w*)$|(?:\.|->)(?:to|device)$")
-_RULES_OF = {"nccl": "cpp-nccl", "driver": "cpp-driver", "library": "cpp-library", "kernel": "cpp-kernel"}
+_KEYS = ("cu", "thc", "<<<", "_device__", "_global__", "_constant__", "_managed__", "include", "nccl", "nv", "getstreamfrom", "getcurrentdevice")
 _KERNEL_FILE = ("This file contains CUDA kernels or their launches, so it is built for CUDA only: keep it for CUDA, and write the op for other accelerators. ")
 
 
@@ -137,7 +141,7 @@ class _Finder:
 
     def run(self) -> list[Finding]:
         self.done = 0
-        for match in _CANDIDATE.finditer(self.code):
+        for match in self.candidates():
             if match.start() < self.done:
                 continue
             kind = match.lastgroup if match.lastgroup != "header" else "include"
@@ -148,6 +152,15 @@ class _Finder:
         self.settle_handles()
         self.settle_includes()
         return self.source.result()
+
+    def candidates(self):
+        """The matches of the names, looked for only in lines that can have one."""
+        at = 0
+        for line in self.code.splitlines(keepends=True):
+            start, at = at, at + len(line)
+            lowered = line.lower()
+            if at > self.done and any(key in lowered for key in _KEYS):
+                yield from _CANDIDATE.finditer(self.code, start, at)
 
     def macro(self, match: re.Match) -> bool:
         """Whether the match is in a macro's definition, which then becomes one finding."""
@@ -171,7 +184,7 @@ class _Finder:
         if _TORCH_HEADER.match(header):
             self.includes.append((start, end))
             self.done = end
-        elif _CUDA_HEADER.match(header):
+        elif _CUDA_HEADER.fullmatch(header) and (match["header"] or not header.startswith("cuda/")):
             self.add(BY_ID["cpp-include-cuda"], start, end)
 
     def on_condition(self, match, start, end):
@@ -185,8 +198,7 @@ class _Finder:
     def on_kernel(self, match, start, end):
         rule = BY_ID["cpp-kernel"]
         stop = self.blanked.definition(start)
-        finding = self.add(rule, start, end)
-        finding.text = self.header(start, stop)
+        self.add(rule, start, self.header(start, end, stop))
         self.done = max(self.done, stop)
 
     def on_device(self, match, start, end):
@@ -194,17 +206,15 @@ class _Finder:
         before = re.compile(r"(?:__host__|__forceinline__|__noinline__|static|inline|constexpr|extern)\s*$")
         while previous := before.search(self.code, max(0, first - 40), first):
             first = previous.start()
-        node = self.node(start, end)
-        while node.parent is not None and node.parent.type != "lambda_expression" and node.type not in ("function_definition", "declaration"):
-            node = node.parent
         stop = self.blanked.definition(start)
-        finding = self.add(BY_ID["cpp-device-function"], first, end)
-        finding.text = self.header(first, stop)
+        self.add(BY_ID["cpp-device-function"], first, self.header(first, end, stop))
         self.done = max(self.done, stop)
 
-    def header(self, start: int, stop: int) -> str:
-        """A declaration without its body, for people."""
-        return self.text[start:stop].split("{")[0].split(";")[0].strip()[:200]
+    def header(self, start: int, keyword: int, stop: int) -> int:
+        """The end of a declaration without its body."""
+        bodies = [at for mark in "{;" if (at := self.code.find(mark, keyword, stop)) != -1]
+        end = min(bodies, default=stop)
+        return start + len(self.code[start:end].rstrip())
 
     def on_launch(self, match, start, end):
         close = self.code.find(">>>", end)
@@ -231,7 +241,9 @@ class _Finder:
         if "is_" in match[0]:
             rule = BY_ID["cpp-is-cuda"]
             object_ = f"*{self_}" if arrow else self_
-            if re.search(r"(?:\.device\(\)|\bdevice_?)$", self_):
+            if re.search(r"(?:\.|->)(?:type|options)\(\)$", self_):
+                replacement = None
+            elif re.search(r"(?:\.device\(\)|\bdevice_?)$", self_):
                 replacement = None if arrow else f"({self_}.type() == {matching.render(BY_ID['cpp-device-type'].to[self.target], [])})"
             else:
                 replacement = matching.render(rule.to[self.target], [], self_=object_)
@@ -348,7 +360,7 @@ class _Finder:
     def prefix_rule(self, name: str) -> Rule:
         if rule := BY_NAME.get("c++:" + name):
             return rule
-        for length in range(len(name) - 1, 1, -1):
+        for length in range(len(name), 1, -1):
             if rule := BY_NAME.get(f"c++:{name[:length]}*"):
                 return rule
         return BY_ID["cpp-runtime-other"]
@@ -367,6 +379,11 @@ class _Finder:
 
     def on_driver(self, match, start, end):
         self.on_group("cpp-driver", start, end)
+
+    def on_old(self, match, start, end):
+        if "Check" in match[0] and (inner := self.code.find("cuda", end, end + 20)) != -1 and not self.code[end:inner].strip(" (\n"):
+            return  # the call inside is reported
+        self.on_group("cpp-thc", start, end)
 
     def on_nccl(self, match, start, end):
         self.on_group("cpp-nccl", start, end)

@@ -213,6 +213,8 @@ RUNTIME = (
     Rule("cpp-driver", "the CUDA driver's interface", "none", _cpp("cuInit", "cuLaunchKernel", "cuModule*", "cuCtx*", "cuMem*", "CUdevice", "CUdeviceptr"), {}, "The CUDA driver itself.", "cuInit(0);"),
     Rule("cpp-nccl", "NCCL in C++", "review", _cpp("nccl*"), {},
          "Use `anyaccel::comm`, or c10d with the backend that `communication_backend_name()` names.", "ncclAllReduce(a, b, 1, t, o, c, s);"),
+    Rule("cpp-thc", "THC, the CUDA part of old versions of torch", "none", _cpp("THCState", "THCudaMalloc", "THCudaTensor*", "THCudaCheck"), {},
+         "torch removed THC in version 1.11. Use ATen's functions.", "THCState* state;"),
     Rule("cpp-library", "a library of NVIDIA in C++: cuBLAS, cuDNN, cuFFT, NVML, ...", "none",
          _cpp("cublas*", "cudnn*", "cufft*", "curand*", "cusparse*", "cusolver*", "nvml*", "nvtx*", "nvrtc*"), {},
          "The library works with CUDA only. Call ATen's functions, or an op with kernels for each accelerator.", "cublasSgemm(h);"),
