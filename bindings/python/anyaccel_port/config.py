@@ -20,7 +20,7 @@ _SWITCH = re.compile(r"(?i)(?:[\w.]*[._-])?(?:use|no|with|enable|enabled|disable
 _BOOLEAN = re.compile(r"(?i)true|false|yes|no|on|off|0|1")
 _SCRIPT_KEY = re.compile(r"(?i)run|script|scripts|before_script|after_script|command|commands|cmd|cmds|args|entrypoint|setup|bash|shell|steps|install|before_install|"
                          r"postCreateCommand|job_script|setup_commands|\w*_commands?|\w*_cmd|test|tests|entry")  # yapf: disable
-_ENVIRONMENT = re.compile(shell._ENVIRONMENT)
+_ENVIRONMENT = re.compile(shell.ENVIRONMENT)
 _IMAGE = re.compile(r"nvcr\.io/\S+|nvidia/cuda\S*|(?:[\w.-]+/)*[\w.-]+:[\w.-]*(?:cuda|cu1\d\d)[\w.-]*")
 _LIGHTNING = re.compile(r"(?i)lightning|trainer|max_epochs|accumulate_grad|strategy")
 _CMAKE = re.compile(r"CMAKE_CUDA_\w+|CUDA_\w+")
@@ -63,27 +63,30 @@ class _Values:
         end = value_start + len(value)
         if not value:
             return
+        stop = end
+        if (quote := self.source.text[end:end + 1]) in ("'", '"') and self.source.text[value_start - 1] == quote:
+            stop, start = end + 1, start - (in_list and start == value_start)
         if _ENVIRONMENT.fullmatch(key) and not in_list:
-            self.environment(key, start, end)
+            self.environment(key, start, stop)
         elif key.lower() == "name" and _ENVIRONMENT.fullmatch(value):
             self.environment(value, value_start, end)
         elif key.startswith("CMAKE_CUDA"):
-            self.add("cmake-variable", start, end)
+            self.add("cmake-variable", start, stop)
         elif key == "nvidia.com/gpu":
-            self.add("config-cuda-resource", start, end)
+            self.add("config-cuda-resource", start, stop)
         elif re.fullmatch(r"cuda:(?:\d+|\$\{\w+\})", value) or value == "cuda" and _DEVICE_KEY.fullmatch(key):
-            self.add("config-device", value_start if in_list else start, end)
+            self.add("config-device", start, stop)
         elif value == "nccl" or re.fullmatch(r"cpu:gloo,cuda:nccl", value):
-            self.add("config-backend", value_start if in_list else start, end)
+            self.add("config-backend", start, stop)
         elif _SWITCH.fullmatch(key) and _BOOLEAN.fullmatch(value) and not in_list:
-            self.add("config-switch", start, end)
+            self.add("config-switch", start, stop)
         elif key.lower() == "gpus" and self.lightning and re.fullmatch(r"-?\d+|[\"']?\d(?:, ?\d)*,?[\"']?|\[[\d, ]*\]", value):
-            self.add("config-gpus", start, end)
+            self.add("config-gpus", start, stop)
         elif key.lower() in ("runtime", "driver") and value == "nvidia":
-            self.add("container-gpus", start, end)
+            self.add("container-gpus", start, stop)
         elif re.fullmatch(r"(?i)\w*image|container|from|\w*docker\w*", key) and _IMAGE.fullmatch(value) or re.match(r"nvcr\.io/|nvidia/cuda:", value):
             self.add("container-image", value_start, end)
-        elif in_list and (match := re.fullmatch(rf"({shell._ENVIRONMENT})(?:=.*)?", value)) and not _SCRIPT_KEY.fullmatch(key):
+        elif in_list and (match := re.fullmatch(rf"({shell.ENVIRONMENT})(?:=.*)?", value)) and not _SCRIPT_KEY.fullmatch(key):
             self.environment(match[1], value_start, end)
         elif _SCRIPT_KEY.fullmatch(key) or "\n" in value:
             shell.scan(self.source, value_start, end)

@@ -331,6 +331,8 @@ class _Finder:
         severity = None
         if rule.id in ("cpp-current-stream", "cpp-default-stream", "cpp-new-stream", "cpp-default-generator"):
             severity = declarations.uses(self, rule, call, arguments)
+        elif rule.id == "cpp-set-stream" and not (len(arguments) == 1 and declarations.is_stream(self, arguments[0], call)):
+            severity = REVIEW
         edits = None
         if len(arguments) and "{args}" in template and template.endswith("({args})"):
             edits = (Edit(start, end, template[:-len("({args})")]), )

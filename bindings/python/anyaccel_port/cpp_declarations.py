@@ -94,7 +94,7 @@ def declared(finder, rule: Rule, node, start: int, end: int):
     elif rule.id == "cpp-event":
         template, severity = _event(finder, name, parent, arguments, template)
     elif rule.id == "cpp-stream-guard":
-        severity = None if len(arguments) == 1 and _is_stream(finder, arguments[0], parent) else REVIEW
+        severity = None if len(arguments) == 1 and is_stream(finder, arguments[0], parent) else REVIEW
     elif rule.id == "cpp-graph" and arguments:
         severity = REVIEW
     finder.add(rule, start, last, matching.render(template, arguments, name=name), severity=severity, edits=() if severity == REVIEW else None)
@@ -112,13 +112,13 @@ def _event(finder, name: str, declaration, arguments: list[str], template: str) 
     return template, None if _only(finder, name, declaration, _METHODS["cpp-event"], arguments=True) else REVIEW
 
 
-def _is_stream(finder, expression: str, node) -> bool:
+def is_stream(finder, expression: str, node) -> bool:
     """Whether an expression becomes a stream of the accelerator."""
     if re.fullmatch(r"(?:at|c10)::cuda::get(?:Current|Default)CUDAStream\([^()]*\)|(?:at|c10)::cuda::getStreamFromPool\(\)", expression):
         return True
     if not re.fullmatch(r"\w+", expression):
         return False
-    start, end = finder.function(finder.span(node)[0])
+    start, _ = finder.function(finder.span(node)[0])
     text = finder.code[start:finder.span(node)[0]]
     return bool(re.search(rf"\b(?:auto|CUDAStream)\s+{expression}\s*=\s*(?:(?:at|c10)::cuda::)?get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(", text))
 
@@ -167,7 +167,7 @@ def choice(finder, call) -> bool:
     parent = node.parent
     if parent is None or parent.type != "conditional_expression" or parent.child_by_field_name("condition") != node:
         return False
-    branches = [re.sub(r"^(?:torch|at|c10)::", "", finder.source_of(parent.child_by_field_name(f))) for f in ("consequence", "alternative")]
+    branches = [re.sub(r"\b(?:torch|at|c10)::", "", finder.source_of(parent.child_by_field_name(f))) for f in ("consequence", "alternative")]
     rule = BY_ID["cpp-device-choice"]
     if branches in (["kCUDA", "kCPU"], ["DeviceType::CUDA", "DeviceType::CPU"]):
         finder.add(rule, *finder.span(parent), matching.render(rule.to[finder.target], []))
@@ -175,7 +175,7 @@ def choice(finder, call) -> bool:
     if branches == ['"cuda"', '"cpu"'] and finder.target == ANYACCEL:
         finder.add(rule, *finder.span(parent), matching.render(BY_ID["cpp-device-string"].to[finder.target], []))
         return True
-    if all(re.fullmatch(r'Device\((?:kCUDA|kCPU|"cuda"|"cpu")\)', b) for b in branches) and "k" in branches[0] + branches[1] and "CUDA" in branches[0]:
+    if branches in (["Device(kCUDA)", "Device(kCPU)"], ['Device("cuda")', 'Device("cpu")'], ["Device(DeviceType::CUDA)", "Device(DeviceType::CPU)"]):
         text = f"c10::Device({matching.render(rule.to[finder.target], [])})"
         finder.add(rule, *finder.span(parent), text)
         return True
@@ -194,12 +194,12 @@ def device_type(finder, node, start: int, end: int):
     if parent is not None and parent.type == "case_statement" or parent is not None and parent.type == "template_argument_list":
         finder.add(rule, start, end, severity=REVIEW)
         return
-    if parent is not None and parent.type == "argument_list":
+    if parent is not None and parent.type in ("argument_list", "initializer_list"):
         arguments = [a for a in parent.named_children if a.type != "comment"]
         if len(arguments) == 2 and arguments[0] == node and _pair(finder, parent, arguments[1], start):
             return
         call = parent.parent
-        if call is not None and re.search(r"is_(?:eq|same)|assert|CHECK_EQ|EXPECT_EQ", finder.source_of(call)[:60]):
+        if parent.type == "argument_list" and call is not None and re.search(r"is_(?:eq|same)|assert|CHECK_EQ|EXPECT_EQ", finder.source_of(call)[:60]):
             finder.add(BY_ID["cpp-device-comparison"], start, end, replacement)
             return
     finder.add(rule, start, end, replacement)
@@ -210,6 +210,9 @@ def _pair(finder, arguments, index, start: int) -> bool:
     rule = BY_ID["cpp-device"]
     text = matching.render(rule.to[finder.target], [finder.source_of(index)])
     owner = arguments.parent
+    if arguments.type == "initializer_list" and owner.type == "argument_list":  # x.to({torch::kCUDA, 1})
+        finder.add(rule, *finder.span(arguments), text)
+        return True
     if owner.type == "call_expression":
         function = finder.source_of(owner.child_by_field_name("function"))
         if re.fullmatch(r"(?:(?:torch|at|c10)::)?Device", function):

@@ -21,7 +21,10 @@ _PYTHON_MAGICS = frozenset(("time", "timeit", "capture", "prun", "python", "pyth
 _SHELL_MAGICS = frozenset(("bash", "sh", "shell", "script", "system", "sx"))
 # A magic whose argument is Python: `%time f()`.
 _LINE_MAGIC = re.compile(r"%(?:time|timeit|prun|memit|debug)[ \t]+(?!-)")
-_MASKED = re.compile(r"(?m)^(?P<indent>[ \t]*)(?P<code>(?:[\w, \[\]\"']+=[ \t]*)?)(?P<magic>[%!](?:[^\n\\]|\\.|\\\n)*|\?{1,2}[\w.*]+[ \t]*$|(?:[\w.]+)\?{1,2}[ \t]*$)")
+# Commands that IPython accepts without a percent sign: `cd folder`.
+_AUTOMATIC = r"(?:cd|ls|ll|cat|cp|mv|rm|rmdir|mkdir|pwd|pip3?|conda|less|more|man)(?:[ \t]+(?!(?:in|is|if|and|or|not|for|else)\b)(?:-{1,2}[A-Za-z]|[\w~/$]|\.{1,2}(?:/|$))[^=\n(]*)$"
+_MASKED = re.compile(r"(?m)^(?P<indent>[ \t]*)(?P<code>(?:[\w, \[\]\"']+=[ \t]*)?)"
+                     r"(?P<magic>[%!](?:[^\n\\]|\\.|\\\n)*|\?{1,2}[\w.*]+[ \t]*$|(?:[\w.]+)\?{1,2}[ \t]*$|" + _AUTOMATIC + ")")
 
 
 class _Program:
@@ -52,7 +55,7 @@ class _Program:
                 return re.sub(r"[^\n]", "#", source)
             source = " " * match.start(1) + re.sub(r"[^\n]", "#", source[match.start(1):match.end()]) + source[match.end():]
             source = re.sub(r"[^\n]", "#", source[:match.end()]) + source[match.end():]
-        if "%" in source or "!" in source or "?" in source:
+        if re.search("[%!?]|(?m:^" + _AUTOMATIC + ")", source):
             source = _MASKED.sub(lambda m: self._mask_line(cell, m, source), source)
         return source
 
@@ -62,8 +65,8 @@ class _Program:
         before = re.sub(r"#.*", "", source[:match.start()]).rstrip()
         if magic[0] == "%" and (before.endswith(("(", ",", "\\", "+", "[")) or _unclosed(before)) or magic[0] == "!" and magic[1:2] == "=":
             return match[0]
-        if magic[0] == "!":
-            self.commands.append((cell, match.start("magic") + 1, match.end("magic")))
+        if magic[0] == "!" or re.match(r"%?(?:pip|conda)\b", magic):
+            self.commands.append((cell, match.start("magic") + (magic[0] in "!%"), match.end("magic")))
         head = match["indent"] + match["code"]
         if python := _LINE_MAGIC.match(magic):
             return head + "0;" + " " * (len(python[0]) - 2) + magic[len(python[0]):]
@@ -114,13 +117,12 @@ def _python(program: _Program, file: str, target: str) -> list[Finding]:
     try:
         return python.find(program.code, file, target)
     except SourceError as error:
-        line = max(error.line or 1, 1)
-        starts = Lines(program.code).starts
-        place = program.place(starts[min(line, len(starts)) - 1])
-        if place is None:
-            raise SourceError(error.message, 0) from None
-        cell, offset = place
-        raise SourceError(f"cell {cell.number}: {error.message}", cell.source.count("\n", 0, offset) + 1) from None
+        for cell, start in zip(program.cells, program.starts):
+            try:
+                python.find(program.code[start:start + len(cell.source)] + "\n", file, target)
+            except SourceError as inner:
+                raise SourceError(f"cell {cell.number}: {inner.message}", inner.line) from None
+        raise SourceError(error.message, 0) from None
 
 
 def _moved(program: _Program, inner: Finding, cell: Cell, start: int, end: int, file: str) -> Finding:

@@ -16,7 +16,8 @@ _TOKEN = re.compile(r"""
     \\. | (?P<single>'[^']*') | (?P<double>"(?:[^"\\]|\\.)*") | (?P<comment>(?<![^\s;&|(`])\#[^\n]*) |
     (?P<here><<-?[ \t]*(?P<quote>['"\\]?)(?P<mark>[A-Za-z_]\w*)['"]?)
     """, re.X | re.S)
-_ENVIRONMENT = r"(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|NVIDIA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*"
+ENVIRONMENT = (r"(?:(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
+               r"NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|TF32_OVERRIDE|REQUIRE_\w+|DISABLE_REQUIRE|MIG_\w+))")
 _TOOLS = "nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe"
 _VALUE = r"""(?:=|\s+\\?\s*)["']?"""
 _CANDIDATE = re.compile(rf"""
@@ -31,7 +32,7 @@ _CANDIDATE = re.compile(rf"""
     (?P<path>[\w=:"'-]*/(?:usr/local|opt)/cuda(?![\w])[\w./*-]*|/usr/lib/cuda\b|/opt/nvidia/[\w./-]*) |
     (?P<python>\btorch\.(?:cuda|version\.cuda|backends\.cud\w+)\b(?:\.\w+)*) |
     (?P<tool>(?<![\w.$/@-])(?:[\w${{}}./-]*/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
-    (?P<environment>(?<![A-Za-z0-9_-]){_ENVIRONMENT}(?![A-Za-z0-9_]))
+    (?P<environment>(?<![A-Za-z0-9_-]){ENVIRONMENT}(?![A-Za-z0-9_]))
     """, re.X)
 _INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
                       r"\b(?:apt|apt-get|yum|dnf|zypper|apk|brew)\b[^\n]*?\b(?:install|add)\b")  # yapf: disable

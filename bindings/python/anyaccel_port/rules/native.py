@@ -77,7 +77,8 @@ GUARDS = (
     Rule("cpp-stream-guard", "CUDAStreamGuard", "equivalent", _torch("CUDAStreamGuard"),
          _to("auto {name} = " + ACC + ".stream({0})", "c10::StreamGuard {name}({0})"),
          "`stream(s)` makes a stream current until the guard that it returns is destroyed. The stream must be the accelerator's as well.",
-         "c10::cuda::CUDAStreamGuard guard(stream);", f"auto guard = {ACC}.stream(stream);", review_for=()),
+         "auto stream = at::cuda::getCurrentCUDAStream();\nc10::cuda::CUDAStreamGuard guard(stream);",
+         f"auto stream = {ACC}.current_stream();\nauto guard = {ACC}.stream(stream);"),
 )
 
 STREAMS = (
@@ -90,7 +91,8 @@ STREAMS = (
          "at::cuda::getDefaultCUDAStream().synchronize();", f"{ACC}.default_stream().synchronize();"),
     Rule("cpp-set-stream", "setCurrentCUDAStream", "equivalent", _torch("setCurrentCUDAStream"),
          _to(ACC + ".set_stream({args})", "at::accelerator::setCurrentStream({args})"), "Makes a stream current on its device.",
-         "at::cuda::setCurrentCUDAStream(stream);", f"{ACC}.set_stream(stream);"),
+         "auto stream = at::cuda::getCurrentCUDAStream();\nat::cuda::setCurrentCUDAStream(stream);",
+         f"auto stream = {ACC}.current_stream();\n{ACC}.set_stream(stream);"),
     Rule("cpp-new-stream", "getStreamFromPool", "equivalent", _torch("getStreamFromPool"), _to(ACC + ".Stream()", None),
          "`Stream(index, priority)` creates a stream; a negative priority is urgent. ATen has no generic counterpart.",
          "auto stream = at::cuda::getStreamFromPool();", f"auto stream = {ACC}.Stream();"),
