@@ -1,0 +1,492 @@
+"""Finds what ties C++ and CUDA sources to CUDA.
+
+Names are looked for in the text without comments and literals. The syntax tree (tree-sitter) tells
+what surrounds a name: the call, its arguments, and whether the result is used.
+"""
+
+from __future__ import annotations
+
+import re
+
+import tree_sitter
+import tree_sitter_cuda
+
+from . import cpp_declarations as declarations
+from . import matching
+from .cpp_names import Names
+from .cpp_text import Blanked
+from .findings import EQUIVALENT, NONE, REVIEW, Edit, Finding, SourceError
+from .rules import BY_ID, BY_NAME, TORCH, Rule, native
+
+_LANGUAGE = tree_sitter.Language(tree_sitter_cuda.language())
+_CANDIDATE = re.compile(r"""
+    (?P<include>^[ \t]*\#[ \t]*include[ \t]*(?:<(?P<header>[^>\n]*)>|"[^"\n]*")) |
+    (?P<condition>^[ \t]*\#[ \t]*(?:if|ifdef|ifndef|elif)\b[^\n]*) |
+    (?P<using>\busing\s+namespace\s+(?:::)?(?:(?:at|c10|torch)::)?cuda\s*;) |
+    (?P<kernel>\b__global__\b) |
+    (?P<device>\b(?:__device__|__constant__|__managed__)\b) |
+    (?P<launch><<<) |
+    (?P<method>(?:\.|->)\s*(?:is_)?cuda\s*\(\s*\)) |
+    (?P<dispatch>\bTORCH_LIBRARY_IMPL\s*\(|\b(?:c10::|at::)?(?:DispatchKey|Backend)::(?:Autograd)?CUDA\b) |
+    (?P<qualified>(?<![\w:])(?:::\s*)?(?:(?:at|c10|torch)::)?(?:cuda::\w+(?:::\w+)*|k(?:CUDA)\b|DeviceType::CUDA\b|hasCUDA\b|hasCuDNN\b|
+        globalContext\(\)\.hasCUDA\b|CUDAGeneratorImpl\b|PhiloxCudaState\b)) |
+    (?P<macro>\b(?:C10_CUDA_\w+|AT_CUDA_\w+|TORCH_CUDA_CHECK)\b) |
+    (?P<bare>\b(?:(?:Optional|Multi|Optional)?CUDA(?:Guard|StreamGuard|MultiStreamGuard|Stream|Event|Graph)|
+        OptionalCUDAStreamGuard|get(?:Current|Default)CUDAStream|setCurrentCUDAStream|
+        getStreamFromPool|getStreamFromExternal|getDefaultCUDAGenerator|getCurrentDeviceProperties|getCurrentCUDA\w*Handle|CUDACachingAllocator(?:::\w+)?)\b) |
+    (?P<runtime>\b(?:cuda(?:Malloc|Free|Mem|Stream|Event|Device|Get|Set|Success|Err|Peek|Host|Func|Launch|Occupancy|Graph|Ipc|Profiler|Array|Bind|Unbind|
+        Create|Destroy|Driver|Runtime|Pointer|Thread|External|Import|Make|Channel|DataType|Library|Kernel|Choose|Texture|Surface|Limit|Shared|Access|
+        Trigger|GridDependency|Stream|Pitched|Extent|Pos|User|Configure|Setup|Signal|Wait|Reset|Compute|FilterMode|Address|Read)\w*
+        |cuda_(?:runtime)_\w+) ) |
+    (?P<driver>\b(?:cu(?:Init|Ctx[A-Z]|Device[A-Z]|Module[A-Z]|Launch[A-Z]|Mem[A-Z]|Func[A-Z]|Stream[A-Z]|Event[A-Z]|Link[A-Z]|Tensor[A-Z]|Get[A-Z]|Driver[A-Z]|
+        Occupancy[A-Z]|Multicast[A-Z])\w*|CU(?:device|context|module|function|stream|event|deviceptr|result|tensorMap|array)\b|CUDA_(?:SUCCESS|ERROR_\w+))) |
+    (?P<nccl>\bnccl[A-Z]\w*) |
+    (?P<old>\bTHC(?:State|[Uu]da\w+|\w*(?:Malloc|Free|Check|Stream\w*))\b) |
+    (?P<library>\b(?:cublas|cudnn|cufft|curand|cusparse|cusolver|cufile|nvml|nvtx|nvrtc|nvToolsExt)[A-Z]\w*)
+    """, re.X | re.M)
+_CONDITION = re.compile(r"\b(__CUDACC__|__CUDA_ARCH__|__NVCC__|(?:USE|WITH|ENABLE|HAVE|BUILD|COMPILE|\w*_USE|\w*_WITH)_CUDA\w*|USE_C10D_NCCL|USE_NCCL|WITH_NCCL|"
+                        r"CUDART?_VERSION|__CUDA_\w+__|\w+_CUDA_ENABLED|USE_CUDNN|CUDA_ENABLED)\b")  # yapf: disable
+_TORCH_HEADER = re.compile(r"(?:ATen|c10|torch/csrc/api/include/torch|torch)/(?:native/)?(?:cuda|cudnn)[/.]|torch/cuda\.h|THC/")
+_CUDA_HEADER = re.compile(
+    r"cuda(?:_(?:runtime|fp\d+|bf16|profiler_api|device_runtime|texture|surface|gl_|egl_|pipeline|awbarrier|occupancy|d3d|vdpau)\w*)?\.h(?:pp)?|"
+    r"cuda(?:Typedefs|Profiler|GL|D3D\w*)\.h|cu(?:blas|dnn|fft|rand|sparse|solver|file|pti|tensor)\w*\.h|(?:nvml|nvrtc|nccl\w*|nvToolsExt\w*|nvfunctional|nvjpeg|nppi?)\.?h?|"
+    r"(?:thrust|cub|cutlass|cute|nvtx3|cooperative_groups|crt|nccl)/.*|cooperative_groups\.h|device_launch_parameters\.h|helper_(?:cuda|math)\.h|mma\.h|"
+    r"(?:driver|vector|builtin|device)_types\.h|(?:math|device)_functions\.h|math_constants\.h|sm_\d+_\w+\.h\w*|cudnn_frontend\w*\.h|cuda/(?:std/)?[\w/]+$")
+_CHECK = re.compile(r"(?i)\w*(?:check|cuda|errchk|safe|assert|try|throw|call)\w*")
+_DEVICE_CALL = re.compile(r"(?:torch::|at::|c10::)?(?:Device|device|TensorOptions|to|dtype|parse\w*)$|(?:\.|->)(?:to|device)$")
+_KEYS = ("cu", "thc", "<<<", "_device__", "_global__", "_constant__", "_managed__", "include", "nccl", "nv", "getstreamfrom", "getcurrentdevice")
+_KERNEL_FILE = ("This file contains CUDA kernels or their launches, so it is built for CUDA only: keep it for CUDA, and write the op for other accelerators. ")
+
+
+class _Finder:
+    """Finds in one file."""
+
+    def __init__(self, text: str, file: str, target: str):
+        self.source = matching.Source(text, file, target)
+        self.text = text
+        self.target = target
+        self.blanked = Blanked(text)
+        self.blanked.check()
+        self.code = self.blanked.code
+        self.offsets = matching.Offsets(text)
+        self.root = tree_sitter.Parser(_LANGUAGE).parse(text.encode("utf-8", "surrogatepass")).root_node
+        self.names = Names(self.code)
+        self.kernels = bool(re.search(r"\b__global__\b|<<<|\b__device__\b", self.code)) or file.endswith((".cu", ".cuh"))
+        self.done = -1  # everything before this offset belongs to a finding
+        self.macros: set[int] = set()
+        self.includes: list[tuple[int, int]] = []
+
+    # Nodes
+
+    def node(self, start: int, end: int):
+        return self.root.descendant_for_byte_range(self.offsets.to_byte(start), self.offsets.to_byte(end))
+
+    def span(self, node) -> tuple[int, int]:
+        return self.offsets.to_character(node.start_byte), self.offsets.to_character(node.end_byte)
+
+    def source_of(self, node) -> str:
+        return self.text[slice(*self.span(node))]
+
+    def name_node(self, start: int, end: int):
+        """The node of a whole qualified name."""
+        node = self.node(start, end)
+        while node.parent is not None and node.parent.type in ("qualified_identifier", "template_function", "template_type", "dependent_name") and \
+                self.span(node.parent)[0] <= start and node.parent.type == "qualified_identifier":
+            node = node.parent
+        return node
+
+    def call_of(self, node):
+        """The call whose function is `node`."""
+        parent = node.parent
+        return parent if parent is not None and parent.type == "call_expression" and parent.child_by_field_name("function") == node else None
+
+    def arguments(self, call) -> list[str]:
+        arguments = call.child_by_field_name("arguments")
+        return [self.source_of(a) for a in arguments.named_children if a.type != "comment"] if arguments is not None else []
+
+    def statement(self, call):
+        """Return the statement that consists of `call` alone, possibly in a macro that checks errors, and
+        the outermost call; (None, call) if the result is used."""
+        node = call
+        while node.parent is not None and node.parent.type == "argument_list" and node.parent.parent is not None and \
+                node.parent.parent.type == "call_expression" and len(node.parent.named_children) == 1:
+            outer = node.parent.parent
+            if not _CHECK.fullmatch(self.source_of(outer.child_by_field_name("function"))):
+                break
+            node = outer
+        parent = node.parent
+        return (parent, node) if parent is not None and parent.type == "expression_statement" else (None, node)
+
+    def function(self, offset: int) -> tuple[int, int]:
+        """The span of the outermost block around a place, outside of classes and namespaces."""
+        node, found = self.node(offset, offset + 1), None
+        while node is not None:
+            if node.type == "compound_statement":
+                found = node
+            node = node.parent
+        return self.span(found) if found is not None else (0, len(self.text))
+
+    # Findings
+
+    def add(self, rule: Rule, start: int, end: int, replacement: str | None = None, **options) -> Finding:
+        """Add a finding; within CUDA sources, replacements are only shown."""
+        severity = options.pop("severity", None) or (rule.severity_for(self.target) if rule.to else rule.severity)
+        message = None
+        if severity == EQUIVALENT and self.kernels:
+            severity, message, options["edits"] = REVIEW, _KERNEL_FILE + rule.why, ()
+        elif self.kernels and replacement is not None:
+            options["edits"] = ()
+        self.done = max(self.done, end)
+        return self.source.add(rule, start, end, severity=severity, replacement=replacement, message=message, **options)
+
+    def run(self) -> list[Finding]:
+        self.done = 0
+        for match in self.candidates():
+            if match.start() < self.done:
+                continue
+            kind = match.lastgroup if match.lastgroup != "header" else "include"
+            if kind not in ("include", "condition") and self.macro(match):
+                continue
+            getattr(self, "on_" + kind)(match, match.start(), match.end())
+        self.strings()
+        self.settle_handles()
+        self.settle_includes()
+        return self.source.result()
+
+    def candidates(self):
+        """The matches of the names, looked for only in lines that can have one."""
+        at = 0
+        for line in self.code.splitlines(keepends=True):
+            start, at = at, at + len(line)
+            lowered = line.lower()
+            if at > self.done and any(key in lowered for key in _KEYS):
+                yield from _CANDIDATE.finditer(self.code, start, at)
+
+    def macro(self, match: re.Match) -> bool:
+        """Whether the match is in a macro's definition, which then becomes one finding."""
+        start = self.code.rfind("\n", 0, match.start()) + 1
+        while start > 1 and self.code[:start - 1].endswith("\\"):
+            start = self.code.rfind("\n", 0, start - 1) + 1
+        if not re.match(r"[ \t]*#", self.code[start:match.start()]):
+            return False
+        if not re.match(r"[ \t]*#[ \t]*define\b", self.code[start:match.start()]):
+            return True
+        end = match.end()
+        while (end := self.code.find("\n", end)) != -1 and self.code[end - 1] == "\\":
+            end += 1
+        end = len(self.code) if end == -1 else end
+        self.add(BY_ID["cpp-macro"], start, end)
+        return True
+
+    def on_include(self, match, start, end):
+        header = match["header"] or self.text[start:end].split('"')[1]
+        start += len(match[0]) - len(match[0].lstrip())
+        if _TORCH_HEADER.match(header):
+            self.includes.append((start, end))
+            self.done = end
+        elif _CUDA_HEADER.fullmatch(header) and (match["header"] or not header.startswith("cuda/")):
+            self.add(BY_ID["cpp-include-cuda"], start, end)
+
+    def on_condition(self, match, start, end):
+        if _CONDITION.search(match[0]):
+            start += len(match[0]) - len(match[0].lstrip())
+            self.add(BY_ID["cpp-condition"], start, start + len(match[0].strip()))
+
+    def on_using(self, match, start, end):
+        self.add(BY_ID["cpp-using"], start, end)
+
+    def on_kernel(self, match, start, end):
+        rule = BY_ID["cpp-kernel"]
+        stop = self.blanked.definition(start)
+        self.add(rule, start, self.header(start, end, stop))
+        self.done = max(self.done, stop)
+
+    def on_device(self, match, start, end):
+        first = start
+        before = re.compile(r"(?:__host__|__forceinline__|__noinline__|static|inline|constexpr|extern)\s*$")
+        while previous := before.search(self.code, max(0, first - 40), first):
+            first = previous.start()
+        stop = self.blanked.definition(start)
+        self.add(BY_ID["cpp-device-function"], first, self.header(first, end, stop))
+        self.done = max(self.done, stop)
+
+    def header(self, start: int, keyword: int, stop: int) -> int:
+        """The end of a declaration without its body."""
+        bodies = [at for mark in "{;" if (at := self.code.find(mark, keyword, stop)) != -1]
+        end = min(bodies, default=stop)
+        return start + len(self.code[start:end].rstrip())
+
+    def on_launch(self, match, start, end):
+        close = self.code.find(">>>", end)
+        if close == -1 or ";" in self.code[end:close] and "[" not in self.code[end:close]:
+            return
+        close += 3
+        at = self.blanked.skip(close)
+        if at >= len(self.code) or self.code[at] != "(":
+            return
+        stop = self.blanked.closing(at) or close
+        name = re.search(r"[\w:]+\s*(?:<[^;{}<>]*(?:<[^<>]*>[^;{}<>]*)*>)?\s*$", self.code[max(0, start - 300):start])
+        first = start - len(name[0]) if name else start
+        self.add(BY_ID["cpp-kernel-launch"], first, stop)
+
+    def on_method(self, match, start, end):
+        node = self.node(start, start + 1)
+        field = node if node.type == "field_expression" else node.parent
+        if field is None or field.type != "field_expression":
+            self.add(BY_ID["cpp-is-cuda" if "is_" in match[0] else "cpp-tensor-cuda"], start, end, severity=REVIEW)
+            return
+        self_ = self.source_of(field.child_by_field_name("argument"))
+        first = self.span(field)[0]
+        arrow = match[0].startswith("->")
+        if "is_" in match[0]:
+            rule = BY_ID["cpp-is-cuda"]
+            object_ = f"*{self_}" if arrow else self_
+            if re.search(r"(?:\.|->)(?:type|options)\(\)$", self_):
+                replacement = None
+            elif re.search(r"(?:\.device\(\)|\bdevice_?)$", self_):
+                replacement = None if arrow else f"({self_}.type() == {matching.render(BY_ID['cpp-device-type'].to[self.target], [])})"
+            else:
+                replacement = matching.render(rule.to[self.target], [], self_=object_)
+            self.add(rule, first, end, replacement)
+        else:
+            rule = BY_ID["cpp-tensor-cuda"]
+            replacement = matching.render(rule.to[self.target], [], self_=self_)
+            if arrow:
+                replacement = self_ + "->" + replacement[len(self_) + 1:]
+            self.add(rule, first, end, replacement, edits=(Edit(start, end, replacement[len(self_):]), ))
+
+    def on_dispatch(self, match, start, end):
+        if match[0].startswith("TORCH_LIBRARY_IMPL"):
+            close = self.blanked.closing(end - 1)
+            if close is None or not re.search(r",\s*\w*CUDA\s*,", self.code[start:close]):
+                return
+            end = close
+        self.add(BY_ID["cpp-dispatch-key"], start, end)
+
+    def on_macro(self, match, start, end):
+        node = self.node(start, end)
+        call = self.call_of(node)
+        inner = None
+        if call is not None:
+            inner = _CANDIDATE.search(self.code, end, self.span(call)[1])
+        if inner is not None and inner.lastgroup in ("runtime", "library", "driver", "nccl", "qualified"):
+            return  # the call inside is reported
+        rule = BY_NAME.get("c++:" + match[0], BY_ID["cpp-check-macro"] if "CHECK" in match[0] else BY_ID["cpp-cuda-other"])
+        self.add(rule, start, self.span(call)[1] if call is not None else end)
+
+    def on_qualified(self, match, start, end):
+        start += len(match[0]) - len(match[0].lstrip(": \n"))
+        self.member(self.names.resolve(self.code[start:end]), start, end)
+
+    def on_bare(self, match, start, end):
+        if match[0].split("::")[0] in self.names.defined or self.code[:start].rstrip().endswith((".", "->")):
+            return
+        name = "detail::" + match[0] if match[0] == "getDefaultCUDAGenerator" else match[0]
+        if "CUDA" not in match[0] and not self.names.opened:
+            return
+        self.member("at::cuda::" + name, start, end)
+
+    def member(self, name: str | None, start: int, end: int):
+        """A member of c10::cuda, at::cuda or torch::cuda, or a device type."""
+        if name is None:
+            return
+        rule = BY_NAME.get("c++:" + name)
+        if rule is None:
+            parts = name.split("::")
+            rule = next((r for n in range(len(parts) - 1, 0, -1) if (r := BY_NAME.get("c++:" + "::".join(parts[:n]) + "::*"))), None)
+            if rule is None:
+                return
+        node = self.name_node(start, end)
+        if node.parent is not None and node.parent.type == "using_declaration":
+            self.add(BY_ID["cpp-using"], *self.span(node.parent))
+            return
+        if rule.id == "cpp-device-type":
+            declarations.device_type(self, node, start, end)
+        elif rule.id in declarations.DECLARED:
+            declarations.declared(self, rule, node, start, end)
+        else:
+            self.call(rule, node, start, end)
+
+    def call(self, rule: Rule, node, start: int, end: int):
+        call = self.call_of(node)
+        if call is None:
+            self.add(rule, start, end, None, severity=REVIEW if rule.severity == EQUIVALENT else None)
+            return
+        template = rule.to.get(self.target)
+        arguments = self.arguments(call)
+        first, last = start, self.span(call)[1]
+        if rule.id == "cpp-is-available" and declarations.choice(self, call):
+            return
+        if template is None:
+            self.add(rule, first, last)
+            return
+        replacement = matching.render(template, arguments)
+        if rule.id in native.STATEMENTS:
+            statement, outer = self.statement(call)
+            if statement is None:
+                self.add(rule, first, last, replacement, severity=REVIEW if rule.severity_for(self.target) == EQUIVALENT else None, edits=())
+            else:
+                self.add(rule, self.span(outer)[0], self.span(outer)[1], replacement)
+            return
+        severity = None
+        if rule.id in ("cpp-current-stream", "cpp-default-stream", "cpp-new-stream", "cpp-default-generator"):
+            severity = declarations.uses(self, rule, call, arguments)
+        elif rule.id == "cpp-set-stream" and not (len(arguments) == 1 and declarations.is_stream(self, arguments[0], call)):
+            severity = REVIEW
+        edits = None
+        if len(arguments) and "{args}" in template and template.endswith("({args})"):
+            edits = (Edit(start, end, template[:-len("({args})")]), )
+        self.add(rule, first, last, replacement, severity=severity, edits=() if severity == REVIEW else edits)
+
+    def on_runtime(self, match, start, end):
+        if match[0] in self.names.defined or self.code[:start].rstrip().endswith((".", "->")):
+            return
+        rule = self.prefix_rule(match[0])
+        node = self.node(start, end)
+        call = self.call_of(node)
+        if call is None and node.parent is not None and node.parent.type == "template_function":
+            call = self.call_of(node.parent)
+        if call is not None and rule.to:
+            self.call(rule, node, start, end)
+        else:
+            self.simple(rule, call, start, end)
+
+    def simple(self, rule: Rule, call, start: int, end: int):
+        """A name or a call that has no replacement. Its arguments belong to it."""
+        if call is None:
+            self.add(rule, start, end)
+            return
+        _, outer = self.statement(call)
+        self.add(rule, *self.span(outer if self.span(outer)[0] >= self.done else call))
+
+    def prefix_rule(self, name: str) -> Rule:
+        if rule := BY_NAME.get("c++:" + name):
+            return rule
+        for length in range(len(name), 1, -1):
+            if rule := BY_NAME.get(f"c++:{name[:length]}*"):
+                return rule
+        return BY_ID["cpp-runtime-other"]
+
+    def on_group(self, rule_id: str, start: int, end: int):
+        name = self.code[start:end]
+        if name in self.names.defined:
+            return
+        rule = BY_NAME.get("c++:" + name, BY_ID[rule_id])
+        node = self.node(start, end)
+        call = self.call_of(node)
+        if call is not None and rule.to:
+            self.call(rule, node, start, end)
+        else:
+            self.simple(rule, call, start, end)
+
+    def on_driver(self, match, start, end):
+        self.on_group("cpp-driver", start, end)
+
+    def on_old(self, match, start, end):
+        if "Check" in match[0] and (inner := self.code.find("cuda", end, end + 20)) != -1 and not self.code[end:inner].strip(" (\n"):
+            return  # the call inside is reported
+        self.on_group("cpp-thc", start, end)
+
+    def on_nccl(self, match, start, end):
+        self.on_group("cpp-nccl", start, end)
+
+    def on_library(self, match, start, end):
+        self.on_group("cpp-library", start, end)
+
+    def strings(self):
+        """Device names in string literals."""
+        taken = [(f.start, f.end) for f in self.source.findings if f.rule == "cpp-macro"]
+        for start, end in self.blanked.strings:
+            match = re.fullmatch(r'"cuda(?::(\d+))?"', self.text[start:end])
+            if match is None or any(a <= start < b for a, b in taken):
+                continue
+            declarations.device_string(self, match, start, end)
+
+    def settle_handles(self):
+        """Streams and events are replaced in all of a function or not at all, because the old and the
+        new types do not mix."""
+        handles = [f for f in self.source.findings if f.rule in _HANDLES]
+        left = {self.function(f.start) for f in handles if f.severity != EQUIVALENT}
+        for finding in handles:
+            if finding.severity == EQUIVALENT and self.function(finding.start) in left:
+                finding.severity, finding.edits = REVIEW, ()
+                finding.message += " Something else in this function needs CUDA's type."
+
+    def settle_includes(self):
+        """Headers of torch are replaced if nothing else needs them."""
+        rule = BY_ID["cpp-include"]
+        left = any(f.severity != EQUIVALENT or not f.edits for f in self.source.findings
+                   if not f.rule.startswith(("cpp-include", "cpp-condition")) and f.rule not in _NEED_NO_HEADER)
+        for number, (start, end) in enumerate(self.includes):
+            if left or self.kernels:
+                self.source.add(rule, start, end, severity=REVIEW, replacement=rule.to[self.target], edits=())
+            else:
+                self.source.add(rule, start, end, replacement=rule.to[self.target])
+
+
+_HANDLES = frozenset(("cpp-current-stream", "cpp-default-stream", "cpp-new-stream", "cpp-set-stream", "cpp-stream-type", "cpp-stream-guard", "cpp-event",
+                      "cpp-runtime-stream", "cpp-runtime-event", "cpp-external-stream", "cpp-graph"))  # yapf: disable
+_NEED_NO_HEADER = frozenset(("cpp-is-cuda", "cpp-dispatch-key", "cpp-device-comparison", "cpp-device-string", "cpp-tensor-cuda", "cpp-device-type"))
+
+
+def find(text: str, file: str, target: str) -> list[Finding]:
+    """Find in a C++ or CUDA source. Raises SourceError if comments or brackets do not end."""
+    return _Finder(text, file, target).run()
+
+
+_INCLUDES = {
+    "anyaccel::": "#include <anyaccel/accelerator.h>",
+    "at::accelerator::": "#include <ATen/DeviceAccelerator.h>",
+    "c10::DeviceGuard": "#include <c10/core/DeviceGuard.h>",
+    "c10::OptionalDeviceGuard": "#include <c10/core/DeviceGuard.h>",
+    "c10::StreamGuard": "#include <c10/core/StreamGuard.h>",
+    "c10::Event ": "#include <c10/core/Event.h>",
+}
+
+
+def fix(text: str, findings: list[Finding], target: str) -> str:
+    """Apply the findings' edits, and replace includes that are not needed any more."""
+    others = [e for f in findings if f.rule != "cpp-include" for e in f.edits]
+    wanted = {f.text for f in findings if f.rule == "cpp-include" and f.edits}
+    fixed = matching.apply(text, others)
+    needed = list(dict.fromkeys(line for name, line in _INCLUDES.items() if any(name in e.text for e in others)))
+    eol = "\r\n" if "\r\n" in text else "\n"
+    needed = [line for line in needed if not re.search(rf"^[ \t]*{re.escape(line)}", fixed, re.M)]
+    # Findings of the fixed text tell whether something still needs the old headers.
+    old = [f for f in find(fixed, findings[0].file if findings else "", target) if f.rule == "cpp-include"]
+    edits = []
+    for include in old:
+        if include.text in wanted and include.edits:
+            edits.append(Edit(include.start, include.end, eol.join(needed)) if needed else _line(fixed, include))
+            needed = []
+    if needed:
+        at = _insertion(fixed)
+        edits.append(Edit(at, at, eol.join(needed) + eol))
+    return matching.apply(fixed, edits)
+
+
+def _line(text: str, finding: Finding) -> Edit:
+    """Removes a finding's line."""
+    end = text.find("\n", finding.end)
+    start = text.rfind("\n", 0, finding.start) + 1
+    return Edit(start, len(text) if end == -1 else end + 1, "")
+
+
+def _insertion(text: str) -> int:
+    """Where an include goes: after the last one at the top that is outside of conditions."""
+    code = Blanked(text).code
+    depth, at = 0, None
+    for match in re.finditer(r"^[ \t]*(?:#[ \t]*(\w+)[^\n]*|[^\s#][^\n]*)\n?", code, re.M):
+        word = match[1]
+        if word in ("if", "ifdef", "ifndef"):
+            depth += 1
+        elif word == "endif":
+            depth -= 1
+        elif word in ("include", "pragma") and (depth == 0 or at is None and word == "include") or word == "define" and at is None and depth == 1:
+            at = match.end()
+        elif word is None:
+            break
+    if at is not None:
+        return at
+    first = re.search(r"\S", code)
+    return text.rfind("\n", 0, first.start()) + 1 if first else 0
