@@ -130,7 +130,7 @@ def _examine(file: File, request: Request, result: Result) -> None:
     if result.skipped:
         return
     result.lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    if not keywords.may_match(data):
+    if not keywords.may_match(data, file.language):
         return
     if not file.language.long_lines and max(map(len, data.split(b"\n"))) > request.max_line:
         result.skipped = f"a line is longer than {request.max_line} bytes"

@@ -9,15 +9,17 @@ from __future__ import annotations
 import functools
 import re
 
-from . import rules
+from . import languages, rules
 
 # Words of qualified names that say nothing by themselves.
-_COMMON = frozenset(("torch", "utils", "backends", "distributed", "profiler", "autograd", "version", "nn", "parallel", "Tensor", "Module", "if",
+_COMMON = frozenset(("torch", "utils", "backends", "distributed", "profiler", "autograd", "version", "nn", "Tensor", "Module", "if",
                      "available", "else", "cpu", "compare", "at", "c10", "include"))
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Rules without a word of their own. They match only what other findings accompany in practice.
 _NO_KEYWORD = frozenset(("device:integer", ))
 _ALWAYS = (b"cuda", b"nccl", b"nvidia", b"anyaccel: ignore")
+# What rules match without a word: kernel launches, and the names of CUDA sources.
+_SIGNS = {"cpp": (b"<<<", ), "cmake": (b".cu", ), "shell": (b".cu", )}
 
 
 def _keyword(name: str) -> bytes | None:
@@ -36,7 +38,7 @@ def keywords() -> tuple[bytes, ...]:
     return tuple(sorted((word for word in found if not any(other != word and other in word for other in found)), key=lambda w: (w != b"cuda", w)))
 
 
-def may_match(data: bytes) -> bool:
+def may_match(data: bytes, language: languages.Language = languages.PYTHON) -> bool:
     """Whether a file contains a keyword. False means that no rule matches."""
     lowered = data.lower()
-    return any(word in lowered for word in keywords())
+    return any(word in lowered for word in keywords()) or any(sign in lowered for sign in _SIGNS.get(language.name, ()))
