@@ -178,7 +178,7 @@ def _argument(source: Source, use: Use) -> bool | None:
     if name:
         if devices.is_device_name(name) or _is_alternative(use) and name not in ("accelerator", "only_for"):
             return True
-        return None if name in _NOT_DEVICES else False
+        return None if name in _NOT_DEVICES else source.names.qualified(call.func).startswith("torch.")
     qualified = source.names.qualified(call.func)
     if qualified.startswith("torch.library") or last in ("impl", "Library"):
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ..rules import TORCH, Rule
+from ..rules import Rule
 from . import arguments, texts
 from .source import EQUIVALENT, REVIEW, Source
 from .uses import use_of
@@ -29,7 +29,7 @@ def replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, cal
         template = arguments.place(source, f"torch.empty({{args}}, dtype=torch.{dtype}, device={{type}})", call, pieces)
     else:
         template = arguments.place(source, f"torch.tensor({{args}}, dtype=torch.{dtype}, device={{type}})", call, pieces)
-        if source.target != TORCH and source.template(rule):
+        if (source.template(rule) or "").startswith("{acc}"):
             template = f"{{acc}}.{name}({{args}})"
     source.add(rule.id, span, node, template, pieces, severity=EQUIVALENT if kind or not call.args else REVIEW)
     return True

@@ -102,10 +102,30 @@ def _is_backend(source: Source, use: Use) -> bool:
 
 def _variable(source: Source, node: cst.SimpleString, value: str, use: Use) -> None:
     if value == "CUDA_VISIBLE_DEVICES":
-        rule = rules.BY_ID["visible-devices"]
-        source.add(rule.id, source.tree.span(node), node, source.template(rule))
+        _visible_devices(source, node, use)
     elif use.kind in ("subscript", "argument", "key", "compare", "iterate", "assign", "other", "format"):
         source.add("cuda-variable", source.tree.span(node), node)
+
+
+def _visible_devices(source: Source, node: cst.SimpleString, use: Use) -> None:
+    """`os.environ["CUDA_VISIBLE_DEVICES"] = ids` becomes a call; elsewhere, only the name is replaced."""
+    rule = rules.BY_ID["visible-devices"]
+    template = source.template(rule)
+    parents = [node]
+    while len(parents) < 6 and (parent := source.names.parent(parents[-1])) is not None:
+        parents.append(parent)
+    assign = parents[5] if len(parents) == 6 and isinstance(parents[5], cst.Assign) else None
+    if template is None or use.kind != "subscript" or assign is None or len(assign.targets) != 1 or dotted(parents[3].value) != "os.environ":
+        source.add(rule.id, source.tree.span(node), node, template)
+        return
+    ids = literal(assign.value)
+    environment = source.tree.source(parents[3].value)
+    if ids is not None:
+        items = ", ".join(f'"{item.strip()}"' for item in ids.split(",") if item.strip())
+        source.add(rule.id, source.tree.span(assign), node, f"{{acc}}.set_visible_devices_envs({environment}, [{items}])")
+    else:
+        source.add(rule.id, source.tree.span(assign), node, f"{{acc}}.set_visible_devices_envs({environment}, str({{value}}).split(\",\"))",
+                   {"value": source.tree.span(assign.value)})
 
 
 def tensor_type(source: Source, node: cst.BaseExpression, name: str, use: Use) -> None:
