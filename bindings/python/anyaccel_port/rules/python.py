@@ -59,7 +59,7 @@ METHODS = (
 )
 
 DISTRIBUTED = (
-    Rule("nccl", 'the backend "nccl"', "equivalent", ("string:nccl",),
+    Rule("nccl", 'the backend "nccl"', "equivalent", ("string:nccl", "torch.distributed.Backend.NCCL"),
          _to("{acc}.communication_backend_name()", "torch.distributed.get_default_backend_for_device(torch.accelerator.current_accelerator())"),
          "Each accelerator names its own communication backend: nccl, gloo, xccl, hccl, ...", 'dist.init_process_group("nccl")',
          "dist.init_process_group(get_accelerator().communication_backend_name())", runtime="nccl"),
@@ -123,7 +123,8 @@ LIBRARIES = (
     Rule("cuda-library", "a library that works only with CUDA", "none",
          tuple(n for m in ("flash_attn", "apex", "transformer_engine", "cupy", "numba.cuda", "pycuda", "cuda", "tensorrt", "torch_tensorrt", "deep_gemm",
                            "flashinfer", "causal_conv1d", "mamba_ssm", "faiss.StandardGpuResources", "nvidia.dali", "cudf", "cuml", "cugraph",
-                           "tinycudann", "spconv", "MinkowskiEngine", "pytorch3d._C", "nvtx") for n in (m, m + ".*")), {},
+                           "tinycudann", "dask_cuda", "lightning.fabric.accelerators.CUDAAccelerator", "lightning.pytorch.accelerators.CUDAAccelerator",
+                           "pytorch_lightning.accelerators.CUDAAccelerator", "spconv", "MinkowskiEngine", "pytorch3d._C", "nvtx") for n in (m, m + ".*")), {},
          "The library has kernels for CUDA only. Keep a path without it, for example torch's scaled_dot_product_attention.", "import flash_attn"),
     Rule("cuda-runtime", "calls of the CUDA runtime or of NVML", "none", ("call:cudaMalloc", "string:libcudart.so"), {},
          "The function or library is a part of CUDA.", 'ctypes.CDLL("libcudart.so").cudaDeviceSynchronize()'),
