@@ -1,57 +1,37 @@
-"""Helpers for the tests of `anyaccel port`: a small finder that needs no parser, and functions that
-run the command in this process.
-"""
-import os
+"""Helpers of the tests of `anyaccel port` for Python sources."""
+
 import pathlib
-import re
-import subprocess
 import sys
-import types
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bindings/python"))
+import pytest
 
-from anyaccel_port import __main__ as command  # noqa: E402
-from anyaccel_port import edits, languages  # noqa: E402
-from anyaccel_port.findings import Edit, Finding, Lines, SourceError  # noqa: E402
+pytest.importorskip("libcst", reason="libcst is not installed; `anyaccel port` needs it for Python sources")
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bindings" / "python"))
 
-_PATTERN = re.compile(r"torch\.cuda\.(synchronize|nccl|seed)|CRASH")
-SEVERITIES = {"synchronize": ("cuda-synchronize", "equivalent", "get_accelerator().synchronize"), "nccl": ("cuda-nccl", "none", None),
-              "seed": ("cuda-seed", "review", "device_module.seed")}  # yapf: disable
+from anyaccel_port import python  # noqa: E402
+
+IMPORT = "from anyaccel import get_accelerator\n"
 
 
-def find(text, file, target):
-    if "cuda BROKEN" in text:
-        raise SourceError("unexpected word BROKEN", text[:text.index("cuda BROKEN")].count("\n") + 1)
-    found = []
-    for match in _PATTERN.finditer(text):
-        if match[0] == "CRASH":
-            os._exit(9)
-        rule, severity, replacement = SEVERITIES[match[1]]
-        line, column = Lines(text).position(match.start())
-        change = (Edit(match.start(), match.end(), replacement), ) if replacement else ()
-        found.append(Finding(rule, severity, file, match.start(), match.end(), line, column, match[0], "the reason", replacement, change))
-    return found
+def find(text, target="anyaccel", file="x.py"):
+    return python.find(text, file, target)
 
 
-def fix(text, findings, target):
-    return edits.apply_findings(text, findings)[0]
+def rules_of(text, target="anyaccel"):
+    """(rule, severity) of each finding, in the order of the source."""
+    return [(f.rule, f.severity) for f in find(text, target)]
 
 
-FINDER = types.SimpleNamespace(find=find, fix=fix)
+def fix(text, target="anyaccel", severities=("equivalent", )):
+    """The source after the fixes. A second run must find nothing more to fix, and the result must be valid."""
+    fixed = python.fix(text, [f for f in find(text, target) if f.severity in severities], target)
+    compile(fixed.removeprefix("\ufeff"), "x.py", "exec", dont_inherit=True)
+    assert [f.text for f in find(fixed, target) if f.severity in severities and f.edits] == []
+    return fixed
 
 
-def use_finder(monkeypatch, finder=FINDER):
-    """Make all languages use a finder."""
-    monkeypatch.setattr(languages, "finder", lambda module: finder)
-
-
-def port(capfdbinary, *words):
-    """Run the command. Returns its exit code and outputs."""
-    code = command.main([str(word) for word in words])
-    out, err = capfdbinary.readouterr()
-    return code, out.decode("utf-8", "surrogateescape"), err.decode("utf-8", "surrogateescape")
-
-
-def git(folder, *words):
-    names = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, env={**os.environ, **names, "GIT_CONFIG_GLOBAL": "/dev/null"})
+def line(code, before="import torch\n", target="anyaccel", severities=("equivalent", )):
+    """The line `code` after the fixes, without the import that they insert."""
+    fixed = fix(before + code + "\n", target, severities).replace(IMPORT, "").replace("from deepspeed.accelerator import get_accelerator\n", "")
+    assert fixed.startswith(before)
+    return fixed[len(before):-1]

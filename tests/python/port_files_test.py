@@ -7,7 +7,7 @@ import stat
 import tempfile
 
 import pytest
-from port_case import git, port, use_finder
+from port_command import git, port, use_finder
 
 from anyaccel_port import keywords, languages, rules, source
 

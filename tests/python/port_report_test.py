@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from port_case import FINDER, port, use_finder
+from port_command import FINDER, port, use_finder
 
 from anyaccel_port import edits, languages, suppress
 from anyaccel_port.findings import Edit

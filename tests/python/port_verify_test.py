@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from port_case import port, use_finder
+from port_command import port, use_finder
 
 from anyaccel_port import compare
 

@@ -76,7 +76,9 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
     template = source.template(rule)
     if amp.replace(source, rule, last, node, call) or tensors.replace(source, rule, last, node, call):
         return
-    if rule.id in _CLASSES and call is None:
+    if rule.id == "profiler-activity":
+        _activity(source, rule, node)
+    elif rule.id in _CLASSES and call is None:
         _class(source, rule, node)
     elif rule.id == "cuda-current-device" and call is not None and source.target != TORCH and _is_device_position(source, call):
         source.add(rule.id, source.tree.span(call), node, "{acc}.current_device_name()",
@@ -118,6 +120,17 @@ def _class(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
     is_base = isinstance(parent, cst.Arg) and isinstance(source.names.parent(parent), cst.ClassDef)
     source.add(rule.id, source.tree.span(node), node, f"torch.{name}", severity=REVIEW if is_base else EQUIVALENT,
                message=f"torch.{name} is the class of all accelerators' objects of this kind.")
+
+
+def _activity(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
+    """ProfilerActivity.CUDA: a list of all activities becomes a call, which returns those of the accelerator too."""
+    use = use_of(source, node)
+    whole = isinstance(use.node, (cst.List, cst.Tuple, cst.Set)) and all(
+        source.names.qualified(e.value).endswith((".ProfilerActivity.CPU", ".ProfilerActivity.CUDA")) for e in use.node.elements)
+    if whole and len(use.node.elements) > 1 and use.kind in ("argument", "assign"):
+        source.add(rule.id, source.tree.span(use.node), node, source.template(rule))
+    else:
+        source.add(rule.id, source.tree.span(node), node, severity=REVIEW)
 
 
 def _is_device_position(source: Source, call: cst.Call) -> bool:

@@ -9,6 +9,7 @@ import libcst as cst
 from .. import rules
 from ..findings import Edit, Finding
 from ..rules import python as python_rules
+from . import compose
 from .calls import match
 from .scopes import dotted
 from .source import EQUIVALENT, FUNCTION, MODULES, REVIEW, Source
@@ -32,22 +33,25 @@ def find_imports(source: Source) -> None:
         if isinstance(node, cst.Import) and _plain(node):
             source.add(rule.id, span, node, "import torch", severity=EQUIVALENT, message="torch.cuda is not used under this name any more.")
             continue
-        removable = all(_replaced(source, alias) for alias in aliases)
-        severity = rule.severity_for(source.target)
-        finding = source.add(rule.id, span, node, severity=EQUIVALENT if removable else REVIEW if severity == EQUIVALENT else severity)
+        removable = [(r, alias) for r, alias in aliases if _replaced(source, alias)]
+        kept = [(r, alias) for r, alias in aliases if (r, alias) not in removable]
         if removable:
-            finding.replacement = ""
-            finding.edits = removal(source, node, aliases)
-            finding.message = "Nothing uses the import after the fixes."
-        finding.extra[IMPORT] = True
+            finding = source.add(removable[0][0].id, span, node, severity=EQUIVALENT, message="Nothing uses the import after the fixes.")
+            finding.edits = removal(source, node, [alias for _, alias in removable])
+            finding.replacement = compose.apply(source.text[:span[1]], list(finding.edits))[span[0]:] if kept else ""
+            finding.extra[IMPORT] = True
+        if kept:
+            severity = kept[0][0].severity_for(source.target)
+            finding = source.add(kept[0][0].id, span, node, severity=REVIEW if severity == EQUIVALENT else severity)
+            finding.extra[IMPORT] = True
 
 
 def _plain(node: cst.Import) -> bool:
     return len(node.names) == 1 and node.names[0].asname is None
 
 
-def _first(source: Source, node: cst.Import | cst.ImportFrom) -> tuple[rules.Rule, list[cst.ImportAlias]] | None:
-    """The rule of the first name that has one, and the aliases of torch.cuda's members."""
+def _first(source: Source, node: cst.Import | cst.ImportFrom) -> tuple[rules.Rule, list[tuple[rules.Rule, cst.ImportAlias]]] | None:
+    """The rule of the first name that has one, and all names that have one, with their rules."""
     if isinstance(node, cst.ImportFrom):
         if node.relative:
             return None
@@ -59,7 +63,7 @@ def _first(source: Source, node: cst.Import | cst.ImportFrom) -> tuple[rules.Rul
     else:
         pairs = [(dotted(alias.name), alias) for alias in node.names]
     found = [(hit[0], alias) for name, alias in pairs if (hit := _match(name)) is not None]
-    return (found[0][0], [alias for _, alias in found]) if found else None
+    return (found[0][0], found) if found else None
 
 
 def _match(name: str):
@@ -138,7 +142,7 @@ def removals(source: Source, findings: list[Finding], edits: list[Edit]) -> list
     for node in [*source.names.nodes.get(cst.Import, ()), *source.names.nodes.get(cst.ImportFrom, ())]:
         if source.tree.span(node)[0] in starts:
             hit = _first(source, node)
-            aliases = [alias for alias in hit[1] if gone(source, alias, edits)] if hit is not None else []
+            aliases = [alias for _, alias in hit[1] if gone(source, alias, edits)] if hit is not None else []
             if aliases:
                 found += removal(source, node, aliases)
     return found

@@ -129,4 +129,4 @@ def _extension(source: Source, node: cst.Call) -> None:
         if qualified.startswith("torch.utils.cpp_extension.") and keyword in ("extra_cuda_cflags", "cuda_sources", "with_cuda"):
             source.add("cuda-extension", source.tree.span(arg), arg)
         elif keyword == "use_cuda" and "profiler" in qualified:
-            source.add("profiler-activity", source.tree.span(arg), arg)
+            source.add("profiler-activity", source.tree.span(arg), arg, severity=REVIEW)

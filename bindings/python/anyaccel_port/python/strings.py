@@ -111,6 +111,8 @@ def _is_device_expression(source: Source, node: cst.BaseExpression) -> bool:
             return _is_device_expression(source, node.args[0].value)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("lower", "strip", "split", "partition"):
             return _is_device_expression(source, node.func.value)
+        if node.args and isinstance(node.func, cst.Attribute) and node.func.attr.value in ("get", "pop") and literal(node.args[0].value):
+            return devices.is_device_name(literal(node.args[0].value))
         return source.names.qualified(node.func) == "torch.device" or devices.is_device_name(dotted(node.func))
     if isinstance(node, cst.Subscript):
         index = node.slice[0].slice
@@ -178,7 +180,7 @@ def _argument(source: Source, use: Use) -> bool | None:
     if name:
         if devices.is_device_name(name) or _is_alternative(use) and name not in ("accelerator", "only_for"):
             return True
-        return None if name in _NOT_DEVICES else False
+        return None if name in _NOT_DEVICES else source.names.qualified(call.func).startswith("torch.")
     qualified = source.names.qualified(call.func)
     if qualified.startswith("torch.library") or last in ("impl", "Library"):
         return False

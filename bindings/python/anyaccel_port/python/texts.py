@@ -16,10 +16,11 @@ _TENSOR_TYPE = re.compile(r"torch\.cuda\.(\w+)Tensor$")
 _MEMBER = re.compile(r"torch\.cuda(?:\.\w+)*$")
 _MESSAGE = re.compile(r"CUDA out of memory|CUDA error|CUDNN_STATUS|CUBLAS_STATUS|cuDNN error|CUDA driver")
 _PROFILER = re.compile(r"(?:self_)?cuda_(?:time_total|time|memory_usage)$")
-_SOURCE = re.compile(r"[\w./{}-]+\.cuh?$")
+_SOURCE = re.compile(r"[\w./{}*-]+\.cuh?$")
+_FLAG = re.compile(r"-gencode|-?arch=(?:compute|sm)_|-arch=sm_|__CUDA_NO_|--use_fast_math|--expt-|-Xptxas|--ptxas-options")
 _LIBRARY = re.compile(r"(?:lib)?(?:cudart|cuda|nccl|nvrtc|cublas|cudnn|nvidia-ml|nvToolsExt)[\w.-]*(?:\.so|\.dll)[.\d]*$")
 _COMMAND = re.compile(r"\bnvidia-smi\b|\bnvcc\b")
-_NOTABLE = re.compile(r"cuda|CUDA|nccl|NCCL|nvidia|NVIDIA|nvcc|\.cuh?$|CUBLAS|CUDNN|NVTE")
+_NOTABLE = re.compile(r"cuda|CUDA|nccl|NCCL|nvidia|NVIDIA|nvcc|-gencode|-arch|fast_math|--expt|-Xptxas|--ptxas|arch=|\.cuh?$|CUBLAS|CUDNN|NVTE")
 DTYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32", "Short": "int16", "Byte": "uint8",
           "Char": "int8", "Bool": "bool"}  # yapf: disable
 
@@ -52,13 +53,15 @@ def text(source: Source, node: cst.SimpleString, value: str) -> None:
         source.add("dispatch-key", span, node)
     elif value in ("nvcc", "cuda_sources") and use.kind == "key" or _SOURCE.match(value) and not value.startswith("."):
         source.add("cuda-extension", span, node)
+    elif _FLAG.search(value):
+        source.add("cuda-extension", span, node)
     elif re.search(r"CUDA_VISIBLE_DEVICES=", value) and use.kind != "log":
         source.add("visible-devices", span, node, severity=REVIEW)
     elif _LIBRARY.match(value):
         source.add("cuda-runtime", span, node)
     elif value == "cudagraphs":
         source.add("inductor-cudagraphs", span, node)
-    elif _COMMAND.search(value) and use.kind in ("argument", "assign") and not _is_text(value):
+    elif _COMMAND.search(value) and (use.kind in ("argument", "assign", "format") or use.collection) and not _is_text(value):
         source.add("nvidia-tools", span, node)
 
 
@@ -102,10 +105,30 @@ def _is_backend(source: Source, use: Use) -> bool:
 
 def _variable(source: Source, node: cst.SimpleString, value: str, use: Use) -> None:
     if value == "CUDA_VISIBLE_DEVICES":
-        rule = rules.BY_ID["visible-devices"]
-        source.add(rule.id, source.tree.span(node), node, source.template(rule))
+        _visible_devices(source, node, use)
     elif use.kind in ("subscript", "argument", "key", "compare", "iterate", "assign", "other", "format"):
         source.add("cuda-variable", source.tree.span(node), node)
+
+
+def _visible_devices(source: Source, node: cst.SimpleString, use: Use) -> None:
+    """`os.environ["CUDA_VISIBLE_DEVICES"] = ids` becomes a call; elsewhere, only the name is replaced."""
+    rule = rules.BY_ID["visible-devices"]
+    template = source.template(rule)
+    parents = [node]
+    while len(parents) < 6 and (parent := source.names.parent(parents[-1])) is not None:
+        parents.append(parent)
+    assign = parents[5] if len(parents) == 6 and isinstance(parents[5], cst.Assign) else None
+    if template is None or use.kind != "subscript" or assign is None or len(assign.targets) != 1 or dotted(parents[3].value) != "os.environ":
+        source.add(rule.id, source.tree.span(node), node, template)
+        return
+    ids = literal(assign.value)
+    environment = source.tree.source(parents[3].value)
+    if ids is not None:
+        items = ", ".join(f'"{item.strip()}"' for item in ids.split(",") if item.strip())
+        source.add(rule.id, source.tree.span(assign), node, f"{{acc}}.set_visible_devices_envs({environment}, [{items}])")
+    else:
+        source.add(rule.id, source.tree.span(assign), node, f"{{acc}}.set_visible_devices_envs({environment}, str({{value}}).split(\",\"))",
+                   {"value": source.tree.span(assign.value)})
 
 
 def tensor_type(source: Source, node: cst.BaseExpression, name: str, use: Use) -> None:

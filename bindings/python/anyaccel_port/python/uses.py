@@ -85,7 +85,7 @@ def _use(source: Source, node: cst.CSTNode, parent: cst.CSTNode | None) -> Use:
         if not isinstance(call, cst.Call):
             return Use("other", node)  # a keyword of a class
         function = dotted(call.func) or (call.func.attr.value if isinstance(call.func, cst.Attribute) else "")
-        if function.rsplit(".", 1)[-1] in _LOGS or function.startswith(("logging.", "logger.", "warnings.")):
+        if function.rsplit(".", 1)[-1] in _LOGS or function.endswith(("Error", "Exception", "Warning")) or function.startswith(("logging.", "logger.", "warnings.")):
             return Use("log", node, call=call)
         if function.endswith(".format") and isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.SimpleString):
             return Use("other", node)

@@ -35,14 +35,15 @@ DEVICES = (
          "The test selects the branch that CUDA takes on every accelerator. If the other operand is not clearly a device, or if the branch is only for CUDA, "
          "a person must decide.",
          'if x.device.type == "cuda": ...', "if x.device.type == get_accelerator().device_name(): ...", runtime="device"),
-    Rule("device-index-bare", "an integer used as a device", "review", ("device:integer",), _to("{acc}.device_name({0})", None),
+    Rule("device-index-bare", "an integer used as a device", "equivalent", ("device:integer",), _to("{acc}.device_name({0})", None),
          "torch takes an integer as an index of its current accelerator; on builds without one, it means CUDA.",
          "x.to(rank)", "x.to(get_accelerator().device_name(rank))", runtime="device"),
-    Rule("tensor-type-string", 'a tensor type such as "torch.cuda.FloatTensor"', "review", ("string:torch.cuda.FloatTensor",), {},
-         "Use a dtype and a device instead.", 'x.type("torch.cuda.FloatTensor")', runtime="tensor_type"),
+    Rule("tensor-type-string", 'a tensor type such as "torch.cuda.FloatTensor"', "equivalent", ("string:torch.cuda.FloatTensor",),
+         _same("{self}.to({type}, torch.float32)"), "Other accelerators have no tensor types. Use a dtype and a device instead.",
+         'x.type("torch.cuda.FloatTensor")', "x.to(get_accelerator().device_name(), torch.float32)", runtime="tensor_type"),
     Rule("message-out-of-memory", "a search for CUDA's message in an exception", "review", ("string:CUDA out of memory",),
          _same("isinstance({self}, torch.OutOfMemoryError)"), "Messages differ between accelerators; all raise torch.OutOfMemoryError.",
-         'except RuntimeError as e:\n    if "CUDA out of memory" in str(e): ...', "except torch.OutOfMemoryError: ..."),
+         'try:\n    f()\nexcept RuntimeError as e:\n    if "CUDA out of memory" not in str(e):\n        raise'),
 )
 
 METHODS = (
@@ -58,12 +59,12 @@ METHODS = (
 )
 
 DISTRIBUTED = (
-    Rule("nccl", 'the backend "nccl"', "equivalent", ("string:nccl",),
+    Rule("nccl", 'the backend "nccl"', "equivalent", ("string:nccl", "torch.distributed.Backend.NCCL"),
          _to("{acc}.communication_backend_name()", "torch.distributed.get_default_backend_for_device(torch.accelerator.current_accelerator())"),
          "Each accelerator names its own communication backend: nccl, gloo, xccl, hccl, ...", 'dist.init_process_group("nccl")',
          "dist.init_process_group(get_accelerator().communication_backend_name())", runtime="nccl"),
     Rule("nccl-other", "other use of NCCL", "review", ("torch.distributed.ProcessGroupNCCL", "torch.distributed.ProcessGroupNCCL.*", "torch.distributed.is_nccl_available"), {},
-         "Options of NCCL have no effect on other accelerators.", "dist.is_nccl_available()"),
+         "Options of NCCL have no effect on other accelerators.", "torch.distributed.is_nccl_available()"),
 )
 
 SETTINGS = (
@@ -75,10 +76,11 @@ SETTINGS = (
          "`torch.set_float32_matmul_precision()` is the general setting.", "torch.backends.cuda.matmul.allow_tf32 = True", harmless=True, runtime="ignore"),
     Rule("version-cuda", "torch.version.cuda", "none", ("torch.version.cuda", "torch.has_cuda"), {}, "The version of CUDA that torch was built for; None elsewhere.",
          "torch.version.cuda"),
-    Rule("profiler-activity", "ProfilerActivity.CUDA", "review", ("torch.profiler.ProfilerActivity.CUDA", "torch.autograd.profiler.emit_nvtx",
-                                                                       "torch.autograd.profiler.profile:use_cuda"), {},
-         "`torch.profiler.supported_activities()` returns the activities that this build of torch supports.",
-         "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"),
+    Rule("profiler-activity", "ProfilerActivity.CUDA", "equivalent", ("torch.profiler.ProfilerActivity.CUDA", "torch.autograd.profiler.emit_nvtx",
+                                                                       "torch.autograd.profiler.profile:use_cuda"),
+         _same("torch.profiler.supported_activities()"), "`torch.profiler.supported_activities()` returns the activities that this build of torch supports.",
+         "torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA])",
+         "torch.profiler.profile(activities=torch.profiler.supported_activities())"),
     Rule("profiler-cuda-time", "columns of the profiler with cuda in their names", "equivalent", ("string:cuda_time_total", "attribute:cuda_time_total"),
          _same("{name}"), "torch.profiler names the columns of all accelerators device_time, device_time_total and device_memory_usage.",
          'print(prof.key_averages().table(sort_by="cuda_time_total"))', 'print(prof.key_averages().table(sort_by="device_time_total"))'),
@@ -121,7 +123,8 @@ LIBRARIES = (
     Rule("cuda-library", "a library that works only with CUDA", "none",
          tuple(n for m in ("flash_attn", "apex", "transformer_engine", "cupy", "numba.cuda", "pycuda", "cuda", "tensorrt", "torch_tensorrt", "deep_gemm",
                            "flashinfer", "causal_conv1d", "mamba_ssm", "faiss.StandardGpuResources", "nvidia.dali", "cudf", "cuml", "cugraph",
-                           "tinycudann", "spconv", "MinkowskiEngine", "pytorch3d._C", "nvtx") for n in (m, m + ".*")), {},
+                           "tinycudann", "dask_cuda", "lightning.fabric.accelerators.CUDAAccelerator", "lightning.pytorch.accelerators.CUDAAccelerator",
+                           "pytorch_lightning.accelerators.CUDAAccelerator", "spconv", "MinkowskiEngine", "pytorch3d._C", "nvtx") for n in (m, m + ".*")), {},
          "The library has kernels for CUDA only. Keep a path without it, for example torch's scaled_dot_product_attention.", "import flash_attn"),
     Rule("cuda-runtime", "calls of the CUDA runtime or of NVML", "none", ("call:cudaMalloc", "string:libcudart.so"), {},
          "The function or library is a part of CUDA.", 'ctypes.CDLL("libcudart.so").cudaDeviceSynchronize()'),

@@ -87,7 +87,7 @@ OTHER = (
          {ANYACCEL: "{acc}.device_properties"},
          "The accelerator's properties have `name`, `total_memory` and others, but properties that only NVIDIA devices have, such as "
          "`multi_processor_count`, can be missing. DeepSpeed and torch.accelerator have no counterpart; DeepSpeed has `total_memory()`.",
-         "torch.cuda.get_device_properties(0).total_memory", "get_accelerator().device_properties(0).total_memory", runtime="device_properties"),
+         "torch.cuda.get_device_properties(0)", "get_accelerator().device_properties(0)", runtime="device_properties"),
     Rule("cuda-get-device-name", "torch.cuda.get_device_name", "equivalent", names("get_device_name"),
          {ANYACCEL: "{acc}.device_properties({args}).name"},
          "`device_name()` is not a replacement: it returns torch's name of the device type, such as `cuda:0`. torch.accelerator has no "
@@ -146,7 +146,7 @@ OTHER = (
     Rule("cuda-oom-error", "torch.cuda.OutOfMemoryError", "equivalent", ("torch.cuda.OutOfMemoryError",),
          {ANYACCEL: "torch.OutOfMemoryError", TORCH: "torch.OutOfMemoryError", DEEPSPEED: "torch.OutOfMemoryError"},
          "torch.OutOfMemoryError is the same class, and other accelerators raise it too.",
-         "except torch.cuda.OutOfMemoryError:", "except torch.OutOfMemoryError:", runtime="same"),
+         "try:\n    f()\nexcept torch.cuda.OutOfMemoryError:\n    raise", "try:\n    f()\nexcept torch.OutOfMemoryError:\n    raise", runtime="same"),
     Rule("cuda-lazy-call", "torch.cuda._lazy_call", "equivalent", ("torch.cuda._lazy_call",), {ANYACCEL: "{acc}.lazy_call", DEEPSPEED: "{acc}.lazy_call"},
          "Runs a function when the device is initialized.", "torch.cuda._lazy_call(f)", "get_accelerator().lazy_call(f)", runtime="lazy_call"),
     Rule("cuda-cudart-register", "torch.cuda.cudart().cudaHostRegister", "review", ("torch.cuda.cudart",), {},
@@ -154,14 +154,22 @@ OTHER = (
          "torch.cuda.cudart().cudaHostRegister(p, n, 0)"),
 )
 
-TENSOR_TYPES = tuple(
-    Rule(f"cuda-{name.lower()}", f"torch.cuda.{name}", "equivalent" if name in METHODS else "review", (f"torch.cuda.{name}",),
-         {ANYACCEL: "{acc}." + name, DEEPSPEED: "{acc}." + name} if name in METHODS else {},
-         "Creates a tensor of this dtype on the accelerator." if name in METHODS else
-         "The accelerator has no such constructor; use `torch.tensor(..., dtype=..., device=...)`.",
-         f"torch.cuda.{name}(4)", f"get_accelerator().{name}(4)" if name in METHODS else "", runtime=name if name in METHODS else "")
-    for name in ("BFloat16Tensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "BoolTensor", "CharTensor",
-                 "ShortTensor"))  # yapf: disable
+_DTYPES = {"BFloat16Tensor": "bfloat16", "ByteTensor": "uint8", "DoubleTensor": "float64", "FloatTensor": "float32", "HalfTensor": "float16",
+           "IntTensor": "int32", "LongTensor": "int64", "BoolTensor": "bool", "CharTensor": "int8", "ShortTensor": "int16"}  # yapf: disable
+
+
+def _tensor_type(name: str, dtype: str) -> Rule:
+    general = f"torch.tensor({{args}}, dtype=torch.{dtype}, device={{type}})"
+    to = {target: "{acc}." + name if name in METHODS else general for target in (ANYACCEL, DEEPSPEED)} | {TORCH: general}
+    after = f"get_accelerator().{name}([1, 2])"
+    if name not in METHODS:
+        after = f"torch.tensor([1, 2], dtype=torch.{dtype}, device=get_accelerator().device_name())"
+    return Rule(f"cuda-{name.lower()}", f"torch.cuda.{name}", "equivalent", (f"torch.cuda.{name}",), to,
+                "Creates a tensor of this dtype on the accelerator. If the arguments are sizes instead of data, torch.empty() is the replacement.",
+                f"torch.cuda.{name}([1, 2])", after, runtime=name if name in METHODS else "")
+
+
+TENSOR_TYPES = tuple(_tensor_type(name, dtype) for name, dtype in _DTYPES.items())
 
 AMP = (
     Rule("cuda-amp-autocast", "torch.cuda.amp.autocast", "equivalent", ("torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"),
