@@ -111,7 +111,7 @@ def _before(given: Options, folder: str, output: str) -> Run:
 
 
 def _after(given: Options, folder: str, output: str) -> Run:
-    words = [_program(), "sim", "run", "--check", "report", "--json", os.path.join(output, "problems.json"), "--", "sh", "-c", given.verify]
+    words = [_program(), "sim", "run", "--check", "report", "--json", os.path.join(output, "problems-%p.json"), "--", "sh", "-c", given.verify]
     return _execute(words, folder, output, given.verify_timeout)
 
 
