@@ -41,7 +41,7 @@ class File:
 
 @dataclasses.dataclass
 class Result:
-    """What was found in a file. `findings` are those left after fixing. `before` and `after` are the
+    """The outcome for a file. `findings` are those left after fixing. `before` and `after` are the
     file's content, if it was fixed."""
 
     file: str
@@ -167,7 +167,7 @@ def examine(file: File, request: Request) -> Result:
     except OSError as error:
         result.failure = error.strerror or str(error)
     except Exception as error:  # noqa: BLE001  one file must not stop the others
-        result.failure = f"internal error, please report it: {type(error).__name__}: {error}"
+        result.failure = f"internal error: {type(error).__name__}: {error}"
     if result.failure:
         result.findings = sorted(result.findings + result.fixed, key=_position)
         result.fixed, result.before, result.after = [], None, None

@@ -1,4 +1,4 @@
-"""What git knows about a folder. Settings of the examined repository run no programs."""
+"""Asks git about files. Settings of the examined repository cannot run programs."""
 
 from __future__ import annotations
 
