@@ -46,7 +46,7 @@ def test_compare_exactly():
     assert (result.numbers, round(result.largest, 3)) == (3, 0.091)
 
 
-# Stands in for `anyaccel sim run [OPTION VALUE]... -- PROGRAM`, and tells the program where it runs.
+# Stands in for `anyaccel sim run [OPTION VALUE]... -- PROGRAM`. Tells the program where it runs.
 FAKE = """#!/bin/sh
 shift 2
 while [ "$1" != -- ]; do
