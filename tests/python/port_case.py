@@ -32,6 +32,7 @@ def fix(text, target="anyaccel", severities=("equivalent", )):
 
 def line(code, before="import torch\n", target="anyaccel", severities=("equivalent", )):
     """The line `code` after the fixes, without the import that they insert."""
-    fixed = fix(before + code + "\n", target, severities).replace(IMPORT, "").replace("from deepspeed.accelerator import get_accelerator\n", "")
+    fixed = fix(before + code + "\n", target,
+                severities).replace(IMPORT, "").replace("from deepspeed.accelerator import get_accelerator\n", "")
     assert fixed.startswith(before)
     return fixed[len(before):-1]

@@ -21,7 +21,8 @@ NAME = "get_accelerator().device_name()"
     ("d = 'cuda' if torch.cuda.is_available() else 'cpu'", f"d = {NAME}"),
     ("d = 'cpu' if not torch.cuda.is_available() else 'cuda:0'", "d = get_accelerator().device_name(0)"),
     ("d = torch.device('cuda') if torch.cuda.is_available() else torch.device('cpu')", f"d = torch.device({NAME})"),
-    ("d = 'cuda' if torch.cuda.is_available() and not args.no_cuda else 'cpu'", f"d = {NAME} if get_accelerator().is_available() and not args.no_cuda else 'cpu'"),
+    ("d = 'cuda' if torch.cuda.is_available() and not args.no_cuda else 'cpu'",
+     f"d = {NAME} if get_accelerator().is_available() and not args.no_cuda else 'cpu'"),
     ("d = 'mps' if mps else ('cuda' if torch.cuda.is_available() else 'cpu')", f"d = 'mps' if mps else ({NAME})"),
     ("def f(device='cuda'): pass", f"def f(device={NAME}): pass"),
     ("config = {'device': 'cuda', 'n': 1}", f"config = {{'device': {NAME}, 'n': 1}}"),
@@ -42,10 +43,24 @@ def test_device_strings(code, expected):
 
 
 @pytest.mark.parametrize("code", [
-    "print('cuda')", "'''cuda'''", "# torch.cuda.synchronize()", "logger.info('no cuda')", "raise ValueError('cuda')", "parser.add_argument('cuda')",
-    "parser.add_argument('--x', help='cuda')", "flags = {'cuda': True}", "args.cuda", "x = 'cudasomething'", "path = os.path.join('a', 'cuda')",
-    "def f(): 'torch.cuda'", "self.cuda = args.cuda", "f(cuda=True)", "d['cuda']", "x = b'cuda'", "use_cuda = not args.cpu",
-])  # yapf: disable
+    "print('cuda')",
+    "'''cuda'''",
+    "# torch.cuda.synchronize()",
+    "logger.info('no cuda')",
+    "raise ValueError('cuda')",
+    "parser.add_argument('cuda')",
+    "parser.add_argument('--x', help='cuda')",
+    "flags = {'cuda': True}",
+    "args.cuda",
+    "x = 'cudasomething'",
+    "path = os.path.join('a', 'cuda')",
+    "def f(): 'torch.cuda'",
+    "self.cuda = args.cuda",
+    "f(cuda=True)",
+    "d['cuda']",
+    "x = b'cuda'",
+    "use_cuda = not args.cpu",
+])
 def test_nothing_is_found(code):
     assert rules_of(code) == []
 
@@ -74,10 +89,12 @@ def test_nothing_is_found(code):
     ("torch.cuda.synchronize(device=x.device)", "get_accelerator().synchronize(device_index=x.device.index)"),
     ("torch.cuda.set_device('cuda:1')", "get_accelerator().set_device(1)"),
     ("torch.cuda.set_device(args.local_rank)", "get_accelerator().set_device(args.local_rank)"),
-    ("def f(s: torch.cuda.Stream): return isinstance(s, torch.cuda.Event)", "def f(s: torch.Stream): return isinstance(s, torch.Event)"),
+    ("def f(s: torch.cuda.Stream): return isinstance(s, torch.cuda.Event)",
+     "def f(s: torch.Stream): return isinstance(s, torch.Event)"),
     ("with torch.cuda.amp.autocast(False, dtype=d): pass", f"with torch.autocast({NAME}, enabled=False, dtype=d): pass"),
     ("@torch.cuda.amp.autocast()\ndef f(): pass", f"@torch.autocast({NAME})\ndef f(): pass"),
-    ("torch.distributed.init_process_group(backend='nccl')", "torch.distributed.init_process_group(backend=get_accelerator().communication_backend_name())"),
+    ("torch.distributed.init_process_group(backend='nccl')",
+     "torch.distributed.init_process_group(backend=get_accelerator().communication_backend_name())"),
     ("backend = 'nccl' if torch.cuda.is_available() else 'gloo'", "backend = get_accelerator().communication_backend_name()"),
     ("torch.distributed.init_process_group('cpu:gloo,cuda:nccl')",
      f"torch.distributed.init_process_group(f\"cpu:gloo,{{{NAME}}}:{{get_accelerator().communication_backend_name()}}\")"),
@@ -99,8 +116,10 @@ def test_imports_are_resolved_and_removed(imports, code):
 
 
 def test_aliases_of_torch():
-    assert fix("import torch as th\nx = th.cuda.amp.GradScaler()\n") == f"import torch as th\n{IMPORT}x = th.amp.GradScaler({NAME})\n"
-    assert fix("def f():\n    import torch\n    torch.cuda.synchronize()\n") == f"{IMPORT}def f():\n    import torch\n    get_accelerator().synchronize()\n"
+    assert fix(
+        "import torch as th\nx = th.cuda.amp.GradScaler()\n") == f"import torch as th\n{IMPORT}x = th.amp.GradScaler({NAME})\n"
+    assert fix("def f():\n    import torch\n    torch.cuda.synchronize()\n"
+               ) == f"{IMPORT}def f():\n    import torch\n    get_accelerator().synchronize()\n"
 
 
 def test_other_things_named_torch():
@@ -117,23 +136,29 @@ def test_star_import_needs_review():
 def test_an_import_that_is_still_used_stays():
     text = "from torch.cuda import synchronize, nccl\nsynchronize()\nnccl.version()\n"
     assert fix(text) == "from torch.cuda import nccl\n" + IMPORT + "get_accelerator().synchronize()\nnccl.version()\n"
-    assert fix("from torch.cuda import synchronize\n__all__ = ['synchronize']\nsynchronize()\n").startswith("from torch.cuda import synchronize\n")
+    assert fix("from torch.cuda import synchronize\n__all__ = ['synchronize']\nsynchronize()\n").startswith(
+        "from torch.cuda import synchronize\n")
 
 
 @pytest.mark.parametrize("text, expected", [
-    ('"""Doc."""\nfrom __future__ import annotations\nimport os\nx.cuda()\n', f'"""Doc."""\nfrom __future__ import annotations\nimport os\n{IMPORT}x.to({NAME})\n'),
+    ('"""Doc."""\nfrom __future__ import annotations\nimport os\nx.cuda()\n',
+     f'"""Doc."""\nfrom __future__ import annotations\nimport os\n{IMPORT}x.to({NAME})\n'),
     ("#!/usr/bin/env python\n# comment\nx.cuda()\n", f"#!/usr/bin/env python\n# comment\n{IMPORT}x.to({NAME})\n"),
-    ("import torch\nimport torch.nn\n\nimport os\nx.cuda()\n", f"import torch\nimport torch.nn\n{IMPORT}\nimport os\nx.to({NAME})\n"),
+    ("import torch\nimport torch.nn\n\nimport os\nx.cuda()\n",
+     f"import torch\nimport torch.nn\n{IMPORT}\nimport os\nx.to({NAME})\n"),
     ("import os\nd = 'cuda'\nx.to(d)\nimport torch\n", f"import os\n{IMPORT}d = {NAME}\nx.to(d)\nimport torch\n"),
     ("try:\n    import torch\nexcept ImportError:\n    torch = None\nx.cuda()\n",
      f"try:\n    import torch\n    {IMPORT}except ImportError:\n    torch = None\nx.to({NAME})\n"),
     ("from anyaccel import op\nx.cuda()\n", f"from anyaccel import op, get_accelerator\nx.to({NAME})\n"),
-    ("from anyaccel import get_accelerator as acc\nx.cuda()\n", "from anyaccel import get_accelerator as acc\nx.to(acc().device_name())\n"),
+    ("from anyaccel import get_accelerator as acc\nx.cuda()\n",
+     "from anyaccel import get_accelerator as acc\nx.to(acc().device_name())\n"),
     ("import torch\r\nx.cuda()\r\n", f"import torch\r\n{IMPORT[:-1]}\r\nx.to({NAME})\r\n"),
     ("\ufeffx.cuda()", f"\ufeff{IMPORT}x.to({NAME})"),
     ("from accelerate import get_accelerator\nx.cuda()\n",
-     "from accelerate import get_accelerator\nfrom anyaccel import get_accelerator as get_anyaccel_accelerator\nx.to(get_anyaccel_accelerator().device_name())\n"),
-    ("from torch.cuda.amp import autocast\nwith autocast():\n    pass\n", f"import torch\n{IMPORT}with torch.autocast({NAME}):\n    pass\n"),
+     "from accelerate import get_accelerator\nfrom anyaccel import get_accelerator as "
+     "get_anyaccel_accelerator\nx.to(get_anyaccel_accelerator().device_name())\n"),
+    ("from torch.cuda.amp import autocast\nwith autocast():\n    pass\n",
+     f"import torch\n{IMPORT}with torch.autocast({NAME}):\n    pass\n"),
     ("try:\n    from torch.cuda.amp import autocast\nexcept ImportError:\n    pass\nwith autocast():\n    pass\n",
      f"try:\n    pass\n    import torch\n    {IMPORT}except ImportError:\n    pass\nwith torch.autocast({NAME}):\n    pass\n"),
 ])
@@ -149,13 +174,16 @@ def test_severities():
     assert rules_of("import torch\ntorch.cuda.new_function()") == [("cuda-other", "none")]
     assert rules_of("if name == 'cuda': pass") == [("device-comparison", "review")]
     assert rules_of("import triton\nimport pynvml") == [("triton", "none"), ("pynvml", "none")]
-    assert rules_of("try:\n    from torch.amp import autocast\nexcept ImportError:\n    from torch.cuda.amp import autocast\nautocast()") == [
-        ("cuda-amp-autocast", "review")]
+    assert rules_of(
+        "try:\n    from torch.amp import autocast\nexcept ImportError:\n    from torch.cuda.amp import autocast\nautocast()") == [
+            ("cuda-amp-autocast", "review")
+        ]
 
 
 def test_locations():
     finding, = find("import torch\n\nif x:\n\ty = torch.cuda.device_count()\n")
-    assert (finding.line, finding.column, finding.text, finding.replacement) == (4, 6, "torch.cuda.device_count", "get_accelerator().device_count")
+    assert (finding.line, finding.column, finding.text, finding.replacement) == (4, 6, "torch.cuda.device_count",
+                                                                                 "get_accelerator().device_count")
     finding, = find("s = 'ä𝄞'; x.cuda()\n")
     assert (finding.line, finding.column, finding.text) == (1, 13, "cuda()")
 

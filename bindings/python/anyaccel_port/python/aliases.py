@@ -27,7 +27,8 @@ def find_aliases(source: Source) -> None:
 
 
 def _types(source: Source, binding: Binding) -> list[tuple[cst.BaseExpression, bool, str]]:
-    """The tensor types that a binding's value can be: the expression, whether it is a type of CUDA, and the dtype. Empty for other values."""
+    """The tensor types that a binding's value can be: the expression, whether it is a type of CUDA,
+    and the dtype. Empty for other values."""
     if binding.value is None:
         return []
     value = binding.value
@@ -65,8 +66,13 @@ def _alias(source: Source, name: str, bindings: list[Binding]) -> None:
         edits.append(Edit(start, end, values["type"] if cuda else '"cpu"'))
         source.done.add(id(side))
     first = next(side for side, cuda, _ in types if cuda)
-    finding = source.add("tensor-type-string", source.tree.span(first), first, severity=EQUIVALENT,
-                         message=f"Other accelerators have no tensor types. `{name}` becomes a device, which the functions that create tensors take.")
+    finding = source.add(
+        "tensor-type-string",
+        source.tree.span(first),
+        first,
+        severity=EQUIVALENT,
+        message=f"Other accelerators have no tensor types. `{name}` becomes a device, which the functions that create tensors take."
+    )
     finding.replacement = values["type"]
     finding.edits = tuple(edits)
     finding.extra["spread"] = True
@@ -86,6 +92,7 @@ def _use(source: Source, name: str, use: cst.Name, dtype: str) -> list[Edit]:
         last = source.tree.outer(parent.args[-1].value)[1]
         return [Edit(start, end, f"{torch}.{kind}"), Edit(last, last, f", dtype={torch}.{dtype}, device={name}")]
     call = source.names.parent(parent) if isinstance(parent, cst.Arg) else None
-    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "type" and len(call.args) == 1:
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "type" and len(
+            call.args) == 1:
         return [Edit(source.tree.span(call.func.attr)[0], source.tree.span(call)[1], f"to({name}, {torch}.{dtype})")]
     return []

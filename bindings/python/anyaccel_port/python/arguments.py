@@ -12,9 +12,10 @@ from .uses import literal
 
 # The position of the argument that is a device. torch.cuda accepts devices in any form; the accelerator's methods accept an index.
 DEVICE_ARGUMENT = dict.fromkeys(
-    ("set_device", "device", "synchronize", "get_device_properties", "get_device_name", "get_device_capability", "current_stream", "default_stream", "get_rng_state",
-     "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "max_memory_cached", "memory_stats", "mem_get_info",
-     "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "Stream"), 0)  # yapf: disable
+    ("set_device", "device", "synchronize", "get_device_properties", "get_device_name", "get_device_capability", "current_stream",
+     "default_stream", "get_rng_state", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+     "memory_cached", "max_memory_cached", "memory_stats", "mem_get_info", "reset_peak_memory_stats", "reset_max_memory_allocated",
+     "reset_max_memory_cached", "Stream"), 0)
 DEVICE_ARGUMENT["set_rng_state"] = 1
 
 
@@ -36,7 +37,7 @@ def edits(source: Source, function: str, call: cst.Call) -> tuple[Edit, ...]:
         if arg.star:
             return ()
         if arg.keyword is not None and arg.keyword.value == "device" or arg.keyword is None and i == position:
-            return (*_keyword(source, arg, call, function), *_value(source, arg.value, function))
+            return (*_keyword(source, arg, call, function), *_value(source, arg.value, function, call))
     return ()
 
 
@@ -52,12 +53,14 @@ def _keyword(source: Source, arg: cst.Arg, call: cst.Call, function: str) -> tup
     return (Edit(start, end, "device_index"), )
 
 
-def _value(source: Source, value: cst.BaseExpression, function: str) -> tuple[Edit, ...]:
+def _value(source: Source, value: cst.BaseExpression, function: str, call: cst.Call) -> tuple[Edit, ...]:
     if source.target == TORCH or function == "Stream" and source.target != ANYACCEL:
         return ()
     start, end = source.tree.outer(value)
     text = literal(value)
     if text == "cuda":
+        if len(call.args) == 1 and function != "set_device":
+            return (Edit(source.tree.outer(call.args[0])[0], end, ""), )
         return (Edit(start, end, "None" if function != "set_device" else f"{source.function}().current_device()"), )
     if text and text.startswith("cuda:") and text[5:].isdigit():
         return (Edit(start, end, text[5:]), )

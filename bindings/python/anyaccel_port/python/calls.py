@@ -11,7 +11,8 @@ from .devices import is_device_name
 from .source import EQUIVALENT, NONE, REVIEW, Source
 from .uses import use_of
 
-_MODULES = ("torch.cuda", "torch.cuda.amp", "torch.cuda.nvtx", "torch.cuda.memory", "torch.cuda.random", "torch.backends.cuda", "torch.backends.cudnn")
+_MODULES = ("torch.cuda", "torch.cuda.amp", "torch.cuda.nvtx", "torch.cuda.memory", "torch.cuda.random", "torch.backends.cuda",
+            "torch.backends.cudnn")
 _PROPERTIES = ("name", "total_memory", "multi_processor_count")
 _CLASSES = {"cuda-stream-class": "Stream", "cuda-event-class": "Event"}
 
@@ -33,16 +34,24 @@ def match(qualified: str) -> tuple[Rule, str] | None:
 def find_names(source: Source) -> None:
     names = source.names
     candidates = [node for node in names.nodes.get(cst.Attribute, ()) if not isinstance(names.parent(node), cst.Attribute)]
-    interesting = {name for name, bindings in source.bound.items() if any(b.kind == "import" and b.qualified.startswith("torch.") for b in bindings)}
+    interesting = {
+        name
+        for name, bindings in source.bound.items() if any(b.kind == "import" and b.qualified.startswith("torch.") for b in bindings)
+    }
     for node in names.nodes.get(cst.Name, ()):
-        if node.value in interesting and not isinstance(names.parent(node), (cst.Attribute, cst.ImportAlias, cst.ImportFrom, cst.AsName)):
+        if node.value in interesting and not isinstance(names.parent(node),
+                                                        (cst.Attribute, cst.ImportAlias, cst.ImportFrom, cst.AsName)):
             candidates.append(node)
-    candidates += [node for node in names.nodes.get(cst.Call, ()) if isinstance(node.func, cst.Name) and node.func.value == "getattr"]
+    candidates += [
+        node for node in names.nodes.get(cst.Call, ()) if isinstance(node.func, cst.Name) and node.func.value == "getattr"
+    ]
     for node in candidates:
         parent = names.parent(node)
         if isinstance(parent, (cst.ImportAlias, cst.ImportFrom)) or id(node) in source.done:
             continue
-        if isinstance(parent, (cst.Arg, cst.Param, cst.NameItem)) and node is not getattr(parent, "value", None) and node is not getattr(parent, "default", None):
+        if isinstance(parent,
+                      (cst.Arg, cst.Param, cst.NameItem)) and node is not getattr(parent, "value", None) and node is not getattr(
+                          parent, "default", None):
             continue  # a keyword or a parameter
         _name(source, node)
 
@@ -81,7 +90,10 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
     elif rule.id in _CLASSES and call is None:
         _class(source, rule, node)
     elif rule.id == "cuda-current-device" and call is not None and source.target != TORCH and _is_device_position(source, call):
-        source.add(rule.id, source.tree.span(call), node, "{acc}.current_device_name()",
+        source.add(rule.id,
+                   source.tree.span(call),
+                   node,
+                   "{acc}.current_device_name()",
                    message="A device needs a name: on the CPU, torch does not accept an index as a device.")
     elif rule.id == "cuda-get-device-properties" and call is not None:
         _properties(source, rule, node, call)
@@ -118,7 +130,11 @@ def _class(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
     name = _CLASSES[rule.id]
     parent = source.names.parent(node)
     is_base = isinstance(parent, cst.Arg) and isinstance(source.names.parent(parent), cst.ClassDef)
-    source.add(rule.id, source.tree.span(node), node, f"torch.{name}", severity=REVIEW if is_base else EQUIVALENT,
+    source.add(rule.id,
+               source.tree.span(node),
+               node,
+               f"torch.{name}",
+               severity=REVIEW if is_base else EQUIVALENT,
                message=f"torch.{name} is the class of all accelerators' objects of this kind.")
 
 
@@ -138,12 +154,14 @@ def _is_device_position(source: Source, call: cst.Call) -> bool:
     use = use_of(source, call)
     if use.kind == "argument" and use.node is call:
         if use.name:
-            return is_device_name(use.name) and use.name not in ("device_ids", "device_index", "device_id", "device_mesh", "output_device")
+            return is_device_name(
+                use.name) and use.name not in ("device_ids", "device_index", "device_id", "device_mesh", "output_device")
         function = use.call.func
         name = function.attr.value if isinstance(function, cst.Attribute) else ""
         return name in ("to", "to_empty") or source.names.qualified(function) == "torch.device" and len(use.call.args) == 1
     if use.kind in ("assign", "default", "return"):
-        return is_device_name(use.name) and use.name.rsplit(".", 1)[-1] not in ("device_ids", "device_index", "device_mesh") and not use.collection
+        return is_device_name(use.name) and use.name.rsplit(
+            ".", 1)[-1] not in ("device_ids", "device_index", "device_mesh") and not use.collection
     return False
 
 
@@ -163,7 +181,8 @@ def _properties(source: Source, rule: Rule, node: cst.BaseExpression, call: cst.
 def _generators(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
     subscript = source.names.parent(node)
     template = source.template(rule)
-    if template is None or not isinstance(subscript, cst.Subscript) or len(subscript.slice) != 1 or not isinstance(subscript.slice[0].slice, cst.Index):
+    if template is None or not isinstance(subscript, cst.Subscript) or len(
+            subscript.slice) != 1 or not isinstance(subscript.slice[0].slice, cst.Index):
         source.add(rule.id, source.tree.span(node), node, severity="" if template is None else REVIEW)
         return
     source.add(rule.id, source.tree.span(subscript), node, template, {"0": source.tree.outer(subscript.slice[0].slice.value)})

@@ -9,7 +9,8 @@ from ..findings import Edit
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-def edits(text: str, span: tuple[int, int], template: str, values: dict[str, str], pieces: dict[str, tuple[int, int]]) -> tuple[Edit, ...]:
+def edits(text: str, span: tuple[int, int], template: str, values: dict[str, str],
+          pieces: dict[str, tuple[int, int]]) -> tuple[Edit, ...]:
     """The edits that turn the source at `span` into the template.
 
     `values` are texts for placeholders, and `pieces` are spans of the source for them. If the pieces

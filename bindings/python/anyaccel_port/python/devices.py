@@ -8,10 +8,23 @@ from .scopes import dotted
 from .source import Source
 
 INDEX, DEVICE, STRING, NOTHING, UNKNOWN = "index", "device", "string", "nothing", "unknown"
-RANKS = frozenset({"rank", "local_rank", "gpu", "gpu_id", "gpu_idx", "gpu_index", "device_id", "device_idx", "device_index", "dev_id", "cuda_id", "cuda_device",
-                   "world_rank", "global_rank", "rank_id", "device_num"})  # yapf: disable
-_CALLS = {"int": INDEX, "len": INDEX, "str": STRING, "torch.device": DEVICE, "torch.cuda.current_device": INDEX, "torch.distributed.get_rank": INDEX,
-          "os.getenv": STRING, "os.environ.get": STRING, "torch.cuda.device_count": INDEX, "get_rank": INDEX, "get_local_rank": INDEX}  # yapf: disable
+RANKS = frozenset({
+    "rank", "local_rank", "gpu", "gpu_id", "gpu_idx", "gpu_index", "device_id", "device_idx", "device_index", "dev_id", "cuda_id",
+    "cuda_device", "world_rank", "global_rank", "rank_id", "device_num"
+})
+_CALLS = {
+    "int": INDEX,
+    "len": INDEX,
+    "str": STRING,
+    "torch.device": DEVICE,
+    "torch.cuda.current_device": INDEX,
+    "torch.distributed.get_rank": INDEX,
+    "os.getenv": STRING,
+    "os.environ.get": STRING,
+    "torch.cuda.device_count": INDEX,
+    "get_rank": INDEX,
+    "get_local_rank": INDEX
+}
 _STRINGS = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
 
 
@@ -50,7 +63,8 @@ def kind(source: Source, node: cst.BaseExpression, depth: int = 0) -> str:
     if isinstance(node, cst.Attribute):
         if node.attr.value == "index":
             return INDEX
-        if node.attr.value == "device" and dotted(node.value).rsplit(".", 1)[-1] not in ("self", "args", "opt", "config", "cfg", "opts", "options", "hparams"):
+        if node.attr.value == "device" and dotted(node.value).rsplit(
+                ".", 1)[-1] not in ("self", "args", "opt", "config", "cfg", "opts", "options", "hparams"):
             return DEVICE
         return UNKNOWN if is_device_name(node.attr.value) else INDEX
     return UNKNOWN
@@ -67,7 +81,8 @@ def _name(source: Source, node: cst.Name, depth: int) -> str:
         parent = source.names.parent(binding.node)
         if binding.value is not None and binding.value is not node:
             kinds.add(kind(source, binding.value, depth + 1))
-        elif isinstance(parent, (cst.For, cst.CompFor)) and isinstance(parent.iter, cst.Call) and dotted(parent.iter.func) == "range":
+        elif isinstance(parent,
+                        (cst.For, cst.CompFor)) and isinstance(parent.iter, cst.Call) and dotted(parent.iter.func) == "range":
             kinds.add(INDEX)
         elif binding.kind == "parameter":
             kinds.add(default)
@@ -86,7 +101,8 @@ def is_text_number(source: Source, node: cst.BaseExpression) -> bool:
     """Whether an index is a string: the value of an environment variable, or of an option without type=int."""
     if isinstance(node, cst.Name):
         values = [b.value for b in source.names.scope_of(node).lookup(node.value) if b.value is not None]
-        return bool(values) and all(not isinstance(v, cst.Name) and (kind(source, v) == STRING or is_text_number(source, v)) for v in values)
+        return bool(values) and all(not isinstance(v, cst.Name) and (kind(source, v) == STRING or is_text_number(source, v))
+                                    for v in values)
     if isinstance(node, cst.Attribute):
         return source.text_options().get(node.attr.value, False)
     return isinstance(node, (cst.Call, cst.Subscript)) and kind(source, node) == STRING

@@ -81,7 +81,8 @@ def formatted(source: Source, node: cst.FormattedString) -> None:
             device(source, node, match.group(1))
         elif parts[0].value.endswith((".cu", ".cuh")) and use_of(source, node).kind != "log":
             source.add("cuda-extension", source.tree.span(node), node)
-    elif parts and isinstance(parts[-1], cst.FormattedStringText) and parts[-1].value.endswith((".cu", ".cuh")) and use_of(source, node).kind != "log":
+    elif parts and isinstance(parts[-1], cst.FormattedStringText) and parts[-1].value.endswith(
+        (".cu", ".cuh")) and use_of(source, node).kind != "log":
         source.add("cuda-extension", source.tree.span(node), node)
     elif len(parts) == 2 and isinstance(parts[0], cst.FormattedStringText) and parts[0].value == "cuda:":
         expression = parts[1]
@@ -92,7 +93,8 @@ def formatted(source: Source, node: cst.FormattedString) -> None:
 def device_call(source: Source, node: cst.BaseExpression, use: Use, index: str | None) -> bool:
     """`torch.device("cuda", i)`: the index becomes an argument of device_name()."""
     call = use.call
-    if call is None or use.node is not node or index or source.target == TORCH or source.names.qualified(call.func) != "torch.device" or len(call.args) != 2:
+    if call is None or use.node is not node or index or source.target == TORCH or source.names.qualified(
+            call.func) != "torch.device" or len(call.args) != 2:
         return False
     first, second = call.args
     if first.value is not node or devices.kind(source, second.value) == devices.NOTHING:
@@ -120,7 +122,9 @@ def choice(source: Source, node: cst.IfExp) -> None:
         source.done.update(map(id, (yes, no, test, test.func)))
         source.add(rule.id, source.tree.span(node), node, source.template(rule))
         return
-    wrapped = all(isinstance(side, cst.Call) and source.names.qualified(side.func) == "torch.device" and len(side.args) == 1 for side in (yes, no))
+    wrapped = all(
+        isinstance(side, cst.Call) and source.names.qualified(side.func) == "torch.device" and len(side.args) == 1
+        for side in (yes, no))
     inner = [side.args[0].value if wrapped else side for side in (yes, no)]
     if literal(inner[1]) != "cpu":
         return
@@ -148,19 +152,23 @@ def choice(source: Source, node: cst.IfExp) -> None:
 
 
 def _index(node: cst.BaseExpression) -> cst.BaseExpression | str | None:
-    """The index in a device name: its source text, "" if there is none, or an expression. None if `node` is not a device name of CUDA."""
+    """The index in a device name: its source text, "" if there is none, or an expression. None if
+    `node` is not a device name of CUDA."""
     match = _DEVICE.match(literal(node) or "")
     if match:
         return match.group(1) or ""
     if isinstance(node, cst.FormattedString) and len(node.parts) == 2:
         text, expression = node.parts
-        if isinstance(text, cst.FormattedStringText) and text.value == "cuda:" and isinstance(expression, cst.FormattedStringExpression):
+        if isinstance(text, cst.FormattedStringText) and text.value == "cuda:" and isinstance(
+                expression, cst.FormattedStringExpression):
             return expression.expression
     if isinstance(node, cst.BinaryOperation):
         left = literal(node.left)
-        if left == "cuda:" and isinstance(node.operator, cst.Add) or _PERCENT.match(left or "") and not isinstance(node.right, cst.Tuple):
+        if left == "cuda:" and isinstance(node.operator, cst.Add) or _PERCENT.match(
+                left or "") and not isinstance(node.right, cst.Tuple):
             return node.right
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "format" and len(node.args) == 1:
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "format" and len(
+            node.args) == 1:
         if _BRACES.match(literal(node.func.value) or ""):
             return node.args[0].value
     return None

@@ -28,15 +28,28 @@ def find_imports(source: Source) -> None:
         rule, aliases = found
         span = source.tree.span(node)
         if rule.id in _LIBRARIES or rule.harmless or isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
-            source.add(rule.id, span, node, severity=REVIEW if isinstance(getattr(node, "names", None), cst.ImportStar) and rule.id == "cuda-module" else "")
+            source.add(
+                rule.id,
+                span,
+                node,
+                severity=REVIEW if isinstance(getattr(node, "names", None), cst.ImportStar) and rule.id == "cuda-module" else "")
             continue
         if isinstance(node, cst.Import) and _plain(node):
-            source.add(rule.id, span, node, "import torch", severity=EQUIVALENT, message="torch.cuda is not used under this name any more.")
+            source.add(rule.id,
+                       span,
+                       node,
+                       "import torch",
+                       severity=EQUIVALENT,
+                       message="torch.cuda is not used under this name any more.")
             continue
         removable = [(r, alias) for r, alias in aliases if _replaced(source, alias)]
         kept = [(r, alias) for r, alias in aliases if (r, alias) not in removable]
         if removable:
-            finding = source.add(removable[0][0].id, span, node, severity=EQUIVALENT, message="Nothing uses the import after the fixes.")
+            finding = source.add(removable[0][0].id,
+                                 span,
+                                 node,
+                                 severity=EQUIVALENT,
+                                 message="Nothing uses the import after the fixes.")
             finding.edits = removal(source, node, [alias for _, alias in removable])
             finding.replacement = compose.apply(source.text[:span[1]], list(finding.edits))[span[0]:] if kept else ""
             finding.extra[IMPORT] = True
@@ -98,7 +111,9 @@ def _uses(source: Source, alias: cst.ImportAlias) -> list[cst.Name]:
 def _exported(source: Source, name: str) -> bool:
     if source.file.endswith("__init__.py"):
         return True
-    return any(re.search(rf"[\"']{re.escape(name)}[\"']", source.tree.source(b.value)) for b in source.names.scope.bindings.get("__all__", ()) if b.value is not None)
+    return any(
+        re.search(rf"[\"']{re.escape(name)}[\"']", source.tree.source(b.value))
+        for b in source.names.scope.bindings.get("__all__", ()) if b.value is not None)
 
 
 def _replaced(source: Source, alias: cst.ImportAlias) -> bool:
@@ -182,12 +197,14 @@ def insertion(source: Source, lines: list[str], first_use: int) -> Edit:
             break
         small = statement.body[0]
         docstring = i == 0 and isinstance(small, cst.Expr) and isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
-        if docstring or isinstance(small, cst.ImportFrom) and isinstance(small.module, cst.Name) and small.module.value == "__future__":
+        if docstring or isinstance(small, cst.ImportFrom) and isinstance(small.module,
+                                                                         cst.Name) and small.module.value == "__future__":
             place = end
         elif isinstance(small, (cst.Import, cst.ImportFrom)):
             if leading:
                 place = end
-            if any(_imports_torch(s) for s in statement.body) and (after_torch is None or source.tree.span(statement)[0] == after_torch):
+            if any(_imports_torch(s)
+                   for s in statement.body) and (after_torch is None or source.tree.span(statement)[0] == after_torch):
                 after_torch = end
         else:
             leading = False
@@ -208,7 +225,8 @@ def _merged(source: Source, line: str, first_use: int) -> Edit | None:
     module, _, name = line.partition(" import ")
     for statement in source.tree.module.body:
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-        if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar) and not small.relative and f"from {dotted(small.module)}" == module:
+        if isinstance(small, cst.ImportFrom) and not isinstance(
+                small.names, cst.ImportStar) and not small.relative and f"from {dotted(small.module)}" == module:
             end = source.tree.span(small.names[-1])[1] if small.names[-1].asname else source.tree.outer(small.names[-1].name)[1]
             if end < first_use:
                 return Edit(end, end, f", {name}")

@@ -39,7 +39,10 @@ def find_methods(source: Source) -> None:
         if name == "is_cuda":
             rule = rules.BY_ID["tensor-is-cuda"]
             assigned = isinstance(source.names.parent(node), cst.AssignTarget)
-            source.add(rule.id, source.tree.span(node), node, None if assigned else source.template(rule), {"self": source.tree.outer(node.value)},
+            source.add(rule.id,
+                       source.tree.span(node),
+                       node,
+                       None if assigned else source.template(rule), {"self": source.tree.outer(node.value)},
                        severity=REVIEW if assigned else "")
         elif name in ("cuda_stream", "cuda_event"):
             source.add("cuda-stream-handle", source.tree.span(node.attr), node)
@@ -82,7 +85,8 @@ def _device(source: Source, value: cst.BaseExpression) -> str:
     if isinstance(value, cst.Name) and value.value == "None":
         return "{type}"
     kind = devices.kind(source, value)
-    if literal(value) is not None or kind in (devices.DEVICE, devices.STRING, devices.UNKNOWN) and not devices.is_text_number(source, value):
+    if literal(value) is not None or kind in (devices.DEVICE, devices.STRING,
+                                              devices.UNKNOWN) and not devices.is_text_number(source, value):
         return "{device}"
     if isinstance(value, cst.Call) and source.names.qualified(value.func) == "torch.cuda.current_device":
         if source.target != TORCH:
@@ -110,13 +114,18 @@ def _integers(source: Source, node: cst.Call) -> None:
         qualified = source.names.qualified(node.func)
         if keyword and qualified and not qualified.startswith("torch.") or not keyword and not is_to:
             continue
-        if last in ("gpu", "gpu_id", "device_id") and isinstance(value, cst.Name) and devices.kind(source, value) not in (devices.INDEX, ):
+        if last in ("gpu", "gpu_id", "device_id") and isinstance(value, cst.Name) and devices.kind(source,
+                                                                                                   value) not in (devices.INDEX, ):
             continue
         sure = isinstance(value, cst.Integer) or last.endswith("rank")
         text = devices.is_text_number(source, value)
         rule = rules.BY_ID["device-index-bare"]
         template = "{acc}.device_name(int({0}))" if text else source.template(rule)
-        source.add(rule.id, source.tree.span(value), value, template, {"0": source.tree.outer(value)}, severity=EQUIVALENT if sure else REVIEW)
+        source.add(rule.id,
+                   source.tree.span(value),
+                   value,
+                   template, {"0": source.tree.outer(value)},
+                   severity=EQUIVALENT if sure else REVIEW)
 
 
 def _extension(source: Source, node: cst.Call) -> None:

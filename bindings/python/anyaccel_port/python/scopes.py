@@ -8,9 +8,9 @@ import libcst as cst
 
 # Fields that hold whitespace and punctuation; the walk skips them.
 _SKIP = {
-    "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "leading_lines", "lines_after_decorators", "header", "footer", "comma", "equal",
-    "semicolon", "newline", "comment", "dot", "colon", "indent", "first_line", "empty_lines", "asynchronous", "operator", "star", "posonly_ind", "star_ind",
-    "lines_after_module_docstring"
+    "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "leading_lines", "lines_after_decorators", "header", "footer",
+    "comma", "equal", "semicolon", "newline", "comment", "dot", "colon", "indent", "first_line", "empty_lines", "asynchronous",
+    "operator", "star", "posonly_ind", "star_ind", "lines_after_module_docstring"
 }
 
 
@@ -101,7 +101,8 @@ class Names:
         if found:
             return ""
         values = [b for b in bindings if b.value is not None]
-        if len(bindings) == 1 and values and isinstance(values[0].value, (cst.Attribute, cst.Name)) and id(node) not in self._resolving:
+        if len(bindings) == 1 and values and isinstance(values[0].value,
+                                                        (cst.Attribute, cst.Name)) and id(node) not in self._resolving:
             self._resolving.add(id(node))
             try:
                 return self.qualified(values[0].value)
@@ -131,7 +132,8 @@ class Names:
                 inner = {"body": own}
                 if kind is not cst.ClassDef:
                     for parameter in _parameters(node.params):
-                        own.bindings.setdefault(parameter.name.value, []).append(Binding("parameter", parameter, own, value=parameter.default))
+                        own.bindings.setdefault(parameter.name.value,
+                                                []).append(Binding("parameter", parameter, own, value=parameter.default))
             elif kind in _COMPREHENSIONS:
                 own = Scope("comprehension", scope, node)
                 self.all_scopes.append(own)
@@ -217,7 +219,8 @@ def _target(target: cst.CSTNode, value: cst.CSTNode | None, scope: Scope, kind: 
     if isinstance(target, cst.Name):
         yield target.value, Binding(kind, target, scope, value=value)
     elif isinstance(target, (cst.Tuple, cst.List)):
-        values = value.elements if isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements) else None
+        values = value.elements if isinstance(value,
+                                              (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements) else None
         for i, element in enumerate(target.elements):
             yield from _target(element.value, values[i].value if values else None, scope, "value" if values else "other")
     elif isinstance(target, cst.StarredElement):

@@ -73,7 +73,8 @@ class Source:
                     keywords = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
                     names = [a.value.raw_value for a in call.args if a.keyword is None and isinstance(a.value, cst.SimpleString)]
                     kind = keywords.get("type")
-                    is_text = isinstance(kind, cst.Name) and kind.value == "str" or kind is None and not {"action", "nargs"} & keywords.keys()
+                    is_text = isinstance(
+                        kind, cst.Name) and kind.value == "str" or kind is None and not {"action", "nargs"} & keywords.keys()
                     for name in names:
                         self._options[name.lstrip("-").replace("-", "_")] = is_text
         return self._options
@@ -86,8 +87,15 @@ class Source:
                 self._uses.setdefault(node.value, []).append(node)
         return self._uses.get(name, [])
 
-    def add(self, rule_id: str, span: tuple[int, int], node: cst.CSTNode, template: str | None = None, pieces: dict[str, tuple[int, int]] | None = None,
-            severity: str = "", message: str = "", values: dict[str, str] | None = None) -> Finding:
+    def add(self,
+            rule_id: str,
+            span: tuple[int, int],
+            node: cst.CSTNode,
+            template: str | None = None,
+            pieces: dict[str, tuple[int, int]] | None = None,
+            severity: str = "",
+            message: str = "",
+            values: dict[str, str] | None = None) -> Finding:
         """Adds a finding at `span`. `template` replaces the span; without it, the finding has no replacement."""
         rule = rules.BY_ID[rule_id]
         scope = self.names.scope_of(node)
@@ -101,7 +109,8 @@ class Source:
             replacement = compose.apply(self.text[:span[1]], list(edits))[span[0]:]
         severity = severity or rule.severity_for(self.target)
         line, column = self.lines.position(span[0])
-        finding = Finding(rule.id, severity, self.file, span[0], span[1], line, column, self.text[span[0]:span[1]], message or rule.why, replacement, edits)
+        finding = Finding(rule.id, severity, self.file, span[0], span[1], line, column, self.text[span[0]:span[1]], message
+                          or rule.why, replacement, edits)
         if rule.harmless:
             finding.extra["harmless"] = True
         self.findings.append(finding)

@@ -16,12 +16,15 @@ from .uses import Use, literal, parameter_name, use_of
 _DEVICE = re.compile(r"cuda(?::(\d+))?$")
 _DEVICE_TYPES = ("cpu", "mps", "xpu", "npu", "hpu", "cuda", "meta", "auto", "gpu", "rocm", "tpu", "mlu", "musa", "xla", "hip")
 # Methods and functions whose first arguments are devices.
-_TAKE_DEVICES = ("to", "device", "cuda", "to_empty", "autocast", "Generator", "to_device", "move_to", "type", "eval", "GradScaler", "init_device_mesh", "DeviceMesh",
-                 "set_device", "pin_memory", "default_device", "compile", "load", "torch_device")  # yapf: disable
+_TAKE_DEVICES = ("to", "device", "cuda", "to_empty", "autocast", "Generator", "to_device", "move_to", "type", "eval", "GradScaler",
+                 "init_device_mesh", "DeviceMesh", "set_device", "pin_memory", "default_device", "compile", "load", "torch_device")
 _KEYS = ("get", "pop", "setdefault", "getenv", "getattr", "setattr", "environ.get", "str_to_bool")
-_STRING_METHODS = ("startswith", "endswith", "find", "rfind", "index", "count", "replace", "strip", "lstrip", "removeprefix", "split", "partition")
-_NOT_DEVICES = ("help", "dest", "metavar", "desc", "description", "title", "label", "msg", "message", "name", "prefix", "suffix", "key", "format", "color")
-_TEXT_CALLS = ("getattr", "hasattr", "setattr", "delattr", "join", "import_module", "find_spec", "Path", "exists", "open", "add_parser", "lower", "upper", "isin")
+_STRING_METHODS = ("startswith", "endswith", "find", "rfind", "index", "count", "replace", "strip", "lstrip", "removeprefix",
+                   "split", "partition")
+_NOT_DEVICES = ("help", "dest", "metavar", "desc", "description", "title", "label", "msg", "message", "name", "prefix", "suffix",
+                "key", "format", "color")
+_TEXT_CALLS = ("getattr", "hasattr", "setattr", "delattr", "join", "import_module", "find_spec", "Path", "exists", "open",
+               "add_parser", "lower", "upper", "isin")
 
 
 def find_strings(source: Source) -> None:
@@ -70,7 +73,11 @@ def device(source: Source, node: cst.BaseExpression, index: str | None) -> None:
         base = source.names.parent(source.names.parent(source.names.parent(use.node)))
         name = dotted(base.value) if isinstance(base, cst.Subscript) else ""
         if name.endswith("Literal"):
-            source.add("device-string-unclear", span, node, severity=REVIEW, message="A type annotation cannot be computed. Use `str` instead.")
+            source.add("device-string-unclear",
+                       span,
+                       node,
+                       severity=REVIEW,
+                       message="A type annotation cannot be computed. Use `str` instead.")
         elif devices.is_device_name(name):
             source.add("device-string-unclear", span, node, template, values=values)
     elif use.kind == "compare" or _string_method(use):
@@ -82,7 +89,12 @@ def device(source: Source, node: cst.BaseExpression, index: str | None) -> None:
         clear = is_device(source, use)
         if clear is None:
             return
-        source.add(rule.id if clear else "device-string-unclear", span, node, template, values=values, severity=_known(source, rule, EQUIVALENT if clear else REVIEW))
+        source.add(rule.id if clear else "device-string-unclear",
+                   span,
+                   node,
+                   template,
+                   values=values,
+                   severity=_known(source, rule, EQUIVALENT if clear else REVIEW))
 
 
 def _known(source: Source, rule, severity: str) -> str:
@@ -90,7 +102,8 @@ def _known(source: Source, rule, severity: str) -> str:
 
 
 def _string_method(use: Use) -> bool:
-    return use.kind == "argument" and use.call is not None and isinstance(use.call.func, cst.Attribute) and use.call.func.attr.value in _STRING_METHODS
+    return use.kind == "argument" and use.call is not None and isinstance(
+        use.call.func, cst.Attribute) and use.call.func.attr.value in _STRING_METHODS
 
 
 def _compared(source: Source, use: Use) -> cst.BaseExpression | None:
@@ -111,7 +124,8 @@ def _is_device_expression(source: Source, node: cst.BaseExpression) -> bool:
             return _is_device_expression(source, node.args[0].value)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("lower", "strip", "split", "partition"):
             return _is_device_expression(source, node.func.value)
-        if node.args and isinstance(node.func, cst.Attribute) and node.func.attr.value in ("get", "pop") and literal(node.args[0].value):
+        if node.args and isinstance(node.func, cst.Attribute) and node.func.attr.value in ("get", "pop") and literal(
+                node.args[0].value):
             return devices.is_device_name(literal(node.args[0].value))
         return source.names.qualified(node.func) == "torch.device" or devices.is_device_name(dotted(node.func))
     if isinstance(node, cst.Subscript):
@@ -156,7 +170,8 @@ def _argument(source: Source, use: Use) -> bool | None:
     function = dotted(call.func) or (call.func.attr.value if isinstance(call.func, cst.Attribute) else "")
     last = function.rsplit(".", 1)[-1]
     first = literal(call.args[0].value) if call.args else None
-    if last in ("add_argument", "add_option", "Option", "Argument", "option", "argument", "field", "Field", "ArgumentParser", "add_flag"):
+    if last in ("add_argument", "add_option", "Option", "Argument", "option", "argument", "field", "Field", "ArgumentParser",
+                "add_flag"):
         if use.name in ("", "help", "dest", "metavar", "name"):
             return None
         if use.name not in ("default", "choices", "const"):
@@ -208,6 +223,7 @@ def _flows_to_device(source: Source, node: cst.CSTNode) -> bool:
         if isinstance(call, cst.Call):
             if arg.keyword is not None and devices.is_device_name(arg.keyword.value):
                 return True
-            if arg.keyword is None and isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "device", "set_default_device", "autocast"):
+            if arg.keyword is None and isinstance(
+                    call.func, cst.Attribute) and call.func.attr.value in ("to", "device", "set_default_device", "autocast"):
                 return True
     return False

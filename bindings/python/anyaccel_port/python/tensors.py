@@ -12,7 +12,8 @@ from .source import EQUIVALENT, REVIEW, Source
 from .uses import use_of
 
 # Names of numbers and of sizes. Other names are data.
-_SIZES = re.compile(r"(?:^|_)(?:n|num|size|shape|dim|dims|len|length|int|max|min|count|width|height|batch|b|h|w|c|k|m)(?:_|$)|^num|size$|dim$|len$")
+_SIZES = re.compile(
+    r"(?:^|_)(?:n|num|size|shape|dim|dims|len|length|int|max|min|count|width|height|batch|b|h|w|c|k|m)(?:_|$)|^num|size$|dim$|len$")
 
 
 def replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, call: cst.Call | None) -> bool:

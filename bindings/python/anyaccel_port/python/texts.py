@@ -20,16 +20,28 @@ _SOURCE = re.compile(r"[\w./{}*-]+\.cuh?$")
 _FLAG = re.compile(r"-gencode|-?arch=(?:compute|sm)_|-arch=sm_|__CUDA_NO_|--use_fast_math|--expt-|-Xptxas|--ptxas-options")
 _LIBRARY = re.compile(r"(?:lib)?(?:cudart|cuda|nccl|nvrtc|cublas|cudnn|nvidia-ml|nvToolsExt)[\w.-]*(?:\.so|\.dll)[.\d]*$")
 _COMMAND = re.compile(r"\bnvidia-smi\b|\bnvcc\b")
-_NOTABLE = re.compile(r"cuda|CUDA|nccl|NCCL|nvidia|NVIDIA|nvcc|-gencode|-arch|fast_math|--expt|-Xptxas|--ptxas|arch=|\.cuh?$|CUBLAS|CUDNN|NVTE")
-DTYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32", "Short": "int16", "Byte": "uint8",
-          "Char": "int8", "Bool": "bool"}  # yapf: disable
+_NOTABLE = re.compile(
+    r"cuda|CUDA|nccl|NCCL|nvidia|NVIDIA|nvcc|-gencode|-arch|fast_math|--expt|-Xptxas|--ptxas|arch=|\.cuh?$|CUBLAS|CUDNN|NVTE")
+DTYPES = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Byte": "uint8",
+    "Char": "int8",
+    "Bool": "bool"
+}
 
 
 def text(source: Source, node: cst.SimpleString, value: str) -> None:
     if not _NOTABLE.search(value) or len(value) > 2000:
         return
     use = use_of(source, node)
-    if use.kind in ("statement", "log", "annotation") and not (use.kind == "annotation" and _MEMBER.match(value)) or use.name in ("help", "description", "desc"):
+    if use.kind in ("statement", "log", "annotation") and not (use.kind == "annotation" and _MEMBER.match(value)) or use.name in (
+            "help", "description", "desc"):
         return
     span = source.tree.span(node)
     if value in ("nccl", "cpu:gloo,cuda:nccl"):
@@ -51,9 +63,9 @@ def text(source: Source, node: cst.SimpleString, value: str) -> None:
         source.add("message-out-of-memory", span, node)
     elif value == "CUDA" and use.kind == "argument" and _is_dispatch(use):
         source.add("dispatch-key", span, node)
-    elif value in ("nvcc", "cuda_sources") and use.kind == "key" or _SOURCE.match(value) and not value.startswith("."):
+    elif value in ("nvcc", "cuda_sources") and use.kind == "key":
         source.add("cuda-extension", span, node)
-    elif _FLAG.search(value):
+    elif (_SOURCE.match(value) and not value.startswith(".") or _FLAG.search(value)) and _first_of_build(source, node):
         source.add("cuda-extension", span, node)
     elif re.search(r"CUDA_VISIBLE_DEVICES=", value) and use.kind != "log":
         source.add("visible-devices", span, node, severity=REVIEW)
@@ -63,6 +75,23 @@ def text(source: Source, node: cst.SimpleString, value: str) -> None:
         source.add("inductor-cudagraphs", span, node)
     elif _COMMAND.search(value) and (use.kind in ("argument", "assign", "format") or use.collection) and not _is_text(value):
         source.add("nvidia-tools", span, node)
+
+
+def _first_of_build(source: Source, node: cst.SimpleString) -> bool:
+    """Whether a source or a flag of a compiler is the first one in its list. Those of CUDAExtension belong to its finding."""
+    container = None
+    parent = source.names.parent(node)
+    while parent is not None and not isinstance(parent, cst.BaseSmallStatement):
+        if isinstance(parent, (cst.List, cst.Tuple, cst.Dict)):
+            container = parent
+        if isinstance(parent, cst.Call) and source.names.qualified(parent.func).endswith(".CUDAExtension"):
+            return False
+        parent = source.names.parent(parent)
+    if container is None:
+        return True
+    first = id(container) not in source.done
+    source.done.add(id(container))
+    return first
 
 
 def _is_text(value: str) -> bool:
@@ -118,7 +147,8 @@ def _visible_devices(source: Source, node: cst.SimpleString, use: Use) -> None:
     while len(parents) < 6 and (parent := source.names.parent(parents[-1])) is not None:
         parents.append(parent)
     assign = parents[5] if len(parents) == 6 and isinstance(parents[5], cst.Assign) else None
-    if template is None or use.kind != "subscript" or assign is None or len(assign.targets) != 1 or dotted(parents[3].value) != "os.environ":
+    if template is None or use.kind != "subscript" or assign is None or len(assign.targets) != 1 or dotted(
+            parents[3].value) != "os.environ":
         source.add(rule.id, source.tree.span(node), node, template)
         return
     ids = literal(assign.value)
@@ -127,7 +157,8 @@ def _visible_devices(source: Source, node: cst.SimpleString, use: Use) -> None:
         items = ", ".join(f'"{item.strip()}"' for item in ids.split(",") if item.strip())
         source.add(rule.id, source.tree.span(assign), node, f"{{acc}}.set_visible_devices_envs({environment}, [{items}])")
     else:
-        source.add(rule.id, source.tree.span(assign), node, f"{{acc}}.set_visible_devices_envs({environment}, str({{value}}).split(\",\"))",
+        source.add(rule.id, source.tree.span(assign), node,
+                   f"{{acc}}.set_visible_devices_envs({environment}, str({{value}}).split(\",\"))",
                    {"value": source.tree.span(assign.value)})
 
 
@@ -139,12 +170,22 @@ def tensor_type(source: Source, node: cst.BaseExpression, name: str, use: Use) -
     function = source.names.qualified(call.func) if call is not None else ""
     if dtype and call is not None and isinstance(call.func, cst.Attribute) and call.func.attr.value == "type":
         whole = (source.tree.span(call.func.attr)[0], source.tree.span(call)[1])
-        source.add("tensor-type-string", whole, node, f"to({{type}}, torch.{dtype})", severity=EQUIVALENT,
+        source.add("tensor-type-string",
+                   whole,
+                   node,
+                   f"to({{type}}, torch.{dtype})",
+                   severity=EQUIVALENT,
                    message="`.to(device, dtype)` does the same.")
     elif dtype and function == "torch.set_default_tensor_type":
         whole = source.tree.span(call)
-        text = "torch.set_default_device({type})" if name == "Float" else f"(torch.set_default_dtype(torch.{dtype}), torch.set_default_device({{type}}))"
-        source.add("tensor-type-string", whole, node, text, severity=EQUIVALENT,
+        text = "torch.set_default_device({type})"
+        if name != "Float":
+            text = f"(torch.set_default_dtype(torch.{dtype}), {text})"
+        source.add("tensor-type-string",
+                   whole,
+                   node,
+                   text,
+                   severity=EQUIVALENT,
                    message="torch.set_default_device() and torch.set_default_dtype() replace set_default_tensor_type().")
         source.done.add(id(call.func))
     else:

@@ -12,7 +12,6 @@ from ..findings import SourceError
 
 _RECURSION = 12000
 
-
 _SOME = range(1)
 
 

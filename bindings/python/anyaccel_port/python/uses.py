@@ -9,13 +9,14 @@ import libcst as cst
 from .scopes import dotted
 from .source import Source
 
-_LOGS = ("print", "log", "debug", "info", "warning", "warn", "error", "critical", "exception", "print_rank_0", "print_rank_last", "print0", "log_single_rank",
-         "add_scalar", "rank0_print", "log_dist", "tqdm", "set_description", "write")  # yapf: disable
+_LOGS = ("print", "log", "debug", "info", "warning", "warn", "error", "critical", "exception", "print_rank_0", "print_rank_last",
+         "print0", "log_single_rank", "add_scalar", "rank0_print", "log_dist", "tqdm", "set_description", "write")
 
 
 @dataclasses.dataclass
 class Use:
-    """`kind` is one of argument, assign, default, return, key, subscript, compare, format, fstring, annotation, pattern, statement, log, iterate and other.
+    """`kind` is one of argument, assign, default, return, key, subscript, compare, format, fstring,
+    annotation, pattern, statement, log, iterate and other.
 
     `name` is the keyword, parameter, variable, function or key that receives the string. `node` is
     the largest expression that has the string as its value, and `others` are other strings that
@@ -72,7 +73,8 @@ def use_of(source: Source, node: cst.CSTNode) -> Use:
     use.others = others
     use.collection = collection
     if key and use.kind not in ("compare", "log"):
-        use.name = key if use.kind in ("assign", "argument", "return", "other", "default") and not use.name.endswith(("device_map", "map_location")) else use.name
+        use.name = key if use.kind in ("assign", "argument", "return", "other", "default") and not use.name.endswith(
+            ("device_map", "map_location")) else use.name
     return use
 
 
@@ -85,7 +87,8 @@ def _use(source: Source, node: cst.CSTNode, parent: cst.CSTNode | None) -> Use:
         if not isinstance(call, cst.Call):
             return Use("other", node)  # a keyword of a class
         function = dotted(call.func) or (call.func.attr.value if isinstance(call.func, cst.Attribute) else "")
-        if function.rsplit(".", 1)[-1] in _LOGS or function.endswith(("Error", "Exception", "Warning")) or function.startswith(("logging.", "logger.", "warnings.")):
+        if function.rsplit(".", 1)[-1] in _LOGS or function.endswith(("Error", "Exception", "Warning")) or function.startswith(
+            ("logging.", "logger.", "warnings.")):
             return Use("log", node, call=call)
         if function.endswith(".format") and isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.SimpleString):
             return Use("other", node)
