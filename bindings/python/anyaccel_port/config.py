@@ -175,15 +175,15 @@ def _assignments(text: str, values: _Values):
         start, at = at, at + len(line)
         if line.lstrip().startswith(("#", ";")):
             continue
-        if header := re.match(r"\s*\[+([^\]]+)\]+\s*(?:#.*)?$", line):
+        if header := re.match(r"\s*\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$", line):
             section = header[1]
             continue
-        match = re.match(r"\s*(?P<key>\"[^\"]*\"|[\w.-]+)\s*[=:]\s*(?P<value>.*)", line)
+        match = re.match(r"[ \t]*(?P<key>\"[^\"\n]*\"|[\w.-]+)[ \t]*[=:][ \t]*(?P<value>.*)", line)
         if match is None:
             continue
         key = match["key"].strip('"')
         raw = match["value"]
-        if raw[:1] in "[{":
+        if raw.startswith(("[", "{")):
             _flow(re.sub(r"\b([\w.-]+)\s*=\s*", lambda m: m[1] + ":" + " " * (len(m[0]) - len(m[1]) - 1), raw) if raw[0] == "{" else raw,
                   start + match.start("value"), key, values)
             continue
@@ -191,7 +191,7 @@ def _assignments(text: str, values: _Values):
         values.value(key, start + match.start("key"), value, start + match.start("value") + offset)
 
 
-_JSON_TOKEN = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:\"/]+", re.S)
+_JSON_TOKEN = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|//[^\n]*|/\*.*?(?:\*/|\Z)|[{}\[\],:]|[^\s{}\[\],:\"/]+", re.S)
 
 
 def _json(text: str, values: _Values):
@@ -240,6 +240,8 @@ def _check_json(text: str):
     try:
         json.loads(text)
         return
+    except RecursionError:
+        raise SourceError("not JSON: nested too deeply", 1) from None
     except ValueError as error:
         line = getattr(error, "lineno", 0)
         message = str(error)

@@ -29,6 +29,8 @@ def cells(text: str) -> list[Cell]:
     try:
         if not isinstance(json.loads(text), dict):
             raise SourceError("not a notebook: expected a JSON object", 1)
+    except RecursionError:
+        raise SourceError("not a notebook: nested too deeply", 1) from None
     except ValueError as error:
         raise SourceError(f"not a notebook: {error}", getattr(error, "lineno", 0)) from None
     found = _Reader(text).read()

@@ -12,7 +12,6 @@ from .rules import BY_ID
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 _TOML_DEPENDENCIES = re.compile(r"(?:.*\.)?(?:dependencies|dev-dependencies|optional-dependencies|dependency-groups|packages|dev-packages)(?:\..*)?$")
-_KEYS = re.compile(r"dependencies|requires|install_requires|extras_require|tests_require|setup_requires|dev|all|test|.*")
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
@@ -89,8 +88,8 @@ def _conda(source: matching.Source):
 def _toml(source: matching.Source):
     section, key, depth = "", "", 0
     for start, line in _lines(source.text):
-        if depth == 0 and (header := re.match(r"\s*\[+\s*([^\]]+?)\s*\]+\s*$", line)):
-            section, key = header[1].replace('"', ""), ""
+        if depth == 0 and (header := re.match(r"\s*\[{1,2}\s*([^\[\]\s][^\[\]]*)\]{1,2}\s*$", line)):
+            section, key = header[1].strip().replace('"', ""), ""
             continue
         pair = re.match(r"\s*([\w.\"-]+)\s*=\s*", line) if depth == 0 else None
         if pair:

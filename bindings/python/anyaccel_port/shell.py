@@ -22,16 +22,16 @@ _TOOLS = "nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sani
 _VALUE = r"""(?:=|\s+\\?\s*)["']?"""
 _CANDIDATE = re.compile(rf"""
     (?P<index>{packages.INDEX.pattern}) |
-    (?P<image>\bnvcr\.io/[\w./:${{}}-]+|(?<![\w./-])nvidia/(?:cuda|opengl|cudagl)\b[\w./:${{}}-]*|(?<=FROM\s)\s*(?:[\w.-]+/)*[\w.-]+:[\w.-]*(?:cuda|cu1\d)[\w.-]*|
+    (?P<image>\bnvcr\.io/[\w./:${{}}-]+|(?<![\w./-])nvidia/(?:cuda|opengl|cudagl)\b[\w./:${{}}-]*|(?<=FROM\s)[ \t]*(?:[\w.-]{{1,100}}/){{0,9}}[\w.-]{{1,100}}:[\w.-]*(?:cuda|cu1\d)[\w.-]*|
         (?<![\w./-])pytorch/pytorch:[\w.-]*cuda[\w.-]*) |
-    (?P<backend>(?<!\w)(?:--?[\w-]*backend|[\w.]*backend){_VALUE}(?:cpu:gloo,cuda:)?nccl\b["']?) |
-    (?P<device>(?<!\w)(?:--?[\w.-]*(?:device|dev|accelerator|platform|map[-_]location)s?|-d|(?<![\w$-])[\w.]*device){_VALUE}cuda(?::[\w${{}}]+)?["']?(?![\w.-])|
-        (?<!\S)--(?:use[-_]?|no[-_]|enable[-_]|with[-_]|disable[-_])?cuda(?:=\S+)?(?![\w-])|(?<![\w.$-])(?:[\w.]*\.)?(?:use_|no_)cuda=(?:\w+)) |
+    (?P<backend>(?<![\w.-])(?:--?[\w-]{{0,40}}backend|[\w.]{{0,60}}backend){_VALUE}(?:cpu:gloo,cuda:)?nccl\b["']?) |
+    (?P<device>(?<![\w.-])(?:--?[\w.-]{{0,40}}(?:device|dev|accelerator|platform|map[-_]location)s?|-d|(?<!\$)[\w.]{{0,60}}device){_VALUE}cuda(?::[\w${{}}]+)?["']?(?![\w.-])|
+        (?<!\S)--(?:use[-_]?|no[-_]|enable[-_]|with[-_]|disable[-_])?cuda(?:=\S+)?(?![\w-])|(?<![\w.$-])(?:[\w.]{{0,60}}\.)?(?:use_|no_)cuda=(?:\w+)) |
     (?P<gpus>(?<!\S)--gpus{_VALUE}(?P<count>[^\s"']+)["']?) |
     (?P<runtime>--runtime[=\s]nvidia\b) |
-    (?P<path>[\w=:"'-]*/(?:usr/local|opt)/cuda(?![\w])[\w./*-]*|/usr/lib/cuda\b|/opt/nvidia/[\w./-]*) |
+    (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)[\w./*-]*) |
     (?P<python>\btorch\.(?:cuda|version\.cuda|backends\.cud\w+)\b(?:\.\w+)*) |
-    (?P<tool>(?<![\w.$/@-])(?:[\w${{}}./-]*/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
+    (?P<tool>(?<![\w.$/@-])(?:[\w${{}}./-]{{1,100}}/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
     (?P<environment>(?<![A-Za-z0-9_-]){ENVIRONMENT}(?![A-Za-z0-9_]))
     """, re.X)
 _INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
@@ -79,7 +79,8 @@ def _tokens(text: str) -> tuple[str, list[tuple[int, int]]]:
             stop = re.compile(rf"^[ \t]*{match['mark']}[ \t]*$", re.M).search(text, body) if body != -1 else None
             if stop is not None:
                 parts.append(text[at:body])
-                parts.append(re.sub(r"(?m)^[ \t]*#.*$", lambda m: " " * len(m[0]), text[body:stop.start()]))
+                comment = r"(?m)(?:^|(?<=\s))#.*$" if "python" in text[text.rfind("\n", 0, match.start()) + 1:match.start()] else r"(?m)^[ \t]*#.*$"
+                parts.append(re.sub(comment, lambda m: " " * len(m[0]), text[body:stop.start()]))
                 at = position = stop.start()
     parts.append(text[at:])
     return "".join(parts), quoted
@@ -166,6 +167,8 @@ def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: s
     else:
         rule = BY_ID[{"index": "package-index", "image": "container-image", "backend": "backend-option", "device": "device-option", "runtime": "container-gpus",
                       "path": "cuda-path", "python": "embedded-python", "tool": "nvidia-tool"}[kind]]  # yapf: disable
+    if kind == "path" and re.search(r"\bCUDA_\w+[= ][\"']?$", statement):
+        return  # the variable is reported
     key = (line, match[0] if kind in ("environment", "python") else "path" if kind == "path" else f"{kind}{start}")
     if key in seen:
         return
