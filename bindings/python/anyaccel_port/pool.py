@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import gc
 import multiprocessing
 import os
 from collections.abc import Sequence
@@ -19,7 +20,13 @@ def available_cores() -> int:
 
 
 def _examine_all(files: Sequence[File], request: Request) -> list[Result]:
-    return [examine(file, request) for file in files]
+    # Syntax trees consist of many small objects without cycles, on which the garbage collector would
+    # spend a fifth of the time.
+    gc.disable()
+    try:
+        return [examine(file, request) for file in files]
+    finally:
+        gc.enable()
 
 
 def _executor(jobs: int) -> concurrent.futures.ProcessPoolExecutor:
