@@ -28,10 +28,11 @@ def _summary(report: Report) -> list[str]:
     if report.fix:
         lines.append(f"{number(len(report.fixed), 'finding')} fixed in {files(sum(bool(result.fixed) for result in report.results))}.")
     harmless = sum(map(is_harmless, report.active))
+    may_stay = f"; {harmless} {'is' if harmless == 1 else 'are'} harmless" if harmless else ""
     with_findings = sum(any(not f.suppressed and not f.known for f in result.findings) for result in report.results)
     lines.append(f"{number(len(report.active), 'finding')}{' left' if report.fix else ''} in {with_findings} of {files(len(report.results))} "
-                 f"({report.lines} lines): {counts[EQUIVALENT]} with an equivalent, {counts[REVIEW]} to review, {counts[NONE]} without an equivalent"
-                 f"{f'; {harmless} {"is" if harmless == 1 else "are"} harmless' if harmless else ''}.")
+                 f"({report.lines} lines): {counts[EQUIVALENT]} with an equivalent, {counts[REVIEW]} to review, "
+                 f"{counts[NONE]} without an equivalent{may_stay}.")
     fixable = sum(finding.fixable and finding.severity == EQUIVALENT for finding in report.active)
     unsafe = sum(finding.fixable and finding.severity == REVIEW for finding in report.active)
     if fixable and not report.fix:
