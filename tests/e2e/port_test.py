@@ -72,7 +72,8 @@ class Port(unittest.TestCase):
         path = pathlib.Path(folder.name)
         (path / "sitecustomize.py").write_text(
             "import sys\n\nclass Hide:\n    def find_spec(self, name, path=None, target=None):\n"
-            f"        if name.split('.')[0] == {module!r}:\n            raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)\n\n"
+            f"        if name.split('.')[0] == {module!r}:\n"
+            "            raise ModuleNotFoundError('No module named ' + name, name=name)\n\n"
             "sys.meta_path.insert(0, Hide())\n")
         return path
 

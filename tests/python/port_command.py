@@ -15,8 +15,11 @@ from anyaccel_port import edits, languages  # noqa: E402
 from anyaccel_port.findings import Edit, Finding, Lines, SourceError  # noqa: E402
 
 _PATTERN = re.compile(r"torch\.cuda\.(synchronize|nccl|seed)|CRASH")
-SEVERITIES = {"synchronize": ("cuda-synchronize", "equivalent", "get_accelerator().synchronize"), "nccl": ("cuda-nccl", "none", None),
-              "seed": ("cuda-seed", "review", "device_module.seed")}  # yapf: disable
+SEVERITIES = {
+    "synchronize": ("cuda-synchronize", "equivalent", "get_accelerator().synchronize"),
+    "nccl": ("cuda-nccl", "none", None),
+    "seed": ("cuda-seed", "review", "device_module.seed")
+}
 
 
 def find(text, file, target):
@@ -29,7 +32,8 @@ def find(text, file, target):
         rule, severity, replacement = SEVERITIES[match[1]]
         line, column = Lines(text).position(match.start())
         change = (Edit(match.start(), match.end(), replacement), ) if replacement else ()
-        found.append(Finding(rule, severity, file, match.start(), match.end(), line, column, match[0], "the reason", replacement, change))
+        found.append(
+            Finding(rule, severity, file, match.start(), match.end(), line, column, match[0], "the reason", replacement, change))
     return found
 
 
@@ -54,4 +58,10 @@ def port(capfdbinary, *words):
 
 def git(folder, *words):
     names = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, env={**os.environ, **names, "GIT_CONFIG_GLOBAL": "/dev/null"})
+    subprocess.run(["git", "-C", folder, *words],
+                   check=True,
+                   capture_output=True,
+                   env={
+                       **os.environ,
+                       **names, "GIT_CONFIG_GLOBAL": "/dev/null"
+                   })

@@ -91,12 +91,17 @@ def test_unknown_and_missing_files(tmp_path, capfdbinary):
     assert code == 2 and 'no such file or folder: "no-such-file\\x1b.py"' in err
 
 
-@pytest.mark.parametrize("name, first, expected", [
-    ("a.py", "", "python"), ("a.PYI", "", "python"), ("tool", "#!/usr/bin/env python3\n", "python"), ("run", "#!/bin/bash -e\n", "shell"),
-    ("data", "some text\n", None), ("a.ipynb", "", "notebook"), ("k.cu", "", "cpp"), ("k.hpp", "", "cpp"), ("CMakeLists.txt", "", "cmake"),
-    ("x.cmake", "", "cmake"), ("Dockerfile.gpu", "", "shell"), ("Makefile", "", "shell"), ("c.yml", "", "config"), ("c.json", "", "json"),
-    ("requirements-gpu.txt", "", "requirements"), ("environment.yml", "", "requirements"), ("pyproject.toml", "", "requirements"),
-    ("requirements/base.txt", "", "requirements"), ("a.md", "", None), ("a.txt", "", None)])  # yapf: disable
+@pytest.mark.parametrize("name, first, expected", [("a.py", "", "python"), ("a.PYI", "", "python"),
+                                                   ("tool", "#!/usr/bin/env python3\n", "python"),
+                                                   ("run", "#!/bin/bash -e\n", "shell"), ("data", "some text\n", None),
+                                                   ("a.ipynb", "", "notebook"), ("k.cu", "", "cpp"), ("k.hpp", "", "cpp"),
+                                                   ("CMakeLists.txt", "", "cmake"), ("x.cmake", "", "cmake"),
+                                                   ("Dockerfile.gpu", "", "shell"), ("Makefile", "", "shell"),
+                                                   ("c.yml", "", "config"), ("c.json", "", "json"),
+                                                   ("requirements-gpu.txt", "", "requirements"),
+                                                   ("environment.yml", "", "requirements"), ("pyproject.toml", "", "requirements"),
+                                                   ("requirements/base.txt", "", "requirements"), ("a.md", "", None),
+                                                   ("a.txt", "", None)])
 def test_languages(tmp_path, name, first, expected):
     language = languages.language_of(str(write(tmp_path / name, first)))
     assert (language and language.name) == expected
@@ -125,9 +130,10 @@ def test_new_lines_end_like_the_others():
 
 
 # Fails if a broken source is changed, stops the other files, or does not fail --check.
-@pytest.mark.parametrize("data, message", [(b"x\ncuda BROKEN\n", "bad.py:2: broken source, not changed: unexpected word BROKEN"),
-                                           (LINE.encode() + b"'\xff'\n", "bad.py:2: broken source, not changed: the file is not valid utf-8"),
-                                           (b"# coding: nonsense\n" + LINE.encode(), "bad.py:1: broken source, not changed: the encoding is invalid")])
+@pytest.mark.parametrize(
+    "data, message", [(b"x\ncuda BROKEN\n", "bad.py:2: broken source, not changed: unexpected word BROKEN"),
+                      (LINE.encode() + b"'\xff'\n", "bad.py:2: broken source, not changed: the file is not valid utf-8"),
+                      (b"# coding: nonsense\n" + LINE.encode(), "bad.py:1: broken source, not changed: the encoding is invalid")])
 def test_broken_sources(tmp_path, capfdbinary, data, message):
     write(tmp_path / "bad.py", data)
     write(tmp_path / "good.py")
@@ -170,6 +176,7 @@ def test_read_only_files(tmp_path, capfdbinary):
 
 # Fails if a tree to which nothing can be written stops the command or has no message.
 def test_read_only_tree(tmp_path, capfdbinary, monkeypatch):
+
     def refuse(**_):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
@@ -215,7 +222,8 @@ def test_settings_of_a_repository_run_nothing(tmp_path, capfdbinary):
 
 
 # Fails if a rule's example is not parsed, because the filter does not know one of its words.
-@pytest.mark.parametrize("rule", [rule for rule in rules.RULES if rule.before and rule.id != "device-index-bare"], ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", [rule for rule in rules.RULES if rule.before and rule.id != "device-index-bare"],
+                         ids=lambda rule: rule.id)
 def test_the_filter_passes_what_rules_match(rule):
     prefix = rule.names[0].partition(":")[0]
     language = {"c++": languages.CPP, "cmake": languages.CMAKE, "shell": languages.SHELL}.get(prefix, languages.PYTHON)

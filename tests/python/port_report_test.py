@@ -19,7 +19,8 @@ def in_folder(tmp_path, monkeypatch):
 
 
 # Fails if --check passes although work is left, or fails although none is.
-@pytest.mark.parametrize("text, plain, check, fix_check", [(LINE, 0, 1, 0), ("torch.cuda.nccl\n", 0, 1, 1), ("torch.cuda.seed()\n", 0, 1, 1), ("x\n", 0, 0, 0)])
+@pytest.mark.parametrize("text, plain, check, fix_check", [(LINE, 0, 1, 0), ("torch.cuda.nccl\n", 0, 1, 1),
+                                                           ("torch.cuda.seed()\n", 0, 1, 1), ("x\n", 0, 0, 0)])
 def test_exit_codes(tmp_path, capfdbinary, text, plain, check, fix_check):
     (tmp_path / "a.py").write_text(text)
     assert port(capfdbinary, ".")[0] == plain
@@ -29,11 +30,15 @@ def test_exit_codes(tmp_path, capfdbinary, text, plain, check, fix_check):
 
 
 # Fails if an invalid command line is accepted, or if the message does not name its cause.
-@pytest.mark.parametrize("words, message", [
-    ((), "no file or folder"), (("--to", "rocm", "."), "--to"), (("--nonsense", "."), "--nonsense"), (("--fix", "--diff", "."), "--diff"),
-    (("--update-baseline", "."), "--baseline"), (("--unsafe-fixes", "."), "--unsafe-fixes requires"), (("--jobs", "-1", "."), '"-1"'),
-    (("--select", "cuda-synchronise", "."), "Did you mean cuda-synchronize?"), (("--baseline", "none.json", "."), "--update-baseline"),
-    (("--explain", "nothing"), "no rule is named"), (("--verify", "true", ".", "."), "one folder"), (("--max-file-size", "1e3", "."), "1e3")])  # yapf: disable
+@pytest.mark.parametrize("words, message", [((), "no file or folder"), (("--to", "rocm", "."), "--to"),
+                                            (("--nonsense", "."), "--nonsense"), (("--fix", "--diff", "."), "--diff"),
+                                            (("--update-baseline", "."), "--baseline"),
+                                            (("--unsafe-fixes", "."), "--unsafe-fixes requires"), (("--jobs", "-1", "."), '"-1"'),
+                                            (("--select", "cuda-synchronise", "."), "Did you mean cuda-synchronize?"),
+                                            (("--baseline", "none.json", "."), "--update-baseline"),
+                                            (("--explain", "nothing"), "no rule is named"),
+                                            (("--verify", "true", ".", "."), "one folder"),
+                                            (("--max-file-size", "1e3", "."), "1e3")])
 def test_wrong_usage(capfdbinary, words, message):
     code, out, err = port(capfdbinary, *words)
     assert (code, out) == (2, "") and message in err and err.startswith("anyaccel port: error: ")
@@ -51,6 +56,7 @@ def test_unsafe_fixes(tmp_path, capfdbinary):
 
 # Fails if places that an outer edit covers are left after the fix.
 def test_fixes_until_nothing_is_left(tmp_path, capfdbinary, monkeypatch):
+
     def fix_one(text, findings, target):
         return edits.apply_findings(text, findings[:1])[0]
 
@@ -63,7 +69,11 @@ def test_fixes_until_nothing_is_left(tmp_path, capfdbinary, monkeypatch):
 
 # Fails if a fix that breaks the source is written.
 def test_a_fix_that_breaks_the_source(tmp_path, capfdbinary, monkeypatch):
-    use_finder(monkeypatch, type("Finder", (), {"find": staticmethod(FINDER.find), "fix": lambda text, findings, target: "cuda BROKEN\n"}))
+    use_finder(monkeypatch,
+               type("Finder", (), {
+                   "find": staticmethod(FINDER.find),
+                   "fix": lambda text, findings, target: "cuda BROKEN\n"
+               }))
     (tmp_path / "a.py").write_text(LINE)
     code, _, err = port(capfdbinary, "--fix", ".")
     assert code == 1 and "the fixed file would be broken at line 1: unexpected word BROKEN" in err
@@ -76,7 +86,9 @@ def test_edits_outer_wins():
     chosen, kept = edits.choose([inner, other, outer])
     assert kept == [1, 2] and edits.apply(text, chosen) == "0[outer]+67y9"
     # The edits of a group are applied together or not at all, and equal edits once.
-    chosen, kept = edits.choose([[Edit(0, 0, "import\n"), Edit(1, 2, "a")], [Edit(0, 0, "import\n"), Edit(5, 6, "b")], [Edit(1, 1, "!"), Edit(5, 7, "c")]])
+    chosen, kept = edits.choose([[Edit(0, 0, "import\n"), Edit(1, 2, "a")], [Edit(0, 0, "import\n"),
+                                                                             Edit(5, 6, "b")], [Edit(1, 1, "!"),
+                                                                                                Edit(5, 7, "c")]])
     assert kept == [0, 2] and edits.apply(text, chosen) == "import\n0!a234c789"
     with pytest.raises(ValueError, match="overlapping"):
         edits.apply(text, [Edit(0, 3, ""), Edit(2, 4, "")])
@@ -106,7 +118,8 @@ def test_suppressions(tmp_path, capfdbinary, name, text, left):
 
 
 def test_unused_suppressions(tmp_path, capfdbinary):
-    (tmp_path / "a.py").write_text("x = 1  # anyaccel: ignore\ntorch.cuda.seed()  # anyaccel: ignore[cuda-seed, cuda-sed, cuda-nccl]\n")
+    (tmp_path /
+     "a.py").write_text("x = 1  # anyaccel: ignore\ntorch.cuda.seed()  # anyaccel: ignore[cuda-seed, cuda-sed, cuda-nccl]\n")
     code, out, _ = port(capfdbinary, "--check", ".")
     assert code == 0
     for message in ("a.py:1: unused suppression: it accepts no finding", "a.py:2: unused suppression: 'cuda-sed' is not a rule",
@@ -118,7 +131,13 @@ def test_unused_suppressions(tmp_path, capfdbinary):
 
 
 def test_suppressions_in_notebooks():
-    cells = [{"cell_type": "code", "source": ["%matplotlib inline\n", "f()  # anyaccel: ignore\n"]}, {"cell_type": "code", "source": "# anyaccel: ignore[nccl]\ng()"}]
+    cells = [{
+        "cell_type": "code",
+        "source": ["%matplotlib inline\n", "f()  # anyaccel: ignore\n"]
+    }, {
+        "cell_type": "code",
+        "source": "# anyaccel: ignore[nccl]\ng()"
+    }]
     found = suppress.read(json.dumps({"cells": cells}), languages.NOTEBOOK)
     assert [(each.cell, each.line, each.applies_to, each.rules) for each in found] == [(1, 2, 2, ()), (2, 1, 2, ("nccl", ))]
 
@@ -161,10 +180,11 @@ def test_settings(tmp_path, capfdbinary):
     assert len(json.loads(port(capfdbinary, "--format", "json", "--no-config", ".")[1])["findings"]) == 6
 
 
-@pytest.mark.parametrize("text, message", [
-    ("chekc = true", 'unknown key "chekc"'), ("check = 1", "expected true or false"), ('ignore = "x"', "expected a list of strings"),
-    ('ignore = ["x"]', 'no rule is named "x"'), ('to = "rocm"', "expected one of anyaccel"), ("= 3", "is not valid TOML"),
-    ('per-file-ignores = {"a" = 3}', "expected a table of lists of strings")])  # yapf: disable
+@pytest.mark.parametrize("text, message", [("chekc = true", 'unknown key "chekc"'), ("check = 1", "expected true or false"),
+                                           ('ignore = "x"', "expected a list of strings"),
+                                           ('ignore = ["x"]', 'no rule is named "x"'), ('to = "rocm"', "expected one of anyaccel"),
+                                           ("= 3", "is not valid TOML"),
+                                           ('per-file-ignores = {"a" = 3}', "expected a table of lists of strings")])
 def test_invalid_settings(tmp_path, capfdbinary, text, message):
     (tmp_path / "pyproject.toml").write_text("[tool.anyaccel.port]\n" + text + "\n")
     code, _, err = port(capfdbinary, ".")
@@ -173,6 +193,7 @@ def test_invalid_settings(tmp_path, capfdbinary, text, message):
 
 # Fails if a language whose package is missing stops the others, or if --check passes without it.
 def test_missing_package(tmp_path, capfdbinary, monkeypatch):
+
     def finder(module):
         if module == "cpp":
             raise languages.MissingPackage("tree_sitter")
@@ -183,8 +204,9 @@ def test_missing_package(tmp_path, capfdbinary, monkeypatch):
     (tmp_path / "b.cu").write_text(LINE)
     code, out, err = port(capfdbinary, ".")
     assert code == 0 and "a.py:1:1" in out
-    assert err == ("anyaccel port: 1 file of the kind C++ or CUDA was not examined, because the Python package tree_sitter is not installed. "
-                   "Run: pip install 'anyaccel[port]'\n")
+    assert err == (
+        "anyaccel port: 1 file of the kind C++ or CUDA was not examined, because the Python package tree_sitter is not installed. "
+        "Run: pip install 'anyaccel[port]'\n")
     (tmp_path / "a.py").unlink()
     assert port(capfdbinary, "--check", ".")[0] == 1
 
@@ -209,6 +231,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 # Fails if a file's name or source can add elements or scripts to the page, or if it loads anything.
 def test_html(tmp_path, capfdbinary, monkeypatch):
+
     def find(text, file, target):
         found = FINDER.find(text, file, target)
         for finding in found:
@@ -228,7 +251,8 @@ def test_html(tmp_path, capfdbinary, monkeypatch):
 
     Parser().feed(page)
     tags = {tag for tag, _ in seen}
-    assert not tags & {"script", "img", "link", "iframe"} and not any(name in ("src", "href", "onerror") for _, given in seen for name in given)
+    assert not tags & {"script", "img", "link", "iframe"} and not any(name in ("src", "href", "onerror") for _, given in seen
+                                                                      for name in given)
     assert "\x1b" not in page and "\u202e" not in page and "&lt;img src=y&gt;.py" in page
     assert "prefers-color-scheme: dark" in page and "What needs manual work" in page and "url(" not in page
 
@@ -239,11 +263,23 @@ def test_sarif(tmp_path, capfdbinary):
     content = json.loads(port(capfdbinary, "--format", "sarif", ".")[1])
     run = content["runs"][0]
     results = run["results"]
-    assert content["version"] == "2.1.0" and [r["ruleId"] for r in results] == ["cuda-synchronize"] * 2 + ["cuda-nccl", "broken-source"]
+    assert content["version"] == "2.1.0" and [r["ruleId"]
+                                              for r in results] == ["cuda-synchronize"] * 2 + ["cuda-nccl", "broken-source"]
     assert results[0]["locations"][0]["physicalLocation"] == {
-        "artifactLocation": {"uri": "a%20b.py"}, "region": {"startLine": 2, "startColumn": 1, "endLine": 2, "endColumn": 23}}  # yapf: disable
+        "artifactLocation": {
+            "uri": "a%20b.py"
+        },
+        "region": {
+            "startLine": 2,
+            "startColumn": 1,
+            "endLine": 2,
+            "endColumn": 23
+        }
+    }
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {"cuda-synchronize", "cuda-nccl", "broken-source"}
-    assert results[2]["suppressions"] == [{"kind": "inSource"}] and results[0]["partialFingerprints"] != results[1]["partialFingerprints"]
+    assert results[2]["suppressions"] == [{
+        "kind": "inSource"
+    }] and results[0]["partialFingerprints"] != results[1]["partialFingerprints"]
 
 
 # Fails if a file name can add a workflow command.
@@ -251,9 +287,11 @@ def test_github(tmp_path, capfdbinary):
     (tmp_path / "a,b%.py").write_text(LINE + "torch.cuda.nccl\n")
     (tmp_path / "n\n::error::x.py").write_text(LINE)
     lines = port(capfdbinary, "--format", "github", ".")[1].splitlines()
-    assert lines[0] == ("::warning file=a%2Cb%25.py,line=1,col=1,title=anyaccel port%3A cuda-synchronize::torch.cuda.synchronize -> "
-                        "get_accelerator().synchronize%0Athe reason")
-    assert lines[1].startswith("::error file=a%2Cb%25.py,line=2") and lines[2].startswith("::warning file=n%0A%3A%3Aerror%3A%3Ax.py,")
+    assert lines[0] == (
+        "::warning file=a%2Cb%25.py,line=1,col=1,title=anyaccel port%3A cuda-synchronize::torch.cuda.synchronize -> "
+        "get_accelerator().synchronize%0Athe reason")
+    assert lines[1].startswith("::error file=a%2Cb%25.py,line=2") and lines[2].startswith(
+        "::warning file=n%0A%3A%3Aerror%3A%3Ax.py,")
     assert len(lines) == 3
 
 
@@ -261,7 +299,8 @@ def test_github(tmp_path, capfdbinary):
 def test_text_is_escaped(tmp_path, capfdbinary):
     (tmp_path / "a\x1b[2J.py").write_text(LINE)
     out = port(capfdbinary, ".")[1]
-    assert "\x1b" not in out and "a\\x1b[2J.py:1:1: equivalent: torch.cuda.synchronize -> get_accelerator().synchronize [cuda-synchronize]" in out
+    expected = "a\\x1b[2J.py:1:1: equivalent: torch.cuda.synchronize -> get_accelerator().synchronize [cuda-synchronize]"
+    assert "\x1b" not in out and expected in out
 
 
 def test_rules_and_explain(capfdbinary):

@@ -12,30 +12,32 @@ from anyaccel_port import compare
 LINE = "torch.cuda.synchronize()\n"
 
 
-@pytest.mark.parametrize("before, after, kinds", [
-    ("loss 1.0000 at step 3", "loss 1.0004 at step 3", []),
-    ("loss 1.0000 at step 3", "loss 1.0020 at step 3", ["number"]),
-    ("loss 0.12", "loss 0.13", []),  # may be 0.12499 and 0.12501
-    ("loss 0.12", "loss 0.14", ["number"]),
-    ("accuracy 97", "accuracy 98", ["number"]),
-    ("1e-05", "1.0001e-05", []),
-    ("1e-05", "2e-05", ["number"]),
-    ("loss nan", "loss nan", []),
-    ("loss nan", "loss 1.0", ["number"]),
-    ("loss inf", "loss inf", []),
-    ("loss inf", "loss -inf", ["number"]),
-    ("tensor(2.5, device='cuda:0')", "tensor(2.5, device='sim:0')", []),
-    ("tensor(2.5, device='cuda:0')", "tensor(2.5)", ["only before", "only after"]),
-    ("took 1.23 s, 35 it/s, 12 ms/step", "took 4.56 s, 17 it/s, 39 ms/step", []),
-    ("time: 3.1 loss 2", "time: 9.9 loss 2", []),
-    ("time: 3.1 loss 2", "time: 9.9 loss 3", ["number"]),
-    ("2026-01-02 03:04:05,678 INFO 00:12<00:40", "2026-11-12 13:14:15,123 INFO 00:52<01:40", []),
-    ("<T at 0x7f12>", "<T at 0x8a34>", []),
-    ("saved /tmp/before/x/model.pt", "saved /tmp/after/x/model.pt", []),
-    ("0%\r50%\r100% loss 2", "0%\r100% loss 2", []),
-    ("a 1\nb 2\nc 3", "a 1\nc 3", ["only before"]),
-    ("resnet50 v1.2.3", "resnet50 v1.2.3", []),
-])
+@pytest.mark.parametrize(
+    "before, after, kinds",
+    [
+        ("loss 1.0000 at step 3", "loss 1.0004 at step 3", []),
+        ("loss 1.0000 at step 3", "loss 1.0020 at step 3", ["number"]),
+        ("loss 0.12", "loss 0.13", []),  # may be 0.12499 and 0.12501
+        ("loss 0.12", "loss 0.14", ["number"]),
+        ("accuracy 97", "accuracy 98", ["number"]),
+        ("1e-05", "1.0001e-05", []),
+        ("1e-05", "2e-05", ["number"]),
+        ("loss nan", "loss nan", []),
+        ("loss nan", "loss 1.0", ["number"]),
+        ("loss inf", "loss inf", []),
+        ("loss inf", "loss -inf", ["number"]),
+        ("tensor(2.5, device='cuda:0')", "tensor(2.5, device='sim:0')", []),
+        ("tensor(2.5, device='cuda:0')", "tensor(2.5)", ["only before", "only after"]),
+        ("took 1.23 s, 35 it/s, 12 ms/step", "took 4.56 s, 17 it/s, 39 ms/step", []),
+        ("time: 3.1 loss 2", "time: 9.9 loss 2", []),
+        ("time: 3.1 loss 2", "time: 9.9 loss 3", ["number"]),
+        ("2026-01-02 03:04:05,678 INFO 00:12<00:40", "2026-11-12 13:14:15,123 INFO 00:52<01:40", []),
+        ("<T at 0x7f12>", "<T at 0x8a34>", []),
+        ("saved /tmp/before/x/model.pt", "saved /tmp/after/x/model.pt", []),
+        ("0%\r50%\r100% loss 2", "0%\r100% loss 2", []),
+        ("a 1\nb 2\nc 3", "a 1\nc 3", ["only before"]),
+        ("resnet50 v1.2.3", "resnet50 v1.2.3", []),
+    ])
 def test_compare(before, after, kinds):
     assert [each.kind for each in compare.compare(before, after, 1e-3, ("/tmp/before/x", "/tmp/after/x")).differences] == kinds
 
@@ -89,7 +91,8 @@ def test_runs_before_and_after(verify, tmp_path):
 # Fails if a wrong number, a failure or a report of the checker is not seen.
 def test_differences(verify, monkeypatch):
     code, result, _ = verify('case "$WHERE" in after) echo loss 2.0;; *) echo loss 1.0;; esac')
-    assert (code, result["same"]) == (1, False) and result["differences"][0]["before"] == "loss 1.0" and result["largest_relative_difference"] == 0.5
+    assert (code, result["same"]) == (
+        1, False) and result["differences"][0]["before"] == "loss 1.0" and result["largest_relative_difference"] == 0.5
     assert verify('case "$WHERE" in after) echo loss 2.0;; *) echo loss 1.0;; esac', "--tolerance", "0.6")[0] == 0
     # The log is often on standard error. Other lines there may differ.
     assert verify('case "$WHERE" in after) echo loss 2.0; echo w;; *) echo loss 1.0;; esac >&2')[0] == 1
@@ -128,8 +131,9 @@ def test_runs_on_the_cpu(verify):
 
 def test_text_report(tmp_path, monkeypatch, capfdbinary, verify):
     code, out, _ = port(capfdbinary, "--verify", 'case "$WHERE" in after) echo loss 2.0; exit 1;; *) echo loss 1.0;; esac', ".")
-    for line in ("1 finding fixed in a copy.", "before: ended with exit code 0", "after: ended with exit code 1", "numbers differ by 0.5:",
-                 "    before: loss 1.0", "    after:  loss 2.0", "1 number compared", "1 difference, 0 checker problems."):
+    for line in ("1 finding fixed in a copy.", "before: ended with exit code 0", "after: ended with exit code 1",
+                 "numbers differ by 0.5:", "    before: loss 1.0", "    after:  loss 2.0", "1 number compared",
+                 "1 difference, 0 checker problems."):
         assert line in out, out
     assert code == 1
 

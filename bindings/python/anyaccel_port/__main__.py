@@ -56,7 +56,11 @@ def emit(data: str | bytes, path: str | None) -> None:
     sys.stdout.buffer.flush()
 
 
-def examine(given: options.Options, paths: Sequence[str], *, fixes: frozenset[str] = frozenset(), write_files: bool = False) -> Report:
+def examine(given: options.Options,
+            paths: Sequence[str],
+            *,
+            fixes: frozenset[str] = frozenset(),
+            write_files: bool = False) -> Report:
     """Examine files and folders, and return what was found."""
     found = files.discover(paths, given.root, given.exclude, given.off, given.own_files)
     if write_files and not given.force:

@@ -36,9 +36,11 @@ def read(path: str) -> collections.Counter[Key]:
             raise ValueError(f"version {content['version']!s:.20}, expected 1")
         return collections.Counter({(str(e["file"]), str(e["rule"]), str(e["text"])): int(e["count"]) for e in content["findings"]})
     except OSError as error:
-        raise UsageError(f"cannot read the baseline {quoted_text(path)}: {error.strerror}. Create it with --update-baseline.") from error
+        raise UsageError(
+            f"cannot read the baseline {quoted_text(path)}: {error.strerror}. Create it with --update-baseline.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{quoted_text(path)} is not a baseline: {quoted_text(error)}. Create it with --update-baseline.") from error
+        raise UsageError(
+            f"{quoted_text(path)} is not a baseline: {quoted_text(error)}. Create it with --update-baseline.") from error
 
 
 def dump(path: str, findings: list[Finding]) -> None:

@@ -11,8 +11,10 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 # Times, rates and addresses differ between two runs of any program.
 _VARYING = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?|\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b|\b0x[0-9a-fA-F]+\b|"
-    rf"{_NUMBER}\s*(?:s|sec|secs|seconds?|ms|us|µs|ns|min|minutes?|h|hours?|it/s|s/it|[A-Za-z]+/(?:s|sec|second)|[kKMGT]i?B/s|T?G?FLOPS?)\b|"
-    rf"\b(?:time|elapsed|duration|eta|dt|pid|throughput|latency|tokens?_per_sec(?:ond)?|mfu|seconds?|fps)\w*\s*[:=]?\s*{_NUMBER}%?", re.IGNORECASE)
+    rf"{_NUMBER}\s*(?:s|sec|secs|seconds?|ms|us|µs|ns|min|minutes?|h|hours?|it/s|s/it|"
+    r"[A-Za-z]+/(?:s|sec|second)|[kKMGT]i?B/s|T?G?FLOPS?)\b|"
+    rf"\b(?:time|elapsed|duration|eta|dt|pid|throughput|latency|tokens?_per_sec(?:ond)?|mfu|seconds?|fps)\w*\s*[:=]?\s*{_NUMBER}%?",
+    re.IGNORECASE)
 _DEVICE = re.compile(r"\b(?:cuda|sim|privateuseone)(?::(\d+))?\b", re.IGNORECASE)
 _TOKEN = re.compile(rf"(?<![\w.]){_NUMBER}(?![\w])|\bnan\b|[-+]?\binf(?:inity)?\b", re.IGNORECASE)
 _MAX_LINES = 100_000

@@ -13,8 +13,8 @@ from .errors import UsageError
 from .escaped import quoted_text
 
 # Folders of tools and of installed packages, which are skipped outside git.
-_SKIPPED = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", "site-packages", ".tox", ".nox", ".mypy_cache",
-                      ".pytest_cache", ".ruff_cache", ".eggs", ".ipynb_checkpoints"))
+_SKIPPED = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", "site-packages", ".tox", ".nox",
+                      ".mypy_cache", ".pytest_cache", ".ruff_cache", ".eggs", ".ipynb_checkpoints"))
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -57,8 +57,13 @@ def _shown(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def discover(paths: Sequence[str], root: str, exclude: Sequence[str] = (), off: Sequence[tuple[str, frozenset[str]]] = (),
-             own: Sequence[str | None] = ()) -> list[File]:  # yapf: disable
+def discover(
+    paths: Sequence[str],
+    root: str,
+    exclude: Sequence[str] = (),
+    off: Sequence[tuple[str, frozenset[str]]] = (),
+    own: Sequence[str | None] = ()
+) -> list[File]:
     """The files to examine, in order of their names.
 
     root: the folder that patterns are relative to. exclude: patterns of files to leave out. off:

@@ -14,7 +14,11 @@ _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "
 def _git(folder: str, *arguments: str) -> subprocess.CompletedProcess | None:
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
-        return subprocess.run(["git", *_SAFE, "-C", folder, *arguments], stdin=subprocess.DEVNULL, capture_output=True, env=environment, check=False)
+        return subprocess.run(["git", *_SAFE, "-C", folder, *arguments],
+                              stdin=subprocess.DEVNULL,
+                              capture_output=True,
+                              env=environment,
+                              check=False)
     except OSError:
         return None  # git is not installed
 
@@ -45,12 +49,15 @@ def require_clean(paths: list[str]) -> None:
         folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
         if not _in_git(folder):
             continue
-        result = _git(folder, "status", "--porcelain", "-z", "--untracked-files=all", "--", "." if os.path.isdir(path) else os.path.basename(path))
+        result = _git(folder, "status", "--porcelain", "-z", "--untracked-files=all", "--",
+                      "." if os.path.isdir(path) else os.path.basename(path))
         if result is None or result.returncode != 0:
             reason = "git is not installed" if result is None else quoted_text(result.stderr.strip().split(b"\n")[0])
-            raise PortError(f"cannot tell whether {quoted_text(path)} has uncommitted changes: {reason}. Pass --force to fix the files anyway.")
+            raise PortError(
+                f"cannot tell whether {quoted_text(path)} has uncommitted changes: {reason}. Pass --force to fix the files anyway.")
         changed = [entry for entry in result.stdout.split(b"\0") if entry]
         if changed:
             files = f"{len(changed)} files, the first is " if len(changed) > 1 else ""
-            raise PortError(f"{quoted_text(path)} has uncommitted changes ({files}{quoted_text(changed[0][3:])}). Commit or stash them, "
-                            "or pass --force to fix the files anyway.")
+            raise PortError(
+                f"{quoted_text(path)} has uncommitted changes ({files}{quoted_text(changed[0][3:])}). Commit or stash them, "
+                "or pass --force to fix the files anyway.")

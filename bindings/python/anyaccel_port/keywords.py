@@ -35,7 +35,9 @@ def _keyword(name: str) -> bytes | None:
 def keywords() -> tuple[bytes, ...]:
     """The keywords, in lowercase; none of them contains another one."""
     found = {key for rule in rules.RULES for name in rule.names if (key := _keyword(name))} | set(_ALWAYS)
-    return tuple(sorted((word for word in found if not any(other != word and other in word for other in found)), key=lambda w: (w != b"cuda", w)))
+    return tuple(
+        sorted((word for word in found if not any(other != word and other in word for other in found)),
+               key=lambda w: (w != b"cuda", w)))
 
 
 def may_match(data: bytes, language: languages.Language = languages.PYTHON) -> bool:

@@ -51,7 +51,7 @@ _BY_NAME = tuple((re.compile(pattern), language) for pattern, language in (
     (r"(gnu)?makefile|makefile\..*|(docker|container)file|(docker|container)file\..*", SHELL),
     (r"requirements.*\.(txt|in)|(.*[-_])?(requirements|constraints)([-_].*)?\.(txt|in)|(.*[-_])?environment([-_].*)?\.ya?ml|"
      r"conda.*\.ya?ml|setup\.cfg|pyproject\.toml|pipfile", REQUIREMENTS),
-))  # yapf: disable
+))
 _SHEBANG = re.compile(rb"#!.*?\b(?:(python[0-9.]*)|(?:ba|da|z|k)?sh)\b")
 
 

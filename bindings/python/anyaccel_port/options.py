@@ -13,9 +13,10 @@ from .errors import UsageError
 from .escaped import quoted_text
 
 FORMATS = ("text", "json", "sarif", "github")
-_DESCRIPTION = """Find what ties a program to CUDA, explain it and replace it. Examines Python, notebooks, C++, CUDA, CMake, shell scripts,
-Dockerfiles, Makefiles, YAML, JSON, TOML, INI and requirements files. Without --fix, nothing is changed."""
-_EPILOG = """Exit code: 0 success, 1 failure, or findings with --check, or differences with --verify; 2 wrong usage; 130 interrupted."""
+_DESCRIPTION = """Find what ties a program to CUDA, explain it and replace it. Examines Python, notebooks, C++, CUDA, CMake,
+shell scripts, Dockerfiles, Makefiles, YAML, JSON, TOML, INI and requirements files. Without --fix, nothing is changed."""
+_EPILOG = """Exit code: 0 success, 1 failure, or findings with --check, or differences with --verify; 2 wrong usage;
+130 interrupted."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -48,24 +49,47 @@ def _rule_list(text):
 
 def parser() -> argparse.ArgumentParser:
     p = _Parser("anyaccel port", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False)
-    p.add_argument("paths", nargs="*", metavar="PATH", help="files and folders; folders are searched for files that git does not ignore")
+    p.add_argument("paths",
+                   nargs="*",
+                   metavar="PATH",
+                   help="files and folders; folders are searched for files that git does not ignore")
     group = p.add_argument_group("what to do")
     group.add_argument("--to", choices=rules.TARGETS, help="interface to port the program to (default: anyaccel)")
     group.add_argument("--fix", action="store_true", help="replace what has an exact equivalent")
-    group.add_argument("--unsafe-fixes", action="store_true", default=None,
+    group.add_argument("--unsafe-fixes",
+                       action="store_true",
+                       default=None,
                        help="with --fix, --diff or --verify: also make replacements that need review")
     group.add_argument("--diff", action="store_true", help="print what --fix would change as a unified diff, and change nothing")
     group.add_argument("--check", action="store_true", default=None, help="exit with 1 if a finding or a broken source is left")
     group.add_argument("--force", action="store_true", help="fix files although they have uncommitted changes")
-    group.add_argument("--verify", metavar="COMMAND", help="run a shell command before and after the fixes, on copies, and compare the results")
-    group.add_argument("--tolerance", type=_fraction, metavar="X", help="relative difference between numbers that --verify accepts (default: 1e-3)")
-    group.add_argument("--verify-before", choices=("sim", "cpu"), default="sim",
+    group.add_argument("--verify",
+                       metavar="COMMAND",
+                       help="run a shell command before and after the fixes, on copies, and compare the results")
+    group.add_argument("--tolerance",
+                       type=_fraction,
+                       metavar="X",
+                       help="relative difference between numbers that --verify accepts (default: 1e-3)")
+    group.add_argument("--verify-before",
+                       choices=("sim", "cpu"),
+                       default="sim",
                        help="where the unchanged program runs: on a simulated CUDA device (sim, the default), or without one (cpu)")
-    group.add_argument("--verify-timeout", type=_fraction, default=600, metavar="SECONDS", help="time limit for each run (default: 600)")
+    group.add_argument("--verify-timeout",
+                       type=_fraction,
+                       default=600,
+                       metavar="SECONDS",
+                       help="time limit for each run (default: 600)")
     group = p.add_argument_group("what to report")
-    group.add_argument("--select", type=_rule_list, action="extend", metavar="RULES", help="look only for these rules; patterns such as cuda-amp-* are allowed")
+    group.add_argument("--select",
+                       type=_rule_list,
+                       action="extend",
+                       metavar="RULES",
+                       help="look only for these rules; patterns such as cuda-amp-* are allowed")
     group.add_argument("--ignore", type=_rule_list, action="extend", metavar="RULES", help="do not look for these rules")
-    group.add_argument("--exclude", action="append", metavar="PATTERN", help="leave out files and folders that match, such as third_party or *.pb.py")
+    group.add_argument("--exclude",
+                       action="append",
+                       metavar="PATTERN",
+                       help="leave out files and folders that match, such as third_party or *.pb.py")
     group.add_argument("--baseline", metavar="FILE", help="file with known findings, which do not fail --check")
     group.add_argument("--update-baseline", action="store_true", help="write the findings of this run to the baseline")
     group.add_argument("--format", choices=FORMATS, default="text", help="format of the report (default: text)")
@@ -76,7 +100,10 @@ def parser() -> argparse.ArgumentParser:
     group = p.add_argument_group("other")
     group.add_argument("--config", metavar="FILE", help="read the settings from this file instead of the nearest pyproject.toml")
     group.add_argument("--no-config", action="store_true", help="do not read pyproject.toml")
-    group.add_argument("--max-file-size", type=_count, metavar="BYTES", help="skip larger files (default: 4194304; notebooks and JSON: 16 times as much)")
+    group.add_argument("--max-file-size",
+                       type=_count,
+                       metavar="BYTES",
+                       help="skip larger files (default: 4194304; notebooks and JSON: 16 times as much)")
     group.add_argument("--jobs", "-j", type=_count, metavar="N", help="number of processes (default: one per core)")
     return p
 
@@ -115,8 +142,16 @@ def _settings(given: argparse.Namespace) -> tuple[dict, str]:
 
 def _combine(given: argparse.Namespace, found: dict, root: str) -> None:
     """Complete options that were not given."""
-    defaults = {"to": rules.ANYACCEL, "max_file_size": 4 << 20, "jobs": pool.available_cores(), "tolerance": 1e-3, "check": False,
-                "unsafe_fixes": False, "verify": None, "baseline": None}  # yapf: disable
+    defaults = {
+        "to": rules.ANYACCEL,
+        "max_file_size": 4 << 20,
+        "jobs": pool.available_cores(),
+        "tolerance": 1e-3,
+        "check": False,
+        "unsafe_fixes": False,
+        "verify": None,
+        "baseline": None
+    }
     for name, default in defaults.items():
         if getattr(given, name) is None:
             setattr(given, name, found.get(name.replace("_", "-"), default))
@@ -124,7 +159,8 @@ def _combine(given: argparse.Namespace, found: dict, root: str) -> None:
                 given.baseline = os.path.join(root, given.baseline)
     given.jobs, given.max_file_size = int(given.jobs), int(given.max_file_size)
     if given.to not in rules.TARGETS:
-        raise UsageError(f"tool.anyaccel.port.to is invalid: got {quoted_text(given.to)}, expected one of {', '.join(rules.TARGETS)}")
+        raise UsageError(
+            f"tool.anyaccel.port.to is invalid: got {quoted_text(given.to)}, expected one of {', '.join(rules.TARGETS)}")
 
 
 def _check(given: argparse.Namespace) -> None:
@@ -167,7 +203,8 @@ def parse(words: Sequence[str]) -> Options:
     enabled = settings.rule_ids(select, "--select") if select else frozenset(rules.BY_ID)
     enabled -= settings.rule_ids(ignore, "--ignore")
     off = [(pattern, settings.rule_ids(ids, "per-file-ignores")) for pattern, ids in found.get("per-file-ignores", {}).items()]
-    return Options(given, root, None if enabled == frozenset(rules.BY_ID) else enabled, [*(given.exclude or []), *found.get("exclude", [])], off)
+    return Options(given, root, None if enabled == frozenset(rules.BY_ID) else enabled,
+                   [*(given.exclude or []), *found.get("exclude", [])], off)
 
 
 def _dashes(word: str) -> str:

@@ -41,7 +41,9 @@ def _alone(file: File, request: Request) -> Result:
         try:
             return executor.submit(examine, file, request).result()
         except BrokenProcessPool:
-            return Result(file.shown, file.language.name if file.language else "", error="the parser crashed; the code is probably nested too deeply")
+            return Result(file.shown,
+                          file.language.name if file.language else "",
+                          error="the parser crashed; the code is probably nested too deeply")
 
 
 def _size(file: File) -> int:

@@ -64,8 +64,12 @@ class Report:
         """A message for each language whose package is not installed."""
         counts = collections.Counter((result.language, result.missing) for result in self.results if result.missing)
         titles = {language.name: language.title for language in ALL}
-        return [f"{files(count)} of the kind {titles[language]} {'was' if count == 1 else 'were'} not examined, because the Python package {package} "
-                f"is not installed. Run: {_PACKAGES}" for (language, package), count in sorted(counts.items())]
+        messages = []
+        for (language, package), count in sorted(counts.items()):
+            were = "was" if count == 1 else "were"
+            messages.append(f"{files(count)} of the kind {titles[language]} {were} not examined, because the Python package {package} "
+                            f"is not installed. Run: {_PACKAGES}")
+        return messages
 
     @property
     def lines(self) -> int:

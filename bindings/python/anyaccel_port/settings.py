@@ -40,7 +40,9 @@ def _parse(path: str) -> dict:
         except ModuleNotFoundError:
             if b"tool.anyaccel" not in data:
                 return {}
-            raise UsageError(f"cannot read {quoted_text(path)}: Python 3.10 needs the package tomli. Run: pip install 'anyaccel[port]'") from None
+            raise UsageError(
+                f"cannot read {quoted_text(path)}: Python 3.10 needs the package tomli. Run: pip install 'anyaccel[port]'"
+            ) from None
     try:
         return tomllib.loads(data.decode())
     except ValueError as error:
@@ -54,8 +56,8 @@ def _is_list(value) -> bool:
 def _check(key: str, value, path: str) -> None:
     kinds = ((_TEXTS, "a string", isinstance(value, str)), (_LISTS, "a list of strings", _is_list(value)),
              (_NUMBERS, "a number", isinstance(value, (int, float)) and not isinstance(value, bool)),
-             (_FLAGS, "true or false", isinstance(value, bool)),
-             (_TABLES, "a table of lists of strings", isinstance(value, dict) and all(map(_is_list, value.values()))))  # yapf: disable
+             (_FLAGS, "true or false", isinstance(value, bool)), (_TABLES, "a table of lists of strings", isinstance(value, dict)
+                                                                  and all(map(_is_list, value.values()))))
     for keys, kind, ok in kinds:
         if key in keys and not ok:
             raise UsageError(f"{quoted_text(path)}: tool.anyaccel.port.{key} is invalid: got {quoted_text(value)}, expected {kind}")
@@ -73,7 +75,8 @@ def read(path: str) -> dict:
         raise UsageError(f"{quoted_text(path)}: tool.anyaccel.port is not a table")
     for key, value in section.items():
         if key not in KEYS:
-            raise UsageError(f"{quoted_text(path)}: unknown key {quoted_text(key)} in tool.anyaccel.port. Its keys are {', '.join(KEYS)}.")
+            raise UsageError(
+                f"{quoted_text(path)}: unknown key {quoted_text(key)} in tool.anyaccel.port. Its keys are {', '.join(KEYS)}.")
         _check(key, value, path)
     return section
 

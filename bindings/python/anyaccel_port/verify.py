@@ -45,6 +45,7 @@ def _program() -> str:
 
 
 def _copy(source: str, target: str) -> None:
+
     def left_out(folder, names):
         return set(_LEFT_OUT(folder, names)) | {name for name in names if name in _LINKED}
 
@@ -90,7 +91,12 @@ def _execute(words: list[str], folder: str, output: str, limit: float, environme
     begin = time.monotonic()
     paths = [os.path.join(output, name) for name in ("stdout", "stderr")]
     with open(paths[0], "wb") as out, open(paths[1], "wb") as err:
-        process = subprocess.Popen(words, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+        process = subprocess.Popen(words,
+                                   cwd=folder,
+                                   stdin=subprocess.DEVNULL,
+                                   stdout=out,
+                                   stderr=err,
+                                   start_new_session=True,
                                    env=environment or _environment())
         try:
             code = process.wait(limit or None)
@@ -111,14 +117,19 @@ def _before(given: Options, folder: str, output: str) -> Run:
 
 
 def _after(given: Options, folder: str, output: str) -> Run:
-    words = [_program(), "sim", "run", "--check", "report", "--json", os.path.join(output, "problems-%p.json"), "--", "sh", "-c", given.verify]
+    words = [
+        _program(), "sim", "run", "--check", "report", "--json",
+        os.path.join(output, "problems-%p.json"), "--", "sh", "-c", given.verify
+    ]
     return _execute(words, folder, output, given.verify_timeout)
 
 
 def _fix(given: Options, tree: str, copy: str) -> Report:
     """Fix the files in the copy. Reports name the original files."""
-    found = [dataclasses.replace(file, path=os.path.join(copy, os.path.relpath(file.path, tree)))
-             for file in files.discover([tree], given.root, given.exclude, given.off, given.own_files)]  # yapf: disable
+    found = [
+        dataclasses.replace(file, path=os.path.join(copy, os.path.relpath(file.path, tree)))
+        for file in files.discover([tree], given.root, given.exclude, given.off, given.own_files)
+    ]
     request = Request(given.to, fixes_for(given.unsafe_fixes), True, given.rules, given.max_file_size)
     return Report(given.to, pool.examine_files(found, request, given.jobs), fix=True)
 
@@ -158,7 +169,10 @@ def _text(report: Report, before: Run, after: Run, result: compare.Comparison, n
             lines += _last_lines(run)
     for each in result.differences[:_SHOWN]:
         if each.kind == "number":
-            lines += [f"numbers differ by {each.relative:.2g}:", f"    before: {one_line(each.before, 200)}", f"    after:  {one_line(each.after, 200)}"]
+            lines += [
+                f"numbers differ by {each.relative:.2g}:", f"    before: {one_line(each.before, 200)}",
+                f"    after:  {one_line(each.after, 200)}"
+            ]
         else:
             lines.append(f"{each.kind}: {one_line(each.before or each.after, 200)}")
     if len(result.differences) > _SHOWN:
@@ -174,10 +188,30 @@ def _text(report: Report, before: Run, after: Run, result: compare.Comparison, n
 
 def _json(report: Report, before: Run, after: Run, result: compare.Comparison, noise: int, same: bool) -> str:
     runs = {name: {"exit_code": run.code, "seconds": round(run.seconds, 3)} for name, run in (("before", before), ("after", after))}
-    return json.dumps({"version": 1, "target": report.target, "same": same, "fixed": len(report.fixed), **runs, "numbers": result.numbers,
-                       "largest_relative_difference": min(result.largest, sys.float_info.max), "ignored_differences": noise,
-                       "differences": [dataclasses.asdict(each) | {"relative": min(each.relative, sys.float_info.max)} for each in result.differences],
-                       "problems": after.problems}, indent=1) + "\n"  # yapf: disable
+    return json.dumps(
+        {
+            "version":
+            1,
+            "target":
+            report.target,
+            "same":
+            same,
+            "fixed":
+            len(report.fixed),
+            **runs, "numbers":
+            result.numbers,
+            "largest_relative_difference":
+            min(result.largest, sys.float_info.max),
+            "ignored_differences":
+            noise,
+            "differences":
+            [dataclasses.asdict(each) | {
+                "relative": min(each.relative, sys.float_info.max)
+            } for each in result.differences],
+            "problems":
+            after.problems
+        },
+        indent=1) + "\n"
 
 
 def run(given: Options) -> int:
@@ -192,7 +226,8 @@ def run(given: Options) -> int:
             _copy(tree, each)
         report = _fix(given, tree, trees[1])
         for each in (*report.failures, *report.broken):
-            print(f"anyaccel port: {quoted_text(each.file)} was not changed: {printable_text(each.failure or each.error)}", file=sys.stderr)
+            print(f"anyaccel port: {quoted_text(each.file)} was not changed: {printable_text(each.failure or each.error)}",
+                  file=sys.stderr)
         before = _before(given, trees[0], os.path.join(folder, "before-output"))
         after = _after(given, trees[1], os.path.join(folder, "after-output"))
         paths, noise = tuple(trees), 0
@@ -203,6 +238,8 @@ def run(given: Options) -> int:
             second = _before(given, again, os.path.join(folder, "again-output"))
             noise = _without_noise(result, _compare(given, before, second, (*paths, again)))
     same = before.code == after.code == 0 and not result.differences and not after.problems and not report.failures
-    emit(_json(report, before, after, result, noise, same) if given.format == "json" else _text(report, before, after, result, noise), given.output)
+    emit(
+        _json(report, before, after, result, noise, same) if given.format == "json" else _text(
+            report, before, after, result, noise), given.output)
     write_html(given, report)
     return 0 if same else 1

@@ -20,8 +20,10 @@ def _name(prefix: str, file: str) -> bytes:
 
 
 def diff(file: str, before: bytes, after: bytes) -> bytes:
+
     def lines(data: bytes) -> list[bytes]:
-        return [line + b"\n" for line in data.split(b"\n")[:-1]] + ([data.rpartition(b"\n")[2]] if not data.endswith(b"\n") and data else [])
+        return [line + b"\n"
+                for line in data.split(b"\n")[:-1]] + ([data.rpartition(b"\n")[2]] if not data.endswith(b"\n") and data else [])
 
     out = difflib.diff_bytes(difflib.unified_diff, lines(before), lines(after), _name("a", file), _name("b", file))
     return b"".join(line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in out)

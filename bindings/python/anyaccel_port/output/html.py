@@ -64,8 +64,11 @@ def _tile(count: int, label: str, kind: str = "") -> str:
 
 def _tiles(report: Report) -> str:
     counts = report.by_severity()
-    tiles = [_tile(counts[EQUIVALENT], "with an exact equivalent", EQUIVALENT), _tile(counts[REVIEW], "need review", REVIEW),
-             _tile(counts[NONE], "without an equivalent", NONE)]  # yapf: disable
+    tiles = [
+        _tile(counts[EQUIVALENT], "with an exact equivalent", EQUIVALENT),
+        _tile(counts[REVIEW], "need review", REVIEW),
+        _tile(counts[NONE], "without an equivalent", NONE)
+    ]
     if report.fix:
         tiles.insert(0, _tile(len(report.fixed), "fixed", "fixed"))
     return f'<ul class="tiles">{"".join(tiles)}</ul>'
@@ -76,14 +79,18 @@ def _bar(report: Report) -> str:
     work = [finding for finding in (*report.active, *report.fixed) if not is_harmless(finding)]
     parts = (("mechanical", "mechanical", sum(f.fixable and f.severity == EQUIVALENT for f in work)),
              ("proposed", "replacement proposed, needs review", sum(f.fixable and f.severity != EQUIVALENT for f in work)),
-             ("manual", "manual work", sum(not f.fixable for f in work)))  # yapf: disable
+             ("manual", "manual work", sum(not f.fixable for f in work)))
     if not work:
         return "<p>Nothing has to change.</p>"
     pieces = "".join(f'<span class="{kind}" style="flex-grow:{count}"></span>' for kind, _, count in parts if count)
-    legend = "".join(f'<li><span class="key {kind}"></span>{count} ({count / len(work):.0%}) {label}</li>' for kind, label, count in parts)
+    legend = "".join(f'<li><span class="key {kind}"></span>{count} ({count / len(work):.0%}) {label}</li>'
+                     for kind, label, count in parts)
     fixable, with_equivalent = report.mechanical
-    share = f"<p>{fixable} of {number(with_equivalent, 'finding')} with an exact equivalent can be fixed mechanically.</p>" if with_equivalent else ""
-    return f'<h2>Mechanical share</h2><div class="bar" role="img" aria-label="Shares of the findings">{pieces}</div><ul class="legend">{legend}</ul>{share}'
+    share = ""
+    if with_equivalent:
+        share = f"<p>{fixable} of {number(with_equivalent, 'finding')} with an exact equivalent can be fixed mechanically.</p>"
+    bar = f'<div class="bar" role="img" aria-label="Shares of the findings">{pieces}</div>'
+    return f'<h2>Mechanical share</h2>{bar}<ul class="legend">{legend}</ul>{share}'
 
 
 def _place(finding: Finding) -> str:
@@ -124,8 +131,9 @@ def _rules(report: Report) -> str:
     for (rule, severity), found in sorted(rows.items(), key=lambda item: (-len(item[1]), item[0])):
         title = rules.BY_ID[rule].title if rule in rules.BY_ID else ""
         harmless = ' <span class="badge">harmless</span>' if all(map(is_harmless, found)) else ""
-        body.append(f"<tr><td>{_e(rule)}</td><td>{_e(title)}</td><td>{_badge(found[0])}{harmless}</td><td class=\"n\">{len(found)}</td>"
-                    f"<td class=\"n\">{sum(f.fixable for f in found)}</td><td class=\"n\">{fixed[rule, severity]}</td></tr>")
+        body.append(
+            f"<tr><td>{_e(rule)}</td><td>{_e(title)}</td><td>{_badge(found[0])}{harmless}</td><td class=\"n\">{len(found)}</td>"
+            f"<td class=\"n\">{sum(f.fixable for f in found)}</td><td class=\"n\">{fixed[rule, severity]}</td></tr>")
     if not body:
         return "<p>No findings.</p>"
     return ("<div class=\"scroll\"><table><thead><tr><th>Rule</th><th>What it finds</th><th>Kind</th><th class=\"n\">Findings</th>"
@@ -140,11 +148,13 @@ def _files(report: Report) -> str:
             continue
         entries = active[:max(0, _LIMIT - shown)]
         shown += len(entries)
-        rows = "".join(f"<tr><td>{_place(f)}</td><td>{_badge(f)}</td><td>{_change(f)}</td><td>{_e(f.rule)}</td></tr>" for f in entries)
+        rows = "".join(f"<tr><td>{_place(f)}</td><td>{_badge(f)}</td><td>{_change(f)}</td><td>{_e(f.rule)}</td></tr>"
+                       for f in entries)
         rest = f"<p>{len(active) - len(entries)} more findings are not listed.</p>" if len(active) > len(entries) else ""
         table = f'<div class="scroll"><table><tbody>{rows}</tbody></table></div>' if rows else ""
         fixed = f", {len(result.fixed)} fixed" if result.fixed else ""
-        parts.append(f"<details><summary>{_e(result.file)} {number(len(active), 'finding')}{fixed}</summary>{table}{rest}</details>")
+        parts.append(
+            f"<details><summary>{_e(result.file)} {number(len(active), 'finding')}{fixed}</summary>{table}{rest}</details>")
     return "".join(parts) or "<p>No file has findings.</p>"
 
 
@@ -158,7 +168,14 @@ def _problems(report: Report) -> str:
 
 def render(report: Report) -> str:
     suppressed, known = sum(f.suppressed for f in report.findings), sum(f.known for f in report.findings)
-    lead = (f"{number(len(report.active), 'finding')} in {files(len(report.results))} with {number(report.lines, 'line')}, for a port to "
-            f"{_e(report.target)}. {suppressed} suppressed, {known} in the baseline.")
-    return _PAGE.substitute(style=_STYLE.read_text(encoding="utf-8"), lead=lead, tiles=_tiles(report), bar=_bar(report), problems=_problems(report),
-                            manual=_manual(report), rules=_rules(report), files=_files(report))
+    lead = (
+        f"{number(len(report.active), 'finding')} in {files(len(report.results))} with {number(report.lines, 'line')}, for a "
+        f"port to {_e(report.target)}. {suppressed} suppressed, {known} in the baseline.")
+    return _PAGE.substitute(style=_STYLE.read_text(encoding="utf-8"),
+                            lead=lead,
+                            tiles=_tiles(report),
+                            bar=_bar(report),
+                            problems=_problems(report),
+                            manual=_manual(report),
+                            rules=_rules(report),
+                            files=_files(report))

@@ -17,7 +17,16 @@ _LEVELS = {EQUIVALENT: "warning", REVIEW: "warning", NONE: "error"}
 
 def document(tool: dict, results: list[dict]) -> str:
     """A SARIF file with one run. `tool`: name, version and rules of the program."""
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": tool}, "results": results}]}, indent=1) + "\n"
+    return json.dumps({
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {
+                "driver": tool
+            },
+            "results": results
+        }]
+    }, indent=1) + "\n"
 
 
 def location(file: str, region: dict) -> dict:
@@ -40,14 +49,19 @@ def _text(finding: Finding) -> str:
 
 
 def _result(finding: Finding, count: int) -> dict:
-    digest = hashlib.sha256("\0".join((finding.rule, finding.file, " ".join(finding.text.split()), str(count))).encode("utf-8", "replace"))
+    digest = hashlib.sha256("\0".join(
+        (finding.rule, finding.file, " ".join(finding.text.split()), str(count))).encode("utf-8", "replace"))
     region = _region(finding) if finding.cell is None else {"startLine": 1}  # a cell's lines are not the file's
     result = {
         "ruleId": finding.rule,
         "level": "note" if is_harmless(finding) or finding.known else _LEVELS[finding.severity],
-        "message": {"text": _text(finding)},
+        "message": {
+            "text": _text(finding)
+        },
         "locations": [location(finding.file, region)],
-        "partialFingerprints": {"anyaccelPort/v1": digest.hexdigest()[:32]},
+        "partialFingerprints": {
+            "anyaccelPort/v1": digest.hexdigest()[:32]
+        },
         "baselineState": "unchanged" if finding.known else "new",
     }
     if finding.suppressed:
@@ -57,8 +71,17 @@ def _result(finding: Finding, count: int) -> dict:
 
 def _rules(findings: list[Finding]) -> list[dict]:
     used = sorted({finding.rule for finding in findings})
-    return [{"id": rule, "shortDescription": {"text": rules.BY_ID[rule].title}, "fullDescription": {"text": rules.BY_ID[rule].why}}
-            if rule in rules.BY_ID else {"id": rule} for rule in used]
+    return [{
+        "id": rule,
+        "shortDescription": {
+            "text": rules.BY_ID[rule].title
+        },
+        "fullDescription": {
+            "text": rules.BY_ID[rule].why
+        }
+    } if rule in rules.BY_ID else {
+        "id": rule
+    } for rule in used]
 
 
 def render(report: Report) -> str:
@@ -69,8 +92,14 @@ def render(report: Report) -> str:
         counts[key] = counts.get(key, 0) + 1
         results.append(_result(finding, counts[key]))
     for broken in report.broken:
-        results.append({"ruleId": "broken-source", "level": "error", "message": {"text": f"The source is broken: {broken.error}"},
-                        "locations": [location(broken.file, {"startLine": broken.error_line or 1})]})  # yapf: disable
+        results.append({
+            "ruleId": "broken-source",
+            "level": "error",
+            "message": {
+                "text": f"The source is broken: {broken.error}"
+            },
+            "locations": [location(broken.file, {"startLine": broken.error_line or 1})]
+        })
     tool = {"name": "anyaccel port", "rules": _rules(report.findings)}
     if report.broken:
         tool["rules"].append({"id": "broken-source", "shortDescription": {"text": "A source that cannot be parsed"}})

@@ -26,19 +26,23 @@ def _summary(report: Report) -> list[str]:
     counts = report.by_severity()
     lines = []
     if report.fix:
-        lines.append(f"{number(len(report.fixed), 'finding')} fixed in {files(sum(bool(result.fixed) for result in report.results))}.")
+        lines.append(
+            f"{number(len(report.fixed), 'finding')} fixed in {files(sum(bool(result.fixed) for result in report.results))}.")
     harmless = sum(map(is_harmless, report.active))
     may_stay = f"; {harmless} {'is' if harmless == 1 else 'are'} harmless" if harmless else ""
+    left = " left" if report.fix else ""
     with_findings = sum(any(not f.suppressed and not f.known for f in result.findings) for result in report.results)
-    lines.append(f"{number(len(report.active), 'finding')}{' left' if report.fix else ''} in {with_findings} of {files(len(report.results))} "
-                 f"({report.lines} lines): {counts[EQUIVALENT]} with an equivalent, {counts[REVIEW]} to review, "
-                 f"{counts[NONE]} without an equivalent{may_stay}.")
+    lines.append(
+        f"{number(len(report.active), 'finding')}{left} in {with_findings} of {files(len(report.results))} "
+        f"({report.lines} lines): {counts[EQUIVALENT]} with an equivalent, {counts[REVIEW]} to review, "
+        f"{counts[NONE]} without an equivalent{may_stay}.")
     fixable = sum(finding.fixable and finding.severity == EQUIVALENT for finding in report.active)
     unsafe = sum(finding.fixable and finding.severity == REVIEW for finding in report.active)
     if fixable and not report.fix:
         lines.append(f"--fix replaces {fixable} of them.")
     if unsafe:
-        lines.append(f"--fix --unsafe-fixes {'also ' if fixable else ''}replaces {unsafe} that {'needs' if unsafe == 1 else 'need'} review.")
+        lines.append(
+            f"--fix --unsafe-fixes {'also ' if fixable else ''}replaces {unsafe} that {'needs' if unsafe == 1 else 'need'} review.")
     suppressed, known = sum(f.suppressed for f in report.findings), sum(f.known for f in report.findings)
     if suppressed or known:
         lines.append(f"Not counted: {suppressed} suppressed, {known} in the baseline.")
