@@ -67,8 +67,8 @@ class Report:
         messages = []
         for (language, package), count in sorted(counts.items()):
             were = "was" if count == 1 else "were"
-            messages.append(f"{files(count)} of the kind {titles[language]} {were} not examined, because the Python package {package} "
-                            f"is not installed. Run: {_PACKAGES}")
+            messages.append(f"{files(count)} of the kind {titles[language]} {were} not examined, because the Python "
+                            f"package {package} is not installed. Run: {_PACKAGES}")
         return messages
 
     @property
