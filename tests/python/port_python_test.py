@@ -90,7 +90,7 @@ def test_nothing_is_found(code):
     ("torch.cuda.set_device('cuda:1')", "get_accelerator().set_device(1)"),
     ("torch.cuda.set_device(args.local_rank)", "get_accelerator().set_device(args.local_rank)"),
     ("def f(s: torch.cuda.Stream): return isinstance(s, torch.cuda.Event)",
-     "def f(s: torch.Stream): return isinstance(s, torch.Event)"),
+     "def f(s: torch.Stream): return isinstance(s, get_accelerator().Event)"),
     ("with torch.cuda.amp.autocast(False, dtype=d): pass", f"with torch.autocast({NAME}, enabled=False, dtype=d): pass"),
     ("@torch.cuda.amp.autocast()\ndef f(): pass", f"@torch.autocast({NAME})\ndef f(): pass"),
     ("torch.distributed.init_process_group(backend='nccl')",
