@@ -1,7 +1,7 @@
 """Programs before and after `anyaccel port`: both sides run, and their results are equal.
 
 The accelerator stands in for CUDA: on sim, "cuda" is replaced by "sim" in the program, because torch
-gives sim the same functions, methods and device strings as CUDA. What torch has for CUDA alone is
+gives sim the same functions, methods and device strings as CUDA. Functions that only CUDA has are
 compared with the expected value instead.
 """
 

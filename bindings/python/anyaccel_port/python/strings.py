@@ -169,6 +169,8 @@ def _argument(source: Source, use: Use) -> bool | None:
     first = literal(call.args[0].value) if call.args else None
     if last in ("add_argument", "add_option", "Option", "Argument", "option", "argument", "field", "Field", "ArgumentParser",
                 "add_flag"):
+        if use.position == 0 and last in ("Option", "Argument", "Field"):
+            return devices.is_device_name(use_of(source, call).name) or _is_alternative(use)  # typer and pydantic: the default
         if use.name in ("", "help", "dest", "metavar", "name"):
             return None
         if use.name not in ("default", "choices", "const"):
