@@ -10,7 +10,8 @@ from . import devices
 from .source import Source
 from .uses import literal
 
-# The position of the argument that is a device. torch.cuda accepts devices in any form; the accelerator's methods accept an index.
+# The position of the argument that is a device. torch.cuda accepts devices in any form; the
+# accelerator's methods accept an index.
 DEVICE_ARGUMENT = dict.fromkeys(
     ("set_device", "device", "synchronize", "get_device_properties", "get_device_name", "get_device_capability", "current_stream",
      "default_stream", "get_rng_state", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",

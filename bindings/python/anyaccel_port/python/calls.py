@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from .. import rules
-from ..rules import DEEPSPEED, TORCH, Rule
+from ..rules import ANYACCEL, DEEPSPEED, TORCH, Rule
 from . import amp, arguments, tensors
 from .devices import is_device_name
 from .source import EQUIVALENT, NONE, REVIEW, Source
@@ -130,12 +130,16 @@ def _class(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
     name = _CLASSES[rule.id]
     parent = source.names.parent(node)
     is_base = isinstance(parent, cst.Arg) and isinstance(source.names.parent(parent), cst.ClassDef)
+    while isinstance(parent, (cst.Index, cst.SubscriptElement, cst.Subscript, cst.BinaryOperation)):
+        parent = source.names.parent(parent)
+    # AnyAccel's events are not instances of torch.Event; annotations do not matter at run time.
+    checked = source.target == ANYACCEL and not isinstance(parent, cst.Annotation)
     source.add(rule.id,
                source.tree.span(node),
                node,
-               f"torch.{name}",
+               f"{{acc}}.{name}" if checked else f"torch.{name}",
                severity=REVIEW if is_base else EQUIVALENT,
-               message=f"torch.{name} is the class of all accelerators' objects of this kind.")
+               message=f"The class of the accelerator's {name.lower()}s.")
 
 
 def _activity(source: Source, rule: Rule, node: cst.BaseExpression) -> None:

@@ -105,6 +105,7 @@ class Source:
             torch = self.torch(scope)
             if torch != "torch":
                 template = template.replace("torch.", torch + ".")
+            template = self._quotes(node, template)
             edits = compose.edits(self.text, span, template, {**self.values(scope), **(values or {})}, pieces or {})
             replacement = compose.apply(self.text[:span[1]], list(edits))[span[0]:]
         severity = severity or rule.severity_for(self.target)
@@ -115,6 +116,16 @@ class Source:
             finding.extra["harmless"] = True
         self.findings.append(finding)
         return finding
+
+    def _quotes(self, node: cst.CSTNode, template: str) -> str:
+        """The template with other quotes if the node is inside an f-string, which before Python 3.12 cannot contain its own quotes."""
+        parent = self.names.parent(node)
+        while parent is not None and not isinstance(parent, cst.BaseSmallStatement):
+            if isinstance(parent, cst.FormattedString):
+                quote = parent.start[-1]
+                return template.replace(quote, "'" if quote == '"' else '"')
+            parent = self.names.parent(parent)
+        return template
 
     def finish(self) -> list[Finding]:
         """The findings in the order of the source. Their text and replacement include all their edits."""

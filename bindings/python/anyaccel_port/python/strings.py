@@ -15,9 +15,6 @@ from .uses import Use, literal, parameter_name, use_of
 
 _DEVICE = re.compile(r"cuda(?::(\d+))?$")
 _DEVICE_TYPES = ("cpu", "mps", "xpu", "npu", "hpu", "cuda", "meta", "auto", "gpu", "rocm", "tpu", "mlu", "musa", "xla", "hip")
-# Methods and functions whose first arguments are devices.
-_TAKE_DEVICES = ("to", "device", "cuda", "to_empty", "autocast", "Generator", "to_device", "move_to", "type", "eval", "GradScaler",
-                 "init_device_mesh", "DeviceMesh", "set_device", "pin_memory", "default_device", "compile", "load", "torch_device")
 _KEYS = ("get", "pop", "setdefault", "getenv", "getattr", "setattr", "environ.get", "str_to_bool")
 _STRING_METHODS = ("startswith", "endswith", "find", "rfind", "index", "count", "replace", "strip", "lstrip", "removeprefix",
                    "split", "partition")
@@ -172,6 +169,8 @@ def _argument(source: Source, use: Use) -> bool | None:
     first = literal(call.args[0].value) if call.args else None
     if last in ("add_argument", "add_option", "Option", "Argument", "option", "argument", "field", "Field", "ArgumentParser",
                 "add_flag"):
+        if use.position == 0 and last in ("Option", "Argument", "Field"):
+            return devices.is_device_name(use_of(source, call).name) or _is_alternative(use)  # typer and pydantic: the default
         if use.name in ("", "help", "dest", "metavar", "name"):
             return None
         if use.name not in ("default", "choices", "const"):

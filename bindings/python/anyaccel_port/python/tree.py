@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 
 import libcst as cst
@@ -11,6 +12,7 @@ from libcst._nodes.internal import CodegenState
 from ..findings import SourceError
 
 _RECURSION = 12000
+_PLACE = re.compile(r"parser error: error at (\d+):(\d+)")
 
 _SOME = range(1)
 
@@ -99,6 +101,15 @@ class Tree:
         return self.text[start:end]
 
 
+def _broken(text: str, error: cst.ParserSyntaxError) -> SourceError:
+    place = _PLACE.match(error.message)
+    if place is None:
+        return SourceError(f"Python cannot be parsed: {error.message.splitlines()[0]}", error.raw_line)
+    line = min(int(place.group(1)), len(text.splitlines()) or 1)
+    return SourceError(
+        f"Python cannot be parsed: invalid syntax at line {line}, column {int(place.group(2)) + 1} (expected Python 3)", line)
+
+
 def _parse(text: str) -> tuple[cst.Module, _Positions]:
     mark = 1 if text.startswith("\ufeff") else 0
     collecting, limit = gc.isenabled(), sys.getrecursionlimit()
@@ -110,7 +121,9 @@ def _parse(text: str) -> tuple[cst.Module, _Positions]:
         positions.default_indent, positions.default_newline = module.default_indent, module.default_newline
         module._codegen(positions)
     except cst.ParserSyntaxError as error:
-        raise SourceError(f"Python cannot be parsed: {error.message.splitlines()[0]}", error.raw_line) from None
+        raise _broken(text, error) from None
+    except (UnicodeError, ValueError) as error:
+        raise SourceError(f"Python cannot be parsed: {error}") from None
     except RecursionError:
         raise SourceError("Python cannot be parsed: an expression is nested too deeply") from None
     finally:
