@@ -119,7 +119,7 @@ def _python(program: _Program, file: str, target: str) -> list[Finding]:
     except SourceError as error:
         for cell, start in zip(program.cells, program.starts):
             try:
-                python.find(program.code[start:start + len(cell.source)] + "\n", file, target)
+                python.find(program.code[start:start + len(cell.source)].rstrip() + "\n", file, target)
             except SourceError as inner:
                 raise SourceError(f"cell {cell.number}: {inner.message}", inner.line) from None
         raise SourceError(error.message, 0) from None

@@ -122,7 +122,7 @@ def _install(source: matching.Source, base: int, text: str, code: str, a: int, b
 def _command(code: str, quoted: list[tuple[int, int]], match: re.Match) -> bool:
     """Whether a match is part of a command, and not of a text that is only shown."""
     start = match.start()
-    line = code.rfind("\n", 0, start) + 1
+    line = max(code.rfind("\n", 0, start) + 1, start - 2000)
     expanded = code[max(0, start - 2):start].endswith(("$", "${", "$("))
     shown = None
     for shown in _ECHO.finditer(code, line, start):
@@ -153,7 +153,7 @@ def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: s
     start, end = match.span()
     kind = next(k for k in ("index", "image", "backend", "device", "gpus", "runtime", "path", "python", "tool", "environment") if match[k])
     line = code.rfind("\n", 0, start) + 1
-    statement = code[line:start]
+    statement = code[max(line, start - 2000):start]
     if kind == "environment":
         rule = BY_NAME["env:CUDA_VISIBLE_DEVICES"] if match[0] == "CUDA_VISIBLE_DEVICES" else BY_ID["cuda-variable"]
         if rule.id == "visible-devices":

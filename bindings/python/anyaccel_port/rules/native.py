@@ -29,7 +29,6 @@ def _cpp(*names: str) -> tuple[str, ...]:
 
 
 _ATEN = (TORCH, DEEPSPEED)
-_DEFAULT_INDEX = "Without an index, the method uses the current device."
 
 DEVICES = (
     Rule("cpp-device-type", "torch::kCUDA", "equivalent",
@@ -101,7 +100,7 @@ STREAMS = (
          "at::cuda::CUDAStream stream = at::cuda::getCurrentCUDAStream();", f"anyaccel::Stream stream = {ACC}.current_stream();"),
     Rule("cpp-event", "CUDAEvent", "equivalent", _torch("CUDAEvent"), _to("auto {name} = " + ACC + ".Event()", "c10::Event {name}(" + TYPE + ")"),
          "`Event(true)` creates an event that measures time. `wait(stream)` takes the place of `block(stream)`.",
-         "at::cuda::CUDAEvent event;", f"auto event = {ACC}.Event();"),
+         "at::cuda::CUDAEvent event;", f"auto event = {ACC}.Event();", review_for=_ATEN),
     Rule("cpp-graph", "CUDAGraph", "review", _torch("CUDAGraph"), _to("auto {name} = " + ACC + ".create_graph()", "at::accelerator::Graph {name}"),
          "`create_graph()` throws an error on devices without graphs.", "at::cuda::CUDAGraph graph;", f"auto graph = {ACC}.create_graph();"),
     Rule("cpp-external-stream", "getStreamFromExternal", "none", _torch("getStreamFromExternal"), {}, "Wraps a cudaStream_t of another library.",
@@ -126,7 +125,7 @@ FUNCTIONS = (
          _torch("ExchangeDevice", "MaybeExchangeDevice", "MaybeSetDevice"), _to(None, None),
          "Use a guard, which restores the device: c10::DeviceGuard or `device(i)`.", "c10::cuda::MaybeSetDevice(0);"),
     Rule("cpp-synchronize", "torch::cuda::synchronize", "equivalent", _torch("synchronize", "device_synchronize"),
-         _to(ACC + ".synchronize({args})", "at::accelerator::synchronizeDevice({args|" + CURRENT + "})"), "Waits for a device. " + _DEFAULT_INDEX,
+         _to(ACC + ".synchronize({args})", "at::accelerator::synchronizeDevice({args|" + CURRENT + "})"), "Waits for a device, by default the current one.",
          "torch::cuda::synchronize();", f"{ACC}.synchronize();"),
     Rule("cpp-stream-synchronize", "c10::cuda::stream_synchronize", "review", _torch("stream_synchronize"), {},
          "Call `synchronize()` of the accelerator's stream.", "c10::cuda::stream_synchronize(s);"),
