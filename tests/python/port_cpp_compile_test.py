@@ -20,7 +20,7 @@ pytest.importorskip("tree_sitter_cuda", reason="tree-sitter-cuda is not installe
 from anyaccel_port import cpp
 from anyaccel_port.rules import native
 
-# What the examples use but do not declare.
+# Declarations that the examples need.
 HEADER = """#include <torch/csrc/utils/pybind.h>
 #include <torch/torch.h>
 #include <c10/core/DeviceGuard.h>
@@ -43,7 +43,10 @@ TARGETS = ("anyaccel", "torch.accelerator")
 
 def examples(target):
     """The rules whose example is replaced for a target."""
-    return [r for r in native.RULES if r.severity == "equivalent" and r.severity_for(target) == "equivalent" and r.id.startswith("cpp-") and r.id != "cpp-include"]
+    return [
+        r for r in native.RULES if r.severity == "equivalent" and r.severity_for(target) == "equivalent" and r.id.startswith("cpp-")
+        and r.id != "cpp-include"
+    ]
 
 
 def program(target):
@@ -63,7 +66,9 @@ def program(target):
     findings = cpp.find(text, "port.cpp", target)
     fixed = cpp.fix(text, [f for f in findings if f.severity == "equivalent"], target)
     assert "cuda" not in fixed and "CUDA" not in fixed, fixed
-    calls = "".join(f'  module.def("{name}", [](at::Tensor x) {{ void* p = std::aligned_alloc(4096, 4096); {name}(x, 0, p, 4096); std::free(p); }});\n' for name in names)
+    calls = "".join(
+        f'  module.def("{name}", [](at::Tensor x) {{ void* p = std::aligned_alloc(4096, 4096); {name}(x, 0, p, 4096); std::free(p); }});\n'
+        for name in names)
     return fixed + CALLS % calls, names
 
 

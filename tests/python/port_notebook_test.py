@@ -19,8 +19,24 @@ from anyaccel_port.findings import SourceError
 def document(*sources, indent=1, markdown=("Uses torch.cuda.\n", ), **options):
     """A notebook's text: a markdown cell and the given code cells."""
     cells = [{"cell_type": "markdown", "metadata": {"source": ["x.cuda()"]}, "source": list(markdown)}]
-    cells += [{"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [{"text": ["torch.cuda.synchronize()"]}], "source": s} for s in sources]
-    return json.dumps({"cells": cells, "metadata": {"accelerator": "GPU"}, "nbformat": 4, "nbformat_minor": 5}, indent=indent, **options) + "\n"
+    cells += [{
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [{
+            "text": ["torch.cuda.synchronize()"]
+        }],
+        "source": s
+    } for s in sources]
+    return json.dumps(
+        {
+            "cells": cells,
+            "metadata": {
+                "accelerator": "GPU"
+            },
+            "nbformat": 4,
+            "nbformat_minor": 5
+        }, indent=indent, **options) + "\n"
 
 
 def lines(source):
@@ -42,7 +58,9 @@ def sources(text):
 # Fails if a name imported in one cell is unknown in the next one, positions are wrong, or texts of
 # other parts of the file match.
 def test_positions():
-    text = document(lines("import torch\nx = torch.ones(2)\n"), lines('# größer "a"\t\ny = x.cuda()\n!nvidia-smi\n'), ensure_ascii=True)
+    text = document(lines("import torch\nx = torch.ones(2)\n"),
+                    lines('# größer "a"\t\ny = x.cuda()\n!nvidia-smi\n'),
+                    ensure_ascii=True)
     findings = notebook.find(text, "a.ipynb", "anyaccel")
     assert [(f.rule, f.cell, f.line) for f in findings] == [("tensor-cuda", 3, 2), ("nvidia-tool", 3, 3)]
     for f in findings:
@@ -50,13 +68,25 @@ def test_positions():
 
 
 # Fails if anything but the changed source lines differs.
-@pytest.mark.parametrize("options", [{"indent": 1}, {"indent": None}, {"indent": 4, "ensure_ascii": False}, {"indent": 1, "separators": (",", " : ")}])
+@pytest.mark.parametrize("options", [{
+    "indent": 1
+}, {
+    "indent": None
+}, {
+    "indent": 4,
+    "ensure_ascii": False
+}, {
+    "indent": 1,
+    "separators": (",", " : ")
+}])
 def test_changes_lines_only(options):
-    text = document(lines("import torch\nprint('größer')\n"), lines("z = 1\nx = torch.ones(2).cuda()  # größer\n\nprint(x)"), [], "y = x.cuda()\nprint(y)\n", **options)
+    text = document(lines("import torch\nprint('größer')\n"), lines("z = 1\nx = torch.ones(2).cuda()  # größer\n\nprint(x)"), [],
+                    "y = x.cuda()\nprint(y)\n", **options)
     result = fixed(text)
     assert sources(result) == [
         "import torch\nfrom anyaccel import get_accelerator\nprint('größer')\n",
-        "z = 1\nx = torch.ones(2).to(get_accelerator().device_name())  # größer\n\nprint(x)", "", "y = x.to(get_accelerator().device_name())\nprint(y)\n"
+        "z = 1\nx = torch.ones(2).to(get_accelerator().device_name())  # größer\n\nprint(x)", "",
+        "y = x.to(get_accelerator().device_name())\nprint(y)\n"
     ]
     if options["indent"]:
         changed = [line for line in difflib.ndiff(text.splitlines(), result.splitlines()) if line[0] in "+-"]
@@ -68,7 +98,9 @@ def test_changes_lines_only(options):
 # Fails if a source whose strings are not lines is broken by a fix.
 def test_strings_that_are_not_lines():
     text = document(["import torch\nx = torch.ones(2).cu", "da()\nprint(", "x)\n"])
-    assert sources(fixed(text)) == ["import torch\nfrom anyaccel import get_accelerator\nx = torch.ones(2).to(get_accelerator().device_name())\nprint(x)\n"]
+    assert sources(fixed(text)) == [
+        "import torch\nfrom anyaccel import get_accelerator\nx = torch.ones(2).to(get_accelerator().device_name())\nprint(x)\n"
+    ]
 
 
 # Fails if IPython's commands count as broken Python, are changed, or hide the code around them.
@@ -94,9 +126,11 @@ def test_commands(before, after):
 
 # Fails if shell commands of a notebook are not examined.
 def test_shell():
-    text = document(lines("%%bash\nCUDA_VISIBLE_DEVICES=0 python a.py\n"), lines("!pip install torch==2.0+cu118\n%pip install flash-attn\n!echo nvidia-smi\n"))
+    text = document(lines("%%bash\nCUDA_VISIBLE_DEVICES=0 python a.py\n"),
+                    lines("!pip install torch==2.0+cu118\n%pip install flash-attn\n!echo nvidia-smi\n"))
     findings = notebook.find(text, "a.ipynb", "anyaccel")
-    assert [(f.rule, f.cell, f.line) for f in findings] == [("visible-devices", 2, 2), ("package-cuda-build", 3, 1), ("package-cuda-only", 3, 2)]
+    assert [(f.rule, f.cell, f.line) for f in findings] == [("visible-devices", 2, 2), ("package-cuda-build", 3, 1),
+                                                            ("package-cuda-only", 3, 2)]
     assert notebook.fix(text, findings, "anyaccel") == text.replace("torch==2.0+cu118", "torch==2.0")
 
 

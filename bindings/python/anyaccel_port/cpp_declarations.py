@@ -97,7 +97,12 @@ def declared(finder, rule: Rule, node, start: int, end: int):
         severity = None if len(arguments) == 1 and is_stream(finder, arguments[0], parent) else REVIEW
     elif rule.id == "cpp-graph" and arguments:
         severity = REVIEW
-    finder.add(rule, start, last, matching.render(template, arguments, name=name), severity=severity, edits=() if severity == REVIEW else None)
+    finder.add(rule,
+               start,
+               last,
+               matching.render(template, arguments, name=name),
+               severity=severity,
+               edits=() if severity == REVIEW else None)
     finder.done = finder.span(parent)[1]
 
 
@@ -114,13 +119,17 @@ def _event(finder, name: str, declaration, arguments: list[str], template: str) 
 
 def is_stream(finder, expression: str, node) -> bool:
     """Whether an expression becomes a stream of the accelerator."""
-    if re.fullmatch(r"(?:at|c10)::cuda::get(?:Current|Default)CUDAStream\([^()]*\)|(?:at|c10)::cuda::getStreamFromPool\(\)", expression):
+    if re.fullmatch(r"(?:at|c10)::cuda::get(?:Current|Default)CUDAStream\([^()]*\)|(?:at|c10)::cuda::getStreamFromPool\(\)",
+                    expression):
         return True
     if not re.fullmatch(r"\w+", expression):
         return False
     start, _ = finder.function(finder.span(node)[0])
     text = finder.code[start:finder.span(node)[0]]
-    return bool(re.search(rf"\b(?:auto|CUDAStream)\s+{expression}\s*=\s*(?:(?:at|c10)::cuda::)?get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(", text))
+    return bool(
+        re.search(
+            rf"\b(?:auto|CUDAStream)\s+{expression}\s*=\s*(?:(?:at|c10)::cuda::)?get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(",
+            text))
 
 
 def _initializer(finder, declarator) -> list[str] | None:
@@ -150,7 +159,8 @@ def uses(finder, rule: Rule, call, arguments: list[str]) -> str | None:
         return None if finder.source_of(parent.child_by_field_name("field")) in methods else REVIEW
     if parent.type == "argument_list":
         before = finder.code[:finder.span(call)[0]]
-        return None if re.search(r"(?:setCurrentCUDAStream|CUDAStreamGuard\s+\w+|\.\s*(?:record|wait_stream))\s*[({]\s*$", before) else REVIEW
+        return None if re.search(r"(?:setCurrentCUDAStream|CUDAStreamGuard\s+\w+|\.\s*(?:record|wait_stream))\s*[({]\s*$",
+                                 before) else REVIEW
     if parent.type == "init_declarator" and parent.parent.type == "declaration":
         declarator = parent.child_by_field_name("declarator")
         kind = finder.source_of(parent.parent.child_by_field_name("type"))
@@ -167,7 +177,9 @@ def choice(finder, call) -> bool:
     parent = node.parent
     if parent is None or parent.type != "conditional_expression" or parent.child_by_field_name("condition") != node:
         return False
-    branches = [re.sub(r"\b(?:torch|at|c10)::", "", finder.source_of(parent.child_by_field_name(f))) for f in ("consequence", "alternative")]
+    branches = [
+        re.sub(r"\b(?:torch|at|c10)::", "", finder.source_of(parent.child_by_field_name(f))) for f in ("consequence", "alternative")
+    ]
     rule = BY_ID["cpp-device-choice"]
     if branches in (["kCUDA", "kCPU"], ["DeviceType::CUDA", "DeviceType::CPU"]):
         finder.add(rule, *finder.span(parent), matching.render(rule.to[finder.target], []))
@@ -175,7 +187,8 @@ def choice(finder, call) -> bool:
     if branches == ['"cuda"', '"cpu"'] and finder.target == ANYACCEL:
         finder.add(rule, *finder.span(parent), matching.render(BY_ID["cpp-device-string"].to[finder.target], []))
         return True
-    if branches in (["Device(kCUDA)", "Device(kCPU)"], ['Device("cuda")', 'Device("cpu")'], ["Device(DeviceType::CUDA)", "Device(DeviceType::CPU)"]):
+    if branches in (["Device(kCUDA)", "Device(kCPU)"], ['Device("cuda")',
+                                                        'Device("cpu")'], ["Device(DeviceType::CUDA)", "Device(DeviceType::CPU)"]):
         text = f"c10::Device({matching.render(rule.to[finder.target], [])})"
         finder.add(rule, *finder.span(parent), text)
         return True
@@ -199,7 +212,8 @@ def device_type(finder, node, start: int, end: int):
         if len(arguments) == 2 and arguments[0] == node and _pair(finder, parent, arguments[1], start):
             return
         call = parent.parent
-        if parent.type == "argument_list" and call is not None and re.search(r"is_(?:eq|same)|assert|CHECK_EQ|EXPECT_EQ", finder.source_of(call)[:60]):
+        if parent.type == "argument_list" and call is not None and re.search(r"is_(?:eq|same)|assert|CHECK_EQ|EXPECT_EQ",
+                                                                             finder.source_of(call)[:60]):
             finder.add(BY_ID["cpp-device-comparison"], start, end, replacement)
             return
     finder.add(rule, start, end, replacement)
@@ -227,7 +241,10 @@ def _pair(finder, arguments, index, start: int) -> bool:
         name = owner.child_by_field_name("declarator")
         if kind is not None and re.fullmatch(r"(?:(?:torch|at|c10)::)?Device", finder.source_of(kind)):
             last = finder.span(owner)[1]
-            finder.add(rule, finder.span(kind)[0], last, f"{finder.source_of(kind)} {finder.source_of(name)} = {text}",
+            finder.add(rule,
+                       finder.span(kind)[0],
+                       last,
+                       f"{finder.source_of(kind)} {finder.source_of(name)} = {text}",
                        edits=(Edit(finder.span(name)[1], last, " = " + text), ))
             return True
     return False
@@ -253,7 +270,8 @@ def device_string(finder, match: re.Match, start: int, end: int):
             known = bool(re.search(r"(?:^|\.|->|::)(?:Device|device|to)$", finder.source_of(owner.child_by_field_name("function"))))
         elif owner.type == "init_declarator" and owner.parent.child_by_field_name("type") is not None:
             known = finder.source_of(owner.parent.child_by_field_name("type")).split("::")[-1] == "Device"
-    if parent is not None and parent.type == "init_declarator" and re.search(r"(?i)dev", finder.source_of(parent.child_by_field_name("declarator"))):
+    if parent is not None and parent.type == "init_declarator" and re.search(
+            r"(?i)dev", finder.source_of(parent.child_by_field_name("declarator"))):
         known = finder.source_of(parent.parent.child_by_field_name("type")) in ("std::string", "string")
     torch = finder.target != ANYACCEL and match[1]
     finder.add(rule, start, end, None if torch else replacement, severity=None if known and not torch else REVIEW)

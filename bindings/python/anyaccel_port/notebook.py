@@ -17,7 +17,8 @@ from .notebook_text import Cell, cells
 
 _MARK = "# anyaccel-port: end of cell\n"
 _CELL_MAGIC = re.compile(r"\s*%%(\w+)([^\n]*)")
-_PYTHON_MAGICS = frozenset(("time", "timeit", "capture", "prun", "python", "python3", "py", "memit", "mprun", "lprun", "heat", "debug"))
+_PYTHON_MAGICS = frozenset(
+    ("time", "timeit", "capture", "prun", "python", "python3", "py", "memit", "mprun", "lprun", "heat", "debug"))
 _SHELL_MAGICS = frozenset(("bash", "sh", "shell", "script", "system", "sx"))
 # A magic whose argument is Python: `%time f()`.
 _LINE_MAGIC = re.compile(r"%(?:time|timeit|prun|memit|debug)[ \t]+(?!-)")
@@ -63,7 +64,8 @@ class _Program:
         magic = match["magic"]
         # A continuation of an expression can start with % too.
         before = re.sub(r"#.*", "", source[:match.start()]).rstrip()
-        if magic[0] == "%" and (before.endswith(("(", ",", "\\", "+", "[")) or _unclosed(before)) or magic[0] == "!" and magic[1:2] == "=":
+        if magic[0] == "%" and (before.endswith(
+            ("(", ",", "\\", "+", "[")) or _unclosed(before)) or magic[0] == "!" and magic[1:2] == "=":
             return match[0]
         if magic[0] == "!" or re.match(r"%?(?:pip|conda)\b", magic):
             self.commands.append((cell, match.start("magic") + (magic[0] in "!%"), match.end("magic")))
@@ -136,8 +138,19 @@ def _moved(program: _Program, inner: Finding, cell: Cell, start: int, end: int, 
             edits.append(Edit(cell.places[a], cell.places[b], json.dumps(edit.text)[1:-1]))
         else:  # an import in another cell; fix() inserts it
             edits.append(Edit(cell.places[start], cell.places[start], ""))
-    return Finding(inner.rule, inner.severity, file, cell.places[start], cell.places[end], line, column, inner.text, inner.message, inner.replacement,
-                   tuple(edits), cell=cell.number, extra=inner.extra)
+    return Finding(inner.rule,
+                   inner.severity,
+                   file,
+                   cell.places[start],
+                   cell.places[end],
+                   line,
+                   column,
+                   inner.text,
+                   inner.message,
+                   inner.replacement,
+                   tuple(edits),
+                   cell=cell.number,
+                   extra=inner.extra)
 
 
 def fix(text: str, findings: list[Finding], target: str) -> str:
@@ -145,7 +158,10 @@ def fix(text: str, findings: list[Finding], target: str) -> str:
     from . import python
     program = _Program(text)
     wanted = {(f.rule, f.start, f.end) for f in findings}
-    chosen = [pair for pair in _find(program, findings[0].file if findings else "", target) if (pair[0].rule, pair[0].start, pair[0].end) in wanted]
+    chosen = [
+        pair for pair in _find(program, findings[0].file if findings else "", target)
+        if (pair[0].rule, pair[0].start, pair[0].end) in wanted
+    ]
     edits = [edit for finding, inner in chosen if inner is None for edit in finding.edits]  # of shell commands
     fixed = python.fix(program.code, [inner for _, inner in chosen if inner is not None], target).split(_MARK)
     before = program.code.split(_MARK)

@@ -6,7 +6,9 @@ import re
 
 from .rules import BY_ID, Rule
 
-_REQUIREMENT = re.compile(r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[^\]]*\])?\s*(?P<rest>(?:[=<>!~;@(,^*]|\s+@|\s+if\b).*)?$", re.S)
+_REQUIREMENT = re.compile(
+    r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[^\]]*\])?\s*(?P<rest>(?:[=<>!~;@(,^*]|\s+@|\s+if\b).*)?$",
+    re.S)
 _ONLY = frozenset((
     "pynvml", "nvidia-ml-py", "nvidia-ml-py3", "py3nvml", "cupy", "flash-attn", "flash-attn-3", "apex", "transformer-engine", "tensorrt", "torch-tensorrt", "pycuda",
     "cuda-python", "gpustat", "nvitop", "gputil", "faiss-gpu", "flashinfer", "flashinfer-python", "causal-conv1d", "mamba-ssm", "cudf", "cuml", "cugraph",

@@ -12,7 +12,8 @@ from . import matching, packages
 from .findings import Finding
 from .rules import BY_ID, BY_NAME
 
-_TOKEN = re.compile(r"""
+_TOKEN = re.compile(
+    r"""
     \\. | (?P<single>'[^']*') | (?P<double>"(?:[^"\\]|\\.)*") | (?P<comment>(?<![^\s;&|(`])\#[^\n]*) |
     (?P<here><<-?[ \t]*(?P<quote>['"\\]?)(?P<mark>[A-Za-z_]\w*)['"]?)
     """, re.X | re.S)
@@ -20,7 +21,8 @@ ENVIRONMENT = (r"(?:(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS
                r"NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|TF32_OVERRIDE|REQUIRE_\w+|DISABLE_REQUIRE|MIG_\w+))")
 _TOOLS = "nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe"
 _VALUE = r"""(?:=|\s+\\?\s*)["']?"""
-_CANDIDATE = re.compile(rf"""
+_CANDIDATE = re.compile(
+    rf"""
     (?P<index>{packages.INDEX.pattern}) |
     (?P<image>\bnvcr\.io/[\w./:${{}}-]+|(?<![\w./-])nvidia/(?:cuda|opengl|cudagl)\b[\w./:${{}}-]*|(?<=FROM\s)[ \t]*(?:[\w.-]{{1,100}}/){{0,9}}[\w.-]{{1,100}}:[\w.-]*(?:cuda|cu1\d)[\w.-]*|
         (?<![\w./-])pytorch/pytorch:[\w.-]*cuda[\w.-]*) |
@@ -36,7 +38,9 @@ _CANDIDATE = re.compile(rf"""
     """, re.X)
 _INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
                       r"\b(?:apt|apt-get|yum|dnf|zypper|apk|brew)\b[^\n]*?\b(?:install|add)\b")  # yapf: disable
-_ECHO = re.compile(r"(?:^|(?<=[;&|({\n`!@])|\b(?<=then)|\b(?<=do)|\b(?<=else))[ \t]*(?:echo|printf|print|cat|LABEL|logger|die|warn|info|error|log)\b(?=[ \t])")
+_ECHO = re.compile(
+    r"(?:^|(?<=[;&|({\n`!@])|\b(?<=then)|\b(?<=do)|\b(?<=else))[ \t]*(?:echo|printf|print|cat|LABEL|logger|die|warn|info|error|log)\b(?=[ \t])"
+)
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
@@ -79,7 +83,8 @@ def _tokens(text: str) -> tuple[str, list[tuple[int, int]]]:
             stop = re.compile(rf"^[ \t]*{match['mark']}[ \t]*$", re.M).search(text, body) if body != -1 else None
             if stop is not None:
                 parts.append(text[at:body])
-                comment = r"(?m)(?:^|(?<=\s))#.*$" if "python" in text[text.rfind("\n", 0, match.start()) + 1:match.start()] else r"(?m)^[ \t]*#.*$"
+                comment = r"(?m)(?:^|(?<=\s))#.*$" if "python" in text[text.rfind("\n", 0, match.start()) +
+                                                                       1:match.start()] else r"(?m)^[ \t]*#.*$"
                 parts.append(re.sub(comment, lambda m: " " * len(m[0]), text[body:stop.start()]))
                 at = position = stop.start()
     parts.append(text[at:])
@@ -136,7 +141,8 @@ def _command(code: str, quoted: list[tuple[int, int]], match: re.Match) -> bool:
     if inside is None:
         return True
     a, b = inside
-    if re.search(r"(?:-l?c|ssh\s+\S+|eval|--wrap[= ]|-lc|bash|CMD|command)\s*\[?\s*$", code[max(line, a - 30):a]) or "\n" in code[a:b]:
+    if re.search(r"(?:-l?c|ssh\s+\S+|eval|--wrap[= ]|-lc|bash|CMD|command)\s*\[?\s*$",
+                 code[max(line, a - 30):a]) or "\n" in code[a:b]:
         return True
     if match["environment"]:
         return expanded or start == a + 1
@@ -151,7 +157,8 @@ def _unquoted(text: str) -> str:
 
 def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: set[tuple[int, str]]):
     start, end = match.span()
-    kind = next(k for k in ("index", "image", "backend", "device", "gpus", "runtime", "path", "python", "tool", "environment") if match[k])
+    kind = next(k for k in ("index", "image", "backend", "device", "gpus", "runtime", "path", "python", "tool", "environment")
+                if match[k])
     line = code.rfind("\n", 0, start) + 1
     statement = code[max(line, start - 2000):start]
     if kind == "environment":
@@ -162,7 +169,8 @@ def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: s
     elif kind == "gpus":
         if re.search(r"\b(?:srun|sbatch|salloc)\b", statement):
             return
-        docker = re.search(r"\b(?:docker|podman|nerdctl|singularity|apptainer)\b", statement) or match["count"].startswith(("all", "device", "'", '"'))
+        docker = re.search(r"\b(?:docker|podman|nerdctl|singularity|apptainer)\b", statement) or match["count"].startswith(
+            ("all", "device", "'", '"'))
         rule = BY_ID["container-gpus" if docker else "config-gpus"]
     else:
         rule = BY_ID[{"index": "package-index", "image": "container-image", "backend": "backend-option", "device": "device-option", "runtime": "container-gpus",

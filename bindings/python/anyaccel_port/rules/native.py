@@ -257,6 +257,7 @@ CMAKE = (
 
 RULES = (*DEVICES, *GUARDS, *STREAMS, *FUNCTIONS, *RUNTIME, *KERNELS, *CMAKE)
 
-# Equivalent only if the result is not used: the original returns an error code, the replacement throws.
+# Equivalent only if the result is unused: the original returns an error code, the replacement
+# throws.
 STATEMENTS = frozenset(("cpp-runtime-synchronize", "cpp-runtime-set-device", "cpp-runtime-get-device", "cpp-runtime-device-count", "cpp-host-register",
                         "cpp-host-unregister", "cpp-nvtx-push", "cpp-nvtx-pop"))  # yapf: disable
