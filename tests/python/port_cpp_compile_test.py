@@ -22,7 +22,8 @@ from anyaccel_port.rules import native
 
 # Declarations that the examples need.
 HEADER = """#include <torch/csrc/utils/pybind.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>

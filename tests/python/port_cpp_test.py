@@ -144,6 +144,7 @@ def test_statements(before, anyaccel, torch):
     "std::optional<c10::cuda::CUDAGuard> g;",
     "switch (x.device().type()) { case torch::kCUDA: break; default: break; }",
     "if (x.device().type() == at::kCUDA) f();",
+    "static constexpr auto kDevice = torch::kCUDA;",
     "if (x.is_cuda()) f(); else g();",
     'if (name == "cuda") f();',
 ])

@@ -59,6 +59,9 @@ def test_examples(rule):
     ("python - <<EOF\nimport torch  # nvidia-smi\ntorch.cuda.synchronize()\nEOF", [("embedded-python", "torch.cuda.synchronize")]),
     ("srun --gpus=4 python a.py --use-cuda", [("device-option", "--use-cuda")]),
     ("python train.py --gpus 2", [("config-gpus", "--gpus 2")]),
+    ("\t$(NVCC) -o a a.cu", [("nvidia-tool", "$(NVCC)")]),
+    ("cmake -DUSE_CUDA=ON -DCMAKE_BUILD_TYPE=Release ..", [("cmake-variable", "-DUSE_CUDA=ON")]),
+    ("FORCE_CUDA=1 pip install git+https://github.com/Dao-AILab/flash-attention.git@v2", [("cuda-variable", "FORCE_CUDA"), ("package-cuda-only", "github.com/Dao-AILab/flash-attention.git")]),
 ])  # yapf: disable
 def test_shell(line, expected):
     assert found(shell, "#!/bin/bash\n" + line + "\n", "a.sh") == expected
@@ -92,7 +95,7 @@ def test_dockerfile_and_makefile():
     assert rules(shell, "FROM pytorch/pytorch:2.1.0-cuda12.1-cudnn8-runtime AS base\n", "Dockerfile") == ["container-image"]
     assert rules(shell, "FROM python:3.11-slim\nRUN pip install torch\n", "Dockerfile") == []
     assert rules(shell, "NVCC ?= nvcc\nall: a.cu\n\t$(NVCC) -o a a.cu\n\tnvcc -c b.cu\n",
-                 "Makefile") == ["nvidia-tool", "nvidia-tool"]
+                 "Makefile") == ["nvidia-tool"] * 3
 
 
 def test_yaml():
@@ -107,7 +110,7 @@ def test_yaml():
         ("cuda-variable", 16), ("container-image", 18), ("config-cuda-resource", 21), ("visible-devices", 23), ("nvidia-tool", 28), ("device-option", 29),
         ("package-index", 31)]  # yapf: disable
     found(config, text, "a.yaml")
-    assert found(config, "device: gpu\naccelerator: auto\nbackend: gloo\nnote: cuda\nvocab:\n  - cuda\n", "a.yaml") == []
+    assert found(config, "device: gpu\n--device-map: auto\naccelerator: auto\nbackend: gloo\nnote: cuda\nvocab:\n  - cuda\n", "a.yaml") == []
 
 
 def test_json():

@@ -232,6 +232,9 @@ class _Finder:
             end = close
         self.add(BY_ID["cpp-dispatch-key"], start, end)
 
+    def on_legacy(self, match, start, end):
+        self.add(BY_ID["cpp-library-handle" if "Handle" in match[0] else "cpp-cuda-other"], start, end)
+
     def on_macro(self, match, start, end):
         node = self.node(start, end)
         call = self.call_of(node)

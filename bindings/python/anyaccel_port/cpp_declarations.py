@@ -201,6 +201,10 @@ def device_type(finder, node, start: int, end: int):
     start, end = min(start, finder.span(node)[0]), max(end, finder.span(node)[1])
     parent = node.parent
     replacement = matching.render(rule.to[finder.target], [])
+    line = finder.code[finder.code.rfind("\n", 0, start) + 1:start]
+    if re.search(r"\b(?:constexpr|constinit|static_assert)\b", line):
+        finder.add(rule, start, end, severity=REVIEW)
+        return
     if parent is not None and parent.type == "binary_expression":
         finder.add(BY_ID["cpp-device-comparison"], start, end, replacement)
         return

@@ -54,6 +54,9 @@ def _requirement(source: matching.Source, start: int, line: str):
     if index and (stripped.startswith(("-", "http")) or "://" in stripped.split("@")[0]):
         source.add(BY_ID["package-index"], start, start + len(stripped))
         return
+    if repository := packages.REPOSITORY.search(stripped):
+        source.add(BY_ID["package-cuda-only"], start + repository.start(), start + repository.end())
+        return
     spec = re.split(r"\s+(?:--|\\)", stripped)[0]
     if not spec.startswith("-") and (found := packages.of(spec)):
         rule, replacement = found

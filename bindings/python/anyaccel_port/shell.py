@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     \\. | (?P<single>'[^']*') | (?P<double>"(?:[^"\\]|\\.)*") | (?P<comment>(?<![^\s;&|(`])\#[^\n]*) |
     (?P<here><<-?[ \t]*(?P<quote>['"\\]?)(?P<mark>[A-Za-z_]\w*)['"]?)
     """, re.X | re.S)
-ENVIRONMENT = (r"(?:(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
+ENVIRONMENT = (r"(?:FORCE_CUDA|(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
                r"NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|TF32_OVERRIDE|REQUIRE_\w+|DISABLE_REQUIRE|MIG_\w+))")
 _TOOLS = "nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe"
 _VALUE = r"""(?:=|\s+\\?\s*)["']?"""
@@ -33,7 +33,9 @@ _CANDIDATE = re.compile(
     (?P<runtime>--runtime[=\s]nvidia\b) |
     (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)[\w./*-]*) |
     (?P<python>\btorch\.(?:cuda|version\.cuda|backends\.cud\w+)\b(?:\.\w+)*) |
-    (?P<tool>(?<![\w.$/@-])(?:[\w${{}}./-]{{1,100}}/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
+    (?P<repository>{packages.REPOSITORY.pattern}) |
+    (?P<define>(?<!\S)-D\s?\w*(?:CUDA|NCCL|CUDNN)\w*(?::\w+)?(?:=[^\s"']*)?) |
+    (?P<tool>\$[({{]?NVCC[)}}]?(?![\w])|(?<![\w.$/@-])(?:[\w${{}}./-]{{1,100}}/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
     (?P<environment>(?<![A-Za-z0-9_-]){ENVIRONMENT}(?![A-Za-z0-9_]))
     """, re.X)
 _INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
@@ -157,7 +159,7 @@ def _unquoted(text: str) -> str:
 
 def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: set[tuple[int, str]]):
     start, end = match.span()
-    kind = next(k for k in ("index", "image", "backend", "device", "gpus", "runtime", "path", "python", "tool", "environment")
+    kind = next(k for k in ("index", "image", "backend", "device", "gpus", "runtime", "path", "python", "repository", "define", "tool", "environment")
                 if match[k])
     line = code.rfind("\n", 0, start) + 1
     statement = code[max(line, start - 2000):start]
@@ -174,7 +176,8 @@ def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: s
         rule = BY_ID["container-gpus" if docker else "config-gpus"]
     else:
         rule = BY_ID[{"index": "package-index", "image": "container-image", "backend": "backend-option", "device": "device-option", "runtime": "container-gpus",
-                      "path": "cuda-path", "python": "embedded-python", "tool": "nvidia-tool"}[kind]]  # yapf: disable
+                      "path": "cuda-path", "python": "embedded-python", "tool": "nvidia-tool",
+                      "repository": "package-cuda-only", "define": "cmake-variable"}[kind]]  # yapf: disable
     if kind == "path" and re.search(r"\bCUDA_\w+[= ][\"']?$", statement):
         return  # the variable is reported
     key = (line, match[0] if kind in ("environment", "python") else "path" if kind == "path" else f"{kind}{start}")
