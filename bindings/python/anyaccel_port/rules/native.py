@@ -245,7 +245,7 @@ CMAKE = (
     Rule("cmake-language", "CUDA as a language of CMake", "review", ("cmake:enable_language(CUDA)", "cmake:project(LANGUAGES CUDA)", "cmake:check_language(CUDA)"),
          {}, "Enable the language only if the kernels for CUDA are built.", "enable_language(CUDA)"),
     Rule("cmake-package", "a package of CUDA in CMake", "review",
-         ("cmake:find_package(CUDA)", "cmake:find_package(CUDAToolkit)", "cmake:find_package(CUDNN)", "cmake:find_package(NCCL)"), {},
+         ("cmake:find_package(CUDA)", "cmake:find_package(CUDAToolkit)", "cmake:CUDNN", "cmake:NCCL"), {},
          "Look for the package only if the kernels for CUDA are built. find_package(anyaccel) finds AnyAccel.", "find_package(CUDAToolkit REQUIRED)"),
     Rule("cmake-target", "a target built for CUDA", "none", ("cmake:cuda_add_library", "cmake:cuda_add_executable", "cmake:CUDA::*"), {},
          "The target contains or links code for CUDA only.", "target_link_libraries(app PRIVATE CUDA::cudart)"),
