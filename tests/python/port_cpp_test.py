@@ -103,6 +103,12 @@ def test_macro():
     assert [(rule, text.count("\n")) for rule, _, text in found(code)] == [("cpp-macro", 2)]
 
 
+# Fails if a macro of several lines with Windows' line ends is cut, or a form feed counts as a line.
+def test_lines():
+    code = "#define CHECK(x) \\\r\n  x.is_cuda() \\\r\n  ;\r\n\f\r\nvoid f() { cudaFree(0); }\r\n"
+    assert [(f.rule, f.line, f.text.count("\n")) for f in cpp.find(code, "a.cpp", "anyaccel")] == [("cpp-macro", 1, 2), ("cpp-runtime-memory", 5, 0)]
+
+
 # Fails if statements are not replaced as in AnyAccel's and ATen's headers.
 @pytest.mark.parametrize("before, anyaccel, torch", [
     ("const at::cuda::CUDAGuard g(x.device());", "const c10::DeviceGuard g(x.device());", "const c10::DeviceGuard g(x.device());"),

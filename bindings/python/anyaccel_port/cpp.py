@@ -131,20 +131,24 @@ class _Finder:
             if at > self.done and any(key in lowered for key in patterns.KEYS):
                 yield from patterns.CANDIDATE.finditer(self.code, start, at)
 
+    def of_object(self, start: int) -> bool:
+        """Whether the name that begins at `start` is a member of an object."""
+        return self.code[max(0, start - 80):start].rstrip().endswith((".", "->"))
+
     def macro(self, match: re.Match) -> bool:
         """Whether the match is in a macro's definition, which then becomes one finding."""
         start = self.code.rfind("\n", 0, match.start()) + 1
-        while start > 1 and self.code[:start - 1].endswith("\\"):
+        while start > 1 and self.code.endswith(("\\", "\\\r"), max(0, start - 3), start - 1):
             start = self.code.rfind("\n", 0, start - 1) + 1
         if not re.match(r"[ \t]*#", self.code[start:match.start()]):
             return False
         if not re.match(r"[ \t]*#[ \t]*define\b", self.code[start:match.start()]):
             return True
         end = match.end()
-        while (end := self.code.find("\n", end)) != -1 and self.code[end - 1] == "\\":
+        while (end := self.code.find("\n", end)) != -1 and self.code.endswith(("\\", "\\\r"), end - 2, end):
             end += 1
         end = len(self.code) if end == -1 else end
-        self.add(BY_ID["cpp-macro"], start, end)
+        self.add(BY_ID["cpp-macro"], start, start + len(self.code[start:end].rstrip()))
         return True
 
     def on_include(self, match, start, end):
@@ -251,7 +255,7 @@ class _Finder:
         self.member(self.names.resolve(self.code[start:end]), start, end)
 
     def on_bare(self, match, start, end):
-        if match[0].split("::")[0] in self.names.defined or self.code[:start].rstrip().endswith((".", "->")):
+        if match[0].split("::")[0] in self.names.defined or self.of_object(start):
             return
         name = "detail::" + match[0] if match[0] == "getDefaultCUDAGenerator" else match[0]
         if "CUDA" not in match[0] and not self.names.opened:
@@ -317,7 +321,7 @@ class _Finder:
         self.add(rule, first, last, replacement, severity=severity, edits=() if severity == REVIEW else edits)
 
     def on_runtime(self, match, start, end):
-        if match[0] in self.names.defined or self.code[:start].rstrip().endswith((".", "->")):
+        if match[0] in self.names.defined or self.of_object(start):
             return
         rule = self.prefix_rule(match[0])
         node = self.node(start, end)

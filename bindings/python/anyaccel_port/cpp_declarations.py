@@ -42,7 +42,7 @@ def _only(finder, name: str, node, methods: tuple[str, ...], *, arguments: bool 
     for match in re.finditer(rf"(?<![\w.>:]){re.escape(name)}\b(\s*\.\s*(\w+))?", finder.code[after:end]):
         if match[2] in methods and match[2] is not None:
             continue
-        before = finder.code[start:after + match.start()]
+        before = finder.code[max(start, after + match.start() - 200):after + match.start()]
         if arguments and match[1] is None and re.search(
                 r"(?:setCurrentCUDAStream|set_stream|record|CUDAStreamGuard\s+\w+|elapsed_time|record_stream)\s*[({]\s*$", before):
             continue
@@ -158,7 +158,7 @@ def uses(finder, rule: Rule, call, arguments: list[str]) -> str | None:
     if parent.type == "field_expression":
         return None if finder.source_of(parent.child_by_field_name("field")) in methods else REVIEW
     if parent.type == "argument_list":
-        before = finder.code[:finder.span(call)[0]]
+        before = finder.code[max(0, finder.span(call)[0] - 200):finder.span(call)[0]]
         return None if re.search(r"(?:setCurrentCUDAStream|CUDAStreamGuard\s+\w+|\.\s*(?:record|wait_stream))\s*[({]\s*$",
                                  before) else REVIEW
     if parent.type == "init_declarator" and parent.parent.type == "declaration":

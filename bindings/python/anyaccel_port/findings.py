@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 EQUIVALENT = "equivalent"
 REVIEW = "review"
 NONE = "none"
 SEVERITIES = (EQUIVALENT, REVIEW, NONE)
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,9 +60,8 @@ class Lines:
 
     def __init__(self, text: str):
         self.text = text
-        self.starts = [0]
-        for line in text.splitlines(keepends=True):
-            self.starts.append(self.starts[-1] + len(line))
+        # Editors do not count form feeds and Unicode separators as line ends, unlike splitlines().
+        self.starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
 
     def position(self, offset: int) -> tuple[int, int]:
         import bisect

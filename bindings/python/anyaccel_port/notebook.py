@@ -175,26 +175,31 @@ def fix(text: str, findings: list[Finding], target: str) -> str:
 
 def _rewrite(text: str, cell: Cell, old: str, new: str) -> list[Edit]:
     """The edits of the file that change a cell's masked source from `old` to `new`."""
-    old_lines, new_lines = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    source_lines = cell.source.splitlines(keepends=True)
+    old_lines, new_lines, source_lines = _split(old), _split(new), _split(cell.source)
     literals = [json.loads(text[a:b], strict=False) for a, b in cell.strings]
     hunks = [h for h in difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False).get_opcodes() if h[0] != "equal"]
     by_line = literals == source_lines and cell.array is not None
-    starts = Lines(cell.source).starts
+    starts = [0]
+    for line in source_lines:
+        starts.append(starts[-1] + len(line))
     edits = []
     for _, a, b, c, d in hunks:
         replaced = [_unmask(line, old_lines[a:b], source_lines[a:b]) for line in new_lines[c:d]]
         if by_line:
             edits.append(_lines(text, cell, a, b, replaced))
         else:
-            first, last = starts[a] if a < len(starts) else len(cell.source), starts[b] if b < len(starts) else len(cell.source)
-            edits.append(Edit(cell.places[first], cell.places[last], _encode(text, "".join(replaced))[1:-1]))
+            edits.append(Edit(cell.places[starts[a]], cell.places[starts[b]], _encode(text, "".join(replaced))[1:-1]))
     if not by_line and cell.array is not None:
         # The lines do not match the strings, so the whole array is written again.
         result = _spliced(source_lines, old_lines, new_lines, hunks)
         separator = text[cell.strings[0][1]:cell.strings[1][0]] if len(cell.strings) > 1 else ", "
         return [Edit(cell.strings[0][0], cell.strings[-1][1], separator.join(_encode(text, line) for line in result))]
     return edits
+
+
+def _split(text: str) -> list[str]:
+    """The lines of a cell, as Jupyter splits them into strings."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _spliced(source_lines: list[str], old_lines: list[str], new_lines: list[str], hunks: list) -> list[str]:
