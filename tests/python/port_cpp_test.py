@@ -170,6 +170,8 @@ def test_includes():
     assert fixed(kept) == kept.replace("torch::cuda::synchronize()",
                                        f"{ACC}.synchronize()").replace("CUDAContext.h>\n",
                                                                        "CUDAContext.h>\n#include <anyaccel/accelerator.h>\n")
+    unused = "#pragma once\n#include <c10/cuda/CUDAGuard.h>\n"  # perhaps for other files
+    assert fixed(unused) == unused
     assert fixed("#pragma once\ninline auto d = torch::kCUDA;\n"
                  ) == f"#pragma once\n#include <anyaccel/accelerator.h>\ninline auto d = {ACC}.device_type();\n"
 

@@ -15,10 +15,12 @@ _LANGUAGE = tree_sitter.Language(tree_sitter_cmake.language())
 _COMMANDS = frozenset(("normal_command", "if_command", "elseif_command", "foreach_command", "while_command"))
 _PACKAGE = re.compile(r"(?i)(?:CUDA\w*|CUDNN|NCCL|cuBLAS\w*|TensorRT|nvtx\w*|NVSHMEM|CUB|Thrust|cutlass|cuCollections|CUSPARSELT)")
 _VARIABLE = re.compile(
-    r"\b(?:CMAKE_CUDA_\w+|CUDA_\w+|TORCH_CUDA_\w+|CUDAToolkit_\w+|CUDNN_\w+|NCCL_\w+|\w+_CUDA_\w+|(?:USE|WITH|ENABLE|BUILD)_CUDA\w*|\w+_(?:USE|WITH|ENABLE|BUILD)_CUDA)\b"
+    r"\b(?:CMAKE_CUDA_\w+|CUDA_\w+|TORCH_CUDA_\w+|CUDAToolkit_\w+|CUDNN_\w+|NCCL_\w+|\w+_CUDA_\w+|"
+    r"(?:USE|WITH|ENABLE|BUILD)_CUDA\w*|\w+_(?:USE|WITH|ENABLE|BUILD)_CUDA)\b"
 )
 _TARGET = re.compile(
-    r"\bCUDA::\w+|\b(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusparse|cusolver|nccl|nvrtc|nvToolsExt|nvidia-ml|cuda)(?:_static)?\b"
+    r"\bCUDA::\w+|\b(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusparse|cusolver|"
+    r"nccl|nvrtc|nvToolsExt|nvidia-ml|cuda)(?:_static)?\b"
 )
 _LANGUAGE_EXPRESSION = re.compile(r"\$<\$?<?(?:COMPILE_LANGUAGE|COMPILE_LANG_AND_ID|LINK_LANGUAGE):CUDA")
 _OPTION = re.compile(r"\b\w*CUDA\w*\b")

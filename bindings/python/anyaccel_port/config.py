@@ -20,7 +20,8 @@ _DEVICE_KEY = re.compile(
 _SWITCH = re.compile(
     r"(?i)(?:[\w.]*[._-])?(?:use|no|with|enable|enabled|disable|on|is|to)?[._-]?cuda(?:[._-](?:enabled|available))?")
 _BOOLEAN = re.compile(r"(?i)true|false|yes|no|on|off|0|1")
-_SCRIPT_KEY = re.compile(r"(?i)run|script|scripts|before_script|after_script|command|commands|cmd|cmds|args|entrypoint|setup|bash|shell|steps|install|before_install|"
+_SCRIPT_KEY = re.compile(r"(?i)run|script|scripts|before_script|after_script|command|commands|cmd|cmds|args|entrypoint|setup|bash|shell|"
+    r"steps|install|before_install|"
                          r"postCreateCommand|job_script|setup_commands|\w*_commands?|\w*_cmd|test|tests|entry")  # yapf: disable
 _ENVIRONMENT = re.compile(shell.ENVIRONMENT)
 _IMAGE = re.compile(r"nvcr\.io/\S+|nvidia/cuda\S*|(?:[\w.-]+/)*[\w.-]+:[\w.-]*(?:cuda|cu1\d\d)[\w.-]*")
@@ -107,7 +108,8 @@ def _scalar(text: str) -> tuple[str, int]:
 
 
 _YAML_LINE = re.compile(
-    r"(?P<indent>[ \t]*)(?P<dash>(?:-[ \t]+)*)(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|-{0,2}[\w$][^\n:#{}\[\],&*!|>%@`]*?(?::[^\s:]+)*)[ \t]*:(?=[ \t\r\n]|$)[ \t]*)?(?P<value>[^\r\n]*)"
+    r"(?P<indent>[ \t]*)(?P<dash>(?:-[ \t]+)*)"
+    r"(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|-{0,2}[\w$][^\n:#{}\[\],&*!|>%@`]*?(?::[^\s:]+)*)[ \t]*:(?=[ \t\r\n]|$)[ \t]*)?(?P<value>[^\r\n]*)"
 )
 
 
@@ -170,7 +172,8 @@ def _arguments(words: list[re.Match], base: int, values: _Values):
     """`["--device", "cuda"]`: an option and its value as two words."""
     plain = [next(g for g in word.groups() if g is not None) for word in words]
     for number, (first, second) in enumerate(zip(plain, plain[1:])):
-        rule = ("device-option" if re.fullmatch(r"--?[\w-]*(?:device|accelerator)s?", first) and re.fullmatch(r"cuda(?::\d+)?", second) else
+        device = re.fullmatch(r"--?[\w-]*(?:device|accelerator)s?", first) and re.fullmatch(r"cuda(?::\d+)?", second)
+        rule = ("device-option" if device else
                 "backend-option" if re.fullmatch(r"--?[\w-]*backend", first) and second == "nccl" else
                 "container-gpus" if first == "--gpus" and second.startswith(("all", "device")) else "")  # yapf: disable
         if rule:

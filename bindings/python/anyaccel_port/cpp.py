@@ -22,7 +22,8 @@ from .rules import BY_ID, BY_NAME, Rule, native
 
 _LANGUAGE = tree_sitter.Language(tree_sitter_cuda.language())
 _KERNEL_FILE = (
-    "This file contains CUDA kernels or their launches, so it is built for CUDA only: keep it for CUDA, and write the op for other accelerators. "
+    "This file contains CUDA kernels or their launches, so it is built for CUDA only. Keep it for CUDA, and write "
+    "the op for other accelerators. "
 )
 
 
@@ -58,8 +59,7 @@ class _Finder:
     def name_node(self, start: int, end: int):
         """The node of a whole qualified name."""
         node = self.node(start, end)
-        while node.parent is not None and node.parent.type in ("qualified_identifier", "template_function", "template_type", "dependent_name") and \
-                self.span(node.parent)[0] <= start and node.parent.type == "qualified_identifier":
+        while node.parent is not None and node.parent.type == "qualified_identifier" and self.span(node.parent)[0] <= start:
             node = node.parent
         return node
 
@@ -217,7 +217,8 @@ class _Finder:
             if re.search(r"(?:\.|->)(?:type|options)\(\)$", self_):
                 replacement = None
             elif re.search(r"(?:\.device\(\)|\bdevice_?)$", self_):
-                replacement = None if arrow else f"({self_}.type() == {matching.render(BY_ID['cpp-device-type'].to[self.target], [])})"
+                type_ = matching.render(BY_ID["cpp-device-type"].to[self.target], [])
+                replacement = None if arrow else f"({self_}.type() == {type_})"
             else:
                 replacement = matching.render(rule.to[self.target], [], self_=object_)
             self.add(rule, first, end, replacement)
@@ -396,19 +397,22 @@ class _Finder:
                 finding.message += " Something else in this function needs CUDA's type."
 
     def settle_includes(self):
-        """Headers of torch are replaced if nothing else needs them."""
+        """Headers of torch are replaced if everything that needs them is replaced. A header that nothing
+        here needs may serve other files."""
         rule = BY_ID["cpp-include"]
-        left = any(f.severity != EQUIVALENT or not f.edits for f in self.source.findings
-                   if not f.rule.startswith(("cpp-include", "cpp-condition")) and f.rule not in _NEED_NO_HEADER)
-        for number, (start, end) in enumerate(self.includes):
-            if left or self.kernels:
-                self.source.add(rule, start, end, severity=REVIEW, replacement=rule.to[self.target], edits=())
-            else:
+        users = [f for f in self.source.findings
+                 if not f.rule.startswith(("cpp-include", "cpp-condition")) and f.rule not in _NEED_NO_HEADER]
+        replaced = bool(users) and all(f.severity == EQUIVALENT and f.edits for f in users)
+        for start, end in self.includes:
+            if replaced and not self.kernels:
                 self.source.add(rule, start, end, replacement=rule.to[self.target])
+            else:
+                self.source.add(rule, start, end, severity=REVIEW, replacement=rule.to[self.target], edits=())
 
 
-_HANDLES = frozenset(("cpp-current-stream", "cpp-default-stream", "cpp-new-stream", "cpp-set-stream", "cpp-stream-type", "cpp-stream-guard", "cpp-event",
-                      "cpp-runtime-stream", "cpp-runtime-event", "cpp-external-stream", "cpp-graph"))  # yapf: disable
+_HANDLES = frozenset(
+    ("cpp-current-stream", "cpp-default-stream", "cpp-new-stream", "cpp-set-stream", "cpp-stream-type", "cpp-stream-guard",
+     "cpp-event", "cpp-runtime-stream", "cpp-runtime-event", "cpp-external-stream", "cpp-graph"))
 _NEED_NO_HEADER = frozenset(
     ("cpp-is-cuda", "cpp-dispatch-key", "cpp-device-comparison", "cpp-device-string", "cpp-tensor-cuda", "cpp-device-type"))
 

@@ -19,9 +19,16 @@ _METHODS = {
     "stream": ("id", "device_index", "query", "synchronize", "unwrap"),
     "generator": ("seed", "set_current_seed", "current_seed", "mutex", "get_state", "set_state", "device"),
 }
-_INDEX = re.compile(r"[-+]?\d+|.*(?:\bget_device\(\)|\.index\(\)|\bcurrent_device\(\)|\bdevice_?(?:id|index|idx)|\b\w*(?:_id|_idx|_index|Index|Id|rank)|\b(?:i|id|idx|index|gpu|dev))|"
-                    r"\((?:char|int|int8_t|int64_t|c10::DeviceIndex|at::DeviceIndex|signed char)\)\s*.*get_device\(\)|static_cast<[^>]*>\(.*\)")  # yapf: disable
+# Expressions that are an index of a device, as far as their text tells.
+_INDEX = re.compile(r"[-+]?\d+|static_cast<[^>]*>\(.*\)|"
+                    r".*(?:\bget_device\(\)|\.index\(\)|\bcurrent_device\(\)|\bdevice_?(?:id|index|idx)|"
+                    r"\b\w*(?:_id|_idx|_index|Index|Id|rank)|\b(?:i|id|idx|index|gpu|dev))|"
+                    r"\((?:char|int|int8_t|int64_t|c10::DeviceIndex|at::DeviceIndex|signed char)\)\s*.*get_device\(\)")
+_NEW_STREAM = re.compile(r"get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(")
 _DEVICE = re.compile(r".*(?:\.|->)device\(\)|.*\bdevice_of\(.*\)(?:\.value\(\))?|(?:torch|at|c10)::Device\(.*\)")
+
+
+_DECLARATORS = ("init_declarator", "identifier", "pointer_declarator", "reference_declarator", "function_declarator")
 
 
 def _scope(node):
@@ -56,7 +63,7 @@ def declared(finder, rule: Rule, node, start: int, end: int):
     parent = node.parent
     declarator = parent.child_by_field_name("declarator") if parent is not None and parent.type == "declaration" else None
     one = declarator is not None and parent.child_by_field_name("type") == node and \
-        len([c for c in parent.children if c.type in ("init_declarator", "identifier", "pointer_declarator", "reference_declarator", "function_declarator")]) == 1
+        sum(child.type in _DECLARATORS for child in parent.children) == 1
     if template is None:
         finder.add(rule, start, end)
         return
@@ -66,8 +73,9 @@ def declared(finder, rule: Rule, node, start: int, end: int):
         finder.add(rule, start, end, template, severity=None if good else REVIEW)
         return
     if rule.id == "cpp-stream-type":
-        good = one and declarator.type == "init_declarator" and re.search(r"get(?:Current|Default)CUDAStream|getStreamFromPool", finder.source_of(declarator)) and \
-            _only(finder, finder.source_of(declarator.child_by_field_name("declarator")), parent, _METHODS["stream"], arguments=True)
+        good = one and declarator.type == "init_declarator" and _NEW_STREAM.search(finder.source_of(declarator)) and \
+            _only(finder, finder.source_of(declarator.child_by_field_name("declarator")), parent, _METHODS["stream"],
+                  arguments=True)
         finder.add(rule, start, end, template, severity=None if good else REVIEW, edits=None if good else ())
         return
     if not one or declarator.type not in ("init_declarator", "identifier", "function_declarator"):
@@ -128,7 +136,8 @@ def is_stream(finder, expression: str, node) -> bool:
     text = finder.code[start:finder.span(node)[0]]
     return bool(
         re.search(
-            rf"\b(?:auto|CUDAStream)\s+{expression}\s*=\s*(?:(?:at|c10)::cuda::)?get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(",
+            rf"\b(?:auto|CUDAStream)\s+{expression}\s*=\s*(?:(?:at|c10)::cuda::)?"
+            r"get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(",
             text))
 
 
@@ -224,7 +233,8 @@ def device_type(finder, node, start: int, end: int):
 
 
 def _pair(finder, arguments, index, start: int) -> bool:
-    """`torch::Device(torch::kCUDA, 1)`, `torch::Device device(torch::kCUDA, 1)`, `{torch::kCUDA, 1}`, `.device(torch::kCUDA, 1)`."""
+    """A device type with an index: `torch::Device(torch::kCUDA, 1)`, `torch::Device device(torch::kCUDA, 1)`,
+    `{torch::kCUDA, 1}`, `.device(torch::kCUDA, 1)`."""
     rule = BY_ID["cpp-device"]
     text = matching.render(rule.to[finder.target], [finder.source_of(index)])
     owner = arguments.parent

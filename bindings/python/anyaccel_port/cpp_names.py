@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 _SPACES = ("at", "c10", "torch")
-_MEMBERS = frozenset(("is_available", "device_count", "synchronize", "current_device", "set_device", "manual_seed", "manual_seed_all", "getNumGPUs",
-                      "cudnn_is_available", "device_synchronize", "ExchangeDevice", "MaybeExchangeDevice", "MaybeSetDevice", "getDeviceProperties",
-                      "warp_size", "getStreamFromPool", "getStreamFromExternal"))  # yapf: disable
+_MEMBERS = frozenset(
+    ("is_available", "device_count", "synchronize", "current_device", "set_device", "manual_seed", "manual_seed_all", "getNumGPUs",
+     "cudnn_is_available", "device_synchronize", "ExchangeDevice", "MaybeExchangeDevice", "MaybeSetDevice", "getDeviceProperties",
+     "warp_size", "getStreamFromPool", "getStreamFromExternal"))
 
 
 class Names:
@@ -24,7 +25,8 @@ class Names:
             re.search(
                 r"\busing\s+namespace\s+(?:::)?(?:(?:at|c10|torch)::)?cuda\s*;|\bnamespace\s+(?:at|c10)\s*(?:::\s*cuda)?\s*\{",
                 code))
-        self.torch = bool(re.search(r"\busing\s+namespace\s+(?:::)?(?:at|c10|torch)\s*;|\bnamespace\s+(?:at|c10|torch)\s*[:{]|\busing\s+(?:at|c10|torch)::kCUDA\b|"
+        self.torch = bool(re.search(r"\busing\s+namespace\s+(?:::)?(?:at|c10|torch)\s*;|\bnamespace\s+(?:at|c10|torch)\s*[:{]|"
+            r"\busing\s+(?:at|c10|torch)::kCUDA\b|"
                                     r"\busing\s+(?:at|c10|torch)::DeviceType\b|\bnamespace\s+cuda\s*=", code))  # yapf: disable
 
     def resolve(self, name: str) -> str | None:

@@ -23,7 +23,8 @@ _SHELL_MAGICS = frozenset(("bash", "sh", "shell", "script", "system", "sx"))
 # A magic whose argument is Python: `%time f()`.
 _LINE_MAGIC = re.compile(r"%(?:time|timeit|prun|memit|debug)[ \t]+(?!-)")
 # Commands that IPython accepts without a percent sign: `cd folder`.
-_AUTOMATIC = r"(?:cd|ls|ll|cat|cp|mv|rm|rmdir|mkdir|pwd|pip3?|conda|less|more|man)(?:[ \t]+(?!(?:in|is|if|and|or|not|for|else)\b)(?:-{1,2}[A-Za-z]|[\w~/$]|\.{1,2}(?:/|$))[^=\n(]*)$"
+_AUTOMATIC = (r"(?:cd|ls|ll|cat|cp|mv|rm|rmdir|mkdir|pwd|pip3?|conda|less|more|man)"
+              r"(?:[ \t]+(?!(?:in|is|if|and|or|not|for|else)\b)(?:-{1,2}[A-Za-z]|[\w~/$]|\.{1,2}(?:/|$))[^=\n(]*)$")
 _MASKED = re.compile(r"(?m)^(?P<indent>[ \t]*)(?P<code>(?:[\w, \[\]\"']+=[ \t]*)?)"
                      r"(?P<magic>[%!](?:[^\n\\]|\\.|\\\n)*|\?{1,2}[\w.*]+[ \t]*$|(?:[\w.]+)\?{1,2}[ \t]*$|" + _AUTOMATIC + ")")
 

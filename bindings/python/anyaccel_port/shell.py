@@ -19,16 +19,20 @@ _TOKEN = re.compile(
     """, re.X | re.S)
 ENVIRONMENT = (r"(?:FORCE_CUDA|(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
                r"NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|TF32_OVERRIDE|REQUIRE_\w+|DISABLE_REQUIRE|MIG_\w+))")
-_TOOLS = "nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe"
+_TOOLS = ("nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|"
+          "nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe")
 _VALUE = r"""(?:=|\s+\\?\s*)["']?"""
 _CANDIDATE = re.compile(
     rf"""
     (?P<index>{packages.INDEX.pattern}) |
-    (?P<image>\bnvcr\.io/[\w./:${{}}-]+|(?<![\w./-])nvidia/(?:cuda|opengl|cudagl)\b[\w./:${{}}-]*|(?<=FROM\s)[ \t]*(?:[\w.-]{{1,100}}/){{0,9}}[\w.-]{{1,100}}:[\w.-]*(?:cuda|cu1\d)[\w.-]*|
+    (?P<image>\bnvcr\.io/[\w./:${{}}-]+|(?<![\w./-])nvidia/(?:cuda|opengl|cudagl)\b[\w./:${{}}-]*|
+        (?<=FROM\s)[ \t]*(?:[\w.-]{{1,100}}/){{0,9}}[\w.-]{{1,100}}:[\w.-]*(?:cuda|cu1\d)[\w.-]*|
         (?<![\w./-])pytorch/pytorch:[\w.-]*cuda[\w.-]*) |
     (?P<backend>(?<![\w.-])(?:--?[\w-]{{0,40}}backend|[\w.]{{0,60}}backend){_VALUE}(?:cpu:gloo,cuda:)?nccl\b["']?) |
-    (?P<device>(?<![\w.-])(?:--?[\w.-]{{0,40}}(?:device|dev|accelerator|platform|map[-_]location)s?|-d|(?<!\$)[\w.]{{0,60}}device){_VALUE}cuda(?::[\w${{}}]+)?["']?(?![\w.-])|
-        (?<!\S)--(?:use[-_]?|no[-_]|enable[-_]|with[-_]|disable[-_])?cuda(?:=\S+)?(?![\w-])|(?<![\w.$-])(?:[\w.]{{0,60}}\.)?(?:use_|no_)cuda=(?:\w+)) |
+    (?P<device>(?<![\w.-])(?:--?[\w.-]{{0,40}}(?:device|dev|accelerator|platform|map[-_]location)s?|-d|
+        (?<!\$)[\w.]{{0,60}}device){_VALUE}cuda(?::[\w${{}}]+)?["']?(?![\w.-])|
+        (?<!\S)--(?:use[-_]?|no[-_]|enable[-_]|with[-_]|disable[-_])?cuda(?:=\S+)?(?![\w-])|
+        (?<![\w.$-])(?:[\w.]{{0,60}}\.)?(?:use_|no_)cuda=(?:\w+)) |
     (?P<gpus>(?<!\S)--gpus{_VALUE}(?P<count>[^\s"']+)["']?) |
     (?P<runtime>--runtime[=\s]nvidia\b) |
     (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)[\w./*-]*) |
@@ -38,10 +42,27 @@ _CANDIDATE = re.compile(
     (?P<tool>\$[({{]?NVCC[)}}]?(?![\w])|(?<![\w.$/@-])(?:[\w${{}}./-]{{1,100}}/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
     (?P<environment>(?<![A-Za-z0-9_-]){ENVIRONMENT}(?![A-Za-z0-9_]))
     """, re.X)
-_INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
+# The groups of the pattern with their rules; those of "gpus" and "environment" depend on the context.
+_KINDS = {
+    "index": "package-index",
+    "image": "container-image",
+    "backend": "backend-option",
+    "device": "device-option",
+    "gpus": "",
+    "runtime": "container-gpus",
+    "path": "cuda-path",
+    "python": "embedded-python",
+    "repository": "package-cuda-only",
+    "define": "cmake-variable",
+    "tool": "nvidia-tool",
+    "environment": "",
+}
+_INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|"
+                      r"\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
                       r"\b(?:apt|apt-get|yum|dnf|zypper|apk|brew)\b[^\n]*?\b(?:install|add)\b")  # yapf: disable
 _ECHO = re.compile(
-    r"(?:^|(?<=[;&|({\n`!@])|\b(?<=then)|\b(?<=do)|\b(?<=else))[ \t]*(?:echo|printf|print|cat|LABEL|logger|die|warn|info|error|log)\b(?=[ \t])"
+    r"(?:^|(?<=[;&|({\n`!@])|\b(?<=then)|\b(?<=do)|\b(?<=else))[ \t]*"
+    r"(?:echo|printf|print|cat|LABEL|logger|die|warn|info|error|log)\b(?=[ \t])"
 )
 
 
@@ -159,8 +180,7 @@ def _unquoted(text: str) -> str:
 
 def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: set[tuple[int, str]]):
     start, end = match.span()
-    kind = next(k for k in ("index", "image", "backend", "device", "gpus", "runtime", "path", "python", "repository", "define", "tool", "environment")
-                if match[k])
+    kind = next(kind for kind in _KINDS if match[kind])
     line = code.rfind("\n", 0, start) + 1
     statement = code[max(line, start - 2000):start]
     if kind == "environment":
@@ -175,9 +195,7 @@ def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: s
             ("all", "device", "'", '"'))
         rule = BY_ID["container-gpus" if docker else "config-gpus"]
     else:
-        rule = BY_ID[{"index": "package-index", "image": "container-image", "backend": "backend-option", "device": "device-option", "runtime": "container-gpus",
-                      "path": "cuda-path", "python": "embedded-python", "tool": "nvidia-tool",
-                      "repository": "package-cuda-only", "define": "cmake-variable"}[kind]]  # yapf: disable
+        rule = BY_ID[_KINDS[kind]]
     if kind == "path" and re.search(r"\bCUDA_\w+[= ][\"']?$", statement):
         return  # the variable is reported
     key = (line, match[0] if kind in ("environment", "python") else "path" if kind == "path" else f"{kind}{start}")
