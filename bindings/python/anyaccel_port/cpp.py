@@ -400,8 +400,7 @@ class _Finder:
         """Headers of torch are replaced if everything that needs them is replaced. A header that nothing
         here needs may serve other files."""
         rule = BY_ID["cpp-include"]
-        users = [f for f in self.source.findings
-                 if not f.rule.startswith(("cpp-include", "cpp-condition")) and f.rule not in _NEED_NO_HEADER]
+        users = [f for f in self.source.findings if _needs_header(f)]
         replaced = bool(users) and all(f.severity == EQUIVALENT and f.edits for f in users)
         for start, end in self.includes:
             if replaced and not self.kernels:
@@ -415,6 +414,10 @@ _HANDLES = frozenset(
      "cpp-event", "cpp-runtime-stream", "cpp-runtime-event", "cpp-external-stream", "cpp-graph"))
 _NEED_NO_HEADER = frozenset(
     ("cpp-is-cuda", "cpp-dispatch-key", "cpp-device-comparison", "cpp-device-string", "cpp-tensor-cuda", "cpp-device-type"))
+
+
+def _needs_header(finding: Finding) -> bool:
+    return not finding.rule.startswith(("cpp-include", "cpp-condition")) and finding.rule not in _NEED_NO_HEADER
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
@@ -431,12 +434,14 @@ def fix(text: str, findings: list[Finding], target: str) -> str:
     eol = "\r\n" if "\r\n" in text else "\n"
     needed = [line for line in needed if not re.search(rf"^[ \t]*{re.escape(line)}", fixed, re.M)]
     # Findings of the fixed text tell whether something still needs the old headers.
-    old = [f for f in find(fixed, findings[0].file if findings else "", target) if f.rule == "cpp-include"]
+    left = find(fixed, findings[0].file if findings else "", target)
     edits = []
-    for include in old:
-        if include.text in wanted and include.edits:
-            edits.append(Edit(include.start, include.end, eol.join(needed)) if needed else includes.without_line(fixed, include))
-            needed = []
+    if not any(_needs_header(f) for f in left):
+        for include in left:
+            if include.rule == "cpp-include" and include.text in wanted:
+                edits.append(
+                    Edit(include.start, include.end, eol.join(needed)) if needed else includes.without_line(fixed, include))
+                needed = []
     if needed:
         at = includes.insertion(fixed)
         edits.append(Edit(at, at, eol.join(needed) + eol))
