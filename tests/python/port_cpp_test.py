@@ -34,7 +34,7 @@ def in_function(code):
 
 
 def body(code, target="anyaccel"):
-    """What becomes of statements."""
+    """The fixed form of statements."""
     result = fixed(in_function(code), target)
     return result[result.index("{\n") + 2:result.rindex("\n}")]
 
@@ -47,7 +47,8 @@ def test_examples(rule):
     assert rule.id in [r for r, _, _ in found(code)]
     if rule.severity == "equivalent":
         assert rule.after
-        assert rule.after in (fixed(rule.before + "\nvoid f() { c10::cuda::CUDAGuard g(0); }\n") if rule.id == "cpp-include" else fixed(code))
+        assert rule.after in (fixed(rule.before +
+                                    "\nvoid f() { c10::cuda::CUDAGuard g(0); }\n") if rule.id == "cpp-include" else fixed(code))
     for finding in cpp.find(code, "a.cpp", "anyaccel"):
         assert code[finding.start:finding.end] == finding.text
 
@@ -102,6 +103,12 @@ def test_macro():
     assert [(rule, text.count("\n")) for rule, _, text in found(code)] == [("cpp-macro", 2)]
 
 
+# Fails if a macro of several lines with Windows' line ends is cut, or a form feed counts as a line.
+def test_lines():
+    code = "#define CHECK(x) \\\r\n  x.is_cuda() \\\r\n  ;\r\n\f\r\nvoid f() { cudaFree(0); }\r\n"
+    assert [(f.rule, f.line, f.text.count("\n")) for f in cpp.find(code, "a.cpp", "anyaccel")] == [("cpp-macro", 1, 2), ("cpp-runtime-memory", 5, 0)]
+
+
 # Fails if statements are not replaced as in AnyAccel's and ATen's headers.
 @pytest.mark.parametrize("before, anyaccel, torch", [
     ("const at::cuda::CUDAGuard g(x.device());", "const c10::DeviceGuard g(x.device());", "const c10::DeviceGuard g(x.device());"),
@@ -143,6 +150,7 @@ def test_statements(before, anyaccel, torch):
     "std::optional<c10::cuda::CUDAGuard> g;",
     "switch (x.device().type()) { case torch::kCUDA: break; default: break; }",
     "if (x.device().type() == at::kCUDA) f();",
+    "static constexpr auto kDevice = torch::kCUDA;",
     "if (x.is_cuda()) f(); else g();",
     'if (name == "cuda") f();',
 ])
@@ -153,14 +161,19 @@ def test_left_alone(code):
 
 # Fails if the header of a replaced name stays, the new one is missing, or comments are lost.
 def test_includes():
-    code = ("// A program.\r\n#include <torch/torch.h>\r\n#include <c10/cuda/CUDAGuard.h>  // guards\r\n#include <ATen/cuda/CUDAContext.h>\r\n\r\n"
-            "void f() { c10::cuda::CUDAGuard g(0); /* why */ }\r\n")
+    code = (
+        "// A program.\r\n#include <torch/torch.h>\r\n#include <c10/cuda/CUDAGuard.h>  // guards\r\n#include <ATen/cuda/CUDAContext.h>\r\n\r\n"
+        "void f() { c10::cuda::CUDAGuard g(0); /* why */ }\r\n")
     assert fixed(code) == ("// A program.\r\n#include <torch/torch.h>\r\n#include <anyaccel/accelerator.h>  // guards\r\n\r\n"
                            f"void f() {{ auto g = {ACC}.device(0); /* why */ }}\r\n")
     kept = "#include <torch/torch.h>\n#include <ATen/cuda/CUDAContext.h>\n\nvoid f() { torch::cuda::synchronize(); at::cuda::warp_size(); }\n"
-    assert fixed(kept) == kept.replace("torch::cuda::synchronize()", f"{ACC}.synchronize()").replace(
-        "CUDAContext.h>\n", "CUDAContext.h>\n#include <anyaccel/accelerator.h>\n")
-    assert fixed("#pragma once\ninline auto d = torch::kCUDA;\n") == f"#pragma once\n#include <anyaccel/accelerator.h>\ninline auto d = {ACC}.device_type();\n"
+    assert fixed(kept) == kept.replace("torch::cuda::synchronize()",
+                                       f"{ACC}.synchronize()").replace("CUDAContext.h>\n",
+                                                                       "CUDAContext.h>\n#include <anyaccel/accelerator.h>\n")
+    unused = "#pragma once\n#include <c10/cuda/CUDAGuard.h>\n"  # perhaps for other files
+    assert fixed(unused) == unused
+    assert fixed("#pragma once\ninline auto d = torch::kCUDA;\n"
+                 ) == f"#pragma once\n#include <anyaccel/accelerator.h>\ninline auto d = {ACC}.device_type();\n"
 
 
 # Fails if names that `using` introduces are missed, or characters are counted as bytes.
@@ -173,8 +186,10 @@ def test_using():
 
 # Fails if calls of the runtime, of libraries and types are missed or counted twice.
 def test_runtime():
-    code = in_function("cudaStream_t s;\nCHECK(cudaMemcpyAsync(p, p, n, cudaMemcpyHostToDevice, s));\ncublasHandle_t h;\n"
-                       "cublasCheck(cublasCreate(&h));\nncclAllReduce(p, p, n, ncclFloat, ncclSum, c, s);\nif (e != cudaSuccess) f(cudaGetErrorString(e));")
+    code = in_function(
+        "cudaStream_t s;\nCHECK(cudaMemcpyAsync(p, p, n, cudaMemcpyHostToDevice, s));\ncublasHandle_t h;\n"
+        "cublasCheck(cublasCreate(&h));\nncclAllReduce(p, p, n, ncclFloat, ncclSum, c, s);\nif (e != cudaSuccess) f(cudaGetErrorString(e));"
+    )
     assert [rule for rule, _, _ in found(code)] == ["cpp-runtime-stream", "cpp-runtime-memory", "cpp-library", "cpp-library", "cpp-nccl",
                                                     "cpp-runtime-error", "cpp-runtime-error"]  # yapf: disable
 
@@ -199,9 +214,11 @@ def test_conditions():
 
 
 def test_cmake():
-    code = ("cmake_minimum_required(VERSION 3.18)\n# enable_language(CUDA)\nproject(x LANGUAGES CXX CUDA) # größer\nfind_package(Torch REQUIRED)\n"
-            "find_package(CUDAToolkit 12 REQUIRED)\nadd_library(ops SHARED a.cpp b.cu)\ntarget_link_libraries(ops PRIVATE CUDA::cudart)\n"
-            'if(WITH_CUDA)\n  message("CUDA")\nendif()\nset(CMAKE_CUDA_STANDARD 17)\ntarget_compile_options(ops PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-O3>)\n')
+    code = (
+        "cmake_minimum_required(VERSION 3.18)\n# enable_language(CUDA)\nproject(x LANGUAGES CXX CUDA) # größer\nfind_package(Torch REQUIRED)\n"
+        "find_package(CUDAToolkit 12 REQUIRED)\nadd_library(ops SHARED a.cpp b.cu)\ntarget_link_libraries(ops PRIVATE CUDA::cudart)\n"
+        'if(WITH_CUDA)\n  message("CUDA")\nendif()\nset(CMAKE_CUDA_STANDARD 17)\ntarget_compile_options(ops PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-O3>)\n'
+    )
     assert [(f.rule, f.line) for f in cmake.find(code, "CMakeLists.txt", "anyaccel")] == [
         ("cmake-language", 3), ("cmake-package", 5), ("cmake-source", 6), ("cmake-target", 7), ("cmake-variable", 8), ("cmake-variable", 11),
         ("cmake-variable", 12)]  # yapf: disable

@@ -12,10 +12,16 @@ from .findings import Finding, SourceError
 from .rules import BY_ID
 
 _LANGUAGE = tree_sitter.Language(tree_sitter_cmake.language())
-_COMMAND = tree_sitter.Query(_LANGUAGE, "[(normal_command) (if_command) (elseif_command) (foreach_command) (while_command)] @command")
+_COMMANDS = frozenset(("normal_command", "if_command", "elseif_command", "foreach_command", "while_command"))
 _PACKAGE = re.compile(r"(?i)(?:CUDA\w*|CUDNN|NCCL|cuBLAS\w*|TensorRT|nvtx\w*|NVSHMEM|CUB|Thrust|cutlass|cuCollections|CUSPARSELT)")
-_VARIABLE = re.compile(r"\b(?:CMAKE_CUDA_\w+|CUDA_\w+|TORCH_CUDA_\w+|CUDAToolkit_\w+|CUDNN_\w+|NCCL_\w+|\w+_CUDA_\w+|(?:USE|WITH|ENABLE|BUILD)_CUDA\w*|\w+_(?:USE|WITH|ENABLE|BUILD)_CUDA)\b")
-_TARGET = re.compile(r"\bCUDA::\w+|\b(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusparse|cusolver|nccl|nvrtc|nvToolsExt|nvidia-ml|cuda)(?:_static)?\b")
+_VARIABLE = re.compile(
+    r"\b(?:CMAKE_CUDA_\w+|CUDA_\w+|TORCH_CUDA_\w+|CUDAToolkit_\w+|CUDNN_\w+|NCCL_\w+|\w+_CUDA_\w+|"
+    r"(?:USE|WITH|ENABLE|BUILD)_CUDA\w*|\w+_(?:USE|WITH|ENABLE|BUILD)_CUDA)\b"
+)
+_TARGET = re.compile(
+    r"\bCUDA::\w+|\b(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusparse|cusolver|"
+    r"nccl|nvrtc|nvToolsExt|nvidia-ml|cuda)(?:_static)?\b"
+)
 _LANGUAGE_EXPRESSION = re.compile(r"\$<\$?<?(?:COMPILE_LANGUAGE|COMPILE_LANG_AND_ID|LINK_LANGUAGE):CUDA")
 _OPTION = re.compile(r"\b\w*CUDA\w*\b")
 
@@ -27,7 +33,7 @@ def find(text: str, file: str, target: str) -> list[Finding]:
     root = tree_sitter.Parser(_LANGUAGE).parse(text.encode("utf-8", "surrogatepass")).root_node
     if root.has_error and not file.endswith(".in"):
         _check(root)
-    for node in tree_sitter.QueryCursor(_COMMAND).captures(root).get("command", ()):
+    for node in _commands(root):
         start, end = offsets.to_character(node.start_byte), offsets.to_character(node.end_byte)
         code = _code(text[start:end])
         if rule := _rule(code):
@@ -38,6 +44,17 @@ def find(text: str, file: str, target: str) -> list[Finding]:
 
 def fix(text: str, findings: list[Finding], target: str) -> str:
     return matching.apply(text, [edit for finding in findings for edit in finding.edits])
+
+
+def _commands(root):
+    """The commands, in any order."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type in _COMMANDS:
+            yield node
+        elif node.named_child_count:
+            stack.extend(node.named_children)
 
 
 def _check(root):
@@ -51,7 +68,10 @@ def _check(root):
 
 def _code(text: str) -> str:
     """A command without comments."""
-    return re.sub(r"\"(?:[^\"\\]|\\.)*\"|#\[(=*)\[.*?\]\1\]|#[^\n]*", lambda m: m[0] if m[0][0] == '"' else " " * len(m[0]), text, flags=re.S)
+    return re.sub(r"\"(?:[^\"\\]|\\.)*\"|#\[(=*)\[.*?\]\1\]|#[^\n]*",
+                  lambda m: m[0] if m[0][0] == '"' else " " * len(m[0]),
+                  text,
+                  flags=re.S)
 
 
 def _rule(code: str) -> str | None:

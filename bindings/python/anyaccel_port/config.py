@@ -15,10 +15,13 @@ from . import matching, packages, shell
 from .findings import Finding, SourceError
 from .rules import BY_ID, BY_NAME
 
-_DEVICE_KEY = re.compile(r"(?i).*(?:device|accelerator|map_location|location|platform|(?:^|[._-])dev|default|choices|train_on|run_on|place).*")
-_SWITCH = re.compile(r"(?i)(?:[\w.]*[._-])?(?:use|no|with|enable|enabled|disable|on|is|to)?[._-]?cuda(?:[._-](?:enabled|available))?")
+_DEVICE_KEY = re.compile(
+    r"(?i).*(?:device|accelerator|map_location|location|platform|(?:^|[._-])dev|default|choices|train_on|run_on|place).*")
+_SWITCH = re.compile(
+    r"(?i)(?:[\w.]*[._-])?(?:use|no|with|enable|enabled|disable|on|is|to)?[._-]?cuda(?:[._-](?:enabled|available))?")
 _BOOLEAN = re.compile(r"(?i)true|false|yes|no|on|off|0|1")
-_SCRIPT_KEY = re.compile(r"(?i)run|script|scripts|before_script|after_script|command|commands|cmd|cmds|args|entrypoint|setup|bash|shell|steps|install|before_install|"
+_SCRIPT_KEY = re.compile(r"(?i)run|script|scripts|before_script|after_script|command|commands|cmd|cmds|args|entrypoint|setup|bash|shell|"
+    r"steps|install|before_install|"
                          r"postCreateCommand|job_script|setup_commands|\w*_commands?|\w*_cmd|test|tests|entry")  # yapf: disable
 _ENVIRONMENT = re.compile(shell.ENVIRONMENT)
 _IMAGE = re.compile(r"nvcr\.io/\S+|nvidia/cuda\S*|(?:[\w.-]+/)*[\w.-]+:[\w.-]*(?:cuda|cu1\d\d)[\w.-]*")
@@ -84,7 +87,8 @@ class _Values:
             self.add("config-gpus", start, stop)
         elif key.lower() in ("runtime", "driver") and value == "nvidia":
             self.add("container-gpus", start, stop)
-        elif re.fullmatch(r"(?i)\w*image|container|from|\w*docker\w*", key) and _IMAGE.fullmatch(value) or re.match(r"nvcr\.io/|nvidia/cuda:", value):
+        elif re.fullmatch(r"(?i)\w*image|container|from|\w*docker\w*", key) and _IMAGE.fullmatch(value) or re.match(
+                r"nvcr\.io/|nvidia/cuda:", value):
             self.add("container-image", value_start, end)
         elif in_list and (match := re.fullmatch(rf"({shell.ENVIRONMENT})(?:=.*)?", value)) and not _SCRIPT_KEY.fullmatch(key):
             self.environment(match[1], value_start, end)
@@ -103,11 +107,14 @@ def _scalar(text: str) -> tuple[str, int]:
     return plain.strip(), len(plain) - len(plain.lstrip())
 
 
-_YAML_LINE = re.compile(r"(?P<indent>[ \t]*)(?P<dash>(?:-[ \t]+)*)(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|[\w$][^\n:#{}\[\],&*!|>%@`]*?(?::[^\s:]+)*)[ \t]*:(?=[ \t\r\n]|$)[ \t]*)?(?P<value>[^\r\n]*)")
+_YAML_LINE = re.compile(
+    r"(?P<indent>[ \t]*)(?P<dash>(?:-[ \t]+)*)"
+    r"(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|-{0,2}[\w$][^\n:#{}\[\],&*!|>%@`]*?(?::[^\s:]+)*)[ \t]*:(?=[ \t\r\n]|$)[ \t]*)?(?P<value>[^\r\n]*)"
+)
 
 
 def _yaml(text: str, values: _Values):
-    """YAML, line by line, so that templates and several documents are no obstacle."""
+    """Read YAML line by line, which works for templates and several documents too."""
     parents: list[tuple[int, str]] = []
     at = 0
     lines = text.splitlines(keepends=True)
@@ -120,7 +127,8 @@ def _yaml(text: str, values: _Values):
         if not stripped or stripped.startswith("#"):
             continue
         indent = len(match["indent"]) + len(match["dash"])
-        while parents and parents[-1][0] >= indent and not (match["dash"] and match["key"] is None and parents[-1][0] == len(match["indent"])):
+        while parents and parents[-1][0] >= indent and not (match["dash"] and match["key"] is None
+                                                            and parents[-1][0] == len(match["indent"])):
             parents.pop()
         key = match["key"]
         value, offset = _scalar(match["value"])
@@ -133,7 +141,8 @@ def _yaml(text: str, values: _Values):
             name = parent
         if re.fullmatch(r"[|>][+-]?\d?[+-]?", value):
             first = at
-            while number < len(lines) and (not lines[number].strip() or len(lines[number]) - len(lines[number].lstrip()) > len(match["indent"])):
+            while number < len(lines) and (not lines[number].strip()
+                                           or len(lines[number]) - len(lines[number].lstrip()) > len(match["indent"])):
                 at, number = at + len(lines[number]), number + 1
             if not re.fullmatch(r"(?i)description|help|summary|text|title|prompt|message|body|label|doc", name):
                 shell.scan(values.source, first, at)
@@ -149,7 +158,9 @@ def _flow(text: str, base: int, key: str, values: _Values):
     scripts = bool(_SCRIPT_KEY.fullmatch(key))
     if key.lower() == "gpus":
         values.value(key, base, text, base)
-    for match in re.finditer(r"(?:(?P<key>\"[^\"]*\"|'[^']*'|[\w.$/-]+)\s*:\s+)?(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s{}\[\],\"'][^{}\[\],]*)", text):
+    for match in re.finditer(
+            r"(?:(?P<key>\"[^\"]*\"|'[^']*'|[\w.$/-]+)\s*:\s+)?(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s{}\[\],\"'][^{}\[\],]*)",
+            text):
         value, offset = _scalar(match["value"])
         name = match["key"].strip("\"'") if match["key"] else key
         values.value(name, base + match.start(), value, base + match.start("value") + offset, in_list=match["key"] is None)
@@ -161,7 +172,8 @@ def _arguments(words: list[re.Match], base: int, values: _Values):
     """`["--device", "cuda"]`: an option and its value as two words."""
     plain = [next(g for g in word.groups() if g is not None) for word in words]
     for number, (first, second) in enumerate(zip(plain, plain[1:])):
-        rule = ("device-option" if re.fullmatch(r"--?[\w-]*(?:device|accelerator)s?", first) and re.fullmatch(r"cuda(?::\d+)?", second) else
+        device = re.fullmatch(r"--?[\w-]*(?:device|accelerator)s?", first) and re.fullmatch(r"cuda(?::\d+)?", second)
+        rule = ("device-option" if device else
                 "backend-option" if re.fullmatch(r"--?[\w-]*backend", first) and second == "nccl" else
                 "container-gpus" if first == "--gpus" and second.startswith(("all", "device")) else "")  # yapf: disable
         if rule:
@@ -184,8 +196,9 @@ def _assignments(text: str, values: _Values):
         key = match["key"].strip('"')
         raw = match["value"]
         if raw.startswith(("[", "{")):
-            _flow(re.sub(r"\b([\w.-]+)\s*=\s*", lambda m: m[1] + ":" + " " * (len(m[0]) - len(m[1]) - 1), raw) if raw[0] == "{" else raw,
-                  start + match.start("value"), key, values)
+            _flow(
+                re.sub(r"\b([\w.-]+)\s*=\s*", lambda m: m[1] + ":" + " " *
+                       (len(m[0]) - len(m[1]) - 1), raw) if raw[0] == "{" else raw, start + match.start("value"), key, values)
             continue
         value, offset = _scalar(raw)
         values.value(key, start + match.start("key"), value, start + match.start("value") + offset)

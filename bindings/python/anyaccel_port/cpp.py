@@ -12,50 +12,19 @@ import tree_sitter
 import tree_sitter_cuda
 
 from . import cpp_declarations as declarations
+from . import cpp_includes as includes
+from . import cpp_patterns as patterns
 from . import matching
 from .cpp_names import Names
 from .cpp_text import Blanked
-from .findings import EQUIVALENT, NONE, REVIEW, Edit, Finding, SourceError
-from .rules import BY_ID, BY_NAME, TORCH, Rule, native
+from .findings import EQUIVALENT, REVIEW, Edit, Finding
+from .rules import BY_ID, BY_NAME, Rule, native
 
 _LANGUAGE = tree_sitter.Language(tree_sitter_cuda.language())
-_CANDIDATE = re.compile(r"""
-    (?P<include>^[ \t]*\#[ \t]*include[ \t]*(?:<(?P<header>[^>\n]*)>|"[^"\n]*")) |
-    (?P<condition>^[ \t]*\#[ \t]*(?:if|ifdef|ifndef|elif)\b[^\n]*) |
-    (?P<using>\busing\s+namespace\s+(?:::)?(?:(?:at|c10|torch)::)?cuda\s*;) |
-    (?P<kernel>\b__global__\b) |
-    (?P<device>\b(?:__device__|__constant__|__managed__)\b) |
-    (?P<launch><<<) |
-    (?P<method>(?:\.|->)\s*(?:is_)?cuda\s*\(\s*\)) |
-    (?P<dispatch>\bTORCH_LIBRARY_IMPL\s*\(|\b(?:c10::|at::)?(?:DispatchKey|Backend)::(?:Autograd)?CUDA\b) |
-    (?P<qualified>(?<![\w:])(?:::\s*)?(?:(?:at|c10|torch)::)?(?:cuda::\w+(?:::\w+)*|k(?:CUDA)\b|DeviceType::CUDA\b|hasCUDA\b|hasCuDNN\b|
-        globalContext\(\)\.hasCUDA\b|CUDAGeneratorImpl\b|PhiloxCudaState\b)) |
-    (?P<macro>\b(?:C10_CUDA_\w+|AT_CUDA_\w+|TORCH_CUDA_CHECK)\b) |
-    (?P<bare>\b(?:(?:Optional|Multi|Optional)?CUDA(?:Guard|StreamGuard|MultiStreamGuard|Stream|Event|Graph)|
-        OptionalCUDAStreamGuard|get(?:Current|Default)CUDAStream|setCurrentCUDAStream|
-        getStreamFromPool|getStreamFromExternal|getDefaultCUDAGenerator|getCurrentDeviceProperties|getCurrentCUDA\w*Handle|CUDACachingAllocator(?:::\w+)?)\b) |
-    (?P<runtime>\b(?:cuda(?:Malloc|Free|Mem|Stream|Event|Device|Get|Set|Success|Err|Peek|Host|Func|Launch|Occupancy|Graph|Ipc|Profiler|Array|Bind|Unbind|
-        Create|Destroy|Driver|Runtime|Pointer|Thread|External|Import|Make|Channel|DataType|Library|Kernel|Choose|Texture|Surface|Limit|Shared|Access|
-        Trigger|GridDependency|Stream|Pitched|Extent|Pos|User|Configure|Setup|Signal|Wait|Reset|Compute|FilterMode|Address|Read)\w*
-        |cuda_(?:runtime)_\w+) ) |
-    (?P<driver>\b(?:cu(?:Init|Ctx[A-Z]|Device[A-Z]|Module[A-Z]|Launch[A-Z]|Mem[A-Z]|Func[A-Z]|Stream[A-Z]|Event[A-Z]|Link[A-Z]|Tensor[A-Z]|Get[A-Z]|Driver[A-Z]|
-        Occupancy[A-Z]|Multicast[A-Z])\w*|CU(?:device|context|module|function|stream|event|deviceptr|result|tensorMap|array)\b|CUDA_(?:SUCCESS|ERROR_\w+))) |
-    (?P<nccl>\bnccl[A-Z]\w*) |
-    (?P<old>\bTHC(?:State|[Uu]da\w+|\w*(?:Malloc|Free|Check|Stream\w*))\b) |
-    (?P<library>\b(?:cublas|cudnn|cufft|curand|cusparse|cusolver|cufile|nvml|nvtx|nvrtc|nvToolsExt)[A-Z]\w*)
-    """, re.X | re.M)
-_CONDITION = re.compile(r"\b(__CUDACC__|__CUDA_ARCH__|__NVCC__|(?:USE|WITH|ENABLE|HAVE|BUILD|COMPILE|\w*_USE|\w*_WITH)_CUDA\w*|USE_C10D_NCCL|USE_NCCL|WITH_NCCL|"
-                        r"CUDART?_VERSION|__CUDA_\w+__|\w+_CUDA_ENABLED|USE_CUDNN|CUDA_ENABLED)\b")  # yapf: disable
-_TORCH_HEADER = re.compile(r"(?:ATen|c10|torch/csrc/api/include/torch|torch)/(?:native/)?(?:cuda|cudnn)[/.]|torch/cuda\.h|THC/")
-_CUDA_HEADER = re.compile(
-    r"cuda(?:_(?:runtime|fp\d+|bf16|profiler_api|device_runtime|texture|surface|gl_|egl_|pipeline|awbarrier|occupancy|d3d|vdpau)\w*)?\.h(?:pp)?|"
-    r"cuda(?:Typedefs|Profiler|GL|D3D\w*)\.h|cu(?:blas|dnn|fft|rand|sparse|solver|file|pti|tensor)\w*\.h|(?:nvml|nvrtc|nccl\w*|nvToolsExt\w*|nvfunctional|nvjpeg|nppi?)\.?h?|"
-    r"(?:thrust|cub|cutlass|cute|nvtx3|cooperative_groups|crt|nccl)/.*|cooperative_groups\.h|device_launch_parameters\.h|helper_(?:cuda|math)\.h|mma\.h|"
-    r"(?:driver|vector|builtin|device)_types\.h|(?:math|device)_functions\.h|math_constants\.h|sm_\d+_\w+\.h\w*|cudnn_frontend\w*\.h|cuda/(?:std/)?[\w/]+$")
-_CHECK = re.compile(r"(?i)\w*(?:check|cuda|errchk|safe|assert|try|throw|call)\w*")
-_DEVICE_CALL = re.compile(r"(?:torch::|at::|c10::)?(?:Device|device|TensorOptions|to|dtype|parse\w*)$|(?:\.|->)(?:to|device)$")
-_KEYS = ("cu", "thc", "<<<", "_device__", "_global__", "_constant__", "_managed__", "include", "nccl", "nv", "getstreamfrom", "getcurrentdevice")
-_KERNEL_FILE = ("This file contains CUDA kernels or their launches, so it is built for CUDA only: keep it for CUDA, and write the op for other accelerators. ")
+_KERNEL_FILE = (
+    "This file contains CUDA kernels or their launches, so it is built for CUDA only. Keep it for CUDA, and write "
+    "the op for other accelerators. "
+)
 
 
 class _Finder:
@@ -90,15 +59,15 @@ class _Finder:
     def name_node(self, start: int, end: int):
         """The node of a whole qualified name."""
         node = self.node(start, end)
-        while node.parent is not None and node.parent.type in ("qualified_identifier", "template_function", "template_type", "dependent_name") and \
-                self.span(node.parent)[0] <= start and node.parent.type == "qualified_identifier":
+        while node.parent is not None and node.parent.type == "qualified_identifier" and self.span(node.parent)[0] <= start:
             node = node.parent
         return node
 
     def call_of(self, node):
         """The call whose function is `node`."""
         parent = node.parent
-        return parent if parent is not None and parent.type == "call_expression" and parent.child_by_field_name("function") == node else None
+        return parent if parent is not None and parent.type == "call_expression" and parent.child_by_field_name(
+            "function") == node else None
 
     def arguments(self, call) -> list[str]:
         arguments = call.child_by_field_name("arguments")
@@ -111,7 +80,7 @@ class _Finder:
         while node.parent is not None and node.parent.type == "argument_list" and node.parent.parent is not None and \
                 node.parent.parent.type == "call_expression" and len(node.parent.named_children) == 1:
             outer = node.parent.parent
-            if not _CHECK.fullmatch(self.source_of(outer.child_by_field_name("function"))):
+            if not patterns.CHECK.fullmatch(self.source_of(outer.child_by_field_name("function"))):
                 break
             node = outer
         parent = node.parent
@@ -159,36 +128,40 @@ class _Finder:
         for line in self.code.splitlines(keepends=True):
             start, at = at, at + len(line)
             lowered = line.lower()
-            if at > self.done and any(key in lowered for key in _KEYS):
-                yield from _CANDIDATE.finditer(self.code, start, at)
+            if at > self.done and any(key in lowered for key in patterns.KEYS):
+                yield from patterns.CANDIDATE.finditer(self.code, start, at)
+
+    def of_object(self, start: int) -> bool:
+        """Whether the name that begins at `start` is a member of an object."""
+        return self.code[max(0, start - 80):start].rstrip().endswith((".", "->"))
 
     def macro(self, match: re.Match) -> bool:
         """Whether the match is in a macro's definition, which then becomes one finding."""
         start = self.code.rfind("\n", 0, match.start()) + 1
-        while start > 1 and self.code[:start - 1].endswith("\\"):
+        while start > 1 and self.code.endswith(("\\", "\\\r"), max(0, start - 3), start - 1):
             start = self.code.rfind("\n", 0, start - 1) + 1
         if not re.match(r"[ \t]*#", self.code[start:match.start()]):
             return False
         if not re.match(r"[ \t]*#[ \t]*define\b", self.code[start:match.start()]):
             return True
         end = match.end()
-        while (end := self.code.find("\n", end)) != -1 and self.code[end - 1] == "\\":
+        while (end := self.code.find("\n", end)) != -1 and self.code.endswith(("\\", "\\\r"), end - 2, end):
             end += 1
         end = len(self.code) if end == -1 else end
-        self.add(BY_ID["cpp-macro"], start, end)
+        self.add(BY_ID["cpp-macro"], start, start + len(self.code[start:end].rstrip()))
         return True
 
     def on_include(self, match, start, end):
         header = match["header"] or self.text[start:end].split('"')[1]
         start += len(match[0]) - len(match[0].lstrip())
-        if _TORCH_HEADER.match(header):
+        if patterns.TORCH_HEADER.match(header):
             self.includes.append((start, end))
             self.done = end
-        elif _CUDA_HEADER.fullmatch(header) and (match["header"] or not header.startswith("cuda/")):
+        elif patterns.CUDA_HEADER.fullmatch(header) and (match["header"] or not header.startswith("cuda/")):
             self.add(BY_ID["cpp-include-cuda"], start, end)
 
     def on_condition(self, match, start, end):
-        if _CONDITION.search(match[0]):
+        if patterns.CONDITION.search(match[0]):
             start += len(match[0]) - len(match[0].lstrip())
             self.add(BY_ID["cpp-condition"], start, start + len(match[0].strip()))
 
@@ -244,7 +217,8 @@ class _Finder:
             if re.search(r"(?:\.|->)(?:type|options)\(\)$", self_):
                 replacement = None
             elif re.search(r"(?:\.device\(\)|\bdevice_?)$", self_):
-                replacement = None if arrow else f"({self_}.type() == {matching.render(BY_ID['cpp-device-type'].to[self.target], [])})"
+                type_ = matching.render(BY_ID["cpp-device-type"].to[self.target], [])
+                replacement = None if arrow else f"({self_}.type() == {type_})"
             else:
                 replacement = matching.render(rule.to[self.target], [], self_=object_)
             self.add(rule, first, end, replacement)
@@ -263,12 +237,15 @@ class _Finder:
             end = close
         self.add(BY_ID["cpp-dispatch-key"], start, end)
 
+    def on_legacy(self, match, start, end):
+        self.add(BY_ID["cpp-library-handle" if "Handle" in match[0] else "cpp-cuda-other"], start, end)
+
     def on_macro(self, match, start, end):
         node = self.node(start, end)
         call = self.call_of(node)
         inner = None
         if call is not None:
-            inner = _CANDIDATE.search(self.code, end, self.span(call)[1])
+            inner = patterns.CANDIDATE.search(self.code, end, self.span(call)[1])
         if inner is not None and inner.lastgroup in ("runtime", "library", "driver", "nccl", "qualified"):
             return  # the call inside is reported
         rule = BY_NAME.get("c++:" + match[0], BY_ID["cpp-check-macro"] if "CHECK" in match[0] else BY_ID["cpp-cuda-other"])
@@ -279,7 +256,7 @@ class _Finder:
         self.member(self.names.resolve(self.code[start:end]), start, end)
 
     def on_bare(self, match, start, end):
-        if match[0].split("::")[0] in self.names.defined or self.code[:start].rstrip().endswith((".", "->")):
+        if match[0].split("::")[0] in self.names.defined or self.of_object(start):
             return
         name = "detail::" + match[0] if match[0] == "getDefaultCUDAGenerator" else match[0]
         if "CUDA" not in match[0] and not self.names.opened:
@@ -293,7 +270,8 @@ class _Finder:
         rule = BY_NAME.get("c++:" + name)
         if rule is None:
             parts = name.split("::")
-            rule = next((r for n in range(len(parts) - 1, 0, -1) if (r := BY_NAME.get("c++:" + "::".join(parts[:n]) + "::*"))), None)
+            rule = next((r for n in range(len(parts) - 1, 0, -1) if (r := BY_NAME.get("c++:" + "::".join(parts[:n]) + "::*"))),
+                        None)
             if rule is None:
                 return
         node = self.name_node(start, end)
@@ -324,7 +302,12 @@ class _Finder:
         if rule.id in native.STATEMENTS:
             statement, outer = self.statement(call)
             if statement is None:
-                self.add(rule, first, last, replacement, severity=REVIEW if rule.severity_for(self.target) == EQUIVALENT else None, edits=())
+                self.add(rule,
+                         first,
+                         last,
+                         replacement,
+                         severity=REVIEW if rule.severity_for(self.target) == EQUIVALENT else None,
+                         edits=())
             else:
                 self.add(rule, self.span(outer)[0], self.span(outer)[1], replacement)
             return
@@ -339,7 +322,7 @@ class _Finder:
         self.add(rule, first, last, replacement, severity=severity, edits=() if severity == REVIEW else edits)
 
     def on_runtime(self, match, start, end):
-        if match[0] in self.names.defined or self.code[:start].rstrip().endswith((".", "->")):
+        if match[0] in self.names.defined or self.of_object(start):
             return
         rule = self.prefix_rule(match[0])
         node = self.node(start, end)
@@ -383,7 +366,8 @@ class _Finder:
         self.on_group("cpp-driver", start, end)
 
     def on_old(self, match, start, end):
-        if "Check" in match[0] and (inner := self.code.find("cuda", end, end + 20)) != -1 and not self.code[end:inner].strip(" (\n"):
+        if "Check" in match[0] and (inner := self.code.find("cuda", end,
+                                                            end + 20)) != -1 and not self.code[end:inner].strip(" (\n"):
             return  # the call inside is reported
         self.on_group("cpp-thc", start, end)
 
@@ -413,20 +397,27 @@ class _Finder:
                 finding.message += " Something else in this function needs CUDA's type."
 
     def settle_includes(self):
-        """Headers of torch are replaced if nothing else needs them."""
+        """Headers of torch are replaced if everything that needs them is replaced. A header that nothing
+        here needs may serve other files."""
         rule = BY_ID["cpp-include"]
-        left = any(f.severity != EQUIVALENT or not f.edits for f in self.source.findings
-                   if not f.rule.startswith(("cpp-include", "cpp-condition")) and f.rule not in _NEED_NO_HEADER)
-        for number, (start, end) in enumerate(self.includes):
-            if left or self.kernels:
-                self.source.add(rule, start, end, severity=REVIEW, replacement=rule.to[self.target], edits=())
-            else:
+        users = [f for f in self.source.findings if _needs_header(f)]
+        replaced = bool(users) and all(f.severity == EQUIVALENT and f.edits for f in users)
+        for start, end in self.includes:
+            if replaced and not self.kernels:
                 self.source.add(rule, start, end, replacement=rule.to[self.target])
+            else:
+                self.source.add(rule, start, end, severity=REVIEW, replacement=rule.to[self.target], edits=())
 
 
-_HANDLES = frozenset(("cpp-current-stream", "cpp-default-stream", "cpp-new-stream", "cpp-set-stream", "cpp-stream-type", "cpp-stream-guard", "cpp-event",
-                      "cpp-runtime-stream", "cpp-runtime-event", "cpp-external-stream", "cpp-graph"))  # yapf: disable
-_NEED_NO_HEADER = frozenset(("cpp-is-cuda", "cpp-dispatch-key", "cpp-device-comparison", "cpp-device-string", "cpp-tensor-cuda", "cpp-device-type"))
+_HANDLES = frozenset(
+    ("cpp-current-stream", "cpp-default-stream", "cpp-new-stream", "cpp-set-stream", "cpp-stream-type", "cpp-stream-guard",
+     "cpp-event", "cpp-runtime-stream", "cpp-runtime-event", "cpp-external-stream", "cpp-graph"))
+_NEED_NO_HEADER = frozenset(
+    ("cpp-is-cuda", "cpp-dispatch-key", "cpp-device-comparison", "cpp-device-string", "cpp-tensor-cuda", "cpp-device-type"))
+
+
+def _needs_header(finding: Finding) -> bool:
+    return not finding.rule.startswith(("cpp-include", "cpp-condition")) and finding.rule not in _NEED_NO_HEADER
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
@@ -434,59 +425,24 @@ def find(text: str, file: str, target: str) -> list[Finding]:
     return _Finder(text, file, target).run()
 
 
-_INCLUDES = {
-    "anyaccel::": "#include <anyaccel/accelerator.h>",
-    "at::accelerator::": "#include <ATen/DeviceAccelerator.h>",
-    "c10::DeviceGuard": "#include <c10/core/DeviceGuard.h>",
-    "c10::OptionalDeviceGuard": "#include <c10/core/DeviceGuard.h>",
-    "c10::StreamGuard": "#include <c10/core/StreamGuard.h>",
-    "c10::Event ": "#include <c10/core/Event.h>",
-}
-
-
 def fix(text: str, findings: list[Finding], target: str) -> str:
     """Apply the findings' edits, and replace includes that are not needed any more."""
     others = [e for f in findings if f.rule != "cpp-include" for e in f.edits]
     wanted = {f.text for f in findings if f.rule == "cpp-include" and f.edits}
     fixed = matching.apply(text, others)
-    needed = list(dict.fromkeys(line for name, line in _INCLUDES.items() if any(name in e.text for e in others)))
+    needed = list(dict.fromkeys(line for name, line in includes.INCLUDES.items() if any(name in e.text for e in others)))
     eol = "\r\n" if "\r\n" in text else "\n"
     needed = [line for line in needed if not re.search(rf"^[ \t]*{re.escape(line)}", fixed, re.M)]
     # Findings of the fixed text tell whether something still needs the old headers.
-    old = [f for f in find(fixed, findings[0].file if findings else "", target) if f.rule == "cpp-include"]
+    left = find(fixed, findings[0].file if findings else "", target)
     edits = []
-    for include in old:
-        if include.text in wanted and include.edits:
-            edits.append(Edit(include.start, include.end, eol.join(needed)) if needed else _line(fixed, include))
-            needed = []
+    if not any(_needs_header(f) for f in left):
+        for include in left:
+            if include.rule == "cpp-include" and include.text in wanted:
+                edits.append(
+                    Edit(include.start, include.end, eol.join(needed)) if needed else includes.without_line(fixed, include))
+                needed = []
     if needed:
-        at = _insertion(fixed)
+        at = includes.insertion(fixed)
         edits.append(Edit(at, at, eol.join(needed) + eol))
     return matching.apply(fixed, edits)
-
-
-def _line(text: str, finding: Finding) -> Edit:
-    """Removes a finding's line."""
-    end = text.find("\n", finding.end)
-    start = text.rfind("\n", 0, finding.start) + 1
-    return Edit(start, len(text) if end == -1 else end + 1, "")
-
-
-def _insertion(text: str) -> int:
-    """Where an include goes: after the last one at the top that is outside of conditions."""
-    code = Blanked(text).code
-    depth, at = 0, None
-    for match in re.finditer(r"^[ \t]*(?:#[ \t]*(\w+)[^\n]*|[^\s#][^\n]*)\n?", code, re.M):
-        word = match[1]
-        if word in ("if", "ifdef", "ifndef"):
-            depth += 1
-        elif word == "endif":
-            depth -= 1
-        elif word in ("include", "pragma") and (depth == 0 or at is None and word == "include") or word == "define" and at is None and depth == 1:
-            at = match.end()
-        elif word is None:
-            break
-    if at is not None:
-        return at
-    first = re.search(r"\S", code)
-    return text.rfind("\n", 0, first.start()) + 1 if first else 0

@@ -19,9 +19,16 @@ _METHODS = {
     "stream": ("id", "device_index", "query", "synchronize", "unwrap"),
     "generator": ("seed", "set_current_seed", "current_seed", "mutex", "get_state", "set_state", "device"),
 }
-_INDEX = re.compile(r"[-+]?\d+|.*(?:\bget_device\(\)|\.index\(\)|\bcurrent_device\(\)|\bdevice_?(?:id|index|idx)|\b\w*(?:_id|_idx|_index|Index|Id|rank)|\b(?:i|id|idx|index|gpu|dev))|"
-                    r"\((?:char|int|int8_t|int64_t|c10::DeviceIndex|at::DeviceIndex|signed char)\)\s*.*get_device\(\)|static_cast<[^>]*>\(.*\)")  # yapf: disable
+# Expressions that are an index of a device, as far as their text tells.
+_INDEX = re.compile(r"[-+]?\d+|static_cast<[^>]*>\(.*\)|"
+                    r".*(?:\bget_device\(\)|\.index\(\)|\bcurrent_device\(\)|\bdevice_?(?:id|index|idx)|"
+                    r"\b\w*(?:_id|_idx|_index|Index|Id|rank)|\b(?:i|id|idx|index|gpu|dev))|"
+                    r"\((?:char|int|int8_t|int64_t|c10::DeviceIndex|at::DeviceIndex|signed char)\)\s*.*get_device\(\)")
+_NEW_STREAM = re.compile(r"get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(")
 _DEVICE = re.compile(r".*(?:\.|->)device\(\)|.*\bdevice_of\(.*\)(?:\.value\(\))?|(?:torch|at|c10)::Device\(.*\)")
+
+
+_DECLARATORS = ("init_declarator", "identifier", "pointer_declarator", "reference_declarator", "function_declarator")
 
 
 def _scope(node):
@@ -42,7 +49,7 @@ def _only(finder, name: str, node, methods: tuple[str, ...], *, arguments: bool 
     for match in re.finditer(rf"(?<![\w.>:]){re.escape(name)}\b(\s*\.\s*(\w+))?", finder.code[after:end]):
         if match[2] in methods and match[2] is not None:
             continue
-        before = finder.code[start:after + match.start()]
+        before = finder.code[max(start, after + match.start() - 200):after + match.start()]
         if arguments and match[1] is None and re.search(
                 r"(?:setCurrentCUDAStream|set_stream|record|CUDAStreamGuard\s+\w+|elapsed_time|record_stream)\s*[({]\s*$", before):
             continue
@@ -56,7 +63,7 @@ def declared(finder, rule: Rule, node, start: int, end: int):
     parent = node.parent
     declarator = parent.child_by_field_name("declarator") if parent is not None and parent.type == "declaration" else None
     one = declarator is not None and parent.child_by_field_name("type") == node and \
-        len([c for c in parent.children if c.type in ("init_declarator", "identifier", "pointer_declarator", "reference_declarator", "function_declarator")]) == 1
+        sum(child.type in _DECLARATORS for child in parent.children) == 1
     if template is None:
         finder.add(rule, start, end)
         return
@@ -66,8 +73,9 @@ def declared(finder, rule: Rule, node, start: int, end: int):
         finder.add(rule, start, end, template, severity=None if good else REVIEW)
         return
     if rule.id == "cpp-stream-type":
-        good = one and declarator.type == "init_declarator" and re.search(r"get(?:Current|Default)CUDAStream|getStreamFromPool", finder.source_of(declarator)) and \
-            _only(finder, finder.source_of(declarator.child_by_field_name("declarator")), parent, _METHODS["stream"], arguments=True)
+        good = one and declarator.type == "init_declarator" and _NEW_STREAM.search(finder.source_of(declarator)) and \
+            _only(finder, finder.source_of(declarator.child_by_field_name("declarator")), parent, _METHODS["stream"],
+                  arguments=True)
         finder.add(rule, start, end, template, severity=None if good else REVIEW, edits=None if good else ())
         return
     if not one or declarator.type not in ("init_declarator", "identifier", "function_declarator"):
@@ -97,7 +105,12 @@ def declared(finder, rule: Rule, node, start: int, end: int):
         severity = None if len(arguments) == 1 and is_stream(finder, arguments[0], parent) else REVIEW
     elif rule.id == "cpp-graph" and arguments:
         severity = REVIEW
-    finder.add(rule, start, last, matching.render(template, arguments, name=name), severity=severity, edits=() if severity == REVIEW else None)
+    finder.add(rule,
+               start,
+               last,
+               matching.render(template, arguments, name=name),
+               severity=severity,
+               edits=() if severity == REVIEW else None)
     finder.done = finder.span(parent)[1]
 
 
@@ -114,13 +127,18 @@ def _event(finder, name: str, declaration, arguments: list[str], template: str) 
 
 def is_stream(finder, expression: str, node) -> bool:
     """Whether an expression becomes a stream of the accelerator."""
-    if re.fullmatch(r"(?:at|c10)::cuda::get(?:Current|Default)CUDAStream\([^()]*\)|(?:at|c10)::cuda::getStreamFromPool\(\)", expression):
+    if re.fullmatch(r"(?:at|c10)::cuda::get(?:Current|Default)CUDAStream\([^()]*\)|(?:at|c10)::cuda::getStreamFromPool\(\)",
+                    expression):
         return True
     if not re.fullmatch(r"\w+", expression):
         return False
     start, _ = finder.function(finder.span(node)[0])
     text = finder.code[start:finder.span(node)[0]]
-    return bool(re.search(rf"\b(?:auto|CUDAStream)\s+{expression}\s*=\s*(?:(?:at|c10)::cuda::)?get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(", text))
+    return bool(
+        re.search(
+            rf"\b(?:auto|CUDAStream)\s+{expression}\s*=\s*(?:(?:at|c10)::cuda::)?"
+            r"get(?:(?:Current|Default)CUDAStream|StreamFromPool)\(",
+            text))
 
 
 def _initializer(finder, declarator) -> list[str] | None:
@@ -149,8 +167,9 @@ def uses(finder, rule: Rule, call, arguments: list[str]) -> str | None:
     if parent.type == "field_expression":
         return None if finder.source_of(parent.child_by_field_name("field")) in methods else REVIEW
     if parent.type == "argument_list":
-        before = finder.code[:finder.span(call)[0]]
-        return None if re.search(r"(?:setCurrentCUDAStream|CUDAStreamGuard\s+\w+|\.\s*(?:record|wait_stream))\s*[({]\s*$", before) else REVIEW
+        before = finder.code[max(0, finder.span(call)[0] - 200):finder.span(call)[0]]
+        return None if re.search(r"(?:setCurrentCUDAStream|CUDAStreamGuard\s+\w+|\.\s*(?:record|wait_stream))\s*[({]\s*$",
+                                 before) else REVIEW
     if parent.type == "init_declarator" and parent.parent.type == "declaration":
         declarator = parent.child_by_field_name("declarator")
         kind = finder.source_of(parent.parent.child_by_field_name("type"))
@@ -167,7 +186,9 @@ def choice(finder, call) -> bool:
     parent = node.parent
     if parent is None or parent.type != "conditional_expression" or parent.child_by_field_name("condition") != node:
         return False
-    branches = [re.sub(r"\b(?:torch|at|c10)::", "", finder.source_of(parent.child_by_field_name(f))) for f in ("consequence", "alternative")]
+    branches = [
+        re.sub(r"\b(?:torch|at|c10)::", "", finder.source_of(parent.child_by_field_name(f))) for f in ("consequence", "alternative")
+    ]
     rule = BY_ID["cpp-device-choice"]
     if branches in (["kCUDA", "kCPU"], ["DeviceType::CUDA", "DeviceType::CPU"]):
         finder.add(rule, *finder.span(parent), matching.render(rule.to[finder.target], []))
@@ -175,7 +196,8 @@ def choice(finder, call) -> bool:
     if branches == ['"cuda"', '"cpu"'] and finder.target == ANYACCEL:
         finder.add(rule, *finder.span(parent), matching.render(BY_ID["cpp-device-string"].to[finder.target], []))
         return True
-    if branches in (["Device(kCUDA)", "Device(kCPU)"], ['Device("cuda")', 'Device("cpu")'], ["Device(DeviceType::CUDA)", "Device(DeviceType::CPU)"]):
+    if branches in (["Device(kCUDA)", "Device(kCPU)"], ['Device("cuda")',
+                                                        'Device("cpu")'], ["Device(DeviceType::CUDA)", "Device(DeviceType::CPU)"]):
         text = f"c10::Device({matching.render(rule.to[finder.target], [])})"
         finder.add(rule, *finder.span(parent), text)
         return True
@@ -188,6 +210,10 @@ def device_type(finder, node, start: int, end: int):
     start, end = min(start, finder.span(node)[0]), max(end, finder.span(node)[1])
     parent = node.parent
     replacement = matching.render(rule.to[finder.target], [])
+    line = finder.code[finder.code.rfind("\n", 0, start) + 1:start]
+    if re.search(r"\b(?:constexpr|constinit|static_assert)\b", line):
+        finder.add(rule, start, end, severity=REVIEW)
+        return
     if parent is not None and parent.type == "binary_expression":
         finder.add(BY_ID["cpp-device-comparison"], start, end, replacement)
         return
@@ -199,14 +225,16 @@ def device_type(finder, node, start: int, end: int):
         if len(arguments) == 2 and arguments[0] == node and _pair(finder, parent, arguments[1], start):
             return
         call = parent.parent
-        if parent.type == "argument_list" and call is not None and re.search(r"is_(?:eq|same)|assert|CHECK_EQ|EXPECT_EQ", finder.source_of(call)[:60]):
+        if parent.type == "argument_list" and call is not None and re.search(r"is_(?:eq|same)|assert|CHECK_EQ|EXPECT_EQ",
+                                                                             finder.source_of(call)[:60]):
             finder.add(BY_ID["cpp-device-comparison"], start, end, replacement)
             return
     finder.add(rule, start, end, replacement)
 
 
 def _pair(finder, arguments, index, start: int) -> bool:
-    """`torch::Device(torch::kCUDA, 1)`, `torch::Device device(torch::kCUDA, 1)`, `{torch::kCUDA, 1}`, `.device(torch::kCUDA, 1)`."""
+    """A device type with an index: `torch::Device(torch::kCUDA, 1)`, `torch::Device device(torch::kCUDA, 1)`,
+    `{torch::kCUDA, 1}`, `.device(torch::kCUDA, 1)`."""
     rule = BY_ID["cpp-device"]
     text = matching.render(rule.to[finder.target], [finder.source_of(index)])
     owner = arguments.parent
@@ -227,7 +255,10 @@ def _pair(finder, arguments, index, start: int) -> bool:
         name = owner.child_by_field_name("declarator")
         if kind is not None and re.fullmatch(r"(?:(?:torch|at|c10)::)?Device", finder.source_of(kind)):
             last = finder.span(owner)[1]
-            finder.add(rule, finder.span(kind)[0], last, f"{finder.source_of(kind)} {finder.source_of(name)} = {text}",
+            finder.add(rule,
+                       finder.span(kind)[0],
+                       last,
+                       f"{finder.source_of(kind)} {finder.source_of(name)} = {text}",
                        edits=(Edit(finder.span(name)[1], last, " = " + text), ))
             return True
     return False
@@ -253,7 +284,8 @@ def device_string(finder, match: re.Match, start: int, end: int):
             known = bool(re.search(r"(?:^|\.|->|::)(?:Device|device|to)$", finder.source_of(owner.child_by_field_name("function"))))
         elif owner.type == "init_declarator" and owner.parent.child_by_field_name("type") is not None:
             known = finder.source_of(owner.parent.child_by_field_name("type")).split("::")[-1] == "Device"
-    if parent is not None and parent.type == "init_declarator" and re.search(r"(?i)dev", finder.source_of(parent.child_by_field_name("declarator"))):
+    if parent is not None and parent.type == "init_declarator" and re.search(
+            r"(?i)dev", finder.source_of(parent.child_by_field_name("declarator"))):
         known = finder.source_of(parent.parent.child_by_field_name("type")) in ("std::string", "string")
     torch = finder.target != ANYACCEL and match[1]
     finder.add(rule, start, end, None if torch else replacement, severity=None if known and not torch else REVIEW)

@@ -5,21 +5,28 @@ from __future__ import annotations
 import re
 
 _SPACES = ("at", "c10", "torch")
-_MEMBERS = frozenset(("is_available", "device_count", "synchronize", "current_device", "set_device", "manual_seed", "manual_seed_all", "getNumGPUs",
-                      "cudnn_is_available", "device_synchronize", "ExchangeDevice", "MaybeExchangeDevice", "MaybeSetDevice", "getDeviceProperties",
-                      "warp_size", "getStreamFromPool", "getStreamFromExternal"))  # yapf: disable
+_MEMBERS = frozenset(
+    ("is_available", "device_count", "synchronize", "current_device", "set_device", "manual_seed", "manual_seed_all", "getNumGPUs",
+     "cudnn_is_available", "device_synchronize", "ExchangeDevice", "MaybeExchangeDevice", "MaybeSetDevice", "getDeviceProperties",
+     "warp_size", "getStreamFromPool", "getStreamFromExternal"))
 
 
 class Names:
-    """What names mean in a file. `defined`: names of macros, functions and classes that the file
-    itself defines. `opened`: `using namespace at::cuda` or the like is present."""
+    """Meaning of names in a file. `defined`: names of macros, functions and classes that the file
+    itself defines. `opened`: the members of at::cuda are visible without their namespace. `torch`: so
+    are those of at, c10 or torch."""
 
     def __init__(self, code: str):
         self.defined = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", code, re.M))
         self.defined |= set(re.findall(r"\b(?:class|struct)\s+(\w+)\s*(?:final\s*)?(?:[:{]|$)", code))
-        self.defined |= set(re.findall(r"^(?:[\w:<>,*&\[\]]+[ \t*&]+)+(cuda\w+|nccl\w+|cublas\w+)[ \t]*\([^;{}]*\)\s*\{", code, re.M))
-        self.opened = bool(re.search(r"\busing\s+namespace\s+(?:::)?(?:(?:at|c10|torch)::)?cuda\s*;|\bnamespace\s+(?:at|c10)\s*(?:::\s*cuda)?\s*\{", code))
-        self.torch = bool(re.search(r"\busing\s+namespace\s+(?:::)?(?:at|c10|torch)\s*;|\bnamespace\s+(?:at|c10|torch)\s*[:{]|\busing\s+(?:at|c10|torch)::kCUDA\b|"
+        self.defined |= set(
+            re.findall(r"^(?:[\w:<>,*&\[\]]+[ \t*&]+)+(cuda\w+|nccl\w+|cublas\w+)[ \t]*\([^;{}]*\)\s*\{", code, re.M))
+        self.opened = bool(
+            re.search(
+                r"\busing\s+namespace\s+(?:::)?(?:(?:at|c10|torch)::)?cuda\s*;|\bnamespace\s+(?:at|c10)\s*(?:::\s*cuda)?\s*\{",
+                code))
+        self.torch = bool(re.search(r"\busing\s+namespace\s+(?:::)?(?:at|c10|torch)\s*;|\bnamespace\s+(?:at|c10|torch)\s*[:{]|"
+            r"\busing\s+(?:at|c10|torch)::kCUDA\b|"
                                     r"\busing\s+(?:at|c10|torch)::DeviceType\b|\bnamespace\s+cuda\s*=", code))  # yapf: disable
 
     def resolve(self, name: str) -> str | None:

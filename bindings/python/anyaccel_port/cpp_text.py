@@ -11,11 +11,12 @@ import re
 from .findings import Lines, SourceError
 
 # Each alternative starts with a literal character, which makes the search fast.
-_TOKEN = re.compile(r"//[^\n]*(?:(?<=\\)\n[^\n]*)*|"
-                    r"/\*.*?(?:\*/|(?P<comment>\Z))|"
-                    r"R\"(?P<mark>[^()\\\s\"]{0,16})\(.*?(?:\)(?P=mark)\"|(?P<raw>\Z))|"
-                    r"\"(?:[^\"\\\n]|\\.)*(?P<close>\")?|"
-                    r"'(?<![0-9a-fA-F]')(?:[^'\\\n]|\\.){1,8}'", re.S)
+_TOKEN = re.compile(
+    r"//[^\n]*(?:(?<=\\)\n[^\n]*)*|"
+    r"/\*.*?(?:\*/|(?P<comment>\Z))|"
+    r"R\"(?P<mark>[^()\\\s\"]{0,16})\(.*?(?:\)(?P=mark)\"|(?P<raw>\Z))|"
+    r"\"(?:[^\"\\\n]|\\.)*(?P<close>\")?|"
+    r"'(?<![0-9a-fA-F]')(?:[^'\\\n]|\\.){1,8}'", re.S)
 _OPEN = {"(": ")", "[": "]", "{": "}"}
 _CLOSE = {close: open_ for open_, close in _OPEN.items()}
 _BRACKET = re.compile(r"[()\[\]{}]")

@@ -10,6 +10,7 @@ EQUIVALENT = "equivalent"
 REVIEW = "review"
 NONE = "none"
 SEVERITIES = (EQUIVALENT, REVIEW, NONE)
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +61,8 @@ class Lines:
 
     def __init__(self, text: str):
         self.text = text
-        # str.splitlines() would also split at form feeds and Unicode separators, as editors do not.
-        self.starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
+        # Editors do not count form feeds and Unicode separators as line ends, unlike splitlines().
+        self.starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
 
     def position(self, offset: int) -> tuple[int, int]:
         row = bisect.bisect_right(self.starts, offset) - 1

@@ -8,7 +8,7 @@ import re
 from .findings import NONE, Edit, Finding, Lines
 from .rules import Rule
 
-# A `{0}`, `{args}` or `{args|default}` of a replacement; `{*0}` is what the pointer argument points to.
+# A `{0}`, `{args}` or `{args|default}` of a replacement. `{*0}` dereferences the argument.
 _PLACEHOLDER = re.compile(r"\{(\*?\d|args|self|name)(?:\|([^}]*))?\}")
 
 
@@ -22,15 +22,23 @@ class Source:
         self.lines = Lines(text)
         self.findings: list[Finding] = []
 
-    def add(self, rule: Rule, start: int, end: int, *, severity: str | None = None, replacement: str | None = None, edits: tuple[Edit, ...] | None = None,
+    def add(self,
+            rule: Rule,
+            start: int,
+            end: int,
+            *,
+            severity: str | None = None,
+            replacement: str | None = None,
+            edits: tuple[Edit, ...] | None = None,
             message: str | None = None) -> Finding:
         """Add a finding. With a replacement, the edit replaces the whole match unless `edits` says otherwise."""
         if severity is None:
             severity = rule.severity if not rule.to else rule.severity_for(self.target)
         if edits is None:
-            edits = (Edit(start, end, replacement),) if replacement is not None and severity != NONE else ()
+            edits = (Edit(start, end, replacement), ) if replacement is not None and severity != NONE else ()
         line, column = self.lines.position(start)
-        finding = Finding(rule.id, severity, self.file, start, end, line, column, self.text[start:end], message or rule.why, replacement, edits)
+        finding = Finding(rule.id, severity, self.file, start, end, line, column, self.text[start:end], message or rule.why,
+                          replacement, edits)
         self.findings.append(finding)
         return finding
 

@@ -17,12 +17,14 @@ from .notebook_text import Cell, cells
 
 _MARK = "# anyaccel-port: end of cell\n"
 _CELL_MAGIC = re.compile(r"\s*%%(\w+)([^\n]*)")
-_PYTHON_MAGICS = frozenset(("time", "timeit", "capture", "prun", "python", "python3", "py", "memit", "mprun", "lprun", "heat", "debug"))
+_PYTHON_MAGICS = frozenset(
+    ("time", "timeit", "capture", "prun", "python", "python3", "py", "memit", "mprun", "lprun", "heat", "debug"))
 _SHELL_MAGICS = frozenset(("bash", "sh", "shell", "script", "system", "sx"))
 # A magic whose argument is Python: `%time f()`.
 _LINE_MAGIC = re.compile(r"%(?:time|timeit|prun|memit|debug)[ \t]+(?!-)")
 # Commands that IPython accepts without a percent sign: `cd folder`.
-_AUTOMATIC = r"(?:cd|ls|ll|cat|cp|mv|rm|rmdir|mkdir|pwd|pip3?|conda|less|more|man)(?:[ \t]+(?!(?:in|is|if|and|or|not|for|else)\b)(?:-{1,2}[A-Za-z]|[\w~/$]|\.{1,2}(?:/|$))[^=\n(]*)$"
+_AUTOMATIC = (r"(?:cd|ls|ll|cat|cp|mv|rm|rmdir|mkdir|pwd|pip3?|conda|less|more|man)"
+              r"(?:[ \t]+(?!(?:in|is|if|and|or|not|for|else)\b)(?:-{1,2}[A-Za-z]|[\w~/$]|\.{1,2}(?:/|$))[^=\n(]*)$")
 _MASKED = re.compile(r"(?m)^(?P<indent>[ \t]*)(?P<code>(?:[\w, \[\]\"']+=[ \t]*)?)"
                      r"(?P<magic>[%!](?:[^\n\\]|\\.|\\\n)*|\?{1,2}[\w.*]+[ \t]*$|(?:[\w.]+)\?{1,2}[ \t]*$|" + _AUTOMATIC + ")")
 
@@ -63,7 +65,8 @@ class _Program:
         magic = match["magic"]
         # A continuation of an expression can start with % too.
         before = re.sub(r"#.*", "", source[:match.start()]).rstrip()
-        if magic[0] == "%" and (before.endswith(("(", ",", "\\", "+", "[")) or _unclosed(before)) or magic[0] == "!" and magic[1:2] == "=":
+        if magic[0] == "%" and (before.endswith(
+            ("(", ",", "\\", "+", "[")) or _unclosed(before)) or magic[0] == "!" and magic[1:2] == "=":
             return match[0]
         if magic[0] == "!" or re.match(r"%?(?:pip|conda)\b", magic):
             self.commands.append((cell, match.start("magic") + (magic[0] in "!%"), match.end("magic")))
@@ -119,7 +122,7 @@ def _python(program: _Program, file: str, target: str) -> list[Finding]:
     except SourceError as error:
         for cell, start in zip(program.cells, program.starts):
             try:
-                python.find(program.code[start:start + len(cell.source)] + "\n", file, target)
+                python.find(program.code[start:start + len(cell.source)].rstrip() + "\n", file, target)
             except SourceError as inner:
                 raise SourceError(f"cell {cell.number}: {inner.message}", inner.line) from None
         raise SourceError(error.message, 0) from None
@@ -136,8 +139,19 @@ def _moved(program: _Program, inner: Finding, cell: Cell, start: int, end: int, 
             edits.append(Edit(cell.places[a], cell.places[b], json.dumps(edit.text)[1:-1]))
         else:  # an import in another cell; fix() inserts it
             edits.append(Edit(cell.places[start], cell.places[start], ""))
-    return Finding(inner.rule, inner.severity, file, cell.places[start], cell.places[end], line, column, inner.text, inner.message, inner.replacement,
-                   tuple(edits), cell=cell.number, extra=inner.extra)
+    return Finding(inner.rule,
+                   inner.severity,
+                   file,
+                   cell.places[start],
+                   cell.places[end],
+                   line,
+                   column,
+                   inner.text,
+                   inner.message,
+                   inner.replacement,
+                   tuple(edits),
+                   cell=cell.number,
+                   extra=inner.extra)
 
 
 def fix(text: str, findings: list[Finding], target: str) -> str:
@@ -145,7 +159,10 @@ def fix(text: str, findings: list[Finding], target: str) -> str:
     from . import python
     program = _Program(text)
     wanted = {(f.rule, f.start, f.end) for f in findings}
-    chosen = [pair for pair in _find(program, findings[0].file if findings else "", target) if (pair[0].rule, pair[0].start, pair[0].end) in wanted]
+    chosen = [
+        pair for pair in _find(program, findings[0].file if findings else "", target)
+        if (pair[0].rule, pair[0].start, pair[0].end) in wanted
+    ]
     edits = [edit for finding, inner in chosen if inner is None for edit in finding.edits]  # of shell commands
     fixed = python.fix(program.code, [inner for _, inner in chosen if inner is not None], target).split(_MARK)
     before = program.code.split(_MARK)
@@ -159,26 +176,31 @@ def fix(text: str, findings: list[Finding], target: str) -> str:
 
 def _rewrite(text: str, cell: Cell, old: str, new: str) -> list[Edit]:
     """The edits of the file that change a cell's masked source from `old` to `new`."""
-    old_lines, new_lines = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    source_lines = cell.source.splitlines(keepends=True)
+    old_lines, new_lines, source_lines = _split(old), _split(new), _split(cell.source)
     literals = [json.loads(text[a:b], strict=False) for a, b in cell.strings]
     hunks = [h for h in difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False).get_opcodes() if h[0] != "equal"]
     by_line = literals == source_lines and cell.array is not None
-    starts = Lines(cell.source).starts
+    starts = [0]
+    for line in source_lines:
+        starts.append(starts[-1] + len(line))
     edits = []
     for _, a, b, c, d in hunks:
         replaced = [_unmask(line, old_lines[a:b], source_lines[a:b]) for line in new_lines[c:d]]
         if by_line:
             edits.append(_lines(text, cell, a, b, replaced))
         else:
-            first, last = starts[a] if a < len(starts) else len(cell.source), starts[b] if b < len(starts) else len(cell.source)
-            edits.append(Edit(cell.places[first], cell.places[last], _encode(text, "".join(replaced))[1:-1]))
+            edits.append(Edit(cell.places[starts[a]], cell.places[starts[b]], _encode(text, "".join(replaced))[1:-1]))
     if not by_line and cell.array is not None:
         # The lines do not match the strings, so the whole array is written again.
         result = _spliced(source_lines, old_lines, new_lines, hunks)
         separator = text[cell.strings[0][1]:cell.strings[1][0]] if len(cell.strings) > 1 else ", "
         return [Edit(cell.strings[0][0], cell.strings[-1][1], separator.join(_encode(text, line) for line in result))]
     return edits
+
+
+def _split(text: str) -> list[str]:
+    """The lines of a cell, as Jupyter splits them into strings."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _spliced(source_lines: list[str], old_lines: list[str], new_lines: list[str], hunks: list) -> list[str]:

@@ -11,11 +11,12 @@ from .findings import Finding
 from .rules import BY_ID
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
-_TOML_DEPENDENCIES = re.compile(r"(?:.*\.)?(?:dependencies|dev-dependencies|optional-dependencies|dependency-groups|packages|dev-packages)(?:\..*)?$")
+_TOML_DEPENDENCIES = re.compile(
+    r"(?:.*\.)?(?:dependencies|dev-dependencies|optional-dependencies|dependency-groups|packages|dev-packages)(?:\..*)?$")
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
-    """Find in a list of packages. What else the file configures is found too."""
+    """Find in a list of packages, and in the other settings of the same file."""
     source = matching.Source(text, file, target)
     name = os.path.basename(file).lower()
     if name.endswith((".yml", ".yaml")):
@@ -53,6 +54,9 @@ def _requirement(source: matching.Source, start: int, line: str):
     if index and (stripped.startswith(("-", "http")) or "://" in stripped.split("@")[0]):
         source.add(BY_ID["package-index"], start, start + len(stripped))
         return
+    if repository := packages.REPOSITORY.search(stripped):
+        source.add(BY_ID["package-cuda-only"], start + repository.start(), start + repository.end())
+        return
     spec = re.split(r"\s+(?:--|\\)", stripped)[0]
     if not spec.startswith("-") and (found := packages.of(spec)):
         rule, replacement = found
@@ -78,7 +82,8 @@ def _conda(source: matching.Source):
             bare = value.split("::")[-1]
             spec = re.sub(r"^([\w.-]+)\s+(?=[\d=<>*])", r"\1=", bare)
             if value.startswith("nvidia"):
-                source.add(BY_ID["package-channel" if "::" in value and not packages.of(spec) else "package-nvidia"], first, first + len(value))
+                source.add(BY_ID["package-channel" if "::" in value and not packages.of(spec) else "package-nvidia"], first,
+                           first + len(value))
             elif bare == spec:
                 _requirement(source, first + len(value) - len(bare), bare)
             elif found := packages.of(spec):
@@ -97,7 +102,8 @@ def _toml(source: matching.Source):
         value = line[pair.end():] if pair else line
         at = start + (pair.end() if pair else 0)
         table = bool(_TOML_DEPENDENCIES.match(section))
-        array = (depth > 0 or value.startswith("[")) and (table or key in ("dependencies", "requires") or key.endswith("dependencies"))
+        array = (depth > 0 or value.startswith("[")) and (table or key in ("dependencies", "requires")
+                                                          or key.endswith("dependencies"))
         for string in re.finditer(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'", value):
             content = string[1] if string[1] is not None else string[2]
             first = at + string.start() + 1

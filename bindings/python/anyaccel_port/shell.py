@@ -12,31 +12,58 @@ from . import matching, packages
 from .findings import Finding
 from .rules import BY_ID, BY_NAME
 
-_TOKEN = re.compile(r"""
+_TOKEN = re.compile(
+    r"""
     \\. | (?P<single>'[^']*') | (?P<double>"(?:[^"\\]|\\.)*") | (?P<comment>(?<![^\s;&|(`])\#[^\n]*) |
     (?P<here><<-?[ \t]*(?P<quote>['"\\]?)(?P<mark>[A-Za-z_]\w*)['"]?)
     """, re.X | re.S)
-ENVIRONMENT = (r"(?:(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
+ENVIRONMENT = (r"(?:FORCE_CUDA|(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
                r"NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|TF32_OVERRIDE|REQUIRE_\w+|DISABLE_REQUIRE|MIG_\w+))")
-_TOOLS = "nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe"
+_TOOLS = ("nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|"
+          "nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe")
 _VALUE = r"""(?:=|\s+\\?\s*)["']?"""
-_CANDIDATE = re.compile(rf"""
+_CANDIDATE = re.compile(
+    rf"""
     (?P<index>{packages.INDEX.pattern}) |
-    (?P<image>\bnvcr\.io/[\w./:${{}}-]+|(?<![\w./-])nvidia/(?:cuda|opengl|cudagl)\b[\w./:${{}}-]*|(?<=FROM\s)[ \t]*(?:[\w.-]{{1,100}}/){{0,9}}[\w.-]{{1,100}}:[\w.-]*(?:cuda|cu1\d)[\w.-]*|
+    (?P<image>\bnvcr\.io/[\w./:${{}}-]+|(?<![\w./-])nvidia/(?:cuda|opengl|cudagl)\b[\w./:${{}}-]*|
+        (?<=FROM\s)[ \t]*(?:[\w.-]{{1,100}}/){{0,9}}[\w.-]{{1,100}}:[\w.-]*(?:cuda|cu1\d)[\w.-]*|
         (?<![\w./-])pytorch/pytorch:[\w.-]*cuda[\w.-]*) |
     (?P<backend>(?<![\w.-])(?:--?[\w-]{{0,40}}backend|[\w.]{{0,60}}backend){_VALUE}(?:cpu:gloo,cuda:)?nccl\b["']?) |
-    (?P<device>(?<![\w.-])(?:--?[\w.-]{{0,40}}(?:device|dev|accelerator|platform|map[-_]location)s?|-d|(?<!\$)[\w.]{{0,60}}device){_VALUE}cuda(?::[\w${{}}]+)?["']?(?![\w.-])|
-        (?<!\S)--(?:use[-_]?|no[-_]|enable[-_]|with[-_]|disable[-_])?cuda(?:=\S+)?(?![\w-])|(?<![\w.$-])(?:[\w.]{{0,60}}\.)?(?:use_|no_)cuda=(?:\w+)) |
+    (?P<device>(?<![\w.-])(?:--?[\w.-]{{0,40}}(?:device|dev|accelerator|platform|map[-_]location)s?|-d|
+        (?<!\$)[\w.]{{0,60}}device){_VALUE}cuda(?::[\w${{}}]+)?["']?(?![\w.-])|
+        (?<!\S)--(?:use[-_]?|no[-_]|enable[-_]|with[-_]|disable[-_])?cuda(?:=\S+)?(?![\w-])|
+        (?<![\w.$-])(?:[\w.]{{0,60}}\.)?(?:use_|no_)cuda=(?:\w+)) |
     (?P<gpus>(?<!\S)--gpus{_VALUE}(?P<count>[^\s"']+)["']?) |
     (?P<runtime>--runtime[=\s]nvidia\b) |
     (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)[\w./*-]*) |
     (?P<python>\btorch\.(?:cuda|version\.cuda|backends\.cud\w+)\b(?:\.\w+)*) |
-    (?P<tool>(?<![\w.$/@-])(?:[\w${{}}./-]{{1,100}}/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
+    (?P<repository>{packages.REPOSITORY.pattern}) |
+    (?P<define>(?<!\S)-D\s?\w*(?:CUDA|NCCL|CUDNN)\w*(?::\w+)?(?:=[^\s"']*)?) |
+    (?P<tool>\$[({{]?NVCC[)}}]?(?![\w])|(?<![\w.$/@-])(?:[\w${{}}./-]{{1,100}}/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
     (?P<environment>(?<![A-Za-z0-9_-]){ENVIRONMENT}(?![A-Za-z0-9_]))
     """, re.X)
-_INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
+# The groups of the pattern with their rules; those of "gpus" and "environment" depend on the context.
+_KINDS = {
+    "index": "package-index",
+    "image": "container-image",
+    "backend": "backend-option",
+    "device": "device-option",
+    "gpus": "",
+    "runtime": "container-gpus",
+    "path": "cuda-path",
+    "python": "embedded-python",
+    "repository": "package-cuda-only",
+    "define": "cmake-variable",
+    "tool": "nvidia-tool",
+    "environment": "",
+}
+_INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|"
+                      r"\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
                       r"\b(?:apt|apt-get|yum|dnf|zypper|apk|brew)\b[^\n]*?\b(?:install|add)\b")  # yapf: disable
-_ECHO = re.compile(r"(?:^|(?<=[;&|({\n`!@])|\b(?<=then)|\b(?<=do)|\b(?<=else))[ \t]*(?:echo|printf|print|cat|LABEL|logger|die|warn|info|error|log)\b(?=[ \t])")
+_ECHO = re.compile(
+    r"(?:^|(?<=[;&|({\n`!@])|\b(?<=then)|\b(?<=do)|\b(?<=else))[ \t]*"
+    r"(?:echo|printf|print|cat|LABEL|logger|die|warn|info|error|log)\b(?=[ \t])"
+)
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
@@ -79,7 +106,8 @@ def _tokens(text: str) -> tuple[str, list[tuple[int, int]]]:
             stop = re.compile(rf"^[ \t]*{match['mark']}[ \t]*$", re.M).search(text, body) if body != -1 else None
             if stop is not None:
                 parts.append(text[at:body])
-                comment = r"(?m)(?:^|(?<=\s))#.*$" if "python" in text[text.rfind("\n", 0, match.start()) + 1:match.start()] else r"(?m)^[ \t]*#.*$"
+                comment = r"(?m)(?:^|(?<=\s))#.*$" if "python" in text[text.rfind("\n", 0, match.start()) +
+                                                                       1:match.start()] else r"(?m)^[ \t]*#.*$"
                 parts.append(re.sub(comment, lambda m: " " * len(m[0]), text[body:stop.start()]))
                 at = position = stop.start()
     parts.append(text[at:])
@@ -122,7 +150,7 @@ def _install(source: matching.Source, base: int, text: str, code: str, a: int, b
 def _command(code: str, quoted: list[tuple[int, int]], match: re.Match) -> bool:
     """Whether a match is part of a command, and not of a text that is only shown."""
     start = match.start()
-    line = code.rfind("\n", 0, start) + 1
+    line = max(code.rfind("\n", 0, start) + 1, start - 2000)
     expanded = code[max(0, start - 2):start].endswith(("$", "${", "$("))
     shown = None
     for shown in _ECHO.finditer(code, line, start):
@@ -136,7 +164,8 @@ def _command(code: str, quoted: list[tuple[int, int]], match: re.Match) -> bool:
     if inside is None:
         return True
     a, b = inside
-    if re.search(r"(?:-l?c|ssh\s+\S+|eval|--wrap[= ]|-lc|bash|CMD|command)\s*\[?\s*$", code[max(line, a - 30):a]) or "\n" in code[a:b]:
+    if re.search(r"(?:-l?c|ssh\s+\S+|eval|--wrap[= ]|-lc|bash|CMD|command)\s*\[?\s*$",
+                 code[max(line, a - 30):a]) or "\n" in code[a:b]:
         return True
     if match["environment"]:
         return expanded or start == a + 1
@@ -151,9 +180,9 @@ def _unquoted(text: str) -> str:
 
 def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: set[tuple[int, str]]):
     start, end = match.span()
-    kind = next(k for k in ("index", "image", "backend", "device", "gpus", "runtime", "path", "python", "tool", "environment") if match[k])
+    kind = next(kind for kind in _KINDS if match[kind])
     line = code.rfind("\n", 0, start) + 1
-    statement = code[line:start]
+    statement = code[max(line, start - 2000):start]
     if kind == "environment":
         rule = BY_NAME["env:CUDA_VISIBLE_DEVICES"] if match[0] == "CUDA_VISIBLE_DEVICES" else BY_ID["cuda-variable"]
         if rule.id == "visible-devices":
@@ -162,11 +191,11 @@ def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: s
     elif kind == "gpus":
         if re.search(r"\b(?:srun|sbatch|salloc)\b", statement):
             return
-        docker = re.search(r"\b(?:docker|podman|nerdctl|singularity|apptainer)\b", statement) or match["count"].startswith(("all", "device", "'", '"'))
+        docker = re.search(r"\b(?:docker|podman|nerdctl|singularity|apptainer)\b", statement) or match["count"].startswith(
+            ("all", "device", "'", '"'))
         rule = BY_ID["container-gpus" if docker else "config-gpus"]
     else:
-        rule = BY_ID[{"index": "package-index", "image": "container-image", "backend": "backend-option", "device": "device-option", "runtime": "container-gpus",
-                      "path": "cuda-path", "python": "embedded-python", "tool": "nvidia-tool"}[kind]]  # yapf: disable
+        rule = BY_ID[_KINDS[kind]]
     if kind == "path" and re.search(r"\bCUDA_\w+[= ][\"']?$", statement):
         return  # the variable is reported
     key = (line, match[0] if kind in ("environment", "python") else "path" if kind == "path" else f"{kind}{start}")

@@ -29,7 +29,6 @@ def _cpp(*names: str) -> tuple[str, ...]:
 
 
 _ATEN = (TORCH, DEEPSPEED)
-_DEFAULT_INDEX = "Without an index, the method uses the current device."
 
 DEVICES = (
     Rule("cpp-device-type", "torch::kCUDA", "equivalent",
@@ -101,7 +100,7 @@ STREAMS = (
          "at::cuda::CUDAStream stream = at::cuda::getCurrentCUDAStream();", f"anyaccel::Stream stream = {ACC}.current_stream();"),
     Rule("cpp-event", "CUDAEvent", "equivalent", _torch("CUDAEvent"), _to("auto {name} = " + ACC + ".Event()", "c10::Event {name}(" + TYPE + ")"),
          "`Event(true)` creates an event that measures time. `wait(stream)` takes the place of `block(stream)`.",
-         "at::cuda::CUDAEvent event;", f"auto event = {ACC}.Event();"),
+         "at::cuda::CUDAEvent event;", f"auto event = {ACC}.Event();", review_for=_ATEN),
     Rule("cpp-graph", "CUDAGraph", "review", _torch("CUDAGraph"), _to("auto {name} = " + ACC + ".create_graph()", "at::accelerator::Graph {name}"),
          "`create_graph()` throws an error on devices without graphs.", "at::cuda::CUDAGraph graph;", f"auto graph = {ACC}.create_graph();"),
     Rule("cpp-external-stream", "getStreamFromExternal", "none", _torch("getStreamFromExternal"), {}, "Wraps a cudaStream_t of another library.",
@@ -115,10 +114,10 @@ FUNCTIONS = (
          "if (torch::cuda::is_available()) f();", f"if ({ACC}.is_available()) f();"),
     Rule("cpp-device-count", "torch::cuda::device_count", "equivalent", _torch("device_count", "getNumGPUs"),
          _to(ACC + ".device_count()", "at::accelerator::deviceCount()"), "The number of devices that this process may use.",
-         "auto n = torch::cuda::device_count();", f"auto n = {ACC}.device_count();"),
+         "auto count = torch::cuda::device_count();", f"auto count = {ACC}.device_count();"),
     Rule("cpp-current-device", "c10::cuda::current_device", "equivalent", _torch("current_device"),
          _to(ACC + ".current_device()", CURRENT), "The index of the current device.",
-         "auto i = c10::cuda::current_device();", f"auto i = {ACC}.current_device();"),
+         "auto index = c10::cuda::current_device();", f"auto index = {ACC}.current_device();"),
     Rule("cpp-set-device", "c10::cuda::set_device", "equivalent", _torch("set_device"),
          _to(ACC + ".set_device({args})", "at::accelerator::setDeviceIndex({args})"), "Makes a device current.",
          "c10::cuda::set_device(0);", f"{ACC}.set_device(0);"),
@@ -126,7 +125,7 @@ FUNCTIONS = (
          _torch("ExchangeDevice", "MaybeExchangeDevice", "MaybeSetDevice"), _to(None, None),
          "Use a guard, which restores the device: c10::DeviceGuard or `device(i)`.", "c10::cuda::MaybeSetDevice(0);"),
     Rule("cpp-synchronize", "torch::cuda::synchronize", "equivalent", _torch("synchronize", "device_synchronize"),
-         _to(ACC + ".synchronize({args})", "at::accelerator::synchronizeDevice({args|" + CURRENT + "})"), "Waits for a device. " + _DEFAULT_INDEX,
+         _to(ACC + ".synchronize({args})", "at::accelerator::synchronizeDevice({args|" + CURRENT + "})"), "Waits for a device, by default the current one.",
          "torch::cuda::synchronize();", f"{ACC}.synchronize();"),
     Rule("cpp-stream-synchronize", "c10::cuda::stream_synchronize", "review", _torch("stream_synchronize"), {},
          "Call `synchronize()` of the accelerator's stream.", "c10::cuda::stream_synchronize(s);"),
@@ -246,7 +245,7 @@ CMAKE = (
     Rule("cmake-language", "CUDA as a language of CMake", "review", ("cmake:enable_language(CUDA)", "cmake:project(LANGUAGES CUDA)", "cmake:check_language(CUDA)"),
          {}, "Enable the language only if the kernels for CUDA are built.", "enable_language(CUDA)"),
     Rule("cmake-package", "a package of CUDA in CMake", "review",
-         ("cmake:find_package(CUDA)", "cmake:find_package(CUDAToolkit)", "cmake:find_package(CUDNN)", "cmake:find_package(NCCL)"), {},
+         ("cmake:find_package(CUDA)", "cmake:find_package(CUDAToolkit)", "cmake:CUDNN", "cmake:NCCL"), {},
          "Look for the package only if the kernels for CUDA are built. find_package(anyaccel) finds AnyAccel.", "find_package(CUDAToolkit REQUIRED)"),
     Rule("cmake-target", "a target built for CUDA", "none", ("cmake:cuda_add_library", "cmake:cuda_add_executable", "cmake:CUDA::*"), {},
          "The target contains or links code for CUDA only.", "target_link_libraries(app PRIVATE CUDA::cudart)"),
@@ -258,6 +257,7 @@ CMAKE = (
 
 RULES = (*DEVICES, *GUARDS, *STREAMS, *FUNCTIONS, *RUNTIME, *KERNELS, *CMAKE)
 
-# Equivalent only if the result is not used: the original returns an error code, the replacement throws.
+# Equivalent only if the result is unused: the original returns an error code, the replacement
+# throws.
 STATEMENTS = frozenset(("cpp-runtime-synchronize", "cpp-runtime-set-device", "cpp-runtime-get-device", "cpp-runtime-device-count", "cpp-host-register",
                         "cpp-host-unregister", "cpp-nvtx-push", "cpp-nvtx-pop"))  # yapf: disable
