@@ -2,14 +2,15 @@
 import codecs
 import errno
 import os
+import re
 import shutil
 import stat
 import tempfile
 
 import pytest
-from port_command import git, port, use_finder
+from port_command import FINDER, git, port, use_finder
 
-from anyaccel_port import keywords, languages, rules, source
+from anyaccel_port import keywords, languages, pool, rules, source
 
 LINE = "torch.cuda.synchronize()\n"
 FIXED = "get_accelerator().synchronize()\n"
@@ -151,6 +152,21 @@ def test_crash_of_a_parser(tmp_path, capfdbinary):
     code, out, _ = port(capfdbinary, "--check", "--jobs", "2", ".")
     assert code == 1 and "crash.py: broken source, not changed: the parser crashed" in out
     assert len(found(out)) == 20
+
+
+# Fails if a file whose analysis never ends blocks the command, also while native code runs.
+def test_endless_analysis(tmp_path, capfdbinary, monkeypatch):
+    def find(text, file, target):
+        return re.match("(a*)*$", text) if "endless" in file else FINDER.find(text, file, target)
+
+    use_finder(monkeypatch, type("Finder", (), {"find": staticmethod(find), "fix": staticmethod(FINDER.fix)}))
+    monkeypatch.setattr(pool, "_SECONDS", 0.3)
+    write(tmp_path / "endless.py", "a" * 60 + "cuda")
+    for number in range(5):
+        write(tmp_path / f"good{number}.py")
+    code, out, _ = port(capfdbinary, "--check", "--jobs", "2", ".")
+    assert code == 1 and "endless.py: broken source, not changed: the analysis took longer than 0.3 s" in out
+    assert len(found(out)) == 5
 
 
 # Fails if a fixed file loses its permissions, or if a link is replaced by a file.
