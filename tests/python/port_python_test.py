@@ -85,6 +85,8 @@ def test_nothing_is_found(code):
     ("torch.ones(1, device=torch.cuda.current_device())", "torch.ones(1, device=get_accelerator().current_device_name())"),
     ("i = torch.cuda.current_device()", "i = get_accelerator().current_device()"),
     ("p = torch.cuda.get_device_properties(0).total_memory", "p = get_accelerator().device_properties(0).total_memory"),
+    ("p = torch.cuda.get_device_properties(0)\nprint(p.name, p.total_memory)",
+     "p = get_accelerator().device_properties(0)\nprint(p.name, p.total_memory)"),
     ("n = torch.cuda.get_device_name()", "n = get_accelerator().device_properties().name"),
     ("torch.cuda.synchronize(device=x.device)", "get_accelerator().synchronize(device_index=x.device.index)"),
     ("torch.cuda.set_device('cuda:1')", "get_accelerator().set_device(1)"),

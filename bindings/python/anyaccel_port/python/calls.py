@@ -13,7 +13,7 @@ from .uses import use_of
 
 _MODULES = ("torch.cuda", "torch.cuda.amp", "torch.cuda.nvtx", "torch.cuda.memory", "torch.cuda.random", "torch.backends.cuda",
             "torch.backends.cudnn")
-_PROPERTIES = ("name", "total_memory", "multi_processor_count")
+_PROPERTIES = ("name", "total_memory", "multi_processor_count", "uuid")
 _CLASSES = {"cuda-stream-class": "Stream", "cuda-event-class": "Event"}
 
 
@@ -177,9 +177,24 @@ def _properties(source: Source, rule: Rule, node: cst.BaseExpression, call: cst.
         template = arguments.place(source, "{acc}.total_memory({args})", call, pieces)
         finding = source.add(rule.id, source.tree.span(attribute), node, template, pieces, severity=EQUIVALENT)
     else:
-        known = member in _PROPERTIES and rule.severity_for(source.target) != NONE
+        known = (member in _PROPERTIES or _known_members(source, call)) and rule.severity_for(source.target) != NONE
         finding = source.add(rule.id, source.tree.span(node), node, source.template(rule), severity=EQUIVALENT if known else "")
     finding.edits += arguments.edits(source, "get_device_properties", call) if finding.edits else ()
+
+
+def _known_members(source: Source, call: cst.Call) -> bool:
+    """Whether the properties are assigned to a variable that is used only for members that every accelerator has."""
+    assign = source.names.parent(call)
+    if not isinstance(assign, cst.Assign) or len(assign.targets) != 1 or not isinstance(assign.targets[0].target, cst.Name):
+        return False
+    target = assign.targets[0].target
+    bindings = source.names.scope_of(target).lookup(target.value)
+    uses = [
+        use for use in source.uses_of_name(target.value)
+        if all(use is not b.node for b in bindings) and source.names.scope_of(use).lookup(target.value) is bindings
+    ]
+    parents = [source.names.parent(use) for use in uses]
+    return bool(uses) and all(isinstance(p, cst.Attribute) and p.attr.value in _PROPERTIES for p in parents)
 
 
 def _generators(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
