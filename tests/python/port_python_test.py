@@ -12,6 +12,7 @@ NAME = "get_accelerator().device_name()"
     ("x = torch.ones(4, device='cuda')  # 'cuda'", f"x = torch.ones(4, device={NAME})  # 'cuda'"),
     ("x.to('cuda:1')", "x.to(get_accelerator().device_name(1))"),
     ("x.to(f'cuda:{rank}')", "x.to(get_accelerator().device_name(rank))"),
+    ("x.to(f'cuda:{rank:d}')", "x.to(get_accelerator().device_name(rank))"),
     ("x.to('cuda:%d' % (rank,))", "x.to(get_accelerator().device_name(rank))"),
     ("x.to('cuda:{}'.format(rank + 1))", "x.to(get_accelerator().device_name(rank + 1))"),
     ("x.to('cuda:' + str(rank))", "x.to(get_accelerator().device_name(rank))"),
