@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from .. import rules
+from ..findings import Edit, Finding
 from ..rules import ANYACCEL, DEEPSPEED, TORCH, Rule
 from . import amp, arguments, tensors
 from .devices import is_device_name
@@ -104,7 +105,7 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
     elif not any(p in template for p in ("{args}", "{0}")):
         extra = arguments.edits(source, last, call) if call is not None else ()
         finding = source.add(rule.id, span, node, template, values={"name": last})
-        finding.edits += extra
+        _extend(source, finding, call, extra)
         if call is None and finding.severity == EQUIVALENT and "{acc}" in template and _is_patched(source, node):
             finding.severity = REVIEW
     elif call is None:
@@ -117,7 +118,14 @@ def _call(source: Source, rule: Rule, template: str, last: str, node: cst.BaseEx
     pieces = {}
     template = arguments.place(source, template, call, pieces)
     finding = source.add(rule.id, source.tree.span(call), node, template, pieces, values={"name": last})
-    finding.edits += arguments.edits(source, last, call)
+    _extend(source, finding, call, arguments.edits(source, last, call))
+
+
+def _extend(source: Source, finding: Finding, call: cst.Call | None, edits: tuple[Edit, ...]) -> None:
+    """Adds the edits of a call's arguments; the finding then includes the call."""
+    if edits and call is not None:
+        finding.edits += edits
+        finding.end = max(finding.end, source.tree.span(call)[1])
 
 
 def _is_patched(source: Source, node: cst.BaseExpression) -> bool:
@@ -179,7 +187,8 @@ def _properties(source: Source, rule: Rule, node: cst.BaseExpression, call: cst.
     else:
         known = (member in _PROPERTIES or _known_members(source, call)) and rule.severity_for(source.target) != NONE
         finding = source.add(rule.id, source.tree.span(node), node, source.template(rule), severity=EQUIVALENT if known else "")
-    finding.edits += arguments.edits(source, "get_device_properties", call) if finding.edits else ()
+    if finding.edits:
+        _extend(source, finding, call, arguments.edits(source, "get_device_properties", call))
 
 
 def _known_members(source: Source, call: cst.Call) -> bool:

@@ -63,8 +63,7 @@ def method(source: Source, node: cst.SimpleString) -> bool:
     match = _BRACES.match(node.raw_value)
     attribute = source.names.parent(node)
     call = source.names.parent(attribute) if isinstance(attribute, cst.Attribute) else None
-    if not match or not isinstance(call, cst.Call) or attribute.attr.value != "format" or len(
-            call.args) != 1 or call.args[0].star:
+    if not match or not isinstance(call, cst.Call) or attribute.attr.value != "format" or len(call.args) != 1 or call.args[0].star:
         return False
     indexed(source, call, call.args[0].value, [node])
     return True
