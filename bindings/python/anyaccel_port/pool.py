@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from .analysis import File, Request, Result, examine
 
-_SECONDS = 60.0  # of processor time per file; parsers take milliseconds
+_SECONDS = 20.0  # of processor time per file; parsers take milliseconds
 _COLLECT = 16  # files after which a worker collects garbage
 _PATIENCE = 5.0  # seconds that a worker may take to end
 
@@ -27,8 +27,8 @@ def _work(connection, request: Request, parent: int) -> None:
     """Examine the files that the parent sends until it sends None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGVTALRM, signal.SIG_DFL)  # ends the process, also while native code runs
-    # Syntax trees consist of many small objects without cycles, on which the garbage collector would
-    # spend a fifth of the time.
+    # Syntax trees consist of many small objects without cycles, on which the garbage collector
+    # would spend a fifth of the time.
     gc.disable()
     done = 0
     while True:
