@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/test_all"
-CHECKS = ("check_layers", "check_docs", "check_examples", "check_words", "proof", "methods", "stubs", "check_plugin_abi", "format")
+CHECKS = ("check_layers", "check_docs", "check_examples", "check_words", "proof", "methods", "port_rules", "stubs", "check_plugin_abi", "format")
 
 
 class TestAll(unittest.TestCase):

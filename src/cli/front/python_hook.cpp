@@ -24,18 +24,23 @@ void need_file(const std::string& file, const char* where) {
        .hint = "reinstall AnyAccel, or keep its bin, lib and share folders next to each other"});
 }
 
+std::string python_package() {
+  const std::string bin = own_folder();
+  const std::string prefix = bin.substr(0, bin.rfind('/'));
+  for (const std::string& place : {prefix + "/" ANYACCEL_PYTHON_DIR, prefix + "/python"})
+    if (::access((place + "/anyaccel").c_str(), R_OK) == 0) return place;
+  return {};
+}
+
 std::string use_python_hook(const char* where) {
   const std::string bin = own_folder();
   const std::string prefix = bin.substr(0, bin.rfind('/'));
   const auto folder = prefix + "/" ANYACCEL_DATADIR "/anyaccel/python_hook";
   need_file(folder + "/sitecustomize.py", where);
   prepend_variable("PYTHONPATH", folder, ':');
-  for (const std::string& place : {prefix + "/" ANYACCEL_PYTHON_DIR, prefix + "/python"})
-    if (::access((place + "/anyaccel").c_str(), R_OK) == 0) {
-      ::setenv("ANYACCEL_PYTHON_PACKAGE", place.c_str(), 1);
-      return place;
-    }
-  return {};
+  const auto package = python_package();
+  if (!package.empty()) ::setenv("ANYACCEL_PYTHON_PACKAGE", package.c_str(), 1);
+  return package;
 }
 
 }  // namespace anyaccel::cli

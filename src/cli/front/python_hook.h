@@ -11,6 +11,9 @@ void prepend_variable(const char* variable, const std::string& value, char separ
 /// Throws `unavailable` if the AnyAccel installation lacks this file.
 void need_file(const std::string& file, const char* where);
 
+/// The folder that contains the Python package `anyaccel`, or "" if there is none.
+std::string python_package();
+
 /// Changes the environment so that Python programs run the hook and find AnyAccel's Python package.
 /// Returns the folder that contains the package `anyaccel`, or "" if there is none.
 std::string use_python_hook(const char* where);

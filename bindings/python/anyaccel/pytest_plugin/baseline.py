@@ -5,10 +5,9 @@ contains no line numbers, so unrelated changes do not invalidate it.
 """
 
 import json
-import os
-import tempfile
 
 import pytest
+from anyaccel_port import write as files
 
 _KEYS = ("test", "kind", "op", "file", "function")
 
@@ -35,15 +34,4 @@ def read(path):
 def write(path, keys):
     """Replace the file atomically."""
     content = {"version": 1, "problems": [dict(zip(_KEYS, entry)) for entry in sorted(keys)]}
-    replace(path, json.dumps(content, indent=1) + "\n")
-
-
-def replace(path, text):
-    """Write a file atomically, so that an interruption leaves the old content in place."""
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-        file.write(text)
-    umask = os.umask(0)
-    os.umask(umask)
-    os.chmod(file.name, 0o666 & ~umask)
-    os.replace(file.name, path)
+    files.replace(path, json.dumps(content, indent=1) + "\n")

@@ -2,7 +2,8 @@
 source.
 """
 
-import json
+from anyaccel_port import write as files
+from anyaccel_port.output import sarif
 
 from anyaccel import __version__
 
@@ -20,7 +21,6 @@ _TITLES = {
     "leak": "Memory still allocated at exit",
     "other_accelerator": "Use of another accelerator's device",
 }
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def _result(problem, known):
@@ -32,14 +32,12 @@ def _result(problem, known):
         "baselineState": "unchanged" if known else "new",
     }  # yapf: disable
     if problem["file"]:
-        uri = problem["file"].replace("\\", "/")
-        result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": problem["line"]}}}]
+        result["locations"] = [sarif.location(problem["file"], {"startLine": problem["line"]})]
     return result
 
 
 def write(path, problems):
     """Write `problems`, a list of (problem, is known) pairs, to a SARIF file."""
     rules = [{"id": kind, "shortDescription": {"text": title}} for kind, title in _TITLES.items()]
-    driver = {"name": "AnyAccel checker", "version": __version__, "rules": rules}
-    run = {"tool": {"driver": driver}, "results": [_result(*each) for each in problems]}
-    baseline.replace(path, json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n")
+    tool = {"name": "AnyAccel checker", "version": __version__, "rules": rules}
+    files.replace(path, sarif.document(tool, [_result(*each) for each in problems]))

@@ -1,0 +1,130 @@
+"""Examines files in several processes. A file that crashes a parser, or takes too long, does not
+affect the others.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+from collections.abc import Sequence
+
+from .analysis import File, Request, Result, examine
+
+_SECONDS = 20.0  # of processor time per file; parsers take milliseconds
+_COLLECT = 16  # files after which a worker collects garbage
+_PATIENCE = 5.0  # seconds that a worker may take to end
+
+
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _work(connection, request: Request, parent: int) -> None:
+    """Examine the files that the parent sends until it sends None."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGVTALRM, signal.SIG_DFL)  # ends the process, also while native code runs
+    # Syntax trees consist of many small objects without cycles, on which the garbage collector
+    # would spend a fifth of the time.
+    gc.disable()
+    done = 0
+    while True:
+        while not connection.poll(_PATIENCE):
+            if os.getppid() != parent:
+                return
+        try:
+            file = connection.recv()
+        except EOFError:
+            return
+        if file is None:
+            return
+        signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS)
+        result = examine(file, request)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        connection.send(result)
+        done += 1
+        if done % _COLLECT == 0:
+            gc.collect()
+
+
+class _Worker:
+    """A process that examines one file at a time."""
+
+    def __init__(self, request: Request):
+        # Forked workers start in milliseconds and share the rules.
+        context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
+        self.connection, child = context.Pipe()
+        self.process = context.Process(target=_work, args=(child, request, os.getpid()), daemon=True)
+        self.process.start()
+        child.close()
+        self.file: File | None = None
+
+    def send(self, file: File | None) -> None:
+        self.file = file
+        try:
+            self.connection.send(file)
+        except OSError:
+            pass  # result() reports the end of the process
+
+    def result(self) -> tuple[Result, bool]:
+        """The result for the file, and whether the process has ended."""
+        try:
+            return self.connection.recv(), False
+        except (EOFError, OSError):
+            self.process.join()
+        reason = "the parser crashed; the code is probably nested too deeply"
+        if self.process.exitcode == -signal.SIGVTALRM:
+            reason = f"the analysis took longer than {_SECONDS:g} s"
+        return Result(self.file.shown, self.file.language.name if self.file.language else "", error=reason), True
+
+    def close(self) -> None:
+        # Closing the connection is not enough, because workers inherit the connections of others.
+        self.send(None)
+        self.connection.close()
+        self.process.join(_PATIENCE)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+def _size(file: File) -> int:
+    try:
+        return os.stat(file.path).st_size
+    except OSError:
+        return 0
+
+
+def examine_files(files: Sequence[File], request: Request, jobs: int) -> list[Result]:
+    """Examine files, and return the results in the same order. jobs: the number of processes; 0
+    examines the files in this process."""
+    if jobs == 0:
+        return [examine(file, request) for file in files]
+    # Large files come first, so that no process ends with the largest one.
+    queue = collections.deque(sorted(files, key=_size, reverse=True))
+    results: dict[str, Result] = {}
+    busy: dict = {}
+    try:
+        while queue and len(busy) < jobs:
+            worker = _Worker(request)
+            busy[worker.connection] = worker
+            worker.send(queue.popleft())
+        while busy:
+            for connection in multiprocessing.connection.wait(list(busy)):
+                worker = busy[connection]
+                result, ended = worker.result()
+                results[worker.file.shown] = result
+                if ended or not queue:
+                    del busy[connection]
+                    worker.close()
+                if ended and queue:
+                    worker = _Worker(request)
+                    busy[worker.connection] = worker
+                if queue:
+                    worker.send(queue.popleft())
+    finally:
+        for worker in busy.values():
+            worker.close()
+    return [results[file.shown] for file in files]

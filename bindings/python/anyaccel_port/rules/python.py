@@ -1,0 +1,217 @@
+"""Rules for device names in strings, methods of tensors and modules, torch.distributed and settings
+of torch in Python programs.
+"""
+
+from .rule import ANYACCEL, DEEPSPEED, TORCH, Rule
+
+_ALL = (ANYACCEL, TORCH, DEEPSPEED)
+
+
+def _to(both: str | None, torch: str | None) -> dict[str, str]:
+    """The replacements, if anyaccel and DeepSpeed have the same."""
+    return {**({ANYACCEL: both, DEEPSPEED: both} if both else {}), **({TORCH: torch} if torch else {})}
+
+
+def _same(text: str) -> dict[str, str]:
+    return dict.fromkeys(_ALL, text)
+
+
+DEVICES = (
+    Rule("device-string",
+         'the device name "cuda"',
+         "equivalent", ("string:cuda", ),
+         _same("{type}"),
+         "`device_name()` returns torch's name of the accelerator's device type. A plain string is returned, so code that compares "
+         "or formats it "
+         "keeps working.",
+         'x = torch.ones(4, device="cuda")',
+         "x = torch.ones(4, device=get_accelerator().device_name())",
+         runtime="device"),
+    Rule("device-string-index",
+         'a device name with an index: "cuda:1", f"cuda:{rank}"',
+         "equivalent", ("string:cuda:N", ),
+         _to("{acc}.device_name({0})", 'f"{torch.accelerator.current_accelerator().type}:{{0}}"'),
+         "`device_name(i)` returns the name of one device. Accelerators whose devices have no index, such as cpu, return the plain "
+         "name.",
+         'x.to(f"cuda:{rank}")',
+         "x.to(get_accelerator().device_name(rank))",
+         runtime="device"),
+    Rule("device-choice",
+         'the choice between "cuda" and "cpu"',
+         "equivalent", ("string:cuda if available else cpu", ),
+         _to("{type}", '({type} if torch.accelerator.is_available() else "cpu")'),
+         "get_accelerator() falls back to the CPU by itself.",
+         'device = "cuda" if torch.cuda.is_available() else "cpu"',
+         "device = get_accelerator().device_name()",
+         runtime="device"),
+    Rule("device-string-unclear", 'the string "cuda" with an unknown use', "review", ("string:cuda?", ), _same("{type}"),
+         "The string is probably a device name. Replace it if it is passed to torch; leave it if it is text.", 'names = ["cuda"]',
+         "names = [get_accelerator().device_name()]"),
+    Rule("device-comparison",
+         'a comparison with "cuda"',
+         "equivalent", ("string:compare cuda", ),
+         _same("{type}"),
+         "The test selects the branch that CUDA takes on every accelerator. If the other operand is not clearly a device, or if "
+         "the branch is only for CUDA, "
+         "a person must decide.",
+         'if x.device.type == "cuda": ...',
+         "if x.device.type == get_accelerator().device_name(): ...",
+         runtime="device"),
+    Rule("device-index-bare",
+         "an integer used as a device",
+         "equivalent", ("device:integer", ),
+         _to("{acc}.device_name({0})", None),
+         "torch takes an integer as an index of its current accelerator; on builds without one, it means CUDA.",
+         "x.to(rank)",
+         "x.to(get_accelerator().device_name(rank))",
+         runtime="device"),
+    Rule("tensor-type-string",
+         'a tensor type such as "torch.cuda.FloatTensor"',
+         "equivalent", ("string:torch.cuda.FloatTensor", ),
+         _same("{self}.to({type}, torch.float32)"),
+         "Other accelerators have no tensor types. Use a dtype and a device instead.",
+         'x.type("torch.cuda.FloatTensor")',
+         "x.to(get_accelerator().device_name(), torch.float32)",
+         runtime="tensor_type"),
+    Rule("message-out-of-memory", "a search for CUDA's message in an exception", "review", ("string:CUDA out of memory", ),
+         _same("isinstance({self}, torch.OutOfMemoryError)"),
+         "Messages differ between accelerators; all raise torch.OutOfMemoryError.",
+         'try:\n    f()\nexcept RuntimeError as e:\n    if "CUDA out of memory" not in str(e):\n        raise'),
+)
+
+METHODS = (
+    Rule("tensor-cuda",
+         ".cuda()",
+         "equivalent", ("method:cuda", "torch.Tensor.cuda", "torch.nn.Module.cuda"),
+         _same("{self}.to({device})"),
+         "`.to(device)` does the same for tensors and modules.",
+         "model = model.cuda()",
+         "model = model.to(get_accelerator().device_name())",
+         runtime="tensor_cuda"),
+    Rule("tensor-is-cuda",
+         ".is_cuda",
+         "equivalent", ("attribute:is_cuda", ),
+         _to("{acc}.on_accelerator({self})", '({self}.device.type != "cpu")'),
+         "`on_accelerator(x)` says whether a tensor is on the accelerator. On the CPU it is true for all tensors.",
+         "assert x.is_cuda",
+         "assert get_accelerator().on_accelerator(x)",
+         runtime="is_cuda"),
+    Rule("record-stream",
+         ".record_stream()",
+         "review", ("method:record_stream", ), {}, "torch does not support record_stream() for CPU tensors. Guard it with `if not "
+         "get_accelerator().is_synchronized_device():`.",
+         "x.record_stream(s)",
+         harmless=True),
+)
+
+DISTRIBUTED = (
+    Rule("nccl",
+         'the backend "nccl"',
+         "equivalent", ("string:nccl", "torch.distributed.Backend.NCCL"),
+         _to("{acc}.communication_backend_name()",
+             "torch.distributed.get_default_backend_for_device(torch.accelerator.current_accelerator())"),
+         "Each accelerator names its own communication backend: nccl, gloo, xccl, hccl, ...",
+         'dist.init_process_group("nccl")',
+         "dist.init_process_group(get_accelerator().communication_backend_name())",
+         runtime="nccl"),
+    Rule("nccl-other", "other use of NCCL", "review",
+         ("torch.distributed.ProcessGroupNCCL", "torch.distributed.ProcessGroupNCCL.*", "torch.distributed.is_nccl_available"), {},
+         "Options of NCCL have no effect on other accelerators.", "torch.distributed.is_nccl_available()"),
+)
+
+SETTINGS = (
+    Rule("cudnn",
+         "torch.backends.cudnn",
+         "none", ("torch.backends.cudnn", "torch.backends.cudnn.*"), {},
+         "Settings of cuDNN. They have no effect on other accelerators and may stay.",
+         "torch.backends.cudnn.benchmark = True",
+         harmless=True,
+         runtime="ignore"),
+    Rule("cuda-math-settings",
+         "torch.backends.cuda",
+         "none", ("torch.backends.cuda", "torch.backends.cuda.*"), {},
+         "Settings of cuBLAS and of CUDA's attention kernels. They have no effect on other accelerators and may stay. For TF32, "
+         "`torch.set_float32_matmul_precision()` is the general setting.",
+         "torch.backends.cuda.matmul.allow_tf32 = True",
+         harmless=True,
+         runtime="ignore"),
+    Rule("version-cuda", "torch.version.cuda", "none", ("torch.version.cuda", "torch.has_cuda"), {},
+         "The version of CUDA that torch was built for; None elsewhere.", "torch.version.cuda"),
+    Rule("profiler-activity", "ProfilerActivity.CUDA", "equivalent",
+         ("torch.profiler.ProfilerActivity.CUDA", "torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.profile:use_cuda"),
+         _same("torch.profiler.supported_activities()"),
+         "`torch.profiler.supported_activities()` returns the activities that this build of torch supports.",
+         "torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA])",
+         "torch.profiler.profile(activities=torch.profiler.supported_activities())"),
+    Rule("profiler-cuda-time", "columns of the profiler with cuda in their names", "equivalent",
+         ("string:cuda_time_total", "attribute:cuda_time_total"), _same("{name}"),
+         "torch.profiler names the columns of all accelerators device_time, device_time_total and device_memory_usage.",
+         'print(prof.key_averages().table(sort_by="cuda_time_total"))',
+         'print(prof.key_averages().table(sort_by="device_time_total"))'),
+    Rule("cuda-stream-handle", ".cuda_stream", "none", ("attribute:cuda_stream", "attribute:cuda_event"), {},
+         "The handle of a CUDA stream or event, for calls of CUDA itself.", "torch.cuda.current_stream().cuda_stream"),
+    Rule("inductor-cudagraphs",
+         "settings of torch.compile for CUDA graphs",
+         "none", ("torch._inductor.config.triton.cudagraphs", "torch._inductor.config.triton.cudagraph_trees",
+                  "torch._inductor.cudagraph_trees", "torch._inductor.cudagraph_trees.*",
+                  "torch.profiler._utils._init_for_cuda_graphs", "torch.compiler.cudagraph_mark_step_begin"), {},
+         "torch.compile uses these settings only for CUDA. They may stay.",
+         "torch._inductor.config.triton.cudagraphs = True",
+         harmless=True),
+    Rule("cuda-private", "private functions of torch for CUDA", "none", ("torch._C._cuda*", ), {},
+         "Functions of torch's CUDA backend. Other accelerators do not have them.", "torch._C._cuda_clearCublasWorkspaces()"),
+    Rule("dispatch-key", 'the dispatch key "CUDA"', "review", ("string:dispatch CUDA", ), {},
+         "The op is registered for CUDA only. Register it for the other dispatch keys too.", 'library.impl("op", kernel, "CUDA")'),
+)
+
+ENVIRONMENT = (
+    Rule(
+        "visible-devices", "CUDA_VISIBLE_DEVICES", "review", ("env:CUDA_VISIBLE_DEVICES", ),
+        _to("{acc}.visible_devices_envs()[0]", None),
+        "Every vendor has its own variable. `visible_devices_envs()` names those of this accelerator, and "
+        "`set_visible_devices_envs(env, ids)` "
+        "sets them.", 'os.environ["CUDA_VISIBLE_DEVICES"] = "0"', 'get_accelerator().set_visible_devices_envs(os.environ, ["0"])'),
+    Rule("cuda-variable",
+         "another variable of CUDA or NCCL",
+         "review", ("env:CUDA_*", "env:NCCL_*", "env:TORCH_CUDA_*", "env:PYTORCH_CUDA_*", "env:NVIDIA_*", "env:TORCH_NCCL_*"), {},
+         "The variable has no effect on other accelerators. Vendors have variables of their own.",
+         'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+         harmless=True),
+)
+
+LIBRARIES = (
+    Rule("nvidia-tools", "a command of NVIDIA", "none", ("command:nvidia-smi", "command:nvcc"), {},
+         "The command exists only for NVIDIA's devices. `python -m anyaccel` reports the devices of every accelerator.",
+         'subprocess.run(["nvidia-smi"])'),
+    Rule(
+        "pynvml", "pynvml", "none",
+        ("pynvml", "pynvml.*", "nvidia_smi", "py3nvml", "py3nvml.*", "GPUtil", "GPUtil.*", "nvitop", "gpustat"), {},
+        "NVIDIA's management library. `get_accelerator().memory_info()`, `device_properties()` and `device_count()` cover its "
+        "most frequent uses.", "import pynvml"),
+    Rule(
+        "triton", "Triton kernels", "none", ("triton", "triton.*"), {},
+        "Triton runs on some accelerators only. Guard the import with `get_accelerator().is_triton_supported()` and keep a path "
+        "without it.", "import triton"),
+    Rule(
+        "cuda-extension", "CUDAExtension and CUDA_HOME", "review",
+        ("torch.utils.cpp_extension.CUDAExtension", "torch.utils.cpp_extension.CUDA_HOME",
+         "torch.utils.cpp_extension.include_paths:cuda"), {},
+        "Kernels for CUDA. With AnyAccel, describe the op in a `.op` file with sources for each accelerator, or use an op builder.",
+        "CUDAExtension('op', ['op.cu'])"),
+    Rule(
+        "cuda-library", "a library that works only with CUDA", "none",
+        tuple(n for m in ("flash_attn", "apex", "transformer_engine", "cupy", "numba.cuda", "pycuda", "cuda", "tensorrt",
+                          "torch_tensorrt", "deep_gemm", "flashinfer", "causal_conv1d", "mamba_ssm", "faiss.StandardGpuResources",
+                          "nvidia.dali", "cudf", "cuml", "cugraph", "tinycudann", "dask_cuda",
+                          "lightning.fabric.accelerators.CUDAAccelerator", "lightning.pytorch.accelerators.CUDAAccelerator",
+                          "pytorch_lightning.accelerators.CUDAAccelerator", "spconv", "MinkowskiEngine", "pytorch3d._C", "nvtx")
+              for n in (m, m + ".*")), {},
+        "The library has kernels for CUDA only. Keep a path without it, for example torch's scaled_dot_product_attention.",
+        "import flash_attn"),
+    Rule("cuda-runtime", "calls of the CUDA runtime or of NVML", "none", ("call:cudaMalloc", "string:libcudart.so"), {},
+         "The function or library is a part of CUDA.", 'ctypes.CDLL("libcudart.so").cudaDeviceSynchronize()'),
+    Rule("bitsandbytes", "bitsandbytes", "review", ("bitsandbytes", "bitsandbytes.*"), {},
+         "bitsandbytes supports a few other accelerators, depending on its version.", "import bitsandbytes"),
+)
+
+RULES = (*DEVICES, *METHODS, *DISTRIBUTED, *SETTINGS, *ENVIRONMENT, *LIBRARIES)

@@ -1,0 +1,206 @@
+"""Finds what ties shell scripts, Dockerfiles and Makefiles to CUDA.
+
+A small tokenizer separates comments, quoted texts and here-documents from commands. All findings
+need a person, so nothing is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+
+from . import matching, packages
+from .findings import Finding
+from .rules import BY_ID, BY_NAME
+
+_TOKEN = re.compile(
+    r"""
+    \\. | (?P<single>'[^']*') | (?P<double>"(?:[^"\\]|\\.)*") | (?P<comment>(?<![^\s;&|(`])\#[^\n]*) |
+    (?P<here><<-?[ \t]*(?P<quote>['"\\]?)(?P<mark>[A-Za-z_]\w*)['"]?)
+    """, re.X | re.S)
+ENVIRONMENT = (r"(?:FORCE_CUDA|(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
+               r"NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|TF32_OVERRIDE|REQUIRE_\w+|DISABLE_REQUIRE|MIG_\w+))")
+_TOOLS = ("nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|"
+          "nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe")
+_VALUE = r"""(?:=|\s+\\?\s*)["']?"""
+_CANDIDATE = re.compile(
+    rf"""
+    (?P<index>{packages.INDEX.pattern}) |
+    (?P<image>\bnvcr\.io/[\w./:${{}}-]+|(?<![\w./-])nvidia/(?:cuda|opengl|cudagl)\b[\w./:${{}}-]*|
+        (?<=FROM\s)[ \t]*(?:[\w.-]{{1,100}}/){{0,9}}[\w.-]{{1,100}}:[\w.-]*(?:cuda|cu1\d)[\w.-]*|
+        (?<![\w./-])pytorch/pytorch:[\w.-]*cuda[\w.-]*) |
+    (?P<backend>(?<![\w.-])(?:--?[\w-]{{0,40}}backend|[\w.]{{0,60}}backend){_VALUE}(?:cpu:gloo,cuda:)?nccl\b["']?) |
+    (?P<device>(?<![\w.-])(?:--?[\w.-]{{0,40}}(?:device|dev|accelerator|platform|map[-_]location)s?|-d|
+        (?<!\$)[\w.]{{0,60}}device){_VALUE}cuda(?::[\w${{}}]+)?["']?(?![\w.-])|
+        (?<!\S)--(?:use[-_]?|no[-_]|enable[-_]|with[-_]|disable[-_])?cuda(?:=\S+)?(?![\w-])|
+        (?<![\w.$-])(?:[\w.]{{0,60}}\.)?(?:use_|no_)cuda=(?:\w+)) |
+    (?P<gpus>(?<!\S)--gpus{_VALUE}(?P<count>[^\s"']+)["']?) |
+    (?P<runtime>--runtime[=\s]nvidia\b) |
+    (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)[\w./*-]*) |
+    (?P<python>\btorch\.(?:cuda|version\.cuda|backends\.cud\w+)\b(?:\.\w+)*) |
+    (?P<repository>{packages.REPOSITORY.pattern}) |
+    (?P<define>(?<!\S)-D\s?\w*(?:CUDA|NCCL|CUDNN)\w*(?::\w+)?(?:=[^\s"']*)?) |
+    (?P<tool>\$[({{]?NVCC[)}}]?(?![\w])|(?<![\w.$/@-])(?:[\w${{}}./-]{{1,100}}/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
+    (?P<environment>(?<![A-Za-z0-9_-]){ENVIRONMENT}(?![A-Za-z0-9_]))
+    """, re.X)
+# The groups of the pattern with their rules. Empty: the rule depends on the context.
+_KINDS = {
+    "index": "package-index",
+    "image": "container-image",
+    "backend": "backend-option",
+    "device": "device-option",
+    "gpus": "",
+    "runtime": "container-gpus",
+    "path": "cuda-path",
+    "python": "embedded-python",
+    "repository": "package-cuda-only",
+    "define": "cmake-variable",
+    "tool": "nvidia-tool",
+    "environment": "",
+}
+_INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|"
+                      r"\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
+                      r"\b(?:apt|apt-get|yum|dnf|zypper|apk|brew)\b[^\n]*?\b(?:install|add)\b")  # yapf: disable
+_ECHO = re.compile(
+    r"(?:^|(?<=[;&|({\n`!@])|\b(?<=then)|\b(?<=do)|\b(?<=else))[ \t]*"
+    r"(?:echo|printf|print|cat|LABEL|logger|die|warn|info|error|log)\b(?=[ \t])"
+)
+
+
+def find(text: str, file: str, target: str) -> list[Finding]:
+    """Find in a shell script, a Dockerfile or a Makefile."""
+    source = matching.Source(text, file, target)
+    scan(source, 0, len(text))
+    return source.result()
+
+
+def fix(text: str, findings: list[Finding], target: str) -> str:
+    return matching.apply(text, [edit for finding in findings for edit in finding.edits])
+
+
+def scan(source: matching.Source, start: int, end: int):
+    """Find in a part of a file that holds commands."""
+    text = source.text[start:end]
+    code, quoted = _tokens(text)
+    taken: list[tuple[int, int]] = []
+    seen: set[tuple[int, str]] = set()
+    for a, b in _statements(code):
+        _install(source, start, text, code, a, b, taken)
+    for match in _CANDIDATE.finditer(code):
+        if any(match.start() < b and a < match.end() for a, b in taken) or not _command(code, quoted, match):
+            continue
+        _add(source, start, code, match, seen)
+
+
+def _tokens(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text without comments, and the spans of quoted texts."""
+    parts, quoted, at, position = [], [], 0, 0
+    while match := _TOKEN.search(text, position):
+        position = match.end()
+        if match["comment"]:
+            parts += (text[at:match.start()], " " * len(match[0]))
+            at = match.end()
+        elif match["single"] or match["double"]:
+            quoted.append(match.span())
+        elif match["here"]:
+            body = text.find("\n", position)
+            stop = re.compile(rf"^[ \t]*{match['mark']}[ \t]*$", re.M).search(text, body) if body != -1 else None
+            if stop is not None:
+                parts.append(text[at:body])
+                comment = r"(?m)(?:^|(?<=\s))#.*$" if "python" in text[text.rfind("\n", 0, match.start()) +
+                                                                       1:match.start()] else r"(?m)^[ \t]*#.*$"
+                parts.append(re.sub(comment, lambda m: " " * len(m[0]), text[body:stop.start()]))
+                at = position = stop.start()
+    parts.append(text[at:])
+    return "".join(parts), quoted
+
+
+def _statements(code: str):
+    """The spans of logical lines."""
+    start = 0
+    for match in re.finditer(r"(?<!\\)\n|&&|\|\||;", code):
+        yield start, match.start()
+        start = match.end()
+    yield start, len(code)
+
+
+def _install(source: matching.Source, base: int, text: str, code: str, a: int, b: int, taken: list[tuple[int, int]]):
+    """The packages of `pip install`, `conda install` and `apt-get install`."""
+    match = _INSTALL.search(code.replace("\\\n", "  ")[a:b] if "\\\n" in code[a:b] else code[a:b])
+    if match is None or _ECHO.match(code[a:a + match.start()].lstrip() + " "):
+        return
+    conda = bool(re.search(r"conda|mamba", match[0]))
+    channel = False
+    for word in re.finditer(r"""(?:[^\s"'\\]|\\.|"[^"]*"|'[^']*')+""", code[a + match.end():b]):
+        value = word[0].strip("\"'")
+        first = a + match.end() + word.start() + word[0].find(value)
+        last = first + len(value)
+        if conda and channel and value == "nvidia":
+            source.add(BY_ID["package-channel"], base + first, base + last)
+            taken.append((first, last))
+        elif conda and re.match(r"nvidia(?:/\S+)?::", value):
+            source.add(BY_ID["package-channel"], base + first, base + last)
+            taken.append((first, last))
+        elif not value.startswith(("-", "$", "http")) and not channel and (found := packages.of(value)):
+            rule, replacement = found
+            source.add(rule, base + first, base + last, replacement=replacement)
+            taken.append((first, last))
+        channel = value in ("-c", "--channel")
+
+
+def _command(code: str, quoted: list[tuple[int, int]], match: re.Match) -> bool:
+    """Whether a match is part of a command, and not of a text that is only shown."""
+    start = match.start()
+    line = max(code.rfind("\n", 0, start) + 1, start - 2000)
+    expanded = code[max(0, start - 2):start].endswith(("$", "${", "$("))
+    shown = None
+    for shown in _ECHO.finditer(code, line, start):
+        pass
+    echoed = shown is not None and not re.search(r"[;|&]|\$\(|>", _unquoted(code[shown.end():start]))
+    inside = next(((a, b) for a, b in quoted if a < start < b), None)
+    if match.lastgroup == "python" or match["python"]:
+        return not echoed
+    if echoed:
+        return expanded or bool(re.search(r"(?:\$\(|`)[^)`]*$", code[shown.end():start]))
+    if inside is None:
+        return True
+    a, b = inside
+    if re.search(r"(?:-l?c|ssh\s+\S+|eval|--wrap[= ]|-lc|bash|CMD|command)\s*\[?\s*$",
+                 code[max(line, a - 30):a]) or "\n" in code[a:b]:
+        return True
+    if match["environment"]:
+        return expanded or start == a + 1
+    if match["tool"]:
+        return bool(re.search(r"(?:\$\(|`)[^)`]*$", code[a:start])) or start == a + 1 and match.end() == b - 1
+    return True
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"'[^']*'|\"[^\"]*\"?", "", text)
+
+
+def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: set[tuple[int, str]]):
+    start, end = match.span()
+    kind = next(kind for kind in _KINDS if match[kind])
+    line = code.rfind("\n", 0, start) + 1
+    statement = code[max(line, start - 2000):start]
+    if kind == "environment":
+        rule = BY_NAME["env:CUDA_VISIBLE_DEVICES"] if match[0] == "CUDA_VISIBLE_DEVICES" else BY_ID["cuda-variable"]
+        if rule.id == "visible-devices":
+            value = re.compile(r"=\"[^\"\n]*\"|='[^'\n]*'|=[^\s;&|\"')]*").match(code, end)
+            end = value.end() if value and not code[max(0, start - 2):start].endswith(("$", "${")) else end
+    elif kind == "gpus":
+        if re.search(r"\b(?:srun|sbatch|salloc)\b", statement):
+            return
+        docker = re.search(r"\b(?:docker|podman|nerdctl|singularity|apptainer)\b", statement) or match["count"].startswith(
+            ("all", "device", "'", '"'))
+        rule = BY_ID["container-gpus" if docker else "config-gpus"]
+    else:
+        rule = BY_ID[_KINDS[kind]]
+    if kind == "path" and re.search(r"\bCUDA_\w+[= ][\"']?$", statement):
+        return  # the variable is reported
+    key = (line, match[0] if kind in ("environment", "python") else "path" if kind == "path" else f"{kind}{start}")
+    if key in seen:
+        return
+    seen.add(key)
+    start += len(match[0]) - len(match[0].lstrip())
+    source.add(rule, base + start, base + end, severity=rule.severity)
