@@ -50,7 +50,7 @@ def complete(cuda, accelerator):
     cuda.get_device_properties = get_device_properties
     cuda.get_device_capability = lambda device=None: CAPABILITY
     cuda.memory_stats = torch.cuda.memory.memory_stats  # reports more statistics than the accelerator's
-    cuda.nvtx._nvtx = _Ranges(accelerator)
+    cuda.nvtx._nvtx = Ranges(accelerator)
 
 
 class Properties:
@@ -172,7 +172,8 @@ def _add_storage_resize():
     torch.UntypedStorage.resize_ = resize_
 
 
-def _add_graphs(accelerator):
+def graph_base(accelerator):
+    """Make the base class of torch.cuda.CUDAGraph for an accelerator."""
 
     class GraphBase:
         """Base class of torch.cuda.CUDAGraph."""
@@ -210,14 +211,23 @@ def _add_graphs(accelerator):
         raw_cuda_graph = _unsupported("CUDAGraph.raw_cuda_graph")
         raw_cuda_graph_exec = _unsupported("CUDAGraph.raw_cuda_graph_exec")
 
+    return GraphBase
+
+
+def make_pool_handle():
+    """Make the ID of a new memory pool. As in torch, the first number is 0 if the program created the
+    pool."""
+    return 0, next(_pools)
+
+
+def _add_graphs(accelerator):
     graphs = torch.cuda.graphs
-    graphs.CUDAGraph.__bases__ = (GraphBase,)
-    # As in torch, the first number of a pool ID is 0 if the program created the pool.
-    graphs._graph_pool_handle = lambda: (0, next(_pools))
+    graphs.CUDAGraph.__bases__ = (graph_base(accelerator),)
+    graphs._graph_pool_handle = make_pool_handle
     graphs._cuda_isCurrentStreamCapturing = accelerator.is_current_stream_capturing
 
 
-class _Ranges:
+class Ranges:
     """The functions that torch.cuda.nvtx calls. range_push() and range_pop() are forwarded to the
     accelerator. Other ranges and marks are ignored.
     """
