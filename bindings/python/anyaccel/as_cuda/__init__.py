@@ -21,6 +21,7 @@ from .distributed import Distributed
 from .mode import Redirect
 from .patches import Patches
 from .pretend import pretended
+from .scripts import redirect_factories
 from .settings import Settings
 from .threads import enter_everywhere
 from .torch_parts import TorchParts
@@ -51,6 +52,7 @@ def enable(settings: Settings | None = None) -> bool:
     parts = TorchParts(accelerator, devices, _usage, patches)
     parts.install()
     Distributed(parts, accelerator).install()
+    redirect_factories(devices, _usage, patches)
     enter_everywhere(Redirect(accelerator, devices, _usage), patches)
     if not _is_worker():
         atexit.register(_report_at_exit, settings, os.getpid())

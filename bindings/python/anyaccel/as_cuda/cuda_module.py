@@ -16,7 +16,7 @@ from anyaccel_port import rules
 
 from .. import _cuda_names, _cuda_tensors, device_module
 from ..errors import make_error
-from .devices import CUDA, Devices
+from .devices import CUDA, Devices, is_program
 from .graphs import graph_class
 from .patches import Patches
 from .properties import Properties, capability_of
@@ -49,6 +49,14 @@ class CudaModule:
         self._patches.set(cuda.nvtx, "_nvtx", _cuda_names.Ranges(self._accelerator))
         self._patches.set(cuda.graphs, "_graph_pool_handle", _cuda_names.make_pool_handle)
         self._patches.set(cuda.graphs, "_cuda_isCurrentStreamCapturing", self._accelerator.is_current_stream_capturing)
+        for name, value in _cuda_names.functions(self._accelerator).items():
+            if not hasattr(torch._C, name):
+                self._patches.set(torch._C, name, value)
+        for name in ("version", "unique_id", "init_rank"):
+            why = rules.BY_ID["cuda-nccl"].why
+            self._patches.set(cuda.nccl, name, self._missing("nccl." + name, why, getattr(cuda.nccl, name)))
+        for name in ("start", "stop"):
+            self._patches.set(cuda.profiler, name, self._counted("profiler." + name, lambda *a, **k: None, getattr(cuda.profiler, name)))
         for name, value in self._pretended.version().items():
             self._patches.set(torch.version, name, value)
 
@@ -59,10 +67,10 @@ class CudaModule:
         for name in sorted({*torch.cuda.__all__, *own}):
             present = getattr(torch.cuda, name, None)
             rule = rules.find(f"torch.cuda.{name}")
-            if isinstance(present, types.ModuleType) or (rule is not None and rule.runtime == "same"):
-                continue
             if name in own:
                 found[name] = own[name]
+            elif isinstance(present, types.ModuleType) or (rule is not None and rule.runtime == "same"):
+                continue
             elif rule is not None and rule.runtime and hasattr(made, name):
                 found[name] = self._counted(name, getattr(made, name), present)
             elif isinstance(present, type):
@@ -121,6 +129,9 @@ class CudaModule:
             "reset_max_memory_allocated": lambda device=None: accelerator.reset_peak_memory_stats(devices.index(device)),
             "reset_max_memory_cached": lambda device=None: accelerator.reset_peak_memory_stats(devices.index(device)),
             "graph_pool_handle": _cuda_names.make_pool_handle,
+            "list_gpu_processes": lambda device=None: f"GPU:{devices.index(device) or 0}\nno processes are running",
+            "memory_snapshot": lambda *arguments, **options: [],
+            "_record_memory_history": lambda *arguments, **options: None,
             "_sleep": lambda cycles: None,
         }  # yapf: disable
         found = {name: wrapped(name, function) for name, function in functions.items()}
@@ -149,7 +160,8 @@ class CudaModule:
         count, full = self._usage.count, f"torch.cuda.{name}"
 
         def call(*arguments: typing.Any, **options: typing.Any) -> typing.Any:
-            count(full)
+            if is_program(0):  # torch's own functions also call torch.cuda
+                count(full)
             return function(*arguments, **options)
 
         if isinstance(present, types.FunctionType):

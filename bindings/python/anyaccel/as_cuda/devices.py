@@ -65,6 +65,14 @@ class Devices:
 
 
 def is_program(depth: int) -> bool:
-    """Whether the frame `depth` levels above the caller belongs to the program."""
-    name = sys._getframe(depth + 1).f_globals.get("__name__")
-    return not isinstance(name, str) or name.partition(".")[0] not in _INTERNAL
+    """Whether the frame `depth` levels above the caller belongs to the program. Other function modes,
+    through which the call came, are skipped."""
+    frame = sys._getframe(depth + 1)
+    while frame.f_code.co_name == "__torch_function__" and frame.f_back is not None:
+        frame = frame.f_back
+    return is_programs(frame.f_globals.get("__name__"))
+
+
+def is_programs(module: object) -> bool:
+    """Whether a module with this name belongs to the program."""
+    return not isinstance(module, str) or module.partition(".")[0] not in _INTERNAL

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import typing
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .devices import Devices, is_program
+from .devices import CUDA, Devices, is_program
 from .usage import Usage
 
 _FunctionOf = typing.Callable[..., typing.Any]
@@ -27,7 +26,6 @@ class Redirect(TorchFunctionMode):
         self._accelerator = accelerator
         self._devices = devices
         self._usage = usage
-        self._current = threading.local()
         tensor = torch.Tensor
         # Functions that need more than a replaced keyword argument `device`.
         self._special: dict[object, _FunctionOf] = {
@@ -42,6 +40,7 @@ class Redirect(TorchFunctionMode):
         }
         if devices.is_cpu:
             self._special[tensor.record_stream] = self._ignore
+            self._special[torch.device] = self._new_device
 
     def __torch_function__(self, func: _FunctionOf, types: typing.Any, args: tuple = (), kwargs: "dict | None" = None) -> typing.Any:
         special = self._special.get(func)
@@ -70,6 +69,12 @@ class Redirect(TorchFunctionMode):
         self._usage.count(f'device "{device}"')
         return found
 
+    def _new_device(self, func: _FunctionOf, args: tuple, kwargs: dict) -> torch.device:
+        """torch.device(index), which means the current accelerator. torch does not count the CPU as one."""
+        if len(args) == 1 and type(args[0]) is int and not kwargs:
+            return torch.device(CUDA, args[0]) if is_program(2) else self._devices.at(args[0])
+        return func(*args, **kwargs)
+
     def _to(self, func: _FunctionOf, args: tuple, kwargs: dict) -> typing.Any:
         if len(args) > 1:
             args = (args[0], self._mapped(args[1]), *args[2:])
@@ -84,10 +89,7 @@ class Redirect(TorchFunctionMode):
     def cuda(self, tensor: torch.Tensor, device: typing.Any = None, non_blocking: bool = False,
              memory_format: torch.memory_format = torch.preserve_format) -> torch.Tensor:
         """Tensor.cuda() for the accelerator."""
-        target = self._devices.at(self._devices.index(device))
-        if target.index is None and tensor.device.type == target.type and device is None:
-            target = tensor.device if self._devices.is_cpu else torch.device(target.type, self._accelerator.current_device())
-        return tensor.to(target, non_blocking=non_blocking, memory_format=memory_format)
+        return tensor.to(self._devices.at(self._devices.index(device)), non_blocking=non_blocking, memory_format=memory_format)
 
     def _type(self, func: _FunctionOf, args: tuple, kwargs: dict) -> typing.Any:
         tensor, *rest = args

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import typing
 
 import torch
 import torch.utils._device
 
+from .. import _cuda_names
 from .devices import CUDA, Devices
 from .patches import Patches
 from .usage import Usage
@@ -33,6 +35,7 @@ class TorchParts:
         self._storages()
         self._modules()
         self._data_parallel()
+        self._profiler()
 
     def wrap(self, owner: typing.Any, name: str, argument: str, change: "typing.Callable[[typing.Any], typing.Any]") -> None:
         """Replace a function by one that changes one of its arguments, given by position or name."""
@@ -160,8 +163,11 @@ class TorchParts:
 
     def _data_parallel(self) -> None:
         kind = None if self._devices.is_cpu else self._devices.type
-        for place in (torch._utils, torch.nn.parallel.data_parallel):
+        for place in (torch._utils, sys.modules["torch.nn.parallel.data_parallel"]):
             self._patches.set(place, "_get_available_device_type", lambda: kind)
+        if kind:
+            for name, function in _cuda_names.collectives(kind).items():
+                self._patches.set(torch._C, name, function)
         ddp = torch.nn.parallel.DistributedDataParallel
         for argument in ("device_ids", "output_device"):
             self.wrap(ddp, "__init__", argument, self._parallel_devices)
@@ -170,6 +176,14 @@ class TorchParts:
         if self._devices.is_cpu:
             return None
         return [self.device(each) for each in ids] if isinstance(ids, (list, tuple)) else self.device(ids)
+
+    def _profiler(self) -> None:
+        """Profile the host only, if torch's profiler does not know the accelerator."""
+        kind = self._devices.type
+        known = None if self._devices.is_cpu or kind == torch._C._get_privateuse1_backend_name() else kind
+        profile = torch.autograd.profiler.profile
+        self.wrap(profile, "__init__", "use_device", lambda device: known if device == CUDA else device)
+        self.wrap(profile, "__init__", "use_cuda", lambda use: False)
 
     def count(self, name: str) -> None:
         """Count one redirected use."""

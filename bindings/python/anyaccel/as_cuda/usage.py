@@ -6,7 +6,9 @@ import json
 import os
 import sys
 
-from .devices import is_program
+from .devices import is_programs
+
+_LIBRARY = os.path.dirname(os.__file__)
 
 
 class Usage:
@@ -40,8 +42,6 @@ class Usage:
 
     def as_text(self, accelerator: str, device: str) -> str:
         """The report for people."""
-        if not self.redirected and not self.missing:
-            return f"anyaccel run --as-cuda: the program did not use CUDA; the accelerator is {accelerator}\n"
         lines = [f"anyaccel run --as-cuda: CUDA was redirected to {accelerator} ({device})"]
         width = max((len(name) for name in self.redirected), default=0)
         lines += [f"  {count:>9}  {name:<{width}}  first at {self.places[name]}" for name, count in self._sorted()]
@@ -54,23 +54,27 @@ class Usage:
         return sorted(self.redirected.items(), key=lambda item: (-item[1], item[0]))
 
     def write(self, accelerator: str, device: str, file: str, quiet: bool) -> None:
-        """Write the report to `file`, or to standard error. Processes other than the first one append
-        their process ID to the file's name."""
-        if file:
+        """Write the report to `file`, or to standard error. A process that has not used CUDA, such as a
+        launcher, does not overwrite another one's report."""
+        used = self.redirected or self.missing
+        if file and (used or not os.path.exists(file)):
             with open(file, "w", encoding="utf-8") as stream:
                 json.dump(self.as_json(accelerator, device), stream, indent=1)
                 stream.write("\n")
-        elif not quiet:
+        elif used and not file and not quiet:
             sys.stderr.write(self.as_text(accelerator, device))
 
 
 def caller() -> str:
-    """The source line of the program that is running: `file:line`."""
-    depth = 1
-    try:
-        while not is_program(depth):
-            depth += 1
-        frame = sys._getframe(depth)
-    except ValueError:
-        return "?"
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    """The source line of the program that is running: `file:line`. Code outside the standard library
+    and site-packages is preferred, then any code that is not torch's."""
+    frame, found = sys._getframe(1), ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if is_programs(frame.f_globals.get("__name__")):
+            place = f"{file}:{frame.f_lineno}"
+            if not file.startswith(_LIBRARY) and "site-packages" not in file and not file.startswith("<frozen"):
+                return place
+            found = found or place
+        frame = frame.f_back
+    return found or "?"

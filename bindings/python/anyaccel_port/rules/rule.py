@@ -40,7 +40,8 @@ class Rule:
     before, after: an example for the documentation and the tests; `after` is for anyaccel.
     harmless: the code may stay as it is, because it has no effect on other accelerators.
     runtime: how anyaccel.as_cuda redirects it: the accelerator's method that takes the same
-        arguments, the name of a function in anyaccel.as_cuda, or "" if it cannot be redirected.
+        arguments, the name of a function in anyaccel.as_cuda, "same" if torch's own member works because
+        what it uses is redirected, or "" if it cannot be redirected.
     """
 
     id: str
