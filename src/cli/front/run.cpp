@@ -39,18 +39,16 @@ std::unique_ptr<CLI::App> run_parser(RunOptions& options) {
   app->add_option("PROGRAM", "Program and its arguments, after `--`")
       ->type_name("")
       ->expected(0, -1);
-  auto* as_cuda = app->add_flag("--as-cuda", options.as_cuda,
-                                "Redirect CUDA to the accelerator (ANYACCEL_AS_CUDA)");
+  app->add_flag("--as-cuda", options.as_cuda,
+                "Redirect CUDA to the accelerator; needed for the options below");
   app->add_option("--pretend", options.pretend,
                   "Name, compute capability, processors and memory that torch.cuda reports, for "
                   "example \"NVIDIA H100\"; default: those of the accelerator")
-      ->type_name("NAME")
-      ->needs(as_cuda);
+      ->type_name("NAME");
   app->add_option("--report", options.report,
                   "Write the report to this file as JSON instead of to standard error")
-      ->type_name("FILE")
-      ->needs(as_cuda);
-  app->add_flag("--quiet", options.quiet, "Do not print the report")->needs(as_cuda);
+      ->type_name("FILE");
+  app->add_flag("--quiet", options.quiet, "Do not print the report");
   add_log_level_option(*app);
   return app;
 }
@@ -80,6 +78,8 @@ int run_run(std::span<const char* const> arguments) {
   if (end < arguments.size() && std::string_view(arguments[end]) == "--") ++end;
   if (end == arguments.size())
     throw UsageError("run: no program was given; write -- PROGRAM [ARGUMENT]...");
+  if (!options.as_cuda && (!options.pretend.empty() || !options.report.empty() || options.quiet))
+    throw UsageError("run: --pretend, --report and --quiet require --as-cuda");
   std::vector<const char*> program(arguments.begin() + static_cast<std::ptrdiff_t>(end),
                                    arguments.end());
   program.push_back(nullptr);

@@ -57,8 +57,8 @@ class CudaModule:
             self._patches.set(cuda.nccl, name, self._missing("nccl." + name, why, getattr(cuda.nccl, name)))
         for name in ("start", "stop"):
             self._patches.set(cuda.profiler, name, self._counted("profiler." + name, lambda *a, **k: None, getattr(cuda.profiler, name)))
-        for name, value in self._pretended.version().items():
-            self._patches.set(torch.version, name, value)
+        # Programs split it into numbers. None would contradict is_available().
+        self._patches.set(torch.version, CUDA, torch.version.cuda or _cuda_names.CUDA_VERSION)
 
     def _make(self) -> dict[str, typing.Any]:
         made = device_module.make(CUDA, self._accelerator, self._devices.index)

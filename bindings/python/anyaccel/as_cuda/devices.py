@@ -7,7 +7,9 @@ import typing
 
 import torch
 
-CUDA = "cuda"
+from .. import _torch
+
+CUDA = _torch.CUDA
 
 # Packages whose code sees the true devices of tensors. All other code belongs to the program.
 _INTERNAL = frozenset(("torch", "functorch", "anyaccel", "anyaccel_port"))

@@ -36,7 +36,6 @@ class Redirect(TorchFunctionMode):
             tensor.is_cuda.__get__: self._is_cuda,
             tensor.pin_memory: self._pin_memory,
             tensor.is_pinned: self._is_pinned,
-            torch.as_tensor: self._as_tensor,
         }
         if devices.is_cpu:
             self._special[tensor.record_stream] = self._ignore
@@ -127,13 +126,6 @@ class Redirect(TorchFunctionMode):
         gradient = made.requires_grad
         pinned = self._accelerator.pin_memory(made.detach())
         return pinned.requires_grad_() if gradient else pinned
-
-    def _as_tensor(self, func: _FunctionOf, args: tuple, kwargs: dict) -> typing.Any:
-        if len(args) > 2:
-            args = (*args[:2], self._mapped(args[2]))
-        if "device" in kwargs:
-            kwargs = self._with_device(kwargs, kwargs["device"])
-        return func(*args, **kwargs)
 
     def _ignore(self, func: _FunctionOf, args: tuple, kwargs: dict) -> None:
         self._usage.count("Tensor.record_stream")

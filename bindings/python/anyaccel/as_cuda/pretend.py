@@ -15,10 +15,6 @@ class Pretended:
     processors: int = 0
     memory: int = 0
 
-    def version(self) -> dict[str, str]:
-        """The variables of torch.version to replace."""
-        return {"cuda": "12.6"} if self.name else {}
-
 
 def _device(name: str, capability: tuple[int, int], processors: int, gibibytes: int) -> Pretended:
     return Pretended(name, capability, processors, gibibytes << 30)

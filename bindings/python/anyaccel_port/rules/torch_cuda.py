@@ -209,8 +209,8 @@ _NO_EQUIVALENT = {
                     "Scopes for the device of a tensor and for a stream; use `get_accelerator().device(i)` and `stream(s)`."),
 }  # yapf: disable
 
-# What anyaccel.as_cuda does with members that have no equivalent: it ignores calls that only tune or
-# report, and answers questions truthfully.
+# What anyaccel.as_cuda does with members that have no equivalent: it ignores calls that only tune
+# or report, and answers questions truthfully.
 _AT_RUN_TIME = {"cuda-sync-debug": "ignore", "cuda-ipc": "ignore", "cuda-peer": "can_device_access_peer", "cuda-architecture": "get_arch_list",
                 "cuda-scopes": "device_module"}
 
