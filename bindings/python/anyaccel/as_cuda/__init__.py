@@ -41,8 +41,9 @@ def enable(settings: Settings | None = None) -> bool:
     visible.export_hook()
     if _patches is not None:
         return True
-    if visible.hides_all() or not visible.translate():
+    if visible.hides_all():
         return False
+    visible.translate()
     accelerator = get_accelerator()
     if accelerator.device_type() == CUDA:
         return False

@@ -16,14 +16,13 @@ def hides_all() -> bool:
     return value is not None and value.strip() in ("", "-1")
 
 
-def translate() -> bool:
+def translate() -> None:
     """Set the accelerator's variable to the devices that CUDA_VISIBLE_DEVICES selects, unless it is set."""
     value = os.environ.get(CUDA_VARIABLE)
     if value and all(part.strip().isdigit() for part in value.split(",")):
         for name in get_accelerator().visible_devices_envs():
             if name != CUDA_VARIABLE:
                 os.environ.setdefault(name, value)
-    return True
 
 
 def export_hook() -> None:
