@@ -26,8 +26,8 @@ class Run(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("no-such-program-here", result.stderr)
 
-    # Fails if arguments or options do not reach the program, if its exit code is lost, or if CUDA is
-    # redirected without --as-cuda.
+    # Fails if arguments or options do not reach the program, if its exit code is lost, or if CUDA
+    # is redirected without --as-cuda.
     def test_arguments_and_exit_code(self):
         line = 'echo "$1 $ANYACCEL_LOG_LEVEL $ANYACCEL_AS_CUDA"; exit 7'
         result = run("--log-level", "warning", "--", "sh", "-c", line, "sh", "--quiet")
@@ -36,7 +36,7 @@ class Run(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (7, "a b  1\n"), result.stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
-    # Fails if a child process does not inherit the redirection, or if the report is wrong or missing.
+    # Fails if a child process does not inherit the redirection, or if the report is wrong.
     def test_child_processes_and_report(self):
         child = "import torch; print(torch.ones(2, device='cuda').is_cuda, torch.cuda.get_device_name())"
         with tempfile.TemporaryDirectory() as folder:

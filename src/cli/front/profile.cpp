@@ -14,7 +14,6 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
 #include "cli/front/parser.h"
