@@ -89,6 +89,9 @@ assert torch.ones(2).is_cuda
 torch.set_default_device(None)
 torch.set_default_tensor_type("torch.cuda.DoubleTensor")
 assert torch.ones(2).is_cuda and torch.ones(2).dtype is torch.float64
+assert torch.Tensor(2, 3).is_cuda and torch.Tensor([1]).dtype is torch.float64 and torch.nn.Parameter(torch.Tensor(2)).is_cuda
+torch.set_default_tensor_type("torch.FloatTensor")
+assert torch.ones(2).device.type == "cpu" and torch.Tensor(2).device.type == "cpu" and torch.Tensor(2).dtype is torch.float32
 """
 
 

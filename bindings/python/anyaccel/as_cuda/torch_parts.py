@@ -18,6 +18,30 @@ from .usage import Usage
 _LOAD_PRIORITY = 5  # before torch's own functions, which begin at 10
 
 
+class _Constructor:
+    """Makes `torch.Tensor(...)` create tensors on the accelerator while the default tensor type is one of
+    torch.cuda. Modes do not see this constructor."""
+
+    def __init__(self, patches: Patches) -> None:
+        self._patches = patches
+        self._installed = False
+        self.device: torch.device | None = None
+
+    def use(self, device: torch.device) -> None:
+        """Create tensors on `device`."""
+        self.device = device
+        if self._installed or device.type == "cpu":
+            return
+        self._installed = True
+        make = torch._C.TensorBase.__new__
+
+        def new(cls: type, *arguments: typing.Any, **options: typing.Any) -> torch.Tensor:
+            made = make(cls, *arguments, **options)
+            return made if self.device is None or cls is not torch.Tensor else made.to(self.device)
+
+        self._patches.set(torch.Tensor, "__new__", staticmethod(new))
+
+
 class TorchParts:
     """Patches the parts of torch outside torch.cuda."""
 
@@ -122,12 +146,17 @@ class TorchParts:
     def _default_device(self) -> None:
         self.wrap(torch.utils._device.DeviceContext, "__init__", "device", self.device)
         set_type = torch.set_default_tensor_type
+        constructor = _Constructor(self._patches)
 
         @functools.wraps(set_type)
         def set_default_tensor_type(t: typing.Any, /) -> None:
             name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
             if not name.startswith("torch.cuda."):
+                if constructor.device is not None:
+                    constructor.device = None
+                    torch.set_default_device(None)
                 return set_type(t)
+            constructor.use(self._devices.at(None))
             self._usage.count("torch.set_default_tensor_type")
             torch.set_default_dtype(getattr(torch, name.rpartition(".")[2]).dtype)
             return torch.set_default_device(self._devices.at(None))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 
 from .. import _build_info
-from ..accelerator import get_accelerator
 
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+# The variables of the other backends. An accelerator names its own (`visible_devices_envs()`), but it
+# reads it when it is created.
+VARIABLES = ("SIM_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "MLU_VISIBLE_DEVICES",
+             "SDAA_VISIBLE_DEVICES", "SUPA_VISIBLE_DEVICES")
 
 
 def hides_all() -> bool:
@@ -17,12 +21,12 @@ def hides_all() -> bool:
 
 
 def translate() -> None:
-    """Set the accelerator's variable to the devices that CUDA_VISIBLE_DEVICES selects, unless it is set."""
+    """Set the accelerators' variables to the devices that CUDA_VISIBLE_DEVICES selects, unless they are
+    set."""
     value = os.environ.get(CUDA_VARIABLE)
     if value and all(part.strip().isdigit() for part in value.split(",")):
-        for name in get_accelerator().visible_devices_envs():
-            if name != CUDA_VARIABLE:
-                os.environ.setdefault(name, value)
+        for name in VARIABLES:
+            os.environ.setdefault(name, value)
 
 
 def export_hook() -> None:
