@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import inspect
 import sys
 import typing
@@ -33,6 +35,9 @@ class _Constructor:
         if self._installed or device.type == "cpu":
             return
         self._installed = True
+        with contextlib.suppress(ImportError):
+            # Dynamo compares the constructor's signature with its own when it is imported.
+            importlib.import_module("torch._dynamo.polyfills.tensor")
         make = torch._C.TensorBase.__new__
 
         def new(cls: type, *arguments: typing.Any, **options: typing.Any) -> torch.Tensor:
