@@ -8,8 +8,8 @@ from .. import _build_info
 
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
-# The variables of the other backends. An accelerator names its own (`visible_devices_envs()`), but it
-# reads it when it is created.
+# The variables of the other backends. An accelerator names its own (`visible_devices_envs()`), but
+# it reads it when it is created.
 VARIABLES = ("SIM_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "MLU_VISIBLE_DEVICES",
              "SDAA_VISIBLE_DEVICES", "SUPA_VISIBLE_DEVICES")
 
