@@ -160,7 +160,7 @@ class CudaModule:
         count, full = self._usage.count, f"torch.cuda.{name}"
 
         def call(*arguments: typing.Any, **options: typing.Any) -> typing.Any:
-            if is_program(0):  # torch's own functions also call torch.cuda
+            if is_program(1):  # torch's own functions also call torch.cuda
                 count(full)
             return function(*arguments, **options)
 
