@@ -50,7 +50,7 @@ def complete(cuda, accelerator):
     cuda.get_device_properties = get_device_properties
     cuda.get_device_capability = lambda device=None: CAPABILITY
     cuda.memory_stats = torch.cuda.memory.memory_stats  # reports more statistics than the accelerator's
-    cuda.nvtx._nvtx = _Ranges(accelerator)
+    cuda.nvtx._nvtx = Ranges(accelerator)
 
 
 class Properties:
@@ -83,8 +83,9 @@ class Properties:
                 f"total_memory={self.total_memory >> 20}MB, multi_processor_count={self.multi_processor_count})")
 
 
-def _add_functions(accelerator):
-    functions = {
+def functions(accelerator):
+    """Make the torch._C functions that torch.cuda's functions call, by name."""
+    return {
         "_cuda_memoryStats": torch._C._accelerator_getDeviceStats,
         "_cuda_resetPeakMemoryStats": torch._C._accelerator_resetPeakStats,
         "_cuda_resetAccumulatedMemoryStats": torch._C._accelerator_resetAccumulatedStats,
@@ -96,10 +97,14 @@ def _add_functions(accelerator):
         "_cuda_get_sync_debug_mode": lambda: 0,
         "_cuda_isCurrentStreamCapturing": accelerator.is_current_stream_capturing,
         "_host_emptyCache": lambda: None,
-        "_cuda_sleep": lambda cycles: torch.ops.anyaccel_sim.sleep(accelerator.current_device(), cycles),
     }
-    functions.update((name, _unsupported(public)) for name, public in UNSUPPORTED.items())
-    for name, function in functions.items():
+
+
+def _add_functions(accelerator):
+    made = functions(accelerator)
+    made["_cuda_sleep"] = lambda cycles: torch.ops.anyaccel_sim.sleep(accelerator.current_device(), cycles)
+    made.update((name, _unsupported(public)) for name, public in UNSUPPORTED.items())
+    for name, function in made.items():
         if name == "_cuda_isCurrentStreamCapturing" or not hasattr(torch._C, name):
             setattr(torch._C, name, function)
 
@@ -112,16 +117,16 @@ def _unsupported(name):
     return fail
 
 
-def _add_collectives():
-    """Add the torch._C functions that torch.nn.parallel.comm calls. DataParallel uses them to copy
-    tensors between the devices of a process.
+def collectives(device_type):
+    """Make the torch._C functions that torch.nn.parallel.comm calls, by name. DataParallel uses them to
+    copy tensors between the devices of a process.
     """
 
     def device_of(index):
-        return torch.device("cpu") if index == -1 else torch.device(_torch.CUDA, index)
+        return torch.device("cpu") if index == -1 else torch.device(device_type, index)
 
     def broadcast(tensor, devices):
-        return [tensor if tensor.device == torch.device(_torch.CUDA, index) else tensor.to(device_of(index)) for index in devices]
+        return [tensor if tensor.device == torch.device(device_type, index) else tensor.to(device_of(index)) for index in devices]
 
     def broadcast_out(tensor, outputs):
         return tuple(output.copy_(tensor) for output in outputs)
@@ -147,14 +152,18 @@ def _add_collectives():
     def gather_out(tensors, output, dim):
         return output.copy_(torch.cat([tensor.to(output.device) for tensor in tensors], dim))
 
-    for name, function in (("_broadcast", broadcast), ("_broadcast_out", broadcast_out), ("_scatter", scatter), ("_scatter_out", scatter_out),
-                           ("_gather", gather), ("_gather_out", gather_out)):
+    def broadcast_coalesced(tensors, devices, buffer_size):
+        return [[broadcast(tensor, [index])[0] for tensor in tensors] for index in devices]
+
+    return {"_broadcast": broadcast, "_broadcast_out": broadcast_out, "_broadcast_coalesced": broadcast_coalesced, "_scatter": scatter,
+            "_scatter_out": scatter_out, "_gather": gather, "_gather_out": gather_out}
+
+
+def _add_collectives():
+    for name, function in collectives(_torch.CUDA).items():
         if not hasattr(torch._C, name):
             setattr(torch._C, name, function)
     torch.cuda.nccl.is_available = lambda tensors: False  # in builds without NCCL, torch's function warns
-    if not hasattr(torch._C, "_broadcast_coalesced"):
-        torch._C._broadcast_coalesced = lambda tensors, devices, buffer_size: [
-            [broadcast(tensor, [index])[0] for tensor in tensors] for index in devices]
 
 
 def _add_storage_resize():
@@ -172,7 +181,8 @@ def _add_storage_resize():
     torch.UntypedStorage.resize_ = resize_
 
 
-def _add_graphs(accelerator):
+def graph_base(accelerator):
+    """Make the base class of torch.cuda.CUDAGraph for an accelerator."""
 
     class GraphBase:
         """Base class of torch.cuda.CUDAGraph."""
@@ -185,7 +195,7 @@ def _add_graphs(accelerator):
         def __init__(self, keep_graph=False):
             pass
 
-        def capture_begin(self, pool=None, capture_error_mode="global"):
+        def capture_begin(self, pool=None, capture_error_mode="global", **options):
             self._graph.capture_begin(pool)
 
         def capture_end(self):
@@ -210,14 +220,23 @@ def _add_graphs(accelerator):
         raw_cuda_graph = _unsupported("CUDAGraph.raw_cuda_graph")
         raw_cuda_graph_exec = _unsupported("CUDAGraph.raw_cuda_graph_exec")
 
+    return GraphBase
+
+
+def make_pool_handle():
+    """Make the ID of a new memory pool. As in torch, the first number is 0 if the program created the
+    pool."""
+    return 0, next(_pools)
+
+
+def _add_graphs(accelerator):
     graphs = torch.cuda.graphs
-    graphs.CUDAGraph.__bases__ = (GraphBase,)
-    # As in torch, the first number of a pool ID is 0 if the program created the pool.
-    graphs._graph_pool_handle = lambda: (0, next(_pools))
+    graphs.CUDAGraph.__bases__ = (graph_base(accelerator),)
+    graphs._graph_pool_handle = make_pool_handle
     graphs._cuda_isCurrentStreamCapturing = accelerator.is_current_stream_capturing
 
 
-class _Ranges:
+class Ranges:
     """The functions that torch.cuda.nvtx calls. range_push() and range_pop() are forwarded to the
     accelerator. Other ranges and marks are ignored.
     """

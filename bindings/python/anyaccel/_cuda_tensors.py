@@ -1,4 +1,4 @@
-"""Tensor classes such as torch.cuda.FloatTensor, for the simulator in place of CUDA.
+"""Tensor classes such as torch.cuda.FloatTensor, for accelerators in place of CUDA.
 
 In a torch build without CUDA, these classes exist but raise an error when called.
 """
@@ -14,10 +14,10 @@ class _DeviceTensorType(type):
     """Metaclass: isinstance(x, torch.cuda.FloatTensor) tests the device and the dtype."""
 
     def __instancecheck__(cls, instance):
-        return isinstance(instance, torch.Tensor) and instance.device.type == _torch.CUDA and instance.dtype is cls.dtype
+        return isinstance(instance, torch.Tensor) and instance.device.type == cls.device_type and instance.dtype is cls.dtype
 
     def __call__(cls, *arguments, device=None):
-        target = torch.device(_torch.CUDA, torch.cuda.current_device()) if device is None else torch.device(device)
+        target = cls.device_at(None if device is None else torch.device(device).index)
         if len(arguments) == 1 and isinstance(arguments[0], cls):
             return arguments[0].detach()
         if len(arguments) == 1 and not isinstance(arguments[0], (int, torch.Tensor, torch.Size)):
@@ -28,8 +28,19 @@ class _DeviceTensorType(type):
         return torch.empty(sizes or (0,), dtype=cls.dtype, device=target)
 
 
+def make(device_type, device_at):
+    """Make the classes for a device type. `device_at(index)` returns the device with this index, or the
+    current one for None."""
+    return {name: _DeviceTensorType(name, (), {"dtype": getattr(torch, name).dtype, "is_cuda": True, "__module__": "torch.cuda",
+                                               "device_type": device_type, "device_at": staticmethod(device_at)})
+            for name in NAMES}
+
+
 def add(cuda):
     """Replace the tensor classes of the module torch.cuda."""
-    for name in NAMES:
-        dtype = getattr(torch, name).dtype
-        setattr(cuda, name, _DeviceTensorType(name, (), {"dtype": dtype, "is_cuda": True, "__module__": "torch.cuda"}))
+
+    def device_at(index):
+        return torch.device(_torch.CUDA, torch.cuda.current_device() if index is None else index)
+
+    for name, tensor_class in make(_torch.CUDA, device_at).items():
+        setattr(cuda, name, tensor_class)

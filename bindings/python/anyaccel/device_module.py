@@ -41,7 +41,7 @@ def register(accelerator):
     present = getattr(torch, name, None)
     if present is not None:
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
-            _replace(present, _make(name, accelerator), _torch.KEPT_FUNCTIONS.get(name, ()))
+            _replace(present, make(name, accelerator), _torch.KEPT_FUNCTIONS.get(name, ()))
             _allow_storages(name)
             _ipc.register(name, accelerator)
             if name == _torch.CUDA:
@@ -52,7 +52,7 @@ def register(accelerator):
                               f"random numbers on {name} fail; import anyaccel first, or run the program through "
                               f"`anyaccel sim run --stands-in-for {name}`", RuntimeWarning, stacklevel=2)
         return
-    module = _make(name, accelerator)
+    module = make(name, accelerator)
     torch._register_device_module(name, module)
     for part in (module, module.random, module.amp):
         sys.modules[part.__name__] = part
@@ -101,11 +101,13 @@ def _allow_storages(name):
     torch.UntypedStorage.__new__ = staticmethod(new)
 
 
-def _make(name, accelerator):
+def make(name, accelerator, index_of=None):
+    """Make a module `torch.<name>` with torch.cuda's functions. `index_of` returns the index of a device
+    given in any form, or None for the current device; the default accepts devices of the type `name`."""
     module = types.ModuleType(f"torch.{name}", f"torch functions for {name} devices, provided by anyaccel.")
     state = _ProcessState(name, accelerator)
 
-    def index_of(device):
+    def index_by_name(device):
         """Return the index of a device given as an index, a name or a torch.device; None means
         the current device."""
         if device is None:
@@ -116,6 +118,8 @@ def _make(name, accelerator):
         if device.type != name:
             raise ValueError(f"Expected a {name} device, but got: {device}")
         return device.index
+
+    index_of = index_of or index_by_name
 
     def index_or_current(device):
         index = index_of(device)

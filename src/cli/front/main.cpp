@@ -21,9 +21,9 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 /// These commands parse --log-level themselves, because the arguments after their own options
-/// belong to another program: all arguments of `launch` and `profile`, and those after `sim run`
-/// and `sim campaign`.
-constexpr std::string_view kWholeLine[] = {"launch", "profile"};
+/// belong to another program: all arguments of `launch`, `profile` and `run`, and those after `sim
+/// run` and `sim campaign`.
+constexpr std::string_view kWholeLine[] = {"launch", "profile", "run"};
 constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run", "campaign"};
 
 constexpr auto kCommands = std::to_array<Command>({
@@ -116,7 +116,7 @@ int run_command(const char* program, std::vector<const char*> words) {
       std::vector<const char*> rest;
       for (std::size_t i = 1; i < words.size(); ++i) {
         const std::string_view word = words[i];
-        if (name == kWholeLine[0] || name == kWholeLine[1] ||
+        if (std::find(std::begin(kWholeLine), std::end(kWholeLine), name) != std::end(kWholeLine) ||
             (name == kWholeLineAfter[0] &&
              (word == kWholeLineAfter[1] || word == kWholeLineAfter[2])) ||
             word == "--") {

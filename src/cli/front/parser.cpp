@@ -6,6 +6,8 @@
 #include <iostream>
 #include <string_view>
 
+#include "anyaccel/error.h"
+#include "base/log.h"
 #include "base/nearest_name.h"
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
@@ -102,6 +104,22 @@ std::unique_ptr<CLI::App> make_parser(const std::string& name, const std::string
   auto app = std::make_unique<CLI::App>(description, "anyaccel " + name);
   format_help(*app);
   return app;
+}
+
+void add_log_level_option(CLI::App& app) {
+  app.add_option_function<std::string>(
+         "--log-level",
+         [](const std::string& level) {
+           try {
+             set_log_level(parse_log_level(level));
+           } catch (const Error& error) {
+             throw CLI::ValidationError("--log-level", error.what());
+           }
+           ::setenv("ANYACCEL_LOG_LEVEL", level.c_str(), 1);
+         },
+         "AnyAccel's log level on standard error: error, warning, info or debug "
+         "(ANYACCEL_LOG_LEVEL)")
+      ->type_name("LEVEL");
 }
 
 std::optional<int> parse_words(CLI::App& app, std::span<const char* const> words) {

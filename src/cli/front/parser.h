@@ -37,6 +37,10 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error);
 /// Creates the parser of a front command. `name` is as users write it, for example "topology".
 std::unique_ptr<CLI::App> make_parser(const std::string& name, const std::string& description);
 
+/// Adds the option `--log-level`, which also sets ANYACCEL_LOG_LEVEL for the program that a command
+/// runs.
+void add_log_level_option(CLI::App& app);
+
 /// Parses the arguments after a front command's name. Returns the exit code if the command need not
 /// run because help was printed. Throws UsageError for an invalid command line.
 std::optional<int> parse_words(CLI::App& app, std::span<const char* const> words);

@@ -14,7 +14,6 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/untrusted_text.h"
 #include "cli/front/front.h"
 #include "cli/front/parser.h"
@@ -72,19 +71,7 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
   app->add_flag("--no-lines", options.no_lines, "Do not record source lines");
   app->add_flag("--no-peak", options.no_peak,
                 "Do not measure the device's peak performance after the program has exited");
-  app->add_option_function<std::string>(
-         "--log-level",
-         [](const std::string& level) {
-           try {
-             set_log_level(parse_log_level(level));
-           } catch (const Error& error) {
-             throw CLI::ValidationError("--log-level", error.what());
-           }
-           ::setenv("ANYACCEL_LOG_LEVEL", level.c_str(), 1);
-         },
-         "AnyAccel's log level on standard error: error, warning, info or debug "
-         "(ANYACCEL_LOG_LEVEL)")
-      ->type_name("LEVEL");
+  add_log_level_option(*app);
   return app;
 }
 

@@ -36,11 +36,12 @@ class Rule:
             {type}      an expression for the device type, a string such as "cuda" on CUDA
         A replacement without `{args}`, `{0}`, ... and without parentheses after the name replaces
         only the name and keeps the call's arguments.
-    why: one or two sentences for the user: what differs, or why there is no equivalent.
+    why: one or two sentences for the user: the difference, or the reason why there is no equivalent.
     before, after: an example for the documentation and the tests; `after` is for anyaccel.
     harmless: the code may stay as it is, because it has no effect on other accelerators.
     runtime: how anyaccel.as_cuda redirects it: the accelerator's method that takes the same
-        arguments, the name of a function in anyaccel.as_cuda, or "" if it cannot be redirected.
+        arguments, the name of a function in anyaccel.as_cuda, "same" if torch's own member works because
+        what it uses is redirected, or "" if it cannot be redirected.
     """
 
     id: str

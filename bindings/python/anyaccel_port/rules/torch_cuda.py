@@ -228,7 +228,7 @@ OTHER = (
          "`capture_to_graph(graph, pool, stream)` captures the work in its block. Not all devices have graphs.",
          "with torch.cuda.graph(g):\n    y = f(x)",
          "with get_accelerator().capture_to_graph(g):\n    y = f(x)",
-         runtime="capture_to_graph"),
+         runtime="same"),
     Rule("cuda-graph-helpers",
          "torch.cuda.make_graphed_callables and graph_pool_handle",
          "review", (*names("make_graphed_callables"), *names("graph_pool_handle")), {
@@ -239,7 +239,7 @@ OTHER = (
          "The device's module in torch has this function only if torch supports graphs for the device.",
          "torch.cuda.graph_pool_handle()",
          "torch.get_device_module(get_accelerator().device_name()).graph_pool_handle()",
-         runtime="device_module"),
+         runtime="same"),
     Rule("cuda-nvtx-range",
          "torch.cuda.nvtx.range_push and range_pop",
          "equivalent", ("torch.cuda.nvtx.range_push", "torch.cuda.nvtx.range_pop"), {
@@ -388,12 +388,24 @@ _NO_EQUIVALENT = {
     "cuda-blas-handle": (("torch.cuda.current_blas_handle", "torch.cuda.current_solver_handle"), "A handle of cuBLAS or cuSOLVER."),
     "cuda-special": (("torch.cuda.tunable", "torch.cuda.jiterator", "torch.cuda.gds", "torch.cuda.profiler",
                       "torch.cuda.green_contexts", "torch.cuda.GreenContext", "torch.cuda.sparse", "torch.cuda.check_error",
-                      "torch.cuda.cudaStatus", "torch.cuda.CudaError", "torch.cuda.DeferredCudaCallError", "torch.cuda.device_of",
-                      "torch.cuda.StreamContext", "torch.cuda.AcceleratorError"), "A part of torch.cuda that no other device has."),
+                      "torch.cuda.cudaStatus", "torch.cuda.CudaError", "torch.cuda.DeferredCudaCallError", "torch.cuda.AcceleratorError"),
+                     "A part of torch.cuda that no other device has."),
+    "cuda-scopes": (("torch.cuda.device_of", "torch.cuda.StreamContext"),
+                    "Scopes for the device of a tensor and for a stream; use `get_accelerator().device(i)` and `stream(s)`."),
+}
+
+# What anyaccel.as_cuda does with members that have no equivalent: it ignores calls that only tune
+# or report, and answers questions truthfully.
+_AT_RUN_TIME = {
+    "cuda-sync-debug": "ignore",
+    "cuda-ipc": "ignore",
+    "cuda-peer": "can_device_access_peer",
+    "cuda-architecture": "get_arch_list",
+    "cuda-scopes": "device_module"
 }
 
 NO_EQUIVALENT = tuple(
-    Rule(rule, names_[0], "none", (*names_, *(n + ".*" for n in names_)), {}, why, before=names_[0])
+    Rule(rule, names_[0], "none", (*names_, *(n + ".*" for n in names_)), {}, why, before=names_[0], runtime=_AT_RUN_TIME.get(rule, ""))
     for rule, (names_, why) in _NO_EQUIVALENT.items())
 
 # What no other rule knows: new functions, and the module itself as a value.
