@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from .. import rules
+from ..findings import Edit, Finding
 from ..rules import ANYACCEL, DEEPSPEED, TORCH, Rule
 from . import amp, arguments, tensors
 from .devices import is_device_name
@@ -13,7 +14,7 @@ from .uses import use_of
 
 _MODULES = ("torch.cuda", "torch.cuda.amp", "torch.cuda.nvtx", "torch.cuda.memory", "torch.cuda.random", "torch.backends.cuda",
             "torch.backends.cudnn")
-_PROPERTIES = ("name", "total_memory", "multi_processor_count")
+_PROPERTIES = ("name", "total_memory", "multi_processor_count", "uuid")
 _CLASSES = {"cuda-stream-class": "Stream", "cuda-event-class": "Event"}
 
 
@@ -104,7 +105,7 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
     elif not any(p in template for p in ("{args}", "{0}")):
         extra = arguments.edits(source, last, call) if call is not None else ()
         finding = source.add(rule.id, span, node, template, values={"name": last})
-        finding.edits += extra
+        _extend(source, finding, call, extra)
         if call is None and finding.severity == EQUIVALENT and "{acc}" in template and _is_patched(source, node):
             finding.severity = REVIEW
     elif call is None:
@@ -117,7 +118,14 @@ def _call(source: Source, rule: Rule, template: str, last: str, node: cst.BaseEx
     pieces = {}
     template = arguments.place(source, template, call, pieces)
     finding = source.add(rule.id, source.tree.span(call), node, template, pieces, values={"name": last})
-    finding.edits += arguments.edits(source, last, call)
+    _extend(source, finding, call, arguments.edits(source, last, call))
+
+
+def _extend(source: Source, finding: Finding, call: cst.Call | None, edits: tuple[Edit, ...]) -> None:
+    """Adds the edits of a call's arguments; the finding then includes the call."""
+    if edits and call is not None:
+        finding.edits += edits
+        finding.end = max(finding.end, source.tree.span(call)[1])
 
 
 def _is_patched(source: Source, node: cst.BaseExpression) -> bool:
@@ -177,9 +185,25 @@ def _properties(source: Source, rule: Rule, node: cst.BaseExpression, call: cst.
         template = arguments.place(source, "{acc}.total_memory({args})", call, pieces)
         finding = source.add(rule.id, source.tree.span(attribute), node, template, pieces, severity=EQUIVALENT)
     else:
-        known = member in _PROPERTIES and rule.severity_for(source.target) != NONE
+        known = (member in _PROPERTIES or _known_members(source, call)) and rule.severity_for(source.target) != NONE
         finding = source.add(rule.id, source.tree.span(node), node, source.template(rule), severity=EQUIVALENT if known else "")
-    finding.edits += arguments.edits(source, "get_device_properties", call) if finding.edits else ()
+    if finding.edits:
+        _extend(source, finding, call, arguments.edits(source, "get_device_properties", call))
+
+
+def _known_members(source: Source, call: cst.Call) -> bool:
+    """Whether the properties are assigned to a variable that is used only for members that every accelerator has."""
+    assign = source.names.parent(call)
+    if not isinstance(assign, cst.Assign) or len(assign.targets) != 1 or not isinstance(assign.targets[0].target, cst.Name):
+        return False
+    target = assign.targets[0].target
+    bindings = source.names.scope_of(target).lookup(target.value)
+    uses = [
+        use for use in source.uses_of_name(target.value)
+        if all(use is not b.node for b in bindings) and source.names.scope_of(use).lookup(target.value) is bindings
+    ]
+    parents = [source.names.parent(use) for use in uses]
+    return bool(uses) and all(isinstance(p, cst.Attribute) and p.attr.value in _PROPERTIES for p in parents)
 
 
 def _generators(source: Source, rule: Rule, node: cst.BaseExpression) -> None:

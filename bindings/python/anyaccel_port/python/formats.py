@@ -63,7 +63,7 @@ def method(source: Source, node: cst.SimpleString) -> bool:
     match = _BRACES.match(node.raw_value)
     attribute = source.names.parent(node)
     call = source.names.parent(attribute) if isinstance(attribute, cst.Attribute) else None
-    if not match or not isinstance(call, cst.Call) or attribute.attr.value != "format" or len(call.args) != 1:
+    if not match or not isinstance(call, cst.Call) or attribute.attr.value != "format" or len(call.args) != 1 or call.args[0].star:
         return False
     indexed(source, call, call.args[0].value, [node])
     return True
@@ -86,7 +86,7 @@ def formatted(source: Source, node: cst.FormattedString) -> None:
         source.add("cuda-extension", source.tree.span(node), node)
     elif len(parts) == 2 and isinstance(parts[0], cst.FormattedStringText) and parts[0].value == "cuda:":
         expression = parts[1]
-        if isinstance(expression, cst.FormattedStringExpression) and not expression.format_spec and expression.equal is None:
+        if isinstance(expression, cst.FormattedStringExpression) and expression.equal is None:
             indexed(source, node, expression.expression, [])
 
 

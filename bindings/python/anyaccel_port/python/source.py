@@ -118,7 +118,8 @@ class Source:
         return finding
 
     def _quotes(self, node: cst.CSTNode, template: str) -> str:
-        """The template with other quotes if the node is inside an f-string, which before Python 3.12 cannot contain its own quotes."""
+        """The template with other quotes if the node is inside an f-string, which before Python 3.12
+        cannot contain its own quotes."""
         parent = self.names.parent(node)
         while parent is not None and not isinstance(parent, cst.BaseSmallStatement):
             if isinstance(parent, cst.FormattedString):

@@ -58,8 +58,10 @@ def device(source: Source, node: cst.BaseExpression, index: str | None) -> None:
         return
     if use.kind == "argument" and use.node is node and source.target != TORCH:
         function = source.names.qualified(use.call.func)
-        if function.startswith("torch.cuda.") and function.rsplit(".", 1)[-1] in arguments.DEVICE_ARGUMENT:
-            return  # the finding of the call replaces it by an index
+        position = arguments.DEVICE_ARGUMENT.get(function.rsplit(".", 1)[-1])
+        if function.startswith("torch.cuda.") and position is not None and (use.name == "device" or use.position == position):
+            if not any(arg.star for arg in use.call.args):
+                return  # the finding of the call replaces it by an index
     rule = rules.BY_ID["device-string-index" if index else "device-string"]
     template = source.template(rule)
     values = {"0": index or ""}
