@@ -140,6 +140,9 @@ def test_broken():
         notebook.find('{"cells": [', "a.ipynb", "anyaccel")
     with pytest.raises(SourceError, match="not a notebook"):
         notebook.find("[]", "a.ipynb", "anyaccel")
+    for start, end, depth in (("[", "]", 100_000), ('{"a": ', "}", 100_000)):
+        with pytest.raises(SourceError, match="nested too deeply"):
+            notebook.find('{"cells": ' + start * depth + "1" + end * depth + "}", "a.ipynb", "anyaccel")
     with pytest.raises(SourceError, match="cell 3") as error:
         notebook.find(document(["import torch\n"], ["x = 1\n", "print 'cuda'\n"]), "a.ipynb", "anyaccel")
     assert error.value.line == 2

@@ -20,7 +20,8 @@ _DEVICE_KEY = re.compile(
 _SWITCH = re.compile(
     r"(?i)(?:[\w.]*[._-])?(?:use|no|with|enable|enabled|disable|on|is|to)?[._-]?cuda(?:[._-](?:enabled|available))?")
 _BOOLEAN = re.compile(r"(?i)true|false|yes|no|on|off|0|1")
-_SCRIPT_KEY = re.compile(r"(?i)run|script|scripts|before_script|after_script|command|commands|cmd|cmds|args|entrypoint|setup|bash|shell|"
+_SCRIPT_KEY = re.compile(r"(?i)run|script|scripts|before_script|after_script|command|commands|cmd|cmds|args|entrypoint|setup|"
+                         r"bash|shell|"
     r"steps|install|before_install|"
                          r"postCreateCommand|job_script|setup_commands|\w*_commands?|\w*_cmd|test|tests|entry")  # yapf: disable
 _ENVIRONMENT = re.compile(shell.ENVIRONMENT)
@@ -107,10 +108,9 @@ def _scalar(text: str) -> tuple[str, int]:
     return plain.strip(), len(plain) - len(plain.lstrip())
 
 
-_YAML_LINE = re.compile(
-    r"(?P<indent>[ \t]*)(?P<dash>(?:-[ \t]+)*)"
-    r"(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|-{0,2}[\w$][^\n:#{}\[\],&*!|>%@`]*?(?::[^\s:]+)*)[ \t]*:(?=[ \t\r\n]|$)[ \t]*)?(?P<value>[^\r\n]*)"
-)
+_YAML_LINE = re.compile(r"(?P<indent>[ \t]*)(?P<dash>(?:-[ \t]+)*)"
+                        r"(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|-{0,2}[\w$][^\n:#{}\[\],&*!|>%@`]*?(?::[^\s:]+)*)[ \t]*:(?=[ \t\r\n]|"
+                        r"$)[ \t]*)?(?P<value>[^\r\n]*)")
 
 
 def _yaml(text: str, values: _Values):
@@ -159,8 +159,8 @@ def _flow(text: str, base: int, key: str, values: _Values):
     if key.lower() == "gpus":
         values.value(key, base, text, base)
     for match in re.finditer(
-            r"(?:(?P<key>\"[^\"]*\"|'[^']*'|[\w.$/-]+)\s*:\s+)?(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s{}\[\],\"'][^{}\[\],]*)",
-            text):
+            r"(?:(?P<key>\"[^\"]*\"|'[^']*'|[\w.$/-]+)\s*:\s+)?(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|"
+            r"[^\s{}\[\],\"'][^{}\[\],]*)", text):
         value, offset = _scalar(match["value"])
         name = match["key"].strip("\"'") if match["key"] else key
         values.value(name, base + match.start(), value, base + match.start("value") + offset, in_list=match["key"] is None)

@@ -29,11 +29,11 @@ def cells(text: str) -> list[Cell]:
     try:
         if not isinstance(json.loads(text), dict):
             raise SourceError("not a notebook: expected a JSON object", 1)
+        found = _Reader(text).read()
     except RecursionError:
         raise SourceError("not a notebook: nested too deeply", 1) from None
     except ValueError as error:
         raise SourceError(f"not a notebook: {error}", getattr(error, "lineno", 0)) from None
-    found = _Reader(text).read()
     for cell in found:
         parts = []
         for start, end in cell.strings:

@@ -7,19 +7,23 @@ import re
 from .rules import BY_ID, Rule
 
 _REQUIREMENT = re.compile(
-    r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[^\]]*\])?\s*(?P<rest>(?:[=<>!~;@(,^*]|\s+@|\s+if\b).*)?$",
-    re.S)
-_ONLY = frozenset((
-    "pynvml", "nvidia-ml-py", "nvidia-ml-py3", "py3nvml", "cupy", "flash-attn", "flash-attn-3", "apex", "transformer-engine", "tensorrt", "torch-tensorrt", "pycuda",
-    "cuda-python", "gpustat", "nvitop", "gputil", "faiss-gpu", "flashinfer", "flashinfer-python", "causal-conv1d", "mamba-ssm", "cudf", "cuml", "cugraph",
-    "onnxruntime-gpu", "tensorflow-gpu", "deep-gemm", "nvtx", "spconv", "nvidia-dali", "tinycudann", "nvidia-pyindex", "rmm", "raft-dask", "tensorrt-llm",
-    "pytorch-quantization", "nvtop", "quack-kernels", "nvidia-cutlass-dsl", "cuda-bindings"))  # yapf: disable
+    r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[^\]]*\])?"
+    r"\s*(?P<rest>(?:[=<>!~;@(,^*]|\s+@|\s+if\b).*)?$", re.S)
+_ONLY = frozenset(
+    ("pynvml", "nvidia-ml-py", "nvidia-ml-py3", "py3nvml", "cupy", "flash-attn", "flash-attn-3", "apex", "transformer-engine",
+     "tensorrt", "torch-tensorrt", "pycuda", "cuda-python", "gpustat", "nvitop", "gputil", "faiss-gpu", "flashinfer",
+     "flashinfer-python", "causal-conv1d", "mamba-ssm", "cudf", "cuml", "cugraph", "onnxruntime-gpu", "tensorflow-gpu", "deep-gemm",
+     "nvtx", "spconv", "nvidia-dali", "tinycudann", "nvidia-pyindex", "rmm", "raft-dask", "tensorrt-llm", "pytorch-quantization",
+     "nvtop", "quack-kernels", "nvidia-cutlass-dsl", "cuda-bindings"))
 _SOME = frozenset(("triton", "pytorch-triton", "bitsandbytes", "xformers"))
-_CUDA = re.compile(r"nvidia-.*|cuda|cuda-.*|cudatoolkit.*|cudnn\d*|nccl|pytorch-cuda|pytorch-gpu|magma-cuda\d+|libcu(?:da|blas|dnn|fft|rand|solver|sparse|file|pti).*|libnccl.*|"
+_CUDA = re.compile(r"nvidia-.*|cuda|cuda-.*|cudatoolkit.*|cudnn\d*|nccl|pytorch-cuda|pytorch-gpu|magma-cuda\d+|"
+                   r"libcu(?:da|blas|dnn|fft|rand|solver|sparse|file|pti).*|libnccl.*|"
                    r"libnv(?:jitlink|infer|jpeg|toolsext|vpi).*|cuda-toolkit.*")  # yapf: disable
-INDEX = re.compile(r"https?://[^\s\"'\\,;)]*(?:(?:whl|nightly|wheels?)/(?:[\w.-]+/)*cu\d{2,3}|[+_-]cu\d{2,3}|developer\.download\.nvidia\.com|pypi\.(?:ngc\.)?nvidia\.com|"
+INDEX = re.compile(r"https?://[^\s\"'\\,;)]*(?:(?:whl|nightly|wheels?)/(?:[\w.-]+/)*cu\d{2,3}|[+_-]cu\d{2,3}|"
+                   r"developer\.download\.nvidia\.com|pypi\.(?:ngc\.)?nvidia\.com|"
                    r"/cuda|nvidia\.github\.io)[^\s\"'\\,;)]*")  # yapf: disable
-REPOSITORY = re.compile(r"\bgithub\.com/(?:NVIDIA|Dao-AILab|state-spaces|deepseek-ai|NVlabs)/(?:apex|cutlass|TransformerEngine|flash-attention|mamba|causal-conv1d|"
+REPOSITORY = re.compile(r"\bgithub\.com/(?:NVIDIA|Dao-AILab|state-spaces|deepseek-ai|NVlabs)/"
+                        r"(?:apex|cutlass|TransformerEngine|flash-attention|mamba|causal-conv1d|"
                         r"nccl[\w-]*|TensorRT[\w-]*|DALI|DeepGEMM|FlashMLA|cuda-samples|gdrcopy|tiny-cuda-nn)\b(?:\.git)?")
 LOCAL = re.compile(r"\+(?:cu\d{2,3}|cuda)\w*")
 

@@ -42,7 +42,7 @@ _CANDIDATE = re.compile(
     (?P<tool>\$[({{]?NVCC[)}}]?(?![\w])|(?<![\w.$/@-])(?:[\w${{}}./-]{{1,100}}/bin/)?(?:{_TOOLS})(?![\w.=/-])) |
     (?P<environment>(?<![A-Za-z0-9_-]){ENVIRONMENT}(?![A-Za-z0-9_]))
     """, re.X)
-# The groups of the pattern with their rules; those of "gpus" and "environment" depend on the context.
+# The groups of the pattern with their rules. Empty: the rule depends on the context.
 _KINDS = {
     "index": "package-index",
     "image": "container-image",
