@@ -202,6 +202,16 @@ class _Finder:
         first = start - len(name[0]) if name else start
         self.add(BY_ID["cpp-kernel-launch"], first, stop)
 
+    def on_size(self, match, start, end):
+        if "dim3" not in self.names.defined:
+            self.add(BY_ID["cpp-launch-size"], start, end)
+
+    def on_intrinsic(self, match, start, end):
+        self.add(BY_ID["cpp-intrinsic"], start, end)
+
+    def on_version(self, match, start, end):
+        self.add(BY_ID["cpp-cuda-version"], start, end)
+
     def on_method(self, match, start, end):
         node = self.node(start, start + 1)
         field = node if node.type == "field_expression" else node.parent
