@@ -40,9 +40,9 @@ _CANDIDATE = re.compile(
     (?P<attention>(?<![\w.-])(?:--?[\w-]{{0,40}}|[\w.]{{0,60}})attn\w*{_VALUE}flash_attention_[23]["']?) |
     (?P<xformers>(?<!\S)--(?:enable_|use_|with_)?xformers(?:_memory_efficient_attention)?(?![\w-])) |
     (?P<quantization>(?<!\S)--load[-_]in[-_][48]bit(?![\w-])(?!{_VALUE}(?:[Ff]alse|0)\b)) |
-    (?P<installer>(?<![a-z])(?:cuda-(?:repo|keyring|archive|repository)\b|cuda-\*-keyring|cuda[-_][\w.${{}}-]{{0,100}}
+    (?P<installer>(?<![\w-])(?:cuda-(?:repo|keyring|archive|repository)\b|cuda-\*-keyring|cuda[-_][\w.${{}}-]{{0,100}}
         \.(?:pin|deb|rpm|run|exe|repo|gpg)\b|nvidia-container-toolkit|libnvidia-container|
-        NVIDIA-Linux-|gpu_driver|nvidia-driver-)[\w.${{}}*-]*) |
+        NVIDIA-Linux-|gpu_driver|nvidia-driver-)[\w.${{}}*/-]*) |
     (?P<gpus>(?<!\S)--gpus{_VALUE}(?P<count>[^\s"']+)["']?) |
     (?P<runtime>--runtime[=\s]nvidia\b) |
     (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)(?:[\w./*-]|\$\{{\{{[^}}\n]*\}}\}}|\$\{{\w+\}}|\$\w+)*) |

@@ -22,7 +22,7 @@ def text(source: Source, node: cst.SimpleString, value: str) -> bool:
     if _MACRO.match(value):
         tuple_ = source.names.parent(parent)
         if isinstance(tuple_, cst.Tuple) and tuple_.elements[0] is parent:
-            source.add("cuda-extension", source.tree.span(tuple_), node)
+            source.add("cuda-extension", source.tree.outer(tuple_), node)
             return True
     elif (found := packages.of(value)) and _is_requirement(source, node):
         source.add(found[0].id, source.tree.span(node), node)

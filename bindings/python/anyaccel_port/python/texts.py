@@ -17,7 +17,7 @@ _MEMBER = re.compile(r"torch\.cuda(?:\.\w+)*$")
 _MESSAGE = re.compile(r"CUDA out of memory|CUDA error|CUDNN_STATUS|CUBLAS_STATUS|cuDNN error|CUDA driver")
 _PROFILER = re.compile(r"(?:self_)?cuda_(?:time_total|time|memory_usage)$")
 _SOURCE = re.compile(r"[\w./{}*-]+\.cuh?$")
-_FLAG = re.compile(r"-gencode|-?arch=(?:compute|sm)_|-arch=sm_|-D\w*CUDA|--use_fast_math|--expt-|-Xptxas|--ptxas-options")
+_FLAG = re.compile(r"-gencode|-?arch=(?:compute|sm)_|-arch=sm_|__CUDA_NO_|-D\w*CUDA|--use_fast_math|--expt-|-Xptxas|--ptxas-options")
 _LIBRARY = re.compile(r"(?:lib)?(?:cudart|cuda|nccl|nvrtc|cublas|cudnn|nvidia-ml|nvToolsExt)[\w.-]*(?:\.so|\.dll)[.\d]*$")
 _COMMAND = re.compile(r"\bnvidia-smi\b|\bnvcc\b")
 _NOTABLE = re.compile(
