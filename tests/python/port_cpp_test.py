@@ -111,6 +111,8 @@ def test_device_code():
     assert [(rule, text) for rule, _, text in found(code)] == [
         ("cpp-condition", "#if CUDA_VERSION >= 11000"), ("cpp-launch-size", "dim3"), ("cpp-launch-size", "dim3"), ("cpp-macro", "#define SHUFFLE __shfl_up_sync"),
         ("cpp-macro", "#define LOOP(i) for (int i = blockIdx.x * blockDim.x + threadIdx.x;;)"), ("cpp-cuda-version", "CUDA_VERSION")]  # yapf: disable
+    code = "struct A {\n  CUTLASS_DEVICE int f() { __syncthreads(); return threadIdx.x; }\n  CUTLASS_DEVICE void g() { __syncwarp(); }\n};\n"
+    assert [(rule, text) for rule, _, text in found(code)] == [("cpp-intrinsic", "__syncthreads"), ("cpp-intrinsic", "__syncwarp")]
     assert found("struct dim3 { int x; };\nvoid f(dim3 d);\nint blockIdx = 0;\nint my_CUDA_VERSION = 1;\n") == []
 
 

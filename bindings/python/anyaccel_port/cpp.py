@@ -42,7 +42,7 @@ class _Finder:
         self.names = Names(self.code)
         self.kernels = bool(re.search(r"\b__global__\b|<<<|\b__device__\b", self.code)) or file.endswith((".cu", ".cuh"))
         self.done = -1  # everything before this offset belongs to a finding
-        self.macros: set[int] = set()
+        self.device_code: set[tuple[int, int]] = set()  # functions with a finding for built-in names
         self.includes: list[tuple[int, int]] = []
 
     # Nodes
@@ -207,7 +207,11 @@ class _Finder:
             self.add(BY_ID["cpp-launch-size"], start, end)
 
     def on_intrinsic(self, match, start, end):
-        self.add(BY_ID["cpp-intrinsic"], start, end)
+        """One finding per function: device functions can be declared by macros, such as CUTLASS_DEVICE."""
+        function = self.function(start)
+        if function not in self.device_code:
+            self.device_code.add(function)
+            self.add(BY_ID["cpp-intrinsic"], start, end)
 
     def on_version(self, match, start, end):
         self.add(BY_ID["cpp-cuda-version"], start, end)

@@ -117,5 +117,5 @@ def _peak(source: Source, node: cst.Float | cst.Integer) -> None:
     """`flops_promised = 312e12`."""
     if node.evaluated_value in _PEAKS:
         use = use_of(source, node)
-        if use.kind in ("assign", "default", "argument") and re.search(r"(?i)flop|peak|promised", use.name):
+        if use.kind in ("assign", "default", "argument") and not use.collection and re.search(r"(?i)flop|peak|promised", use.name):
             source.add("peak-flops", source.tree.span(node), node)

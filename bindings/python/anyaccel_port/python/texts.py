@@ -71,6 +71,8 @@ def text(source: Source, node: cst.SimpleString, value: str) -> None:
         subscript = source.names.parent(source.names.parent(source.names.parent(node)))
         source.add("cuda-extension", source.tree.span(subscript) if isinstance(subscript, cst.Subscript) else span, node)
     elif re.fullmatch(r"flash_attention_[23]", value):
+        if use.collection and ({"eager", "sdpa"} & set(use.others) or not _first_of_build(source, node)):
+            return  # one of several choices
         source.add("flash-attention-setting", span, node)
     elif _OPTIMIZER.fullmatch(value):
         source.add("bitsandbytes-optimizer", span, node)
@@ -91,7 +93,7 @@ def _first_of_build(source: Source, node: cst.SimpleString) -> bool:
     container = None
     parent = source.names.parent(node)
     while parent is not None and not isinstance(parent, cst.BaseSmallStatement):
-        if isinstance(parent, (cst.List, cst.Tuple, cst.Dict)):
+        if isinstance(parent, (cst.List, cst.Tuple, cst.Dict, cst.Set)):
             container = parent
         if isinstance(parent, cst.Call) and source.names.qualified(parent.func).endswith(".CUDAExtension"):
             return False
