@@ -103,7 +103,8 @@ def test_macro():
     assert [(rule, text.count("\n")) for rule, _, text in found(code)] == [("cpp-macro", 2)]
 
 
-# Fails if sizes of launches, device code in macros or versions of CUDA are missed, or names of the program are taken for them.
+# Fails if sizes of launches, device code in macros or versions of CUDA are missed, or names of the
+# program are taken for them.
 def test_device_code():
     code = (
         "#if CUDA_VERSION >= 11000\n#endif\ninline dim3 blocks(int n) {\n  dim3 size(n, 1);\n  return size;\n}\n"

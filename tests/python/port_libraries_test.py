@@ -73,7 +73,8 @@ def test_not_found(code):
     assert texts(code) == []
 
 
-# Fails if the integers stay, other values change, or torch.accelerator gets a name that it does not have.
+# Fails if the integers stay, other values change, or torch.accelerator gets a name that it does
+# not have.
 def test_device_map():
     code = "m = load(device_map={'': 0, 'a': 'cpu'})\ndevice_map = {\"\": local_rank}\n"
     assert rules_of(code) == [("device-map-index", "review")] * 2
@@ -111,7 +112,8 @@ def test_setup():
     assert ("device-string", "equivalent") in rules_of("x.to('cuda')")  # elsewhere, it is a device
 
 
-# Fails if the imports of the project's own CUDA modules are missed, or modules of other projects are reported.
+# Fails if the imports of the project's own CUDA modules are missed, or modules of other projects
+# are reported.
 def test_own_extensions(tmp_path):
     (tmp_path / "setup.py").write_text(SETUP)
     (tmp_path / "pkg").mkdir()

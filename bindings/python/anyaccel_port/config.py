@@ -28,6 +28,7 @@ _ENVIRONMENT = re.compile(shell.ENVIRONMENT)
 _IMAGE = re.compile(r"nvcr\.io/\S+|nvidia/cuda\S*|(?:[\w.-]+/)*[\w.-]+:[\w.-]*(?:cuda|cu1\d\d)[\w.-]*")
 _STRATEGY = re.compile(r"(?i)distrib\w*_backend")
 _VERSIONS = re.compile(r"(?i)(?:\w+[._-])?cuda[._-]?versions?|cuda|cu[._-]?versions?|desired_cuda")
+_GPUS = re.compile(r"-?\d+|[\"']?\d(?:, ?\d)*,?[\"']?|\[[\d, ]*\]")
 _VERSION = re.compile(r"cu\d{2,3}|\d{1,2}\.\d+(?:\.\d+)?")
 _LIGHTNING = re.compile(r"(?i)lightning|trainer|distrib\w*_backend|max_epochs|accumulate_grad|strategy")
 _CMAKE = re.compile(r"CMAKE_CUDA_\w+|CUDA_\w+")
@@ -87,7 +88,7 @@ class _Values:
             self.add("config-backend", start, stop)
         elif _SWITCH.fullmatch(key) and _BOOLEAN.fullmatch(value) and not in_list:
             self.add("config-switch", start, stop)
-        elif key.lower() == "gpus" and not in_list and self.lightning and re.fullmatch(r"-?\d+|[\"']?\d(?:, ?\d)*,?[\"']?|\[[\d, ]*\]", value):
+        elif key.lower() == "gpus" and not in_list and self.lightning and _GPUS.fullmatch(value):
             self.add("config-gpus", start, stop)
         elif _STRATEGY.fullmatch(key) and re.fullmatch(r"dp|ddp\w*|horovod", value):
             self.add("config-gpus", start, stop)
@@ -163,7 +164,7 @@ def _yaml(text: str, values: _Values):
                 shell.scan(values.source, first, at)
             continue
         names = {name for _, name in parents}
-        if key is not None and "exclude" not in names and (rule := _listed(name, value, text[at:at + 2000], len(match["indent"]), values)):
+        if key is not None and "exclude" not in names and (rule := _listed(name, value, text[at:at + 2000], values)):
             values.add(rule, start + match.start("key"), start + len(line.rstrip()) if value else start + match.end("key") + 1)
             continue
         if "exclude" in names and _VERSIONS.fullmatch(name):
@@ -174,7 +175,7 @@ def _yaml(text: str, values: _Values):
         values.value(name, start + match.start("key") if key is not None else where, value, where, in_list=key is None)
 
 
-def _listed(key: str, value: str, after: str, indent: int, values: _Values) -> str:
+def _listed(key: str, value: str, after: str, values: _Values) -> str:
     """The rule for a key with a list, which is one finding: versions of CUDA, or GPUs of Lightning."""
     if value[:1] == "[":
         items = [item.strip(" \"'") for item in value[1:].split("]")[0].split(",")]

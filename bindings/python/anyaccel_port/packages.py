@@ -14,7 +14,8 @@ _ONLY = frozenset(
      "tensorrt", "torch-tensorrt", "pycuda", "cuda-python", "gpustat", "nvitop", "gputil", "faiss-gpu", "flashinfer",
      "flashinfer-python", "causal-conv1d", "mamba-ssm", "cudf", "cuml", "cugraph", "onnxruntime-gpu", "tensorflow-gpu", "deep-gemm",
      "nvtx", "spconv", "nvidia-dali", "tinycudann", "nvidia-pyindex", "rmm", "raft-dask", "tensorrt-llm", "pytorch-quantization",
-     "nvtop", "ring-flash-attn", "sageattention", "vllm-flash-attn", "flash-mla", "quack-kernels", "nvidia-cutlass-dsl", "cuda-bindings"))
+     "nvtop", "ring-flash-attn", "sageattention", "vllm-flash-attn", "flash-mla", "quack-kernels",
+     "nvidia-cutlass-dsl", "cuda-bindings"))
 _SOME = frozenset(("triton", "pytorch-triton", "bitsandbytes", "xformers", "vllm"))
 _LIGHTNING = frozenset(("pytorch-lightning", "lightning", "lightning-lite", "lightning-fabric"))
 _BEFORE_2 = re.compile(r"(?:==|~=|<|<=|=)\s*[01]\.\d|<\s*2(?:\.0)*\s*(?:$|,)")

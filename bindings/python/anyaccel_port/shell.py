@@ -17,7 +17,8 @@ _TOKEN = re.compile(
     \\. | (?P<single>'[^']*') | (?P<double>"(?:[^"\\]|\\.)*") | (?P<comment>(?<![^\s;&|(`])\#[^\n]*) |
     (?P<here><<-?[ \t]*(?P<quote>['"\\]?)(?P<mark>[A-Za-z_]\w*)['"]?)
     """, re.X | re.S)
-ENVIRONMENT = (r"(?:FORCE_CUDA|NVCC_(?:PREPEND_|APPEND_)?FLAGS|(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
+ENVIRONMENT = (r"(?:FORCE_CUDA|NVCC_(?:PREPEND_|APPEND_)?FLAGS|"
+               r"(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
                r"NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|TF32_OVERRIDE|REQUIRE_\w+|DISABLE_REQUIRE|MIG_\w+))")
 _TOOLS = ("nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|"
           "nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe")
@@ -45,7 +46,8 @@ _CANDIDATE = re.compile(
         NVIDIA-Linux-|gpu_driver|nvidia-driver-)[\w.${{}}*/-]*) |
     (?P<gpus>(?<!\S)--gpus{_VALUE}(?P<count>[^\s"']+)["']?) |
     (?P<runtime>--runtime[=\s]nvidia\b) |
-    (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)(?:[\w./*-]|\$\{{\{{[^}}\n]*\}}\}}|\$\{{\w+\}}|\$\w+)*) |
+    (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)
+        (?:[\w./*-]|\$\{{\{{[^}}\n]*\}}\}}|\$\{{\w+\}}|\$\w+)*) |
     (?P<python>\btorch\.(?:cuda|version\.cuda|backends\.cud\w+)\b(?:\.\w+)*) |
     (?P<repository>{packages.REPOSITORY.pattern}) |
     (?P<define>(?<!\S)-D\s?\w*(?:CUDA|NCCL|CUDNN)\w*(?::\w+)?(?:=[^\s"']*)?) |

@@ -17,13 +17,15 @@ _MEMBER = re.compile(r"torch\.cuda(?:\.\w+)*$")
 _MESSAGE = re.compile(r"CUDA out of memory|CUDA error|CUDNN_STATUS|CUBLAS_STATUS|cuDNN error|CUDA driver")
 _PROFILER = re.compile(r"(?:self_)?cuda_(?:time_total|time|memory_usage)$")
 _SOURCE = re.compile(r"[\w./{}*-]+\.cuh?$")
-_FLAG = re.compile(r"-gencode|-?arch=(?:compute|sm)_|-arch=sm_|__CUDA_NO_|-D\w*CUDA|--use_fast_math|--expt-|-Xptxas|--ptxas-options")
+_FLAG = re.compile(r"-gencode|-?arch=(?:compute|sm)_|-arch=sm_|__CUDA_NO_|-D\w*CUDA|--use_fast_math|"
+                   r"--expt-|-Xptxas|--ptxas-options")
 _LIBRARY = re.compile(r"(?:lib)?(?:cudart|cuda|nccl|nvrtc|cublas|cudnn|nvidia-ml|nvToolsExt)[\w.-]*(?:\.so|\.dll)[.\d]*$")
 _COMMAND = re.compile(r"\bnvidia-smi\b|\bnvcc\b")
 _NOTABLE = re.compile(
     r"cuda|CUDA|nccl|NCCL|nvidia|NVIDIA|nvcc|-gencode|-arch|fast_math|--expt|-Xptxas|--ptxas|arch=|\.cuh?$|CUBLAS|CUDNN|NVTE|NVCC|"
     r"flash_attention|_8bit|_32bit|_bnb|8bit$")
-_OPTIMIZER = re.compile(r"paged_(?:adam|lion|ademamix)\w*|\w+_bnb(?:_(?:8|32)bit)?|(?:adamw?|lion|sgd|rmsprop|lamb|lars|ademamix)_?8bit")
+_OPTIMIZER = re.compile(r"paged_(?:adam|lion|ademamix)\w*|\w+_bnb(?:_(?:8|32)bit)?|"
+                        r"(?:adamw?|lion|sgd|rmsprop|lamb|lars|ademamix)_?8bit")
 DTYPES = {
     "Float": "float32",
     "Double": "float64",

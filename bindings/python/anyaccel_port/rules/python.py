@@ -74,8 +74,8 @@ DEVICES = (
          "x.to(get_accelerator().device_name(), torch.float32)",
          runtime="tensor_type"),
     Rule("device-map-index", "an integer in a device map", "review", ("device:device_map", ), _to("{acc}.device_name({0})", None),
-         "Accelerate takes an integer as an index of its current accelerator; older versions take it as a CUDA device. On the CPU, a "
-         "device map needs the name cpu.", 'device_map = {"": 0}', 'device_map = {"": get_accelerator().device_name(0)}'),
+         "Accelerate takes an integer as an index of its current accelerator; older versions take it as a CUDA device. On the "
+         "CPU, a device map needs the name cpu.", 'device_map = {"": 0}', 'device_map = {"": get_accelerator().device_name(0)}'),
     Rule("message-out-of-memory", "a search for CUDA's message in an exception", "review", ("string:CUDA out of memory", ),
          _same("isinstance({self}, torch.OutOfMemoryError)"),
          "Messages differ between accelerators; all raise torch.OutOfMemoryError.",
@@ -164,8 +164,8 @@ SETTINGS = (
     Rule("cuda-private", "private functions of torch for CUDA", "none", ("torch._C._cuda*", ), {},
          "Functions of torch's CUDA backend. Other accelerators do not have them.", "torch._C._cuda_clearCublasWorkspaces()"),
     Rule("data-parallel", "torch.nn.DataParallel", "review",
-         ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel", "torch.nn.parallel.replicate",
-          "torch.nn.parallel.data_parallel.DataParallel"), {},
+         ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel",
+          "torch.nn.parallel.replicate", "torch.nn.parallel.data_parallel.DataParallel"), {},
          "One process drives several devices, which torch supports well on CUDA only. Use DistributedDataParallel with one process "
          "per device.", "model = torch.nn.DataParallel(model)"),
     Rule("peak-flops", "the peak throughput of an NVIDIA device", "review", ("number:flops", ), {},
