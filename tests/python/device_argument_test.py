@@ -11,8 +11,9 @@ TYPE = torch.device(ACC.device_name()).type
 FIRST = [0, f"{TYPE}:0", torch.device(TYPE, 0)]
 CURRENT = [None, TYPE, torch.device(TYPE)]
 METHODS = ("synchronize", "device_properties", "current_stream", "default_stream", "memory_allocated", "max_memory_allocated",
-           "reset_max_memory_allocated", "memory_cached", "memory_reserved", "max_memory_reserved", "memory_stats", "allocator_stats",
-           "reset_peak_memory_stats", "total_memory", "memory_info", "get_rng_state", "default_generator", "dtype_table", "torch_device")
+           "reset_max_memory_allocated", "memory_cached", "memory_reserved", "max_memory_reserved", "memory_stats",
+           "allocator_stats", "reset_peak_memory_stats", "total_memory", "memory_info", "get_rng_state", "default_generator",
+           "dtype_table", "torch_device")
 
 
 @pytest.fixture(autouse=True)
