@@ -35,6 +35,10 @@ def texts(code, file="x.py"):
     ("@dataclass\nclass A:\n    optim: str = field(default='paged_adamw_32bit')", [("bitsandbytes-optimizer", "'paged_adamw_32bit'")]),
     ("a = TrainingArguments(optim='adamw_bnb_8bit')", [("bitsandbytes-optimizer", "'adamw_bnb_8bit'")]),
     ("m = torch.nn.DataParallel(m)", [("data-parallel", "torch.nn.DataParallel")]),
+    ("import torch\ns = torch.amp.GradScaler(enabled=e)", [("grad-scaler-default", "torch.amp.GradScaler(enabled=e)")]),
+    ("import torch.distributed as dist\nop = dist.ReduceOp.AVG", [("nccl-average", "dist.ReduceOp.AVG")]),
+    ("import torch\ny = torch.ops.aten._weight_int4pack_mm(x, w, 32, s)", [("device-specific-op", "torch.ops.aten._weight_int4pack_mm")]),
+    ("from kernels import get_kernel", [("hub-kernels", "from kernels import get_kernel")]),
     ("from torch import nn\nm = nn.DataParallel(m, device_ids=ids)", [("data-parallel", "nn.DataParallel")]),
     ("import pytorch_lightning as pl\nt = pl.Trainer(gpus=list(c.gpus), distributed_backend='ddp', max_epochs=1)",
      [("lightning-gpus", "gpus=list(c.gpus)"), ("lightning-gpus", "distributed_backend='ddp'")]),
@@ -71,6 +75,16 @@ def test_found(code, expected):
 ])
 def test_not_found(code):
     assert texts(code) == []
+
+
+# Fails if a scaler without a device keeps CUDA as its default, or another one changes.
+def test_grad_scaler_gets_its_device():
+    code = "from torch.amp import GradScaler\na = GradScaler()\nb = GradScaler(enabled=e)\nc = GradScaler('cpu')\nd = GradScaler(*args)\n"
+    fixed = fix(code)
+    assert "a = GradScaler(get_accelerator().device_name())\n" in fixed
+    assert "b = GradScaler(get_accelerator().device_name(), enabled=e)\n" in fixed
+    assert "c = GradScaler('cpu')\nd = GradScaler(*args)\n" in fixed
+    assert "grad-scaler-default" not in [rule for rule, _ in rules_of(fixed)]
 
 
 # Fails if the integers stay, other values change, or torch.accelerator gets a name that it does

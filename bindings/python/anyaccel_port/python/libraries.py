@@ -46,6 +46,8 @@ def _call(source: Source, node: cst.Call, roots: set[str]) -> None:
     if last in _XFORMERS and isinstance(node.func, cst.Attribute):
         if not (isinstance(first, cst.Name) and first.value == "False"):
             source.add("xformers", source.tree.span(node.func), node)
+    elif last == "GradScaler":
+        _grad_scaler(source, node)
     elif last == "BitsAndBytesConfig":
         source.add("bitsandbytes-quantization", source.tree.span(node), node)
     elif last in _LOADERS and first is not None and re.search(r"[\w}]_cuda[\"']+$", source.tree.source(first)):
@@ -59,6 +61,20 @@ def _call(source: Source, node: cst.Call, roots: set[str]) -> None:
             source.add("lightning-gpus", span, arg)
         elif keyword in ("load_in_4bit", "load_in_8bit") and last != "BitsAndBytesConfig" and dotted(arg.value) == "True":
             source.add("bitsandbytes-quantization", span, arg)
+
+
+def _grad_scaler(source: Source, node: cst.Call) -> None:
+    """torch.amp.GradScaler without a device means CUDA."""
+    if source.names.qualified(node.func) not in ("torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler", "torch.GradScaler"):
+        return
+    if any(arg.keyword is None or arg.keyword.value == "device" for arg in node.args):
+        return
+    start, end = source.tree.span(node)
+    place = source.tree.span(node.args[0])[0] if node.args else end - 1
+    device = source.values(source.names.scope_of(node))["type"] + (", " if node.args else "")
+    finding = source.add("grad-scaler-default", (start, end), node)
+    finding.edits = (Edit(place, place, device), )
+    finding.replacement = source.text[start:place] + device + source.text[place:end]
 
 
 def literal_number(node: cst.BaseExpression) -> float | None:

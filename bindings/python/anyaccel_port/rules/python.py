@@ -120,6 +120,10 @@ DISTRIBUTED = (
     Rule("nccl-other", "other use of NCCL", "review",
          ("torch.distributed.ProcessGroupNCCL", "torch.distributed.ProcessGroupNCCL.*", "torch.distributed.is_nccl_available"), {},
          "Options of NCCL have no effect on other accelerators.", "torch.distributed.is_nccl_available()"),
+    Rule("nccl-average", "the reduction ReduceOp.AVG", "review", ("torch.distributed.ReduceOp.AVG", ), {},
+         "torch documents this reduction for NCCL only, and gloo rejects it. Divide by the number of ranks before "
+         "or after a sum. AnyAccel's staged backend supports it.",
+         "torch.distributed.all_reduce(x, op=torch.distributed.ReduceOp.AVG)"),
 )
 
 SETTINGS = (
