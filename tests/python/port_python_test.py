@@ -102,9 +102,58 @@ def test_nothing_is_found(code):
     ("torch.distributed.init_process_group('cpu:gloo,cuda:nccl')",
      f"torch.distributed.init_process_group(f\"cpu:gloo,{{{NAME}}}:{{get_accelerator().communication_backend_name()}}\")"),
     ("getattr(torch, 'cuda').synchronize()", "get_accelerator().synchronize()"),
+    ("x = torch.stack(y).float()\nx, n = x.pin_memory().to(d), 0",
+     "x = torch.stack(y).float()\nx, n = get_accelerator().pin_memory(x).to(d), 0"),
+    ("torch.nn.parallel.DistributedDataParallel(m, device_ids=[r], output_device=None)",
+     "torch.nn.parallel.DistributedDataParallel(m, device_ids=None if get_accelerator().is_synchronized_device() else [r], "
+     "output_device=None)"),
+    ("torch.load(f, map_location=lambda storage, loc: storage.cuda(0))",
+     "torch.load(f, map_location=lambda storage, loc: storage.to(device=get_accelerator().device_name(0)))"),
+    ("def f(gpu: int, device_id): x.to(gpu), x.to(device_id)",
+     "def f(gpu: int, device_id): x.to(get_accelerator().device_name(gpu)), x.to(device_id)"),
+    ("class A:\n    def f(self, x):\n        self.gpu = int(v)\n        x.to(self.gpu)",
+     "class A:\n    def f(self, x):\n        self.gpu = int(v)\n        x.to(get_accelerator().device_name(self.gpu))"),
+    ("torch.set_default_tensor_type('torch.cuda.FloatTensor')\ny = [torch.Tensor([1]), torch.Tensor(2, 3), torch.Tensor()]",
+     f"torch.set_default_device({NAME})\n"
+     "y = [torch.tensor([1], dtype=torch.get_default_dtype()), torch.empty(2, 3), torch.empty(0)]"),
 ])
 def test_methods_and_names(code, expected):
     assert line(code) == expected
+
+
+# Fails if a fix that may change the meaning is made without --unsafe-fixes, or not at all.
+@pytest.mark.parametrize("code, expected", [
+    ("batch.pin_memory()", "get_accelerator().pin_memory(batch)"),
+    ("m = int(torch.version.cuda.split('.')[0])", "m = int((torch.version.cuda or \"0.0\").split('.')[0])"),
+    ("m = torch.version.cuda >= '11'", "m = (torch.version.cuda or \"0.0\") >= '11'"),
+    ("import subprocess\nsubprocess.run(['nvidia-smi'])", "import subprocess\nsubprocess.run([\"anyaccel\", \"report\"])"),
+])
+def test_fixes_that_need_review(code, expected):
+    assert line(code) == code
+    assert line(code, severities=("equivalent", "review")) == expected
+
+
+# Fails if a condition that is only for NVIDIA's devices becomes true on others.
+def test_conditions_for_nvidia():
+    code = "new = torch.cuda.is_available() and (torch.cuda.get_device_capability()[0] >= 9 or f())"
+    assert line(code) == code
+    assert line(code, severities=("equivalent", "review")) == code.replace("torch.cuda.get_device_", "get_accelerator().compute_")
+
+
+@pytest.mark.parametrize("code", [
+    "class Batch:\n    def pin_memory(self):\n        return self.x",
+    "self.pin_memory()",
+    "DataLoader(d, pin_memory=True)",
+    "y = torch.Tensor([1])",
+])
+def test_pinned_memory_and_tensors_without_cuda(code):
+    assert rules_of(code) == []
+
+
+@pytest.mark.parametrize("code", ["print(torch.version.cuda)", "import subprocess\nsubprocess.run(['nvidia-smi', '-L'])",
+                                  "nvidia = torch.cuda.is_available() and torch.version.hip is None"])
+def test_there_is_no_fix(code):
+    assert line(code, severities=("equivalent", "review")) == code
 
 
 @pytest.mark.parametrize("imports, code", [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from .. import rules
@@ -9,11 +11,13 @@ from ..findings import Edit, Finding
 from ..rules import ANYACCEL, DEEPSPEED, TORCH, Rule
 from . import amp, arguments, tensors
 from .devices import is_device_name
+from .scopes import dotted
 from .source import EQUIVALENT, NONE, REVIEW, Source
 from .uses import use_of
 
 _MODULES = ("torch.cuda", "torch.cuda.amp", "torch.cuda.nvtx", "torch.cuda.memory", "torch.cuda.random", "torch.backends.cuda",
             "torch.backends.cudnn")
+_NVIDIA = re.compile(r"\bversion\.(?:hip|cuda)\b|\b(?:get_device|compute)_capability\b")
 _PROPERTIES = ("name", "total_memory", "multi_processor_count", "uuid")
 _CLASSES = {"cuda-stream-class": "Stream", "cuda-event-class": "Event"}
 
@@ -55,6 +59,7 @@ def find_names(source: Source) -> None:
                           parent, "default", None):
             continue  # a keyword or a parameter
         _name(source, node)
+    tensors.find_constructors(source)
 
 
 def _name(source: Source, node: cst.BaseExpression) -> None:
@@ -88,6 +93,10 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
         return
     if rule.id == "profiler-activity":
         _activity(source, rule, node)
+    elif rule.id == "cuda-is-available" and _asks_for_nvidia(source, node):
+        source.add(rule.id, span, node, severity=REVIEW, message="The condition asks for a device of NVIDIA, or for one of its features.")
+    elif name == "torch.version.cuda" and _is_parsed(source, node):
+        source.add(rule.id, span, node, '(torch.version.cuda or "0.0")', severity=REVIEW)
     elif rule.id in _CLASSES and call is None:
         _class(source, rule, node)
     elif rule.id == "cuda-current-device" and call is not None and source.target != TORCH and _is_device_position(source, call):
@@ -126,6 +135,24 @@ def _extend(source: Source, finding: Finding, call: cst.Call | None, edits: tupl
     if edits and call is not None:
         finding.edits += edits
         finding.end = max(finding.end, source.tree.span(call)[1])
+
+
+def _asks_for_nvidia(source: Source, node: cst.BaseExpression) -> bool:
+    """Whether another part of the condition is about NVIDIA: is_available() and torch.version.hip is None."""
+    outer = source.names.parent(node)
+    while isinstance(source.names.parent(outer), cst.BooleanOperation):
+        outer = source.names.parent(outer)
+    return isinstance(outer, cst.BooleanOperation) and bool(_NVIDIA.search(source.tree.source(outer)))
+
+
+def _is_parsed(source: Source, node: cst.BaseExpression) -> bool:
+    """Whether the program fails if a version is None: version.split(), version[:2], version > "11", float(version)."""
+    parent = source.names.parent(node)
+    if isinstance(parent, cst.Comparison):
+        return isinstance(parent.comparisons[0].operator, (cst.LessThan, cst.GreaterThan, cst.LessThanEqual, cst.GreaterThanEqual))
+    if isinstance(parent, cst.Arg) and isinstance(source.names.parent(parent), cst.Call):
+        return dotted(source.names.parent(parent).func).rsplit(".", 1)[-1] in ("float", "parse", "Version", "LooseVersion")
+    return isinstance(parent, (cst.Attribute, cst.Subscript))
 
 
 def _is_patched(source: Source, node: cst.BaseExpression) -> bool:

@@ -96,6 +96,14 @@ METHODS = (
          "assert x.is_cuda",
          "assert get_accelerator().on_accelerator(x)",
          runtime="is_cuda"),
+    Rule("tensor-pin-memory",
+         ".pin_memory()",
+         "equivalent", ("method:pin_memory", ),
+         _to("{acc}.pin_memory({self})", None),
+         "Without an accelerator, `Tensor.pin_memory()` raises an error. `get_accelerator().pin_memory(x)` works on the CPU, too. "
+         "If the object may be something other than a tensor, a person must decide.",
+         "x = torch.ones(4).pin_memory()",
+         "x = get_accelerator().pin_memory(torch.ones(4))"),
     Rule("record-stream",
          ".record_stream()",
          "review", ("method:record_stream", ), {}, "torch does not support record_stream() for CPU tensors. Guard it with `if not "
@@ -114,6 +122,13 @@ DISTRIBUTED = (
          'dist.init_process_group("nccl")',
          "dist.init_process_group(get_accelerator().communication_backend_name())",
          runtime="nccl"),
+    Rule("ddp-device-ids",
+         "device_ids of DistributedDataParallel",
+         "equivalent", ("torch.nn.parallel.DistributedDataParallel:device_ids", ),
+         _to("None if {acc}.is_synchronized_device() else {0}", None),
+         "On the CPU, DistributedDataParallel rejects `device_ids` and `output_device`.",
+         "torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])",
+         "torch.nn.parallel.DistributedDataParallel(model, device_ids=None if get_accelerator().is_synchronized_device() else [rank])"),
     Rule("nccl-other", "other use of NCCL", "review",
          ("torch.distributed.ProcessGroupNCCL", "torch.distributed.ProcessGroupNCCL.*", "torch.distributed.is_nccl_available"), {},
          "Options of NCCL have no effect on other accelerators.", "torch.distributed.is_nccl_available()"),
@@ -136,7 +151,7 @@ SETTINGS = (
          harmless=True,
          runtime="ignore"),
     Rule("version-cuda", "torch.version.cuda", "none", ("torch.version.cuda", "torch.has_cuda"), {},
-         "The version of CUDA that torch was built for; None elsewhere.", "torch.version.cuda"),
+         "The version of CUDA that torch was built for; None elsewhere. Code that parses it needs a default.", "torch.version.cuda"),
     Rule("profiler-activity", "ProfilerActivity.CUDA", "equivalent",
          ("torch.profiler.ProfilerActivity.CUDA", "torch.autograd.profiler.emit_nvtx", "torch.autograd.profiler.profile:use_cuda"),
          _same("torch.profiler.supported_activities()"),
@@ -180,9 +195,9 @@ ENVIRONMENT = (
 )
 
 LIBRARIES = (
-    Rule("nvidia-tools", "a command of NVIDIA", "none", ("command:nvidia-smi", "command:nvcc"), {},
-         "The command exists only for NVIDIA's devices. `python -m anyaccel` reports the devices of every accelerator.",
-         'subprocess.run(["nvidia-smi"])'),
+    Rule("nvidia-tools", "a command of NVIDIA", "review", ("command:nvidia-smi", "command:nvcc"), {ANYACCEL: '"anyaccel", "report"'},
+         "The command exists only for NVIDIA's devices. `anyaccel report` reports the devices of every accelerator.",
+         'subprocess.run(["nvidia-smi"])', 'subprocess.run(["anyaccel", "report"])'),
     Rule(
         "pynvml", "pynvml", "none",
         ("pynvml", "pynvml.*", "nvidia_smi", "py3nvml", "py3nvml.*", "GPUtil", "GPUtil.*", "nvitop", "gpustat"), {},
