@@ -95,7 +95,9 @@ def test_nothing_is_found(code):
     ("def f(s: torch.cuda.Stream): return isinstance(s, torch.cuda.Event)",
      "def f(s: torch.Stream): return isinstance(s, get_accelerator().Event)"),
     ("with torch.cuda.amp.autocast(False, dtype=d): pass", f"with torch.autocast({NAME}, enabled=False, dtype=d): pass"),
-    ("@torch.cuda.amp.autocast()\ndef f(): pass", f"@torch.autocast({NAME})\ndef f(): pass"),
+    ("@torch.cuda.amp.autocast()\ndef f(): pass", f"@torch.autocast({NAME}, dtype=torch.float16)\ndef f(): pass"),
+    ("with torch.cuda.amp.autocast(enabled=e): pass", f"with torch.autocast({NAME}, enabled=e, dtype=torch.float16): pass"),
+    ("with torch.cuda.amp.autocast(True, torch.bfloat16): pass", f"with torch.autocast({NAME}, enabled=True, dtype=torch.bfloat16): pass"),
     ("torch.distributed.init_process_group(backend='nccl')",
      "torch.distributed.init_process_group(backend=get_accelerator().communication_backend_name())"),
     ("backend = 'nccl' if torch.cuda.is_available() else 'gloo'", "backend = get_accelerator().communication_backend_name()"),
@@ -134,8 +136,12 @@ def test_fixes_that_need_review(code, expected):
 
 
 # Fails if a condition that is only for NVIDIA's devices becomes true on others.
-def test_conditions_for_nvidia():
-    code = "new = torch.cuda.is_available() and (torch.cuda.get_device_capability()[0] >= 9 or f())"
+@pytest.mark.parametrize("code", [
+    "new = torch.cuda.is_available() and (torch.cuda.get_device_capability()[0] >= 9 or f())",
+    "if torch.cuda.is_available():\n    new = torch.cuda.get_device_capability() > (8, 0)",
+    "def f():\n    if not torch.cuda.is_available():\n        return 1\n    return torch.cuda.get_device_capability()",
+])
+def test_conditions_for_nvidia(code):
     assert line(code) == code
     assert line(code, severities=("equivalent", "review")) == code.replace("torch.cuda.get_device_", "get_accelerator().compute_")
 
@@ -210,9 +216,9 @@ def test_an_import_that_is_still_used_stays():
      "from accelerate import get_accelerator\nfrom anyaccel import get_accelerator as "
      "get_anyaccel_accelerator\nx.to(get_anyaccel_accelerator().device_name())\n"),
     ("from torch.cuda.amp import autocast\nwith autocast():\n    pass\n",
-     f"import torch\n{IMPORT}with torch.autocast({NAME}):\n    pass\n"),
+     f"import torch\n{IMPORT}with torch.autocast({NAME}, dtype=torch.float16):\n    pass\n"),
     ("try:\n    from torch.cuda.amp import autocast\nexcept ImportError:\n    pass\nwith autocast():\n    pass\n",
-     f"try:\n    pass\n    import torch\n    {IMPORT}except ImportError:\n    pass\nwith torch.autocast({NAME}):\n    pass\n"),
+     f"try:\n    pass\n    import torch\n    {IMPORT}except ImportError:\n    pass\nwith torch.autocast({NAME}, dtype=torch.float16):\n    pass\n"),
 ])
 def test_inserted_imports(text, expected):
     """Breaks if the import is inserted before `from __future__`, after the first use, twice, or with other newlines."""

@@ -82,6 +82,8 @@ PROGRAMS = [
                           ("FloatTensor", torch.float32), ("HalfTensor", torch.float16), ("IntTensor", torch.int32),
                           ("LongTensor", torch.int64), ("BoolTensor", torch.bool), ("CharTensor", torch.int8),
                           ("ShortTensor", torch.int16))],
+    ("cuda-amp-autocast", "with torch.cuda.amp.autocast():\n    y = torch.ones(2, 2, device='cuda') @ torch.ones(2, 2, device='cuda')\n"
+     "result = y.dtype", lambda: torch.float16),
     ("cuda-amp-autocast", "with torch.cuda.amp.autocast(True, dtype=torch.bfloat16):\n"
      "    result = (torch.ones(2, 2, device='cuda') @ torch.ones(2, 2, device='cuda')).dtype", lambda: torch.bfloat16),
     ("cuda-amp-grad-scaler", "scaler = torch.cuda.amp.GradScaler(init_scale=4.0, enabled=False)\nresult = scaler.is_enabled()",

@@ -18,6 +18,8 @@ from .uses import use_of
 _MODULES = ("torch.cuda", "torch.cuda.amp", "torch.cuda.nvtx", "torch.cuda.memory", "torch.cuda.random", "torch.backends.cuda",
             "torch.backends.cudnn")
 _NVIDIA = re.compile(r"\bversion\.(?:hip|cuda)\b|\b(?:get_device|compute)_capability\b")
+_CAPABILITY = re.compile(r"\b(?:get_device|compute)_capability\b")
+_SHORT = 30  # lines
 _PROPERTIES = ("name", "total_memory", "multi_processor_count", "uuid")
 _CLASSES = {"cuda-stream-class": "Stream", "cuda-event-class": "Event"}
 
@@ -138,11 +140,22 @@ def _extend(source: Source, finding: Finding, call: cst.Call | None, edits: tupl
 
 
 def _asks_for_nvidia(source: Source, node: cst.BaseExpression) -> bool:
-    """Whether another part of the condition is about NVIDIA: is_available() and torch.version.hip is None."""
+    """Whether the condition guards code for NVIDIA: the rest of the condition, the statement or the short function around it
+    uses the version of CUDA or the compute capability, which other accelerators do not have."""
     outer = source.names.parent(node)
     while isinstance(source.names.parent(outer), cst.BooleanOperation):
         outer = source.names.parent(outer)
-    return isinstance(outer, cst.BooleanOperation) and bool(_NVIDIA.search(source.tree.source(outer)))
+    if isinstance(outer, cst.BooleanOperation) and _NVIDIA.search(source.tree.source(outer)):
+        return True
+    below = node
+    while outer is not None and not isinstance(outer, (cst.FunctionDef, cst.Module)):
+        if isinstance(outer, cst.If) and outer.test is below and _CAPABILITY.search(source.tree.source(outer.body)):
+            return True
+        below, outer = outer, source.names.parent(outer)
+    if not isinstance(outer, cst.FunctionDef):
+        return False
+    text = source.tree.source(outer.body)
+    return text.count("\n") <= _SHORT and bool(_CAPABILITY.search(text))
 
 
 def _is_parsed(source: Source, node: cst.BaseExpression) -> bool:
