@@ -109,6 +109,9 @@ def test_nothing_is_found(code):
     ("torch.nn.parallel.DistributedDataParallel(m, device_ids=[r], output_device=None)",
      "torch.nn.parallel.DistributedDataParallel(m, device_ids=None if get_accelerator().is_synchronized_device() else [r], "
      "output_device=None)"),
+    ("from torch.nn.parallel.distributed import DistributedDataParallel as P\nP(m, output_device=r)",
+     "from torch.nn.parallel.distributed import DistributedDataParallel as P\n"
+     "P(m, output_device=None if get_accelerator().is_synchronized_device() else r)"),
     ("torch.load(f, map_location=lambda storage, loc: storage.cuda(0))",
      "torch.load(f, map_location=lambda storage, loc: storage.to(device=get_accelerator().device_name(0)))"),
     ("def f(gpu: int, device_id): x.to(gpu), x.to(device_id)",

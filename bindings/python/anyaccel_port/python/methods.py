@@ -14,6 +14,7 @@ from .source import EQUIVALENT, REVIEW, Source
 from .uses import literal
 
 _OTHER_LIBRARIES = ("numba", "jax", "paddle", "cupy", "mxnet", "tensorflow", "pycuda")
+_PARALLEL = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
 _STORAGES = ("storage", "untyped_storage", "typed_storage", "_storage")
 _RUNTIME = re.compile(r"cuda(?:[A-Z]\w+)$|nvml[A-Z]\w+$")
 _PROFILER = ("cuda_time_total", "self_cuda_time_total", "cuda_memory_usage", "self_cuda_memory_usage", "cuda_time")
@@ -140,7 +141,7 @@ def _is_tensor(source: Source, node: cst.BaseExpression, depth: int = 0) -> bool
 
 def _parallel(source: Source, node: cst.Call) -> None:
     """DistributedDataParallel(model, device_ids=[rank])"""
-    if source.target == TORCH or not source.names.qualified(node.func).endswith("parallel.DistributedDataParallel"):
+    if source.target == TORCH or source.names.qualified(node.func) not in _PARALLEL:
         return
     rule = rules.BY_ID["ddp-device-ids"]
     for arg in node.args:
