@@ -206,8 +206,8 @@ print(y.device == accelerator.torch_device(0), len(y), sorted(devices))
 """
 
 
-# Fails if torch.nn.DataParallel raises because torch was built without CUDA, uses one device only, or
-# adds up wrong gradients.
+# Fails if torch.nn.DataParallel raises because torch was built without CUDA, uses one device only,
+# or adds up wrong gradients.
 @pytest.mark.parametrize("kind", ["sim", "npu", "card"])
 def test_data_parallel(kind):
     result = run(DATA_PARALLEL, kind, SIM_CHECK="report")

@@ -49,7 +49,9 @@ def _value(source: Source, rule: Rule, name: str, node: cst.BaseExpression) -> N
     span = source.tree.span(node)
     parent = source.names.parent(node)
     if isinstance(parent, cst.Decorator):
-        template = "torch.autocast({type}, dtype=torch.float16)" if name == "autocast" else f"torch.amp.{name}(device_type={{type}})"
+        template = f"torch.amp.{name}(device_type={{type}})"
+        if name == "autocast":
+            template = "torch.autocast({type}, dtype=torch.float16)"
         source.add(rule.id, span, node, template)
     elif isinstance(parent, cst.Annotation) or _is_class_use(source, node):
         source.add(rule.id, span, node, f"torch.amp.{name}", severity=EQUIVALENT)

@@ -96,7 +96,11 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
     if rule.id == "profiler-activity":
         _activity(source, rule, node)
     elif rule.id == "cuda-is-available" and _asks_for_nvidia(source, node):
-        source.add(rule.id, span, node, severity=REVIEW, message="The condition asks for a device of NVIDIA, or for one of its features.")
+        source.add(rule.id,
+                   span,
+                   node,
+                   severity=REVIEW,
+                   message="The condition asks for a device of NVIDIA, or for one of its features.")
     elif name == "torch.version.cuda" and _is_parsed(source, node):
         source.add(rule.id, span, node, '(torch.version.cuda or "0.0")', severity=REVIEW)
     elif rule.id in _CLASSES and call is None:

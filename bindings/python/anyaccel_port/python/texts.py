@@ -188,8 +188,8 @@ def tensor_type(source: Source, node: cst.BaseExpression, name: str, use: Use) -
                    node,
                    text,
                    severity=EQUIVALENT,
-                   message="torch.set_default_device() and torch.set_default_dtype() replace set_default_tensor_type(). They do not "
-                   "affect torch.Tensor(...), which other files and libraries may call: move such tensors and modules with "
+                   message="torch.set_default_device() and torch.set_default_dtype() replace set_default_tensor_type(). They do "
+                   "not affect torch.Tensor(...), which other files and libraries may call: move such tensors and modules with "
                    "`.to(device)`.")
         source.done.add(id(call.func))
         source.default_type = True
