@@ -119,7 +119,7 @@ print(missing, failures(sorted({{*names, *unlisted}} & CHECKS.keys())), failures
 @pytest.mark.parametrize("kind", ["sim", "card", "hpu"])
 def test_checkpointed_dropout(kind):
     done = run("""
-import torch, anyaccel
+import anyaccel, torch
 from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 device = anyaccel.get_accelerator().device_name(1)
@@ -184,3 +184,32 @@ file.seek(0)
 print(torch.load(file))
 """, "cuda")
     assert done.stdout == "tensor([0., 1., 2.], device='cuda:1')\n", done.stdout + done.stderr
+
+
+DATA_PARALLEL = """
+import anyaccel, torch
+accelerator = anyaccel.get_accelerator()
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+x = torch.randn(6, 4)
+model(x).sum().backward()
+expected = [p.grad.clone() for p in model.parameters()]
+model.zero_grad()
+parallel = torch.nn.DataParallel(model.to(accelerator.device_name(0)))
+devices = []
+model[2].register_forward_hook(lambda module, inputs, output: devices.append(output.device.index))
+y = parallel(x)
+y.sum().backward()
+for p, gradient in zip(model.parameters(), expected):
+    torch.testing.assert_close(p.grad.cpu(), gradient)
+print(y.device == accelerator.torch_device(0), len(y), sorted(devices))
+"""
+
+
+# Fails if torch.nn.DataParallel raises because torch was built without CUDA, uses one device only,
+# or adds up wrong gradients.
+@pytest.mark.parametrize("kind", ["sim", "npu", "card"])
+def test_data_parallel(kind):
+    result = run(DATA_PARALLEL, kind, SIM_CHECK="report")
+    assert (result.returncode, result.stdout) == (0, "True 6 [0, 1]\n"), result.stderr
+    assert "sim check" not in result.stderr and "NCCL" not in result.stderr, result.stderr

@@ -97,16 +97,74 @@ def test_nothing_is_found(code):
     ("def f(s: torch.cuda.Stream): return isinstance(s, torch.cuda.Event)",
      "def f(s: torch.Stream): return isinstance(s, get_accelerator().Event)"),
     ("with torch.cuda.amp.autocast(False, dtype=d): pass", f"with torch.autocast({NAME}, enabled=False, dtype=d): pass"),
-    ("@torch.cuda.amp.autocast()\ndef f(): pass", f"@torch.autocast({NAME})\ndef f(): pass"),
+    ("@torch.cuda.amp.autocast()\ndef f(): pass", f"@torch.autocast({NAME}, dtype=torch.float16)\ndef f(): pass"),
+    ("with torch.cuda.amp.autocast(enabled=e): pass", f"with torch.autocast({NAME}, enabled=e, dtype=torch.float16): pass"),
+    ("with torch.cuda.amp.autocast(True, torch.bfloat16): pass", f"with torch.autocast({NAME}, enabled=True, dtype=torch.bfloat16): pass"),
     ("torch.distributed.init_process_group(backend='nccl')",
      "torch.distributed.init_process_group(backend=get_accelerator().communication_backend_name())"),
     ("backend = 'nccl' if torch.cuda.is_available() else 'gloo'", "backend = get_accelerator().communication_backend_name()"),
     ("torch.distributed.init_process_group('cpu:gloo,cuda:nccl')",
      f"torch.distributed.init_process_group(f\"cpu:gloo,{{{NAME}}}:{{get_accelerator().communication_backend_name()}}\")"),
     ("getattr(torch, 'cuda').synchronize()", "get_accelerator().synchronize()"),
+    ("x = torch.stack(y).float()\nx, n = x.pin_memory().to(d), 0",
+     "x = torch.stack(y).float()\nx, n = get_accelerator().pin_memory(x).to(d), 0"),
+    ("torch.nn.parallel.DistributedDataParallel(m, device_ids=[r], output_device=None)",
+     "torch.nn.parallel.DistributedDataParallel(m, device_ids=None if get_accelerator().is_synchronized_device() else [r], "
+     "output_device=None)"),
+    ("from torch.nn.parallel.distributed import DistributedDataParallel as P\nP(m, output_device=r)",
+     "from torch.nn.parallel.distributed import DistributedDataParallel as P\n"
+     "P(m, output_device=None if get_accelerator().is_synchronized_device() else r)"),
+    ("torch.load(f, map_location=lambda storage, loc: storage.cuda(0))",
+     "torch.load(f, map_location=lambda storage, loc: storage.to(device=get_accelerator().device_name(0)))"),
+    ("def f(gpu: int, device_id): x.to(gpu), x.to(device_id)",
+     "def f(gpu: int, device_id): x.to(get_accelerator().device_name(gpu)), x.to(device_id)"),
+    ("class A:\n    def f(self, x):\n        self.gpu = int(v)\n        x.to(self.gpu)",
+     "class A:\n    def f(self, x):\n        self.gpu = int(v)\n        x.to(get_accelerator().device_name(self.gpu))"),
+    ("torch.set_default_tensor_type('torch.cuda.FloatTensor')\ny = [torch.Tensor([1]), torch.Tensor(2, 3), torch.Tensor()]",
+     f"torch.set_default_device({NAME})\n"
+     "y = [torch.tensor([1], dtype=torch.get_default_dtype()), torch.empty(2, 3), torch.empty(0)]"),
 ])
 def test_methods_and_names(code, expected):
     assert line(code) == expected
+
+
+# Fails if a fix that may change the meaning is made without --unsafe-fixes, or not at all.
+@pytest.mark.parametrize("code, expected", [
+    ("batch.pin_memory()", "get_accelerator().pin_memory(batch)"),
+    ("m = int(torch.version.cuda.split('.')[0])", "m = int((torch.version.cuda or \"0.0\").split('.')[0])"),
+    ("m = torch.version.cuda >= '11'", "m = (torch.version.cuda or \"0.0\") >= '11'"),
+    ("import subprocess\nsubprocess.run(['nvidia-smi'])", "import subprocess\nsubprocess.run([\"anyaccel\", \"report\"])"),
+])
+def test_fixes_that_need_review(code, expected):
+    assert line(code) == code
+    assert line(code, severities=("equivalent", "review")) == expected
+
+
+# Fails if a condition that is only for NVIDIA's devices becomes true on others.
+@pytest.mark.parametrize("code", [
+    "new = torch.cuda.is_available() and (torch.cuda.get_device_capability()[0] >= 9 or f())",
+    "if torch.cuda.is_available():\n    new = torch.cuda.get_device_capability() > (8, 0)",
+    "def f():\n    if not torch.cuda.is_available():\n        return 1\n    return torch.cuda.get_device_capability()",
+])
+def test_conditions_for_nvidia(code):
+    assert line(code) == code
+    assert line(code, severities=("equivalent", "review")) == code.replace("torch.cuda.get_device_", "get_accelerator().compute_")
+
+
+@pytest.mark.parametrize("code", [
+    "class Batch:\n    def pin_memory(self):\n        return self.x",
+    "self.pin_memory()",
+    "DataLoader(d, pin_memory=True)",
+    "y = torch.Tensor([1])",
+])
+def test_pinned_memory_and_tensors_without_cuda(code):
+    assert rules_of(code) == []
+
+
+@pytest.mark.parametrize("code", ["print(torch.version.cuda)", "import subprocess\nsubprocess.run(['nvidia-smi', '-L'])",
+                                  "nvidia = torch.cuda.is_available() and torch.version.hip is None"])
+def test_there_is_no_fix(code):
+    assert line(code, severities=("equivalent", "review")) == code
 
 
 @pytest.mark.parametrize("imports, code", [
@@ -163,9 +221,9 @@ def test_an_import_that_is_still_used_stays():
      "from accelerate import get_accelerator\nfrom anyaccel import get_accelerator as "
      "get_anyaccel_accelerator\nx.to(get_anyaccel_accelerator().device_name())\n"),
     ("from torch.cuda.amp import autocast\nwith autocast():\n    pass\n",
-     f"import torch\n{IMPORT}with torch.autocast({NAME}):\n    pass\n"),
+     f"import torch\n{IMPORT}with torch.autocast({NAME}, dtype=torch.float16):\n    pass\n"),
     ("try:\n    from torch.cuda.amp import autocast\nexcept ImportError:\n    pass\nwith autocast():\n    pass\n",
-     f"try:\n    pass\n    import torch\n    {IMPORT}except ImportError:\n    pass\nwith torch.autocast({NAME}):\n    pass\n"),
+     f"try:\n    pass\n    import torch\n    {IMPORT}except ImportError:\n    pass\nwith torch.autocast({NAME}, dtype=torch.float16):\n    pass\n"),
 ])
 def test_inserted_imports(text, expected):
     """Breaks if the import is inserted before `from __future__`, after the first use, twice, or with other newlines."""

@@ -6,6 +6,7 @@ compared with the expected value instead.
 """
 
 import sys
+import tempfile
 
 import pytest
 
@@ -81,6 +82,8 @@ PROGRAMS = [
                           ("FloatTensor", torch.float32), ("HalfTensor", torch.float16), ("IntTensor", torch.int32),
                           ("LongTensor", torch.int64), ("BoolTensor", torch.bool), ("CharTensor", torch.int8),
                           ("ShortTensor", torch.int16))],
+    ("cuda-amp-autocast", "with torch.cuda.amp.autocast():\n    y = torch.ones(2, 2, device='cuda') @ torch.ones(2, 2, device='cuda')\n"
+     "result = y.dtype", lambda: torch.float16),
     ("cuda-amp-autocast", "with torch.cuda.amp.autocast(True, dtype=torch.bfloat16):\n"
      "    result = (torch.ones(2, 2, device='cuda') @ torch.ones(2, 2, device='cuda')).dtype", lambda: torch.bfloat16),
     ("cuda-amp-grad-scaler", "scaler = torch.cuda.amp.GradScaler(init_scale=4.0, enabled=False)\nresult = scaler.is_enabled()",
@@ -112,6 +115,17 @@ PROGRAMS = [
     ("tensor-cuda", "result = [torch.ones(2).cuda(), torch.ones(2).cuda(0), torch.ones(2).cuda(non_blocking=True)]", SAME),
     ("tensor-cuda", "result = next(torch.nn.Linear(2, 2).cuda().parameters()).device", SAME),
     ("tensor-is-cuda", "result = torch.ones(2).cuda().is_cuda", SAME),
+    ("tensor-cuda", "torch.save(torch.ones(2), FILE)\nresult = torch.load(FILE, map_location=lambda storage, place: storage.cuda())",
+     lambda: torch.ones(2, device=TYPE)),
+    ("tensor-type-string", "torch.set_default_tensor_type('torch.cuda.FloatTensor')\n"
+     "result = [torch.Tensor([1, 2]), torch.Tensor(0, 3)]\ntorch.set_default_device(None)",
+     lambda: [torch.tensor([1.0, 2.0], device=TYPE), torch.ones(0, 3, device=TYPE)]),
+    ("tensor-pin-memory", "result = torch.ones(2).pin_memory().tolist()", lambda: [1.0, 1.0]),
+    ("ddp-device-ids", "import torch.distributed as dist\n"
+     "dist.init_process_group('nccl', init_method='file://' + FILE, rank=0, world_size=1)\n"
+     "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 3).cuda(), device_ids=[0])\n"
+     "y = model(torch.ones(4, 2, device='cuda'))\ny.sum().backward()\n"
+     "result = [y.device.type, *model.module.bias.grad.tolist()]\ndist.destroy_process_group()", lambda: [TYPE, 4.0, 4.0, 4.0]),
     ("nccl", "import torch.distributed as dist\nbackend = 'nccl' if torch.cuda.is_available() else 'gloo'\nresult = backend",
      lambda: accelerator.communication_backend_name()),
     ("profiler-activity", "activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]\n"
@@ -123,8 +137,9 @@ PROGRAMS = [
 
 
 def run(program):
-    namespace = {"torch": torch}
-    exec(compile(program, "program", "exec", dont_inherit=True), namespace)
+    with tempfile.TemporaryDirectory() as folder:
+        namespace = {"torch": torch, "FILE": folder + "/file"}
+        exec(compile(program, "program", "exec", dont_inherit=True), namespace)
     return plain(namespace["result"])
 
 

@@ -88,6 +88,23 @@ def test_gradients():
     assert torch.equal(models[0].weight, models[1].weight.cpu())
 
 
+@pytest.mark.parametrize("sparse_gradient", [True, False])
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_embedding_bags(mode, sparse_gradient):
+    """Fails if an embedding bag cannot be trained, or if its gradient has another layout or other values than the CPU's."""
+    models = [torch.nn.EmbeddingBag(10, 4, mode=mode, sparse=sparse_gradient).to(device) for device in ("cpu", "sim")]
+    models[1].load_state_dict(models[0].state_dict())
+    for model in models:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        for _ in range(2):
+            optimizer.zero_grad()
+            indices, offsets = (torch.tensor(values, device=model.weight.device) for values in ([1, 2, 2, 7], [0, 3]))
+            model(indices, offsets).square().sum().backward()
+            assert model.weight.grad.is_sparse == sparse_gradient
+            optimizer.step()
+    assert torch.equal(models[0].weight, models[1].weight.cpu())
+
+
 def test_other_layouts_are_rejected():
     """Fails if a compressed layout is accepted or the message does not name the op and the layout."""
     for tensor in (sparse("sim"), torch.ones(SIZE, device="sim")):

@@ -20,6 +20,17 @@ if "sim" not in anyaccel.registered_backends():
 accelerator = anyaccel.get_accelerator()
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("name", ["binary_cross_entropy", "binary_cross_entropy_with_logits", "soft_margin_loss", "mse_loss", "huber_loss"])
+def test_repeated_losses(name, reduction, recwarn):
+    """Fails if a loss is wrong, or torch warns, once the simulator knows the shape of the result."""
+    loss = getattr(torch.nn.functional, name)
+    for step in range(3):
+        x, target = torch.linspace(0.1, 0.9, 4).view(4, 1) + step / 100, torch.ones(4, 1)
+        assert torch.equal(loss(x.to("sim"), target.to("sim"), reduction=reduction).cpu(), loss(x, target, reduction=reduction))
+    assert not recwarn.list, [str(warning.message) for warning in recwarn.list]
+
+
 def test_compile_backend():
     """Fails if the accelerator recommends a backend that cannot compile for the device."""
     assert accelerator.get_compile_backend() == "aot_eager"

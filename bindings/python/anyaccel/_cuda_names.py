@@ -36,7 +36,7 @@ UNSUPPORTED = {
 def complete(cuda, accelerator):
     """Complete the module torch.cuda, whose functions already use `accelerator`."""
     _add_functions(accelerator)
-    _add_collectives()
+    add_collectives(_torch.CUDA)
     _add_graphs(accelerator)
     _add_storage_resize()
     _cuda_tensors.add(cuda)
@@ -121,6 +121,7 @@ def collectives(device_type):
     """Make the torch._C functions that torch.nn.parallel.comm calls, by name. DataParallel uses them to
     copy tensors between the devices of a process.
     """
+    module = torch.get_device_module(device_type)
 
     def device_of(index):
         return torch.device("cpu") if index == -1 else torch.device(device_type, index)
@@ -138,7 +139,7 @@ def collectives(device_type):
     def scatter(tensor, devices, chunk_sizes, dim, streams):
         found = []
         for index, part in enumerate(parts(tensor, len(devices), chunk_sizes, dim)):
-            with torch.cuda.stream(streams[index] if streams else None):
+            with module.stream(streams[index] if streams else None):
                 found.append(part.to(device_of(devices[index]), non_blocking=True))
         return tuple(found)
 
@@ -146,7 +147,7 @@ def collectives(device_type):
         return tuple(output.copy_(part) for output, part in zip(outputs, tensor.split([output.size(dim) for output in outputs], dim)))
 
     def gather(tensors, dim, destination=None):
-        target = device_of(torch.cuda.current_device() if destination is None else destination)
+        target = device_of(module.current_device() if destination is None else destination)
         return torch.cat([tensor.to(target) for tensor in tensors], dim)
 
     def gather_out(tensors, output, dim):
@@ -159,11 +160,13 @@ def collectives(device_type):
             "_scatter_out": scatter_out, "_gather": gather, "_gather_out": gather_out}
 
 
-def _add_collectives():
-    for name, function in collectives(_torch.CUDA).items():
+def add_collectives(device_type):
+    """Let DataParallel use a device type. Builds of torch without CUDA do not have these functions."""
+    for name, function in collectives(device_type).items():
         if not hasattr(torch._C, name):
             setattr(torch._C, name, function)
-    torch.cuda.nccl.is_available = lambda tensors: False  # in builds without NCCL, torch's function warns
+    if device_type == _torch.CUDA or not hasattr(torch._C, "_nccl_all_reduce"):
+        torch.cuda.nccl.is_available = lambda tensors: False  # in builds without NCCL, torch's function warns
 
 
 def _add_storage_resize():

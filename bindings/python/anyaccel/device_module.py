@@ -62,6 +62,7 @@ def register(accelerator):
         _ipc.register(name, accelerator)
     if torch._C._get_privateuse1_backend_name() == name:
         _add_tensor_methods()
+        _cuda_names.add_collectives(name)
     elif name not in _torch.SEEDED_BY_NAME:
         _seed_with_torch(module)
 

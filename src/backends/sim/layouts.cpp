@@ -181,6 +181,16 @@ void on_host(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack*
   for (auto& value : results) stack->push_back(std::move(value));
 }
 
+/// The gradient of an embedding bag is a sparse tensor if the program created it with sparse=True.
+void embedding_bag_backward(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const auto& schema = op.schema();
+  const auto index = schema.argumentIndexWithName("sparse");
+  if (index && torch::jit::peek(*stack, *index, schema.arguments().size()).toBool())
+    on_host(op, keys, stack);
+  else
+    anyaccel::backends::sim::fallback(op, keys, stack);
+}
+
 template <const char* layout>
 void reject_layout(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* /*stack*/) {
   reject<c10::NotImplementedError>(op.schema().name(), ": ", layout,
@@ -218,6 +228,8 @@ void register_layouts() {
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&on_host>());
   for (const char* name : {"_to_sparse", "_to_sparse.sparse_dim", "sparse_mask"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&on_host>());
+  library.impl("_embedding_bag_backward",
+               torch::CppFunction::makeFromBoxedFunction<&embedding_bag_backward>());
   // torch's generic copy_ kernel would copy between host and device with ops for dense tensors.
   make_library("aten", key_of(c10::DispatchKey::Quantized))
       .impl("copy_", torch::CppFunction::makeFromBoxedFunction<&on_host>());

@@ -51,10 +51,13 @@ bool host_tensors(const std::string& name) {
   return names.count(name) != 0;
 }
 
-/// True for ops whose out= form temporarily resizes its result. The resize causes a warning if the
-/// result already has the final shape.
+/// True for ops whose out= form temporarily resizes its result. If the result already has the final
+/// shape, the resize causes a warning, and binary_cross_entropy computes a wrong loss.
 bool resizes_result(const std::string& name) {
-  return name == "aten::mse_loss" || name == "aten::smooth_l1_loss";
+  static const std::unordered_set<std::string> names{"aten::mse_loss", "aten::smooth_l1_loss",
+                                                     "aten::soft_margin_loss",
+                                                     "aten::binary_cross_entropy"};
+  return names.count(name) != 0;
 }
 
 std::optional<c10::OperatorHandle> out_overload(const c10::FunctionSchema& schema) {

@@ -35,7 +35,7 @@ def fix(text: str, findings: list[Finding], target: str) -> str:
     lines = imports.needed(source, "\n".join(edit.text for edit in edits))
     edits += imports.removals(source, findings, edits)
     if lines:
-        edits.append(imports.insertion(source, lines, first))
+        edits.insert(0, imports.insertion(source, lines, first))  # before edits of the same statement
     fixed = compose.apply(text, edits)
     _check(fixed)
     return fixed

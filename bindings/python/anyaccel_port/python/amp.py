@@ -19,6 +19,8 @@ def replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, cal
         _value(source, rule, name, node)
         return True
     pieces: dict[str, tuple[int, int]] = {}
+    if rule.id == "cuda-amp-autocast" and _is_default_dtype(call):
+        template = template.replace("{args})", "{args}, dtype=torch.float16)")
     template = arguments.place(source, template, call, pieces)
     finding = source.add(rule.id, source.tree.span(call), node, template, pieces, values={"name": name})
     if rule.id == "cuda-amp-autocast":
@@ -35,12 +37,21 @@ def replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, cal
     return True
 
 
+def _is_default_dtype(call: cst.Call) -> bool:
+    """Whether autocast has its default dtype, which is float16 for CUDA and differs for other accelerators."""
+    if any(arg.star or arg.keyword is not None and arg.keyword.value == "dtype" for arg in call.args):
+        return False
+    return sum(arg.keyword is None for arg in call.args) < 2
+
+
 def _value(source: Source, rule: Rule, name: str, node: cst.BaseExpression) -> None:
     """The function without a call: a decorator, an annotation or a value."""
     span = source.tree.span(node)
     parent = source.names.parent(node)
     if isinstance(parent, cst.Decorator):
-        template = "torch.autocast({type})" if name == "autocast" else f"torch.amp.{name}(device_type={{type}})"
+        template = f"torch.amp.{name}(device_type={{type}})"
+        if name == "autocast":
+            template = "torch.autocast({type}, dtype=torch.float16)"
         source.add(rule.id, span, node, template)
     elif isinstance(parent, cst.Annotation) or _is_class_use(source, node):
         source.add(rule.id, span, node, f"torch.amp.{name}", severity=EQUIVALENT)

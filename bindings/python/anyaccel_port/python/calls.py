@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from .. import rules
@@ -9,11 +11,15 @@ from ..findings import Edit, Finding
 from ..rules import ANYACCEL, DEEPSPEED, TORCH, Rule
 from . import amp, arguments, tensors
 from .devices import is_device_name
+from .scopes import dotted
 from .source import EQUIVALENT, NONE, REVIEW, Source
 from .uses import use_of
 
 _MODULES = ("torch.cuda", "torch.cuda.amp", "torch.cuda.nvtx", "torch.cuda.memory", "torch.cuda.random", "torch.backends.cuda",
             "torch.backends.cudnn")
+_NVIDIA = re.compile(r"\bversion\.(?:hip|cuda)\b|\b(?:get_device|compute)_capability\b")
+_CAPABILITY = re.compile(r"\b(?:get_device|compute)_capability\b")
+_SHORT = 30  # lines
 _PROPERTIES = ("name", "total_memory", "multi_processor_count", "uuid")
 _CLASSES = {"cuda-stream-class": "Stream", "cuda-event-class": "Event"}
 
@@ -55,6 +61,7 @@ def find_names(source: Source) -> None:
                           parent, "default", None):
             continue  # a keyword or a parameter
         _name(source, node)
+    tensors.find_constructors(source)
 
 
 def _name(source: Source, node: cst.BaseExpression) -> None:
@@ -88,6 +95,14 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
         return
     if rule.id == "profiler-activity":
         _activity(source, rule, node)
+    elif rule.id == "cuda-is-available" and _asks_for_nvidia(source, node):
+        source.add(rule.id,
+                   span,
+                   node,
+                   severity=REVIEW,
+                   message="The condition asks for a device of NVIDIA, or for one of its features.")
+    elif name == "torch.version.cuda" and _is_parsed(source, node):
+        source.add(rule.id, span, node, '(torch.version.cuda or "0.0")', severity=REVIEW)
     elif rule.id in _CLASSES and call is None:
         _class(source, rule, node)
     elif rule.id == "cuda-current-device" and call is not None and source.target != TORCH and _is_device_position(source, call):
@@ -126,6 +141,35 @@ def _extend(source: Source, finding: Finding, call: cst.Call | None, edits: tupl
     if edits and call is not None:
         finding.edits += edits
         finding.end = max(finding.end, source.tree.span(call)[1])
+
+
+def _asks_for_nvidia(source: Source, node: cst.BaseExpression) -> bool:
+    """Whether the condition guards code for NVIDIA: the rest of the condition, the statement or the short function around it
+    uses the version of CUDA or the compute capability, which other accelerators do not have."""
+    outer = source.names.parent(node)
+    while isinstance(source.names.parent(outer), cst.BooleanOperation):
+        outer = source.names.parent(outer)
+    if isinstance(outer, cst.BooleanOperation) and _NVIDIA.search(source.tree.source(outer)):
+        return True
+    below = node
+    while outer is not None and not isinstance(outer, (cst.FunctionDef, cst.Module)):
+        if isinstance(outer, cst.If) and outer.test is below and _CAPABILITY.search(source.tree.source(outer.body)):
+            return True
+        below, outer = outer, source.names.parent(outer)
+    if not isinstance(outer, cst.FunctionDef):
+        return False
+    text = source.tree.source(outer.body)
+    return text.count("\n") <= _SHORT and bool(_CAPABILITY.search(text))
+
+
+def _is_parsed(source: Source, node: cst.BaseExpression) -> bool:
+    """Whether the program fails if a version is None: version.split(), version[:2], version > "11", float(version)."""
+    parent = source.names.parent(node)
+    if isinstance(parent, cst.Comparison):
+        return isinstance(parent.comparisons[0].operator, (cst.LessThan, cst.GreaterThan, cst.LessThanEqual, cst.GreaterThanEqual))
+    if isinstance(parent, cst.Arg) and isinstance(source.names.parent(parent), cst.Call):
+        return dotted(source.names.parent(parent).func).rsplit(".", 1)[-1] in ("float", "parse", "Version", "LooseVersion")
+    return isinstance(parent, (cst.Attribute, cst.Subscript))
 
 
 def _is_patched(source: Source, node: cst.BaseExpression) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .scopes import dotted
+from .scopes import Binding, dotted
 from .source import Source
 
 INDEX, DEVICE, STRING, NOTHING, UNKNOWN = "index", "device", "string", "nothing", "unknown"
@@ -95,6 +95,29 @@ def maybe_none(source: Source, node: cst.BaseExpression) -> bool:
     if not isinstance(node, cst.Name):
         return False
     return any(isinstance(b.value, cst.Name) and b.value.value == "None" for b in source.names.scope_of(node).lookup(node.value))
+
+
+def is_integer(source: Source, node: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether the source says that a name or an attribute of self is an integer: rank: int, self.rank = int(...)."""
+    if isinstance(node, cst.Call):
+        return kind(source, node) == INDEX and not is_text_number(source, node)
+    if depth > 4:
+        return False
+    if isinstance(node, cst.Attribute) and dotted(node.value) == "self":
+        text = dotted(node)
+        values = [n.value for n in source.names.nodes.get(cst.Assign, ()) if any(dotted(t.target) == text for t in n.targets)]
+        return bool(values) and all(is_integer(source, value, depth + 1) for value in values)
+    if not isinstance(node, cst.Name) or id(node) not in source.names.scopes:
+        return False
+    bindings = source.names.scope_of(node).lookup(node.value)
+    return bool(bindings) and all(_is_integer_binding(source, binding, depth) for binding in bindings)
+
+
+def _is_integer_binding(source: Source, binding: Binding, depth: int) -> bool:
+    if binding.kind == "parameter":
+        annotation = getattr(binding.node, "annotation", None)
+        return annotation is not None and dotted(annotation.annotation) == "int"
+    return binding.value is not None and is_integer(source, binding.value, depth + 1)
 
 
 def is_text_number(source: Source, node: cst.BaseExpression) -> bool:

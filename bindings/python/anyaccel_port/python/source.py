@@ -27,6 +27,7 @@ class Source:
         self.lines = Lines(text)
         self.findings: list[Finding] = []
         self.done: set[int] = set()  # nodes that a finding around them covers
+        self.default_type = False  # whether the source calls torch.set_default_tensor_type() with a CUDA type
         self.bound = _bound(self.names)
         self.build = bool(re.match(r"setup(?:_\w+)?\.py$", os.path.basename(file)))
         self.function = self._function_name()

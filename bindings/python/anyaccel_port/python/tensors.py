@@ -41,6 +41,26 @@ def replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, cal
     return True
 
 
+def find_constructors(source: Source) -> None:
+    """torch.Tensor(...) creates a tensor of the default type; torch.set_default_device() has no effect on it."""
+    if not source.default_type:
+        return
+    for call in source.names.nodes.get(cst.Call, ()):
+        if source.names.qualified(call.func) != "torch.Tensor":
+            continue
+        kind = arguments_kind(call) if call.args else "empty"
+        pieces: dict[str, tuple[int, int]] = {}
+        text = "{args}, dtype=torch.get_default_dtype()" if kind == "tensor" else "{args}" if call.args else "0"
+        template = arguments.place(source, f"torch.{kind}({text})", call, pieces) if kind else None
+        source.add("tensor-type-string",
+                   source.tree.span(call),
+                   call,
+                   template,
+                   pieces,
+                   severity=EQUIVALENT if kind else REVIEW,
+                   message="torch.set_default_device() has no effect on torch.Tensor(...).")
+
+
 def _last(node: cst.BaseExpression) -> str:
     """The last part of a name, or of the name of a called function."""
     if isinstance(node, cst.Call):

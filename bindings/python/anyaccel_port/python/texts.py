@@ -8,7 +8,7 @@ import libcst as cst
 
 from .. import rules
 from .scopes import dotted
-from .source import EQUIVALENT, REVIEW, Source
+from .source import EQUIVALENT, NONE, REVIEW, Source
 from .uses import Use, literal, use_of
 
 _VARIABLE = re.compile(r"(?:CUDA|NVCC|NCCL|PYTORCH_CUDA|TORCH_CUDA|TORCH_NCCL|NVIDIA|CUDNN|CUBLAS|NVTE)_[A-Z0-9_]+$")
@@ -87,7 +87,9 @@ def text(source: Source, node: cst.SimpleString, value: str) -> None:
     elif value == "cudagraphs":
         source.add("inductor-cudagraphs", span, node)
     elif _COMMAND.search(value) and (use.kind in ("argument", "assign", "format") or use.collection) and not _is_text(value):
-        source.add("nvidia-tools", span, node)
+        alone = value == "nvidia-smi" and use.collection and not use.others and isinstance(source.names.parent(node), cst.Element)
+        template = source.template(rules.BY_ID["nvidia-tools"]) if alone else None
+        source.add("nvidia-tools", span, node, template, severity=REVIEW if template else NONE)
 
 
 def _first_of_build(source: Source, node: cst.SimpleString) -> bool:
@@ -199,7 +201,10 @@ def tensor_type(source: Source, node: cst.BaseExpression, name: str, use: Use) -
                    node,
                    text,
                    severity=EQUIVALENT,
-                   message="torch.set_default_device() and torch.set_default_dtype() replace set_default_tensor_type().")
+                   message="torch.set_default_device() and torch.set_default_dtype() replace set_default_tensor_type(). They do "
+                   "not affect torch.Tensor(...), which other files and libraries may call: move such tensors and modules with "
+                   "`.to(device)`.")
         source.done.add(id(call.func))
+        source.default_type = True
     else:
         source.add("tensor-type-string", span, node, severity=REVIEW)

@@ -1,11 +1,11 @@
 """Rules for libraries, their settings and build scripts in Python programs."""
 
-from .rule import Rule
+from .rule import ANYACCEL, Rule
 
 LIBRARIES = (
-    Rule("nvidia-tools", "a command of NVIDIA", "none", ("command:nvidia-smi", "command:nvcc"), {},
-         "The command exists only for NVIDIA's devices. `python -m anyaccel` reports the devices of every accelerator.",
-         'subprocess.run(["nvidia-smi"])'),
+    Rule("nvidia-tools", "a command of NVIDIA", "review", ("command:nvidia-smi", "command:nvcc"), {ANYACCEL: '"anyaccel", "report"'},
+         "The command exists only for NVIDIA's devices. `anyaccel report` reports the devices of every accelerator.",
+         'subprocess.run(["nvidia-smi"])', 'subprocess.run(["anyaccel", "report"])'),
     Rule(
         "pynvml", "pynvml", "none",
         ("pynvml", "pynvml.*", "nvidia_smi", "py3nvml", "py3nvml.*", "GPUtil", "GPUtil.*", "nvitop", "gpustat"), {},

@@ -330,9 +330,10 @@ AMP = (
              TORCH: "torch.autocast({type}, {args})",
              DEEPSPEED: "torch.autocast({type}, {args})"
          },
-         "torch.autocast takes the device type. Its default dtype is float16 on CUDA and bfloat16 on the CPU.",
+         "torch.autocast takes the device type. Its default dtype depends on the device, so the replacement names float16, the default "
+         "of torch.cuda.amp.",
          "with torch.cuda.amp.autocast(enabled=True):\n    y = model(x)",
-         "with torch.autocast(get_accelerator().device_name(), enabled=True):\n    y = model(x)",
+         "with torch.autocast(get_accelerator().device_name(), enabled=True, dtype=torch.float16):\n    y = model(x)",
          runtime="amp_autocast"),
     Rule("cuda-amp-grad-scaler",
          "torch.cuda.amp.GradScaler",
