@@ -103,6 +103,20 @@ def test_macro():
     assert [(rule, text.count("\n")) for rule, _, text in found(code)] == [("cpp-macro", 2)]
 
 
+# Fails if sizes of launches, device code in macros or versions of CUDA are missed, or names of the
+# program are taken for them.
+def test_device_code():
+    code = (
+        "#if CUDA_VERSION >= 11000\n#endif\ninline dim3 blocks(int n) {\n  dim3 size(n, 1);\n  return size;\n}\n"
+        "#define SHUFFLE __shfl_up_sync\n#define LOOP(i) for (int i = blockIdx.x * blockDim.x + threadIdx.x;;)\nint version() { return CUDA_VERSION; }\n")
+    assert [(rule, text) for rule, _, text in found(code)] == [
+        ("cpp-condition", "#if CUDA_VERSION >= 11000"), ("cpp-launch-size", "dim3"), ("cpp-launch-size", "dim3"), ("cpp-macro", "#define SHUFFLE __shfl_up_sync"),
+        ("cpp-macro", "#define LOOP(i) for (int i = blockIdx.x * blockDim.x + threadIdx.x;;)"), ("cpp-cuda-version", "CUDA_VERSION")]  # yapf: disable
+    code = "struct A {\n  CUTLASS_DEVICE int f() { __syncthreads(); return threadIdx.x; }\n  CUTLASS_DEVICE void g() { __syncwarp(); }\n};\n"
+    assert [(rule, text) for rule, _, text in found(code)] == [("cpp-intrinsic", "__syncthreads"), ("cpp-intrinsic", "__syncwarp")]
+    assert found("struct dim3 { int x; };\nvoid f(dim3 d);\nint blockIdx = 0;\nint my_CUDA_VERSION = 1;\n") == []
+
+
 # Fails if a macro of several lines with Windows' line ends is cut, or a form feed counts as a line.
 def test_lines():
     code = "#define CHECK(x) \\\r\n  x.is_cuda() \\\r\n  ;\r\n\f\r\nvoid f() { cudaFree(0); }\r\n"
@@ -222,6 +236,8 @@ def test_cmake():
     assert [(f.rule, f.line) for f in cmake.find(code, "CMakeLists.txt", "anyaccel")] == [
         ("cmake-language", 3), ("cmake-package", 5), ("cmake-source", 6), ("cmake-target", 7), ("cmake-variable", 8), ("cmake-variable", 11),
         ("cmake-variable", 12)]  # yapf: disable
+    assert cmake.find("set_property(TARGET torch_cuda PROPERTY X 1)\n", "CMakeLists.txt", "anyaccel")[0].rule == "cmake-target"
+    assert cmake.find("set(name my_torch_cuda_ops)\n", "CMakeLists.txt", "anyaccel") == []
     with pytest.raises(SourceError):
         cmake.find("project(x CUDA\nfind_package(\n", "CMakeLists.txt", "anyaccel")
 

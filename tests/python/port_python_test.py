@@ -89,9 +89,11 @@ def test_nothing_is_found(code):
     ("p = torch.cuda.get_device_properties(0)\nprint(p.name, p.total_memory)",
      "p = get_accelerator().device_properties(0)\nprint(p.name, p.total_memory)"),
     ("n = torch.cuda.get_device_name()", "n = get_accelerator().device_properties().name"),
-    ("torch.cuda.synchronize(device=x.device)", "get_accelerator().synchronize(device_index=x.device.index)"),
+    ("torch.cuda.synchronize(device=x.device)", "get_accelerator().synchronize(device_index=x.device)"),
     ("torch.cuda.set_device('cuda:1')", "get_accelerator().set_device(1)"),
     ("torch.cuda.set_device(args.local_rank)", "get_accelerator().set_device(args.local_rank)"),
+    ("device = torch.device('cpu')\ntorch.cuda.memory_allocated(device)", "device = torch.device('cpu')\nget_accelerator().memory_allocated(device)"),
+    ("def f(device=None):\n    torch.cuda.set_device(device)", "def f(device=None):\n    get_accelerator().set_device(device)"),
     ("def f(s: torch.cuda.Stream): return isinstance(s, torch.cuda.Event)",
      "def f(s: torch.Stream): return isinstance(s, get_accelerator().Event)"),
     ("with torch.cuda.amp.autocast(False, dtype=d): pass", f"with torch.autocast({NAME}, enabled=False, dtype=d): pass"),
@@ -193,6 +195,7 @@ def test_locations():
 
 def test_other_targets():
     assert line("x.to('cuda:1').cuda()", target="deepspeed") == f"x.to(get_accelerator().device_name(1)).to({NAME})"
+    assert line("torch.cuda.synchronize(x.device)", target="deepspeed") == "get_accelerator().synchronize(x.device.index)"
     assert line("torch.cuda.set_device(1)", target="torch.accelerator") == "torch.accelerator.set_device_index(1)"
     assert line("x.to('cuda')", target="torch.accelerator") == "x.to(torch.accelerator.current_accelerator().type)"
     assert line("n = torch.cuda.get_device_name()", target="torch.accelerator") == "n = torch.cuda.get_device_name()"

@@ -61,6 +61,21 @@ def test_examples(rule):
     ("python train.py --gpus 2", [("config-gpus", "--gpus 2")]),
     ("\t$(NVCC) -o a a.cu", [("nvidia-tool", "$(NVCC)")]),
     ("cmake -DUSE_CUDA=ON -DCMAKE_BUILD_TYPE=Release ..", [("cmake-variable", "-DUSE_CUDA=ON")]),
+    ("sudo mv cuda-${OS}.pin /etc/apt/preferences.d/cuda-repository-pin-600", [("cuda-installer", "cuda-${OS}.pin")]),
+    ("sudo cp /var/cuda-repo-${OS}-11-8-local/cuda-*-keyring.gpg /usr/share/keyrings/", [("cuda-installer", "/var/cuda-repo-${OS}-11-8-local/cuda-*-keyring.gpg")]),
+    ("sudo dpkg -i cuda-repo-ubuntu2204_12.8.0-1_amd64.deb", [("cuda-installer", "cuda-repo-ubuntu2204_12.8.0-1_amd64.deb")]),
+    ("sh NVIDIA-Linux-x86_64-535.54.03.run --silent", [("cuda-installer", "NVIDIA-Linux-x86_64-535.54.03.run")]),
+    ("apt install -y cuda-${{ matrix.cuda-version }} git", [("package-nvidia", "cuda-${{ matrix.cuda-version }}")]),
+    ("pip install torch --index-url https://download.pytorch.org/whl/${{ matrix.cuda-version }}",
+     [("package-index", "https://download.pytorch.org/whl/${{ matrix.cuda-version }}")]),
+    ("pip install torch --index-url https://download.pytorch.org/whl/cu${CUDA}", [("package-index", "https://download.pytorch.org/whl/cu${CUDA}")]),
+    ("echo \"/usr/local/cuda-${{ matrix.cuda }}/lib64\" | sudo tee -a /etc/ld.so.conf", [("cuda-path", "/usr/local/cuda-${{ matrix.cuda }}/lib64")]),
+    ("echo 'export PATH=/usr/local/cuda/bin:$PATH' >> ~/.bashrc", [("cuda-path", "/usr/local/cuda/bin")]),
+    ("python a.py --optim paged_adamw_32bit --load_in_4bit --attn_implementation flash_attention_2",
+     [("bitsandbytes-optimizer", "--optim paged_adamw_32bit"), ("bitsandbytes-quantization", "--load_in_4bit"),
+      ("flash-attention-setting", "--attn_implementation flash_attention_2")]),
+    ("accelerate launch a.py --enable_xformers_memory_efficient_attention", [("xformers", "--enable_xformers_memory_efficient_attention")]),
+    ("pip install vllm==0.4.2 'pytorch-lightning<2'", [("package-some-accelerators", "vllm==0.4.2"), ("package-old-lightning", "pytorch-lightning<2")]),
     ("FORCE_CUDA=1 pip install git+https://github.com/Dao-AILab/flash-attention.git@v2", [("cuda-variable", "FORCE_CUDA"), ("package-cuda-only", "github.com/Dao-AILab/flash-attention.git")]),
 ])  # yapf: disable
 def test_shell(line, expected):
@@ -78,6 +93,11 @@ def test_shell(line, expected):
     "python train_cuda.py --devices 2 --accelerator gpu",
     "cat nvcc.log ./nvcc-wrapper/readme",
     "pip install torch numpy --index-url https://download.pytorch.org/whl/cpu",
+    "echo '/usr/local/cuda is missing' >&2",
+    "echo 'no /usr/local/cuda' >> log.txt",
+    "python a.py --optim adamw_torch --load_in_8bit False --attn_implementation sdpa",
+    "pip install 'pytorch-lightning>=1.9' lightning==2.1 torch-${VERSION}",
+    "rm my-cuda-repository.txt cuda_utils.py barracuda-keyring",
     "torchrun --nproc_per_node=8 a.py",
     "sbatch --gpus=2 job.sh",
 ])
@@ -111,6 +131,20 @@ def test_yaml():
         ("package-index", 31)]  # yapf: disable
     found(config, text, "a.yaml")
     assert found(config, "device: gpu\n--device-map: auto\naccelerator: auto\nbackend: gloo\nnote: cuda\nvocab:\n  - cuda\n", "a.yaml") == []
+
+
+# Fails if a list becomes several findings, or what a matrix leaves out is reported.
+def test_matrix_and_lightning():
+    text = (
+        "matrix:\n  cuda-version: ['cpu', 'cu118', 'cu126']\n  cuda:\n    - 11.8\n    - 12.1\n  python: [3.10]\n  exclude:\n    - cuda-version: 'cu118'\n"
+        "      os: mac\n  include:\n    - cuda-version: cu124\ncuda: 1\n")
+    assert found(config, text, "a.yml") == [("config-cuda-version", "cuda-version: ['cpu', 'cu118', 'cu126']"), ("config-cuda-version", "cuda:"),
+                                            ("config-cuda-version", "cuda-version: cu124"), ("config-switch", "cuda: 1")]  # yapf: disable
+    text = "gpus:\n  - 0\n  - 1\ndistrib_backend: dp\noptim: paged_adamw_8bit\nload_in_4bit: true\nattn_implementation: flash_attention_2\n"
+    assert found(config, text, "a.yaml") == [
+        ("config-gpus", "gpus:"), ("config-gpus", "distrib_backend: dp"), ("bitsandbytes-optimizer", "optim: paged_adamw_8bit"),
+        ("bitsandbytes-quantization", "load_in_4bit: true"), ("flash-attention-setting", "attn_implementation: flash_attention_2")]  # yapf: disable
+    assert found(config, "gpus:\n  - 0\nload_in_4bit: false\noptim: adamw\n", "a.yaml") == []
 
 
 def test_json():
@@ -147,6 +181,13 @@ def test_requirements():
     findings = requirements.find(text, "requirements.txt", "anyaccel")
     assert requirements.fix(text, findings, "anyaccel") == text.replace("torch==2.1.0+cu121 ", "torch==2.1.0 ")
     assert [f.severity for f in findings if f.edits] == ["review"]
+
+
+# Fails if the bounds of Lightning's version are misunderstood.
+def test_lightning_version():
+    old = ["pytorch-lightning==1.9.5", "lightning<2", "lightning<2.0.0", "pytorch_lightning~=1.8.0", "pytorch-lightning<=1.9"]
+    new = ["lightning", "lightning>=1.9", "lightning==2.1", "pytorch-lightning>=1.9,<2.1", "lightning<2.5"]
+    assert rules(requirements, "\n".join(old + new) + "\n", "requirements.txt") == ["package-old-lightning"] * len(old)
 
 
 def test_environment():

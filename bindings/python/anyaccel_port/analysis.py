@@ -7,7 +7,7 @@ import dataclasses
 import os
 import stat
 
-from . import keywords, languages, source, suppress, write
+from . import extensions, keywords, languages, source, suppress, write
 from .findings import EQUIVALENT, REVIEW, Finding, SourceError
 
 _MAX_PASSES = 10  # a fix can make an inner place fixable that an outer edit covered
@@ -84,7 +84,10 @@ def _position(finding: Finding) -> tuple:
 
 
 def _find(text: str, file: File, request: Request) -> tuple[list[Finding], list[suppress.Suppression]]:
-    found = languages.finder(file.language.module).find(text, file.shown, request.target)
+    options = {}
+    if file.language == languages.PYTHON and (modules := extensions.names(file.path)):
+        options["extensions"] = modules
+    found = languages.finder(file.language.module).find(text, file.shown, request.target, **options)
     if request.rules is not None:
         found = [finding for finding in found if finding.rule in request.rules]
     if file.off:
@@ -130,7 +133,8 @@ def _examine(file: File, request: Request, result: Result) -> None:
     if result.skipped:
         return
     result.lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    if not keywords.may_match(data, file.language):
+    own = extensions.names(file.path) if file.language == languages.PYTHON else frozenset()
+    if not keywords.may_match(data, file.language) and not extensions.may_match(data, own):
         return
     if not file.language.long_lines and max(map(len, data.split(b"\n"))) > request.max_line:
         result.skipped = f"a line is longer than {request.max_line} bytes"

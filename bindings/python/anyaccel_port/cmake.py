@@ -22,6 +22,8 @@ _TARGET = re.compile(
     r"\bCUDA::\w+|\b(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusparse|cusolver|"
     r"nccl|nvrtc|nvToolsExt|nvidia-ml|cuda)(?:_static)?\b"
 )
+_TORCH_TARGET = re.compile(r"(?<![\w-])(?:torch_cuda(?:_cpp|_cu|_linalg)?|c10_cuda)(?![\w.-])"
+)
 _LANGUAGE_EXPRESSION = re.compile(r"\$<\$?<?(?:COMPILE_LANGUAGE|COMPILE_LANG_AND_ID|LINK_LANGUAGE):CUDA")
 _OPTION = re.compile(r"\b\w*CUDA\w*\b")
 
@@ -92,7 +94,7 @@ def _rule(code: str) -> str | None:
         return "cmake-target"
     if re.search(r"[\w}/*]\.cuh?\b", arguments):
         return "cmake-source"
-    if name in ("target_link_libraries", "link_libraries") and _TARGET.search(arguments):
+    if name in ("target_link_libraries", "link_libraries") and _TARGET.search(arguments) or _TORCH_TARGET.search(arguments):
         return "cmake-target"
     if name in ("find_library", "find_path", "find_file", "find_program") and re.search(r"(?i)cud|nvcc|nccl|cublas", arguments):
         return "cmake-package"

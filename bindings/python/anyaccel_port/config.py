@@ -26,7 +26,11 @@ _SCRIPT_KEY = re.compile(r"(?i)run|script|scripts|before_script|after_script|com
                          r"postCreateCommand|job_script|setup_commands|\w*_commands?|\w*_cmd|test|tests|entry")  # yapf: disable
 _ENVIRONMENT = re.compile(shell.ENVIRONMENT)
 _IMAGE = re.compile(r"nvcr\.io/\S+|nvidia/cuda\S*|(?:[\w.-]+/)*[\w.-]+:[\w.-]*(?:cuda|cu1\d\d)[\w.-]*")
-_LIGHTNING = re.compile(r"(?i)lightning|trainer|max_epochs|accumulate_grad|strategy")
+_STRATEGY = re.compile(r"(?i)distrib\w*_backend")
+_VERSIONS = re.compile(r"(?i)(?:\w+[._-])?cuda[._-]?versions?|cuda|cu[._-]?versions?|desired_cuda")
+_GPUS = re.compile(r"-?\d+|[\"']?\d(?:, ?\d)*,?[\"']?|\[[\d, ]*\]")
+_VERSION = re.compile(r"cu\d{2,3}|\d{1,2}\.\d+(?:\.\d+)?")
+_LIGHTNING = re.compile(r"(?i)lightning|trainer|distrib\w*_backend|max_epochs|accumulate_grad|strategy")
 _CMAKE = re.compile(r"CMAKE_CUDA_\w+|CUDA_\w+")
 
 
@@ -84,8 +88,20 @@ class _Values:
             self.add("config-backend", start, stop)
         elif _SWITCH.fullmatch(key) and _BOOLEAN.fullmatch(value) and not in_list:
             self.add("config-switch", start, stop)
-        elif key.lower() == "gpus" and self.lightning and re.fullmatch(r"-?\d+|[\"']?\d(?:, ?\d)*,?[\"']?|\[[\d, ]*\]", value):
+        elif key.lower() == "gpus" and not in_list and self.lightning and _GPUS.fullmatch(value):
             self.add("config-gpus", start, stop)
+        elif _STRATEGY.fullmatch(key) and re.fullmatch(r"dp|ddp\w*|horovod", value):
+            self.add("config-gpus", start, stop)
+        elif _VERSIONS.fullmatch(key) and _VERSION.fullmatch(value) and not in_list:
+            self.add("config-cuda-version", start, stop)
+        elif re.search(r"(?i)optim", key) and re.fullmatch(shell.OPTIMIZER, value):
+            self.add("bitsandbytes-optimizer", start, stop)
+        elif re.fullmatch(r"flash_attention_[23]", value):
+            self.add("flash-attention-setting", start, stop)
+        elif re.fullmatch(r"load_in_[48]bit", key) and value.lower() == "true":
+            self.add("bitsandbytes-quantization", start, stop)
+        elif re.fullmatch(r"(?:enable_|use_)?xformers(?:_memory_efficient_attention)?", key) and value.lower() == "true":
+            self.add("xformers", start, stop)
         elif key.lower() in ("runtime", "driver") and value == "nvidia":
             self.add("container-gpus", start, stop)
         elif re.fullmatch(r"(?i)\w*image|container|from|\w*docker\w*", key) and _IMAGE.fullmatch(value) or re.match(
@@ -147,10 +163,32 @@ def _yaml(text: str, values: _Values):
             if not re.fullmatch(r"(?i)description|help|summary|text|title|prompt|message|body|label|doc", name):
                 shell.scan(values.source, first, at)
             continue
+        names = {name for _, name in parents}
+        if key is not None and "exclude" not in names and (rule := _listed(name, value, text[at:at + 2000], values)):
+            values.add(rule, start + match.start("key"), start + len(line.rstrip()) if value else start + match.end("key") + 1)
+            continue
+        if "exclude" in names and _VERSIONS.fullmatch(name):
+            continue  # what a matrix of builds leaves out
         if value[:1] in "{[" and value and match["value"].lstrip()[:1] in "{[":
             _flow(value, where, name, values)
             continue
         values.value(name, start + match.start("key") if key is not None else where, value, where, in_list=key is None)
+
+
+def _listed(key: str, value: str, after: str, values: _Values) -> str:
+    """The rule for a key with a list, which is one finding: versions of CUDA, or GPUs of Lightning."""
+    if value[:1] == "[":
+        items = [item.strip(" \"'") for item in value[1:].split("]")[0].split(",")]
+    elif not value:
+        block = re.match(r"(?:[ \t]*-[ \t]+[^\n:]*(?:\n|$))+", after)
+        items = [line.strip(" \t-\"'\r") for line in block[0].splitlines()] if block else []
+    else:
+        return ""
+    if _VERSIONS.fullmatch(key) and any(_VERSION.fullmatch(item) for item in items):
+        return "config-cuda-version"
+    if key.lower() == "gpus" and not value and values.lightning and items and all(item.isdigit() for item in items):
+        return "config-gpus"
+    return ""
 
 
 def _flow(text: str, base: int, key: str, values: _Values):

@@ -42,7 +42,7 @@ class _Finder:
         self.names = Names(self.code)
         self.kernels = bool(re.search(r"\b__global__\b|<<<|\b__device__\b", self.code)) or file.endswith((".cu", ".cuh"))
         self.done = -1  # everything before this offset belongs to a finding
-        self.macros: set[int] = set()
+        self.device_code: set[tuple[int, int]] = set()  # functions with a finding for built-in names
         self.includes: list[tuple[int, int]] = []
 
     # Nodes
@@ -201,6 +201,20 @@ class _Finder:
         name = re.search(r"[\w:]+\s*(?:<[^;{}<>]*(?:<[^<>]*>[^;{}<>]*)*>)?\s*$", self.code[max(0, start - 300):start])
         first = start - len(name[0]) if name else start
         self.add(BY_ID["cpp-kernel-launch"], first, stop)
+
+    def on_size(self, match, start, end):
+        if "dim3" not in self.names.defined:
+            self.add(BY_ID["cpp-launch-size"], start, end)
+
+    def on_intrinsic(self, match, start, end):
+        """One finding per function: device functions can be declared by macros, such as CUTLASS_DEVICE."""
+        function = self.function(start)
+        if function not in self.device_code:
+            self.device_code.add(function)
+            self.add(BY_ID["cpp-intrinsic"], start, end)
+
+    def on_version(self, match, start, end):
+        self.add(BY_ID["cpp-cuda-version"], start, end)
 
     def on_method(self, match, start, end):
         node = self.node(start, start + 1)

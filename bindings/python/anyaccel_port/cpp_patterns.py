@@ -12,6 +12,10 @@ CANDIDATE = re.compile(
     (?P<kernel>\b__global__\b) |
     (?P<device>\b(?:__device__|__constant__|__managed__)\b) |
     (?P<launch><<<) |
+    (?P<size>\bdim3\b) |
+    (?P<intrinsic>\b(?:(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]|
+        __(?:shfl\w*|syncthreads\w*|syncwarp|ballot\w*|any_sync|all_sync|activemask|ldg|threadfence\w*))\b) |
+    (?P<version>\b(?:CUDA_VERSION|CUDART_VERSION|CUDNN_VERSION|__CUDA_ARCH__)\b) |
     (?P<method>(?:\.|->)\s*(?:is_)?cuda\s*\(\s*\)) |
     (?P<dispatch>\bTORCH_LIBRARY_IMPL\s*\(|\b(?:c10::|at::)?(?:DispatchKey|Backend)::(?:Autograd)?CUDA\b) |
     (?P<qualified>(?<![\w:])(?:::\s*)?(?:(?:at|c10|torch)::)?(?:cuda::\w+(?:::\w+)*|k(?:CUDA)\b|DeviceType::CUDA\b|hasCUDA\b|
@@ -40,7 +44,8 @@ CANDIDATE = re.compile(
     """, re.X | re.M)
 CONDITION = re.compile(r"\b(__CUDACC__|__CUDA_ARCH__|__NVCC__|(?:USE|WITH|ENABLE|HAVE|BUILD|COMPILE|\w*_USE|"
                        r"\w*_WITH)_CUDA\w*|USE_C10D_NCCL|USE_NCCL|WITH_NCCL|"
-                        r"CUDART?_VERSION|__CUDA_\w+__|\w+_CUDA_ENABLED|USE_CUDNN|ENABLE_CUDNN|CUDA_ENABLED)\b")  # yapf: disable
+                        r"CUDA(?:RT)?_VERSION|CUDNN_VERSION|"
+                        r"__CUDA_\w+__|\w+_CUDA_ENABLED|USE_CUDNN|ENABLE_CUDNN|CUDA_ENABLED)\b")  # yapf: disable
 TORCH_HEADER = re.compile(r"(?:ATen|c10|torch/csrc/api/include/torch|torch)/(?:native/)?(?:cuda|cudnn)[/.]|torch/cuda\.h|THC/")
 CUDA_HEADER = re.compile(
     r"cuda(?:_(?:runtime|fp\d+|bf16|profiler_api|device_runtime|texture|surface|gl_|egl_|pipeline|awbarrier|occupancy|d3d|"
@@ -53,5 +58,6 @@ CUDA_HEADER = re.compile(
     r"cudnn_frontend\w*\.h|cuda/(?:std/)?[\w/]+$")
 CHECK = re.compile(r"(?i)\w*(?:check|cuda|errchk|safe|assert|try|throw|call)\w*")
 # Words of which a line has one if CANDIDATE can match in it, in lowercase.
-KEYS = ("cu", "thc", "<<<", "_device__", "_global__", "_constant__", "_managed__", "include", "nccl", "nv", "getstreamfrom",
+KEYS = ("cu", "thc", "<<<", "_device__", "_global__", "_constant__", "_managed__", "include", "nccl", "nv", "dim3", "threadidx",
+        "blockidx", "blockdim", "griddim", "__shfl", "__sync", "__ballot", "__a", "__ldg", "__thread", "getstreamfrom",
         "getcurrentdevice")

@@ -14,12 +14,16 @@ _ONLY = frozenset(
      "tensorrt", "torch-tensorrt", "pycuda", "cuda-python", "gpustat", "nvitop", "gputil", "faiss-gpu", "flashinfer",
      "flashinfer-python", "causal-conv1d", "mamba-ssm", "cudf", "cuml", "cugraph", "onnxruntime-gpu", "tensorflow-gpu", "deep-gemm",
      "nvtx", "spconv", "nvidia-dali", "tinycudann", "nvidia-pyindex", "rmm", "raft-dask", "tensorrt-llm", "pytorch-quantization",
-     "nvtop", "quack-kernels", "nvidia-cutlass-dsl", "cuda-bindings"))
-_SOME = frozenset(("triton", "pytorch-triton", "bitsandbytes", "xformers"))
+     "nvtop", "ring-flash-attn", "sageattention", "vllm-flash-attn", "flash-mla", "quack-kernels",
+     "nvidia-cutlass-dsl", "cuda-bindings"))
+_SOME = frozenset(("triton", "pytorch-triton", "bitsandbytes", "xformers", "vllm"))
+_LIGHTNING = frozenset(("pytorch-lightning", "lightning", "lightning-lite", "lightning-fabric"))
+_BEFORE_2 = re.compile(r"(?:==|~=|<|<=|=)\s*[01]\.\d|<\s*2(?:\.0)*\s*(?:$|,)")
 _CUDA = re.compile(r"nvidia-.*|cuda|cuda-.*|cudatoolkit.*|cudnn\d*|nccl|pytorch-cuda|pytorch-gpu|magma-cuda\d+|"
                    r"libcu(?:da|blas|dnn|fft|rand|solver|sparse|file|pti).*|libnccl.*|"
                    r"libnv(?:jitlink|infer|jpeg|toolsext|vpi).*|cuda-toolkit.*")  # yapf: disable
-INDEX = re.compile(r"https?://[^\s\"'\\,;)]*(?:(?:whl|nightly|wheels?)/(?:[\w.-]+/)*cu\d{2,3}|[+_-]cu\d{2,3}|"
+INDEX = re.compile(r"https?://[^\s\"'\\,;)]*(?:(?:whl|nightly|wheels?)/(?:[\w.-]+/)*(?:cu\d{2,3}|cu\$\{?\w+|"
+                   r"\$\{\{[^}\n]*cu[^}\n]*\}\}|\$\{?\w*(?:CU|cu)\w*\}?)|[+_-]cu\d{2,3}|"
                    r"developer\.download\.nvidia\.com|pypi\.(?:ngc\.)?nvidia\.com|"
                    r"/cuda|nvidia\.github\.io)[^\s\"'\\,;)]*")  # yapf: disable
 REPOSITORY = re.compile(r"\bgithub\.com/(?:NVIDIA|Dao-AILab|state-spaces|deepseek-ai|NVlabs)/"
@@ -39,6 +43,8 @@ def of(requirement: str) -> tuple[Rule, str | None] | None:
         return BY_ID["package-cuda-only"], None
     if name in _SOME:
         return BY_ID["package-some-accelerators"], None
+    if name in _LIGHTNING and _BEFORE_2.search(rest) and ">" not in rest:
+        return BY_ID["package-old-lightning"], None
     if _CUDA.fullmatch(name):
         return BY_ID["package-nvidia"], None
     if INDEX.search(rest):

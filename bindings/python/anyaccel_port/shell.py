@@ -17,10 +17,14 @@ _TOKEN = re.compile(
     \\. | (?P<single>'[^']*') | (?P<double>"(?:[^"\\]|\\.)*") | (?P<comment>(?<![^\s;&|(`])\#[^\n]*) |
     (?P<here><<-?[ \t]*(?P<quote>['"\\]?)(?P<mark>[A-Za-z_]\w*)['"]?)
     """, re.X | re.S)
-ENVIRONMENT = (r"(?:FORCE_CUDA|(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
+ENVIRONMENT = (r"(?:FORCE_CUDA|NVCC_(?:PREPEND_|APPEND_)?FLAGS|"
+               r"(?:CUDA|NCCL|TORCH_CUDA|PYTORCH_CUDA|TORCH_NCCL|CUDNN|CUBLAS|NVTE)_[A-Z0-9][A-Z0-9_]*|"
                r"NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|TF32_OVERRIDE|REQUIRE_\w+|DISABLE_REQUIRE|MIG_\w+))")
 _TOOLS = ("nvidia-smi|nvcc|nsys|ncu|nv-nsight-cu-cli|nvprof|cuda-gdb|compute-sanitizer|cuda-memcheck|dcgmi|"
           "nvidia-docker2?|nvidia-ctk|cuobjdump|nvtop|nvidia-modprobe")
+# Names of bitsandbytes' optimizers in transformers.
+OPTIMIZER = (r"(?:paged_(?:adam|lion|ademamix)\w*|\w+_bnb(?:_(?:8|32)bit)?|"
+             r"(?:adamw?|lion|sgd|rmsprop|lamb|lars|ademamix)_?8bit)")
 _VALUE = r"""(?:=|\s+\\?\s*)["']?"""
 _CANDIDATE = re.compile(
     rf"""
@@ -33,9 +37,17 @@ _CANDIDATE = re.compile(
         (?<!\$)[\w.]{{0,60}}device){_VALUE}cuda(?::[\w${{}}]+)?["']?(?![\w.-])|
         (?<!\S)--(?:use[-_]?|no[-_]|enable[-_]|with[-_]|disable[-_])?cuda(?:=\S+)?(?![\w-])|
         (?<![\w.$-])(?:[\w.]{{0,60}}\.)?(?:use_|no_)cuda=(?:\w+)) |
+    (?P<optimizer>(?<![\w.-])(?:--?[\w-]{{0,40}}optim\w*|[\w.]{{0,60}}optim\w*){_VALUE}{OPTIMIZER}["']?(?![\w.-])) |
+    (?P<attention>(?<![\w.-])(?:--?[\w-]{{0,40}}|[\w.]{{0,60}})attn\w*{_VALUE}flash_attention_[23]["']?) |
+    (?P<xformers>(?<!\S)--(?:enable_|use_|with_)?xformers(?:_memory_efficient_attention)?(?![\w-])) |
+    (?P<quantization>(?<!\S)--load[-_]in[-_][48]bit(?![\w-])(?!{_VALUE}(?:[Ff]alse|0)\b)) |
+    (?P<installer>(?<![\w-])(?:cuda-(?:repo|keyring|archive|repository)\b|cuda-\*-keyring|cuda[-_][\w.${{}}-]{{0,100}}
+        \.(?:pin|deb|rpm|run|exe|repo|gpg)\b|nvidia-container-toolkit|libnvidia-container|
+        NVIDIA-Linux-|gpu_driver|nvidia-driver-)[\w.${{}}*/-]*) |
     (?P<gpus>(?<!\S)--gpus{_VALUE}(?P<count>[^\s"']+)["']?) |
     (?P<runtime>--runtime[=\s]nvidia\b) |
-    (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)[\w./*-]*) |
+    (?P<path>(?<![\w./])/(?:(?:usr/local|opt|usr/lib)/cuda(?!\w)|opt/nvidia/)
+        (?:[\w./*-]|\$\{{\{{[^}}\n]*\}}\}}|\$\{{\w+\}}|\$\w+)*) |
     (?P<python>\btorch\.(?:cuda|version\.cuda|backends\.cud\w+)\b(?:\.\w+)*) |
     (?P<repository>{packages.REPOSITORY.pattern}) |
     (?P<define>(?<!\S)-D\s?\w*(?:CUDA|NCCL|CUDNN)\w*(?::\w+)?(?:=[^\s"']*)?) |
@@ -48,6 +60,11 @@ _KINDS = {
     "image": "container-image",
     "backend": "backend-option",
     "device": "device-option",
+    "optimizer": "bitsandbytes-optimizer",
+    "attention": "flash-attention-setting",
+    "xformers": "xformers",
+    "quantization": "bitsandbytes-quantization",
+    "installer": "cuda-installer",
     "gpus": "",
     "runtime": "container-gpus",
     "path": "cuda-path",
@@ -57,6 +74,7 @@ _KINDS = {
     "tool": "nvidia-tool",
     "environment": "",
 }
+_WRITTEN = re.compile(r"\|\s*(?:sudo\s+)?(?:tee|bash|sh)\b|>>?\s*[\"']?(?:/etc/|~/|\$\{?(?:HOME|GITHUB_ENV|GITHUB_PATH)\b)")
 _INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|"
                       r"\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
                       r"\b(?:apt|apt-get|yum|dnf|zypper|apk|brew)\b[^\n]*?\b(?:install|add)\b")  # yapf: disable
@@ -130,7 +148,9 @@ def _install(source: matching.Source, base: int, text: str, code: str, a: int, b
         return
     conda = bool(re.search(r"conda|mamba", match[0]))
     channel = False
-    for word in re.finditer(r"""(?:[^\s"'\\]|\\.|"[^"]*"|'[^']*')+""", code[a + match.end():b]):
+    # Variables are part of a name: cuda-${{ matrix.cuda-version }}.
+    rest = re.sub(r"\$\{\{[^}\n]*\}\}|\$\{\w+\}|(?<=[\w-])\$\w+", lambda m: "0" * len(m[0]), code[a + match.end():b])
+    for word in re.finditer(r"""(?:[^\s"'\\]|\\.|"[^"]*"|'[^']*')+""", rest):
         value = word[0].strip("\"'")
         first = a + match.end() + word.start() + word[0].find(value)
         last = first + len(value)
@@ -157,6 +177,8 @@ def _command(code: str, quoted: list[tuple[int, int]], match: re.Match) -> bool:
         pass
     echoed = shown is not None and not re.search(r"[;|&]|\$\(|>", _unquoted(code[shown.end():start]))
     inside = next(((a, b) for a, b in quoted if a < start < b), None)
+    if echoed and _WRITTEN.search(code, start, code.find("\n", start) if "\n" in code[start:] else len(code)):
+        echoed = False
     if match.lastgroup == "python" or match["python"]:
         return not echoed
     if echoed:
@@ -196,9 +218,11 @@ def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: s
         rule = BY_ID["container-gpus" if docker else "config-gpus"]
     else:
         rule = BY_ID[_KINDS[kind]]
-    if kind == "path" and re.search(r"\bCUDA_\w+[= ][\"']?$", statement):
+    if kind in ("path", "installer") and re.search(r"\bCUDA_\w+[= ][\"']?$", statement):
         return  # the variable is reported
-    key = (line, match[0] if kind in ("environment", "python") else "path" if kind == "path" else f"{kind}{start}")
+    if kind == "installer":  # the whole word
+        start -= len(re.search(r"[\w./${}*-]*$", statement)[0])
+    key = (line, match[0] if kind in ("environment", "python") else kind if kind in ("path", "installer") else f"{kind}{start}")
     if key in seen:
         return
     seen.add(key)

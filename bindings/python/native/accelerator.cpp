@@ -10,13 +10,12 @@
 #include "anyaccel/sdk/backend.h"
 #include "anyaccel/sdk/described_op.h"
 #include "binding.h"
+#include "device_argument.h"
 #include "docstrings.h"
 
 namespace anyaccel::python {
 
 namespace {
-
-using Index = std::optional<DeviceIndex>;
 
 /// Binds methods of the class Accelerator with their docstrings, which come from accelerator.h.
 class Class {
@@ -26,7 +25,10 @@ class Class {
   explicit Class(Bound bound) : bound_(std::move(bound)) {}
   template <typename Function, typename... Extra>
   Class& def(const char* name, Function&& function, const Extra&... extra) {
-    bound_.def(name, std::forward<Function>(function), extra..., documentation(name));
+    if constexpr (TakesIndex<std::decay_t<Function>>::value)
+      bound_.def(name, accepting_devices(function), extra..., documentation(name));
+    else
+      bound_.def(name, std::forward<Function>(function), extra..., documentation(name));
     return *this;
   }
 
@@ -84,14 +86,20 @@ void bind_devices(Class& c) {
       .def("device_name", &Accelerator::device_name, index_argument())
       .def(
           "device",
-          [](Accelerator& self, Index index) {
-            return Scope<DeviceGuard>([&self, index] {
+          [](Accelerator& self, const DeviceArgument& device) {
+            return Scope<DeviceGuard>([&self, index = device.on(self)] {
               return std::make_unique<DeviceGuard>(self, index ? *index : self.current_device());
             });
           },
           index_argument())
       .def("torch_device", &Accelerator::torch_device, index_argument())
-      .def("set_device", &Accelerator::set_device, py::arg("device_index"))
+      .def(
+          "set_device",
+          [](Accelerator& self, const DeviceArgument& device) {
+            // A device without an index is the current one.
+            if (const auto index = device.on(self)) self.set_device(*index);
+          },
+          py::arg("device_index").none(false))
       .def("current_device", &Accelerator::current_device)
       .def("current_device_name", &Accelerator::current_device_name)
       .def("device_count", &Accelerator::device_count)

@@ -28,15 +28,15 @@ class Accelerator:
         """Name in the registry, for example "cuda". `DS_ACCELERATOR` accepts the same names."""
     def is_available(self) -> bool:
         """Return whether at least one device is usable. Does not initialize any device."""
-    def device_name(self, device_index: int | None = None) -> str:
+    def device_name(self, device_index: int | str | torch.device | None = None) -> str:
         """Return torch's name for the accelerator's devices, for example "cuda". With an index, return the name of that device,
         for example "cuda:1", or the plain name if device names have no index (cpu, hpu). torch.device accepts both forms.
         Without an index, the call does not touch the device. An out-of-range index is handled as in set_device()."""
-    def device(self, device_index: int | None = None) -> Scope:
+    def device(self, device_index: int | str | torch.device | None = None) -> Scope:
         """Make a device (default: the current one) current for a `with` block."""
-    def torch_device(self, device_index: int | None = None) -> torch.device:
+    def torch_device(self, device_index: int | str | torch.device | None = None) -> torch.device:
         """Return a device as a torch.device, for factory functions and `tensor.to()`."""
-    def set_device(self, device_index: int) -> None:
+    def set_device(self, device_index: int | str | torch.device) -> None:
         """Make a device current on this thread. An out-of-range index raises `invalid_argument`, or selects device 0 if device
         names have no index (cpu, hpu)."""
     def current_device(self) -> int:
@@ -45,20 +45,20 @@ class Accelerator:
         """Name of this thread's current device, in a form that torch.device accepts."""
     def device_count(self) -> int:
         """Number of devices that this process may use. Does not initialize any device."""
-    def synchronize(self, device_index: int | None = None) -> None:
+    def synchronize(self, device_index: int | str | torch.device | None = None) -> None:
         """Wait until a device has finished all queued work. Raises `device_error` if that work failed."""
-    def device_properties(self, device_index: int | None = None) -> DeviceProperties:
+    def device_properties(self, device_index: int | str | torch.device | None = None) -> DeviceProperties:
         """Return a device's product name, memory, compute capability and other properties."""
-    def compute_capability(self, device_index: int | None = None) -> tuple[int, int]:
+    def compute_capability(self, device_index: int | str | torch.device | None = None) -> tuple[int, int]:
         """Return the compute capability (major, minor) of a device. Raises `unsupported` if the vendor does not define one."""
     def on_accelerator(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor is on this accelerator's device type. On cpu, that includes all host tensors, pinned or not."""
     def random(self) -> Random:
         """Return the counterpart of the torch.random module, for the host and all devices."""
-    def set_rng_state(self, new_state: torch.Tensor, device_index: int | None = None) -> None:
+    def set_rng_state(self, new_state: torch.Tensor, device_index: int | str | torch.device | None = None) -> None:
         """Restore the state of a device's default generator. `new_state`: a 1-d uint8 CPU tensor from get_rng_state(). Raises
         `invalid_argument` for anything else."""
-    def get_rng_state(self, device_index: int | None = None) -> torch.Tensor:
+    def get_rng_state(self, device_index: int | str | torch.device | None = None) -> torch.Tensor:
         """Return the state of a device's default generator as a 1-d uint8 CPU tensor."""
     def manual_seed(self, seed: int) -> None:
         """Seed the default generator of the current device."""
@@ -66,7 +66,7 @@ class Accelerator:
         """Seed the default generators of all devices."""
     def initial_seed(self) -> int:
         """Return the seed of the current device's default generator."""
-    def default_generator(self, device_index: int | None = None) -> torch.Generator:
+    def default_generator(self, device_index: int | str | torch.device | None = None) -> torch.Generator:
         """Return a device's default generator. On cpu, every index returns the host's generator."""
     @property
     def Stream(self) -> type[Stream_]:
@@ -76,44 +76,44 @@ class Accelerator:
     def set_stream(self, stream: torch.Stream) -> None:
         """Make a stream current on its device, for this thread. Raises `invalid_argument` if the stream belongs to a different
         accelerator."""
-    def current_stream(self, device_index: int | None = None) -> Stream_:
+    def current_stream(self, device_index: int | str | torch.device | None = None) -> Stream_:
         """Return this thread's current stream on a device."""
-    def default_stream(self, device_index: int | None = None) -> Stream_:
+    def default_stream(self, device_index: int | str | torch.device | None = None) -> Stream_:
         """Return a device's default stream, which receives work until a different stream is made current."""
     @property
     def Event(self) -> type[Event_]:
         """The event class; `Event(enable_timing=False)` creates an event."""
     def empty_cache(self) -> None:
         """Return unused cached memory of all devices to the driver."""
-    def memory_allocated(self, device_index: int | None = None) -> int:
+    def memory_allocated(self, device_index: int | str | torch.device | None = None) -> int:
         """Bytes occupied by live tensors on a device. On cpu, this counts only tensors, unlike the process's resident set size
         (see get_rss())."""
-    def max_memory_allocated(self, device_index: int | None = None) -> int:
+    def max_memory_allocated(self, device_index: int | str | torch.device | None = None) -> int:
         """Peak of memory_allocated() since the last reset."""
-    def reset_max_memory_allocated(self, device_index: int | None = None) -> None:
+    def reset_max_memory_allocated(self, device_index: int | str | torch.device | None = None) -> None:
         """Older name for reset_peak_memory_stats(), kept by torch. Resets all peaks."""
-    def memory_cached(self, device_index: int | None = None) -> int:
+    def memory_cached(self, device_index: int | str | torch.device | None = None) -> int:
         """Older name for memory_reserved()."""
-    def max_memory_cached(self, device_index: int | None = None) -> int:
+    def max_memory_cached(self, device_index: int | str | torch.device | None = None) -> int:
         """Older name for max_memory_reserved()."""
-    def reset_max_memory_cached(self, device_index: int | None = None) -> None:
+    def reset_max_memory_cached(self, device_index: int | str | torch.device | None = None) -> None:
         """Older name for reset_peak_memory_stats(), kept by torch. Resets all peaks."""
-    def memory_stats(self, device_index: int | None = None) -> dict[str, int]:
+    def memory_stats(self, device_index: int | str | torch.device | None = None) -> dict[str, int]:
         """Return the allocator's counters under torch's keys, plus "host.rss.current" and "host.rss.peak"."""
-    def allocator_stats(self, device_index: int | None = None) -> MemoryStats:
+    def allocator_stats(self, device_index: int | str | torch.device | None = None) -> MemoryStats:
         """Return the allocator counters from memory_stats() as a struct."""
-    def reset_peak_memory_stats(self, device_index: int | None = None) -> None:
+    def reset_peak_memory_stats(self, device_index: int | str | torch.device | None = None) -> None:
         """Reset all peaks to the current values."""
-    def memory_reserved(self, device_index: int | None = None) -> int:
+    def memory_reserved(self, device_index: int | str | torch.device | None = None) -> int:
         """Bytes that the allocator has reserved from the driver, whether in use or cached."""
-    def max_memory_reserved(self, device_index: int | None = None) -> int:
+    def max_memory_reserved(self, device_index: int | str | torch.device | None = None) -> int:
         """Peak of memory_reserved() since the last reset."""
-    def total_memory(self, device_index: int | None = None) -> int:
+    def total_memory(self, device_index: int | str | torch.device | None = None) -> int:
         """Total memory of a device in bytes. On cpu, the minimum of the host's memory, the NUMA node's memory and the cgroup
         limit."""
-    def available_memory(self, device_index: int | None = None) -> int:
+    def available_memory(self, device_index: int | str | torch.device | None = None) -> int:
         """Free memory of a device in bytes. Memory that other processes use does not count as free."""
-    def memory_info(self, device_index: int | None = None) -> MemoryInfo:
+    def memory_info(self, device_index: int | str | torch.device | None = None) -> MemoryInfo:
         """Return a device's free and total memory in bytes, in one call."""
     def get_rss(self) -> int:
         """Resident set size of this process in bytes."""
@@ -151,9 +151,9 @@ class Accelerator:
         """Return whether the device supports double precision."""
     def supported_dtypes(self) -> list[torch.dtype]:
         """Return the dtypes that are suitable for training: float32, then float16 and bfloat16 if supported."""
-    def dtype_support(self, dtype: torch.dtype, device_index: int | None = None) -> DtypeSupport:
+    def dtype_support(self, dtype: torch.dtype, device_index: int | str | torch.device | None = None) -> DtypeSupport:
         """Return how well a device supports a dtype."""
-    def dtype_table(self, device_index: int | None = None) -> list[DtypeRow]:
+    def dtype_table(self, device_index: int | str | torch.device | None = None) -> list[DtypeRow]:
         """Return how well a device supports each floating-point, integer, bool and complex torch dtype."""
     def amp(self) -> Amp:
         """Return autocast and loss scaling under the names used in older DeepSpeed releases."""

@@ -6,19 +6,22 @@ from ..findings import Finding, SourceError
 from . import compose, imports
 from .aliases import find_aliases
 from .calls import find_names
+from .libraries import find_libraries
 from .methods import find_methods
 from .source import Source
 from .strings import find_strings
 
 
-def find(text: str, file: str, target: str) -> list[Finding]:
-    """The findings in a source, in its order. Raises SourceError if the source cannot be parsed."""
+def find(text: str, file: str, target: str, extensions: frozenset[str] = frozenset()) -> list[Finding]:
+    """The findings in a source, in its order. `extensions`: names of the project's modules that are built
+    from CUDA sources. Raises SourceError if the source cannot be parsed."""
     source = Source(text, file, target)
     find_aliases(source)
     find_strings(source)
     find_methods(source)
     find_names(source)
-    imports.find_imports(source)
+    find_libraries(source)
+    imports.find_imports(source, extensions)
     return source.finish()
 
 

@@ -10,8 +10,8 @@ from . import devices
 from .source import Source
 from .uses import literal
 
-# The position of the argument that is a device. torch.cuda accepts devices in any form; the
-# accelerator's methods accept an index.
+# The position of the argument that is a device. torch.cuda accepts devices in any form, and so do
+# AnyAccel's methods; DeepSpeed's accept an index.
 DEVICE_ARGUMENT = dict.fromkeys(
     ("set_device", "device", "synchronize", "get_device_properties", "get_device_name", "get_device_capability", "current_stream",
      "default_stream", "get_rng_state", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
@@ -66,6 +66,8 @@ def _value(source: Source, value: cst.BaseExpression, function: str, call: cst.C
     if text and text.startswith("cuda:") and text[5:].isdigit():
         return (Edit(start, end, text[5:]), )
     kind = devices.kind(source, value)
+    if source.target == ANYACCEL and function != "Stream" and kind in (devices.DEVICE, devices.STRING, devices.UNKNOWN):
+        return ()  # AnyAccel's methods accept devices in each form
     torch = source.torch(source.names.scope_of(value))
     if kind == devices.DEVICE:
         suffix = ".index" + (" or 0" if function == "set_device" else "")

@@ -8,19 +8,21 @@ import libcst as cst
 
 from .. import rules
 from ..findings import Edit, Finding
-from ..rules import python as python_rules
+from ..rules import libraries
 from . import compose
 from .calls import match
 from .scopes import dotted
 from .source import EQUIVALENT, FUNCTION, MODULES, REVIEW, Source
 
-_LIBRARIES = {rule.id for rule in python_rules.LIBRARIES}
+_LIBRARIES = {rule.id for rule in libraries.LIBRARIES}
 IMPORT = "import"
 # Modules that are compiled from CUDA sources, by the usual form of their names.
 _EXTENSION = re.compile(r"\w+_cuda(?:_\w+)?$|_?cuda_ext\w*$")
 
 
-def find_imports(source: Source) -> None:
+def find_imports(source: Source, extensions: frozenset[str] = frozenset()) -> None:
+    if extensions:
+        _own_extensions(source, extensions)
     for node in [*source.names.nodes.get(cst.Import, ()), *source.names.nodes.get(cst.ImportFrom, ())]:
         found = _first(source, node)
         if found is None:
@@ -57,6 +59,18 @@ def find_imports(source: Source) -> None:
             severity = kept[0][0].severity_for(source.target)
             finding = source.add(kept[0][0].id, span, node, severity=REVIEW if severity == EQUIVALENT else severity)
             finding.extra[IMPORT] = True
+
+
+def _own_extensions(source: Source, extensions: frozenset[str]) -> None:
+    """Imports of the modules that the project's setup.py builds from CUDA sources."""
+    for node in [*source.names.nodes.get(cst.Import, ()), *source.names.nodes.get(cst.ImportFrom, ())]:
+        module = dotted(node.module) if isinstance(node, cst.ImportFrom) else ""
+        relative = isinstance(node, cst.ImportFrom) and bool(node.relative)
+        aliases = () if isinstance(node.names, cst.ImportStar) else node.names
+        used = [module, *(f"{module}.{dotted(alias.name)}".strip(".") for alias in aliases)]
+        own = any(name == used_ or relative and name.endswith("." + used_) for name in extensions for used_ in used if used_)
+        if own and _first(source, node) is None:
+            source.add("cuda-extension", source.tree.span(node), node)
 
 
 def _plain(node: cst.Import) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 import libcst as cst
 
 from .. import rules
@@ -25,6 +28,7 @@ class Source:
         self.findings: list[Finding] = []
         self.done: set[int] = set()  # nodes that a finding around them covers
         self.bound = _bound(self.names)
+        self.build = bool(re.match(r"setup(?:_\w+)?\.py$", os.path.basename(file)))
         self.function = self._function_name()
         self._options: dict[str, bool] | None = None
         self._uses: dict[str, list[cst.Name]] | None = None
@@ -130,6 +134,10 @@ class Source:
 
     def finish(self) -> list[Finding]:
         """The findings in the order of the source. Their text and replacement include all their edits."""
+        for finding in self.findings if self.build else ():
+            if finding.severity == EQUIVALENT:
+                finding.severity = REVIEW
+                finding.message += " In a build script, it may decide whether sources for CUDA are built."
         for finding in self.findings:
             edits = finding.edits
             if edits and not finding.extra:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from .. import rules
 from ..rules import TORCH
-from . import arguments, devices, formats, texts
+from . import arguments, build, devices, formats, texts
 from .scopes import dotted
 from .source import EQUIVALENT, REVIEW, Source
 from .uses import Use, literal, parameter_name, use_of
@@ -45,7 +45,7 @@ def find_strings(source: Source) -> None:
             use = use_of(source, node)
             if use.kind == "compare" or _string_method(use):
                 source.add("device-comparison", source.tree.span(node), node, severity=REVIEW)
-        else:
+        elif not (source.build and build.text(source, node, value)):
             texts.text(source, node, value)
 
 
@@ -53,6 +53,10 @@ def device(source: Source, node: cst.BaseExpression, index: str | None) -> None:
     """A string that is exactly a device name."""
     use = use_of(source, node)
     if use.kind in ("statement", "log") or use.kind == "annotation":
+        return
+    if source.build and not (use.kind == "argument" and source.names.qualified(use.call.func).startswith("torch.")):
+        if use.kind not in ("key", "other") and not (use.kind == "argument" and dotted(use.call.func).endswith("join")):
+            source.add("build-flavor", source.tree.span(node), node)
         return
     if isinstance(source.names.parent(use.node), cst.Arg) and formats.device_call(source, node, use, index):
         return

@@ -11,17 +11,21 @@ from .scopes import dotted
 from .source import EQUIVALENT, REVIEW, Source
 from .uses import Use, literal, use_of
 
-_VARIABLE = re.compile(r"(?:CUDA|NCCL|PYTORCH_CUDA|TORCH_CUDA|TORCH_NCCL|NVIDIA|CUDNN|CUBLAS|NVTE)_[A-Z0-9_]+$")
+_VARIABLE = re.compile(r"(?:CUDA|NVCC|NCCL|PYTORCH_CUDA|TORCH_CUDA|TORCH_NCCL|NVIDIA|CUDNN|CUBLAS|NVTE)_[A-Z0-9_]+$")
 _TENSOR_TYPE = re.compile(r"torch\.cuda\.(\w+)Tensor$")
 _MEMBER = re.compile(r"torch\.cuda(?:\.\w+)*$")
 _MESSAGE = re.compile(r"CUDA out of memory|CUDA error|CUDNN_STATUS|CUBLAS_STATUS|cuDNN error|CUDA driver")
 _PROFILER = re.compile(r"(?:self_)?cuda_(?:time_total|time|memory_usage)$")
 _SOURCE = re.compile(r"[\w./{}*-]+\.cuh?$")
-_FLAG = re.compile(r"-gencode|-?arch=(?:compute|sm)_|-arch=sm_|__CUDA_NO_|--use_fast_math|--expt-|-Xptxas|--ptxas-options")
+_FLAG = re.compile(r"-gencode|-?arch=(?:compute|sm)_|-arch=sm_|__CUDA_NO_|-D\w*CUDA|--use_fast_math|"
+                   r"--expt-|-Xptxas|--ptxas-options")
 _LIBRARY = re.compile(r"(?:lib)?(?:cudart|cuda|nccl|nvrtc|cublas|cudnn|nvidia-ml|nvToolsExt)[\w.-]*(?:\.so|\.dll)[.\d]*$")
 _COMMAND = re.compile(r"\bnvidia-smi\b|\bnvcc\b")
 _NOTABLE = re.compile(
-    r"cuda|CUDA|nccl|NCCL|nvidia|NVIDIA|nvcc|-gencode|-arch|fast_math|--expt|-Xptxas|--ptxas|arch=|\.cuh?$|CUBLAS|CUDNN|NVTE")
+    r"cuda|CUDA|nccl|NCCL|nvidia|NVIDIA|nvcc|-gencode|-arch|fast_math|--expt|-Xptxas|--ptxas|arch=|\.cuh?$|CUBLAS|CUDNN|NVTE|NVCC|"
+    r"flash_attention|_8bit|_32bit|_bnb|8bit$")
+_OPTIMIZER = re.compile(r"paged_(?:adam|lion|ademamix)\w*|\w+_bnb(?:_(?:8|32)bit)?|"
+                        r"(?:adamw?|lion|sgd|rmsprop|lamb|lars|ademamix)_?8bit")
 DTYPES = {
     "Float": "float32",
     "Double": "float64",
@@ -65,6 +69,15 @@ def text(source: Source, node: cst.SimpleString, value: str) -> None:
         source.add("dispatch-key", span, node)
     elif value in ("nvcc", "cuda_sources") and use.kind == "key":
         source.add("cuda-extension", span, node)
+    elif value == "nvcc" and use.kind == "subscript":
+        subscript = source.names.parent(source.names.parent(source.names.parent(node)))
+        source.add("cuda-extension", source.tree.span(subscript) if isinstance(subscript, cst.Subscript) else span, node)
+    elif re.fullmatch(r"flash_attention_[23]", value):
+        if use.collection and ({"eager", "sdpa"} & set(use.others) or not _first_of_build(source, node)):
+            return  # one of several choices
+        source.add("flash-attention-setting", span, node)
+    elif _OPTIMIZER.fullmatch(value):
+        source.add("bitsandbytes-optimizer", span, node)
     elif (_SOURCE.match(value) and not value.startswith(".") or _FLAG.search(value)) and _first_of_build(source, node):
         source.add("cuda-extension", span, node)
     elif re.search(r"CUDA_VISIBLE_DEVICES=", value) and use.kind != "log":
@@ -82,7 +95,7 @@ def _first_of_build(source: Source, node: cst.SimpleString) -> bool:
     container = None
     parent = source.names.parent(node)
     while parent is not None and not isinstance(parent, cst.BaseSmallStatement):
-        if isinstance(parent, (cst.List, cst.Tuple, cst.Dict)):
+        if isinstance(parent, (cst.List, cst.Tuple, cst.Dict, cst.Set)):
             container = parent
         if isinstance(parent, cst.Call) and source.names.qualified(parent.func).endswith(".CUDAExtension"):
             return False

@@ -73,6 +73,9 @@ DEVICES = (
          'x.type("torch.cuda.FloatTensor")',
          "x.to(get_accelerator().device_name(), torch.float32)",
          runtime="tensor_type"),
+    Rule("device-map-index", "an integer in a device map", "review", ("device:device_map", ), _to("{acc}.device_name({0})", None),
+         "Accelerate takes an integer as an index of its current accelerator; older versions take it as a CUDA device. On the "
+         "CPU, a device map needs the name cpu.", 'device_map = {"": 0}', 'device_map = {"": get_accelerator().device_name(0)}'),
     Rule("message-out-of-memory", "a search for CUDA's message in an exception", "review", ("string:CUDA out of memory", ),
          _same("isinstance({self}, torch.OutOfMemoryError)"),
          "Messages differ between accelerators; all raise torch.OutOfMemoryError.",
@@ -117,6 +120,10 @@ DISTRIBUTED = (
     Rule("nccl-other", "other use of NCCL", "review",
          ("torch.distributed.ProcessGroupNCCL", "torch.distributed.ProcessGroupNCCL.*", "torch.distributed.is_nccl_available"), {},
          "Options of NCCL have no effect on other accelerators.", "torch.distributed.is_nccl_available()"),
+    Rule("nccl-average", "the reduction ReduceOp.AVG", "review", ("torch.distributed.ReduceOp.AVG", ), {},
+         "torch documents this reduction for NCCL only, and gloo rejects it. Divide by the number of ranks before "
+         "or after a sum. AnyAccel's staged backend supports it.",
+         "torch.distributed.all_reduce(x, op=torch.distributed.ReduceOp.AVG)"),
 )
 
 SETTINGS = (
@@ -160,6 +167,14 @@ SETTINGS = (
          harmless=True),
     Rule("cuda-private", "private functions of torch for CUDA", "none", ("torch._C._cuda*", ), {},
          "Functions of torch's CUDA backend. Other accelerators do not have them.", "torch._C._cuda_clearCublasWorkspaces()"),
+    Rule("data-parallel", "torch.nn.DataParallel", "review",
+         ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel",
+          "torch.nn.parallel.replicate", "torch.nn.parallel.data_parallel.DataParallel"), {},
+         "One process drives several devices, which torch supports well on CUDA only. Use DistributedDataParallel with one process "
+         "per device.", "model = torch.nn.DataParallel(model)"),
+    Rule("peak-flops", "the peak throughput of an NVIDIA device", "review", ("number:flops", ), {},
+         "The number is the peak of one NVIDIA device. Let the user set it, or choose it by `device_properties().name`.",
+         "flops_promised = 312e12"),
     Rule("dispatch-key", 'the dispatch key "CUDA"', "review", ("string:dispatch CUDA", ), {},
          "The op is registered for CUDA only. Register it for the other dispatch keys too.", 'library.impl("op", kernel, "CUDA")'),
 )
@@ -179,39 +194,4 @@ ENVIRONMENT = (
          harmless=True),
 )
 
-LIBRARIES = (
-    Rule("nvidia-tools", "a command of NVIDIA", "none", ("command:nvidia-smi", "command:nvcc"), {},
-         "The command exists only for NVIDIA's devices. `python -m anyaccel` reports the devices of every accelerator.",
-         'subprocess.run(["nvidia-smi"])'),
-    Rule(
-        "pynvml", "pynvml", "none",
-        ("pynvml", "pynvml.*", "nvidia_smi", "py3nvml", "py3nvml.*", "GPUtil", "GPUtil.*", "nvitop", "gpustat"), {},
-        "NVIDIA's management library. `get_accelerator().memory_info()`, `device_properties()` and `device_count()` cover its "
-        "most frequent uses.", "import pynvml"),
-    Rule(
-        "triton", "Triton kernels", "none", ("triton", "triton.*"), {},
-        "Triton runs on some accelerators only. Guard the import with `get_accelerator().is_triton_supported()` and keep a path "
-        "without it.", "import triton"),
-    Rule(
-        "cuda-extension", "CUDAExtension and CUDA_HOME", "review",
-        ("torch.utils.cpp_extension.CUDAExtension", "torch.utils.cpp_extension.CUDA_HOME",
-         "torch.utils.cpp_extension.include_paths:cuda"), {},
-        "Kernels for CUDA. With AnyAccel, describe the op in a `.op` file with sources for each accelerator, or use an op builder.",
-        "CUDAExtension('op', ['op.cu'])"),
-    Rule(
-        "cuda-library", "a library that works only with CUDA", "none",
-        tuple(n for m in ("flash_attn", "apex", "transformer_engine", "cupy", "numba.cuda", "pycuda", "cuda", "tensorrt",
-                          "torch_tensorrt", "deep_gemm", "flashinfer", "causal_conv1d", "mamba_ssm", "faiss.StandardGpuResources",
-                          "nvidia.dali", "cudf", "cuml", "cugraph", "tinycudann", "dask_cuda",
-                          "lightning.fabric.accelerators.CUDAAccelerator", "lightning.pytorch.accelerators.CUDAAccelerator",
-                          "pytorch_lightning.accelerators.CUDAAccelerator", "spconv", "MinkowskiEngine", "pytorch3d._C", "nvtx")
-              for n in (m, m + ".*")), {},
-        "The library has kernels for CUDA only. Keep a path without it, for example torch's scaled_dot_product_attention.",
-        "import flash_attn"),
-    Rule("cuda-runtime", "calls of the CUDA runtime or of NVML", "none", ("call:cudaMalloc", "string:libcudart.so"), {},
-         "The function or library is a part of CUDA.", 'ctypes.CDLL("libcudart.so").cudaDeviceSynchronize()'),
-    Rule("bitsandbytes", "bitsandbytes", "review", ("bitsandbytes", "bitsandbytes.*"), {},
-         "bitsandbytes supports a few other accelerators, depending on its version.", "import bitsandbytes"),
-)
-
-RULES = (*DEVICES, *METHODS, *DISTRIBUTED, *SETTINGS, *ENVIRONMENT, *LIBRARIES)
+RULES = (*DEVICES, *METHODS, *DISTRIBUTED, *SETTINGS, *ENVIRONMENT)

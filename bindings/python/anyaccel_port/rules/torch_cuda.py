@@ -345,6 +345,16 @@ AMP = (
          "scaler = torch.cuda.amp.GradScaler()",
          "scaler = torch.amp.GradScaler(get_accelerator().device_name())",
          runtime="amp_grad_scaler"),
+    Rule("grad-scaler-default",
+         "torch.amp.GradScaler without a device",
+         "equivalent", ("call:torch.amp.GradScaler()", ), {
+             ANYACCEL: "{type}",
+             TORCH: "{type}",
+             DEEPSPEED: "{type}"
+         },
+         "The default device of torch.amp.GradScaler is CUDA. On other accelerators, the scaler is then disabled.",
+         "scaler = torch.amp.GradScaler()",
+         "scaler = torch.amp.GradScaler(get_accelerator().device_name())"),
     Rule("cuda-amp-custom-function",
          "torch.cuda.amp.custom_fwd and custom_bwd",
          "equivalent", ("torch.cuda.amp.custom_fwd", "torch.cuda.amp.custom_bwd", "torch.cuda.amp.autocast_mode.custom_fwd",
