@@ -10,6 +10,7 @@
 #include "base/untrusted_text.h"
 #include "core/built_backends.h"
 #include "core/plugins.h"
+#include "core/present_device.h"
 
 namespace anyaccel {
 
@@ -41,6 +42,13 @@ void register_built_once() {
   });
 }
 
+void insert_by_priority(std::vector<BackendEntry>& entries, BackendEntry entry) {
+  const auto place = std::find_if(entries.begin(), entries.end(), [&](const BackendEntry& other) {
+    return other.traits.priority < entry.traits.priority;
+  });
+  entries.insert(place, std::move(entry));
+}
+
 struct Finders {
   // Recursive, because a finder may query the registry. Other threads wait for the finders.
   std::recursive_mutex mutex;
@@ -51,6 +59,18 @@ struct Finders {
 Finders& finders() {
   static auto* instance = new Finders;
   return *instance;
+}
+
+/// Adds the device that another package has registered with torch, unless a backend is registered
+/// for it. Checked at each query, because the package may be imported at any time.
+void add_present_device(std::vector<BackendEntry>& entries) {
+  auto present = present_device();
+  if (!present) return;
+  for (const auto& entry : entries)
+    if (entry.traits.name == present->traits.name ||
+        entry.traits.device_type == present->traits.device_type)
+      return;
+  insert_by_priority(entries, std::move(*present));
 }
 
 void run_finders() {
@@ -113,10 +133,7 @@ void register_backend(BackendEntry entry) {
                   {.what = "a backend with this name is already registered",
                    .got = entry.traits.name,
                    .want = "a new name"});
-  const auto place = std::find_if(
-      state.entries.begin(), state.entries.end(),
-      [&](const BackendEntry& other) { return other.traits.priority < entry.traits.priority; });
-  state.entries.insert(place, std::move(entry));
+  insert_by_priority(state.entries, std::move(entry));
 }
 
 void answer_probe(const std::string& name, sdk::Probe answer) {
@@ -131,6 +148,7 @@ std::vector<BackendEntry> registered_entries() {
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   auto entries = state.entries;
+  add_present_device(entries);
   for (auto& entry : entries)
     if (const auto found = state.answers.find(entry.traits.name); found != state.answers.end())
       entry.probe = [answer = found->second] { return answer; };

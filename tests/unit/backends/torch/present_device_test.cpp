@@ -1,0 +1,77 @@
+// Tests devices that another package has registered with torch, without a backend for them.
+#include "core/present_device.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+
+#include "anyaccel/accelerator.h"
+#include "anyaccel/sdk/registration.h"
+#include "anyaccel/sdk/torch_backend.h"
+#include "unit/support/expect_error.h"
+#include "unit/support/mock_backend.h"
+#include "unit/support/scoped_env.h"
+#include "unit/support/test_device.h"
+
+namespace anyaccel {
+namespace {
+
+using test::ScopedEnv;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+// Fails if a device type is invented before a package registers it.
+TEST(PresentDevice, NothingWithoutAPackage) {
+  EXPECT_FALSE(present_device());
+  EXPECT_THAT(registered_backends(), Not(Contains("privateuseone")));
+}
+
+// Fails if the program silently uses the CPU although torch has another device, or if the report
+// does not say which backend drives the device and why.
+TEST(PresentDevice, IsChosenWithoutABackend) {
+  const ScopedEnv env("DS_ACCELERATOR", nullptr);
+  EXPECT_THAT(registered_backends(), Not(Contains("foreign")));
+  test::install_test_device("foreign");
+  EXPECT_EQ(get_accelerator().name(), "foreign");
+  EXPECT_EQ(get_accelerator().device_count(), 2);
+  EXPECT_EQ(get_accelerator().device_name(1), "foreign:1");
+  EXPECT_EQ(get_accelerator().communication_backend_name(), "staged");
+  EXPECT_THAT(detection().reason, HasSubstr("no backend is registered for this device type"));
+}
+
+// Fails if DS_ACCELERATOR does not accept the device's name.
+TEST(PresentDevice, IsChosenByName) {
+  test::install_test_device("foreign");
+  const ScopedEnv env("DS_ACCELERATOR", "foreign");
+  EXPECT_EQ(get_accelerator().name(), "foreign");
+  const auto x = at::ones({2}, at::TensorOptions().device(get_accelerator().torch_device(1)));
+  EXPECT_TRUE(get_accelerator().on_accelerator(x));
+  EXPECT_EQ(x.device().index(), 1);
+}
+
+// Fails if a backend that is registered for the device type, under the same or another name, does
+// not replace the generic backend.
+TEST(PresentDevice, GivesWayToABackend) {
+  test::install_test_device("foreign");
+  EXPECT_THAT(registered_backends(), Contains("foreign"));
+  auto traits = test::mock_traits("vendor");
+  traits.device_type = "foreign";
+  register_backend({.traits = traits,
+                    .create = [traits] { return std::make_shared<sdk::TorchBackend>(traits); }});
+  EXPECT_THAT(registered_backends(), Not(Contains("foreign")));
+  register_backend({.traits = test::mock_traits("foreign"), .create = [] { return nullptr; }});
+  EXPECT_THAT(registered_backends(), Contains("foreign"));
+}
+
+// Fails if the name of a known vendor's device type gets a second backend.
+TEST(PresentDevice, KnownDeviceTypesKeepTheirBackend) {
+  if (registered_backends().size() < 10) GTEST_SKIP() << "this build lacks some backends";
+  test::install_test_device("npu");
+  int count = 0;
+  for (const auto& name : registered_backends()) count += name == "npu" ? 1 : 0;
+  EXPECT_EQ(count, 1);
+  EXPECT_THAT(registered_backend("npu").traits.vendor, "Huawei");
+}
+
+}  // namespace
+}  // namespace anyaccel
