@@ -205,7 +205,7 @@ def test_missing_package(tmp_path, capfdbinary, monkeypatch):
     code, out, err = port(capfdbinary, ".")
     assert code == 0 and "a.py:1:1" in out
     assert err == (
-        "anyaccel port: 1 file of the kind C++ or CUDA was not examined, because the Python package tree_sitter is not installed. "
+        "anyaccel port: 1 file (C++ or CUDA) was not examined, because the Python package tree_sitter is not installed. "
         "Run: pip install 'anyaccel[port]'\n")
     (tmp_path / "a.py").unlink()
     assert port(capfdbinary, "--check", ".")[0] == 1

@@ -142,4 +142,4 @@ def test_without_the_program(monkeypatch, capfdbinary, verify):
     monkeypatch.delenv("ANYACCEL_PORT_PROGRAM")
     monkeypatch.setenv("PATH", "/nonexistent")
     code, _, err = port(capfdbinary, "--verify", "true", ".")
-    assert code == 1 and "--verify needs the program anyaccel" in err
+    assert code == 1 and "--verify requires the command anyaccel" in err

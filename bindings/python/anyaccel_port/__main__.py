@@ -98,7 +98,7 @@ def _report(given: options.Options, report: Report) -> None:
         _warn(f"{quoted_text(result.file)} was not {'changed' if given.fix else 'examined'}: {printable_text(result.failure)}")
     if given.diff:
         for result in report.broken:
-            _warn(f"{quoted_text(result.file)} is broken and was not changed: {printable_text(result.error)}")
+            _warn(f"{quoted_text(result.file)} was not changed: {printable_text(result.error)}")
 
 
 def run(words: Sequence[str]) -> int:
@@ -128,7 +128,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except PortError as error:
         _warn(f"error: {error}")
         return FAILED
-    except BrokenPipeError:  # `| head`
+    except BrokenPipeError:  # for example with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

@@ -10,14 +10,14 @@ import stat
 from . import extensions, keywords, languages, source, suppress, write
 from .findings import EQUIVALENT, REVIEW, Finding, SourceError
 
-_MAX_PASSES = 10  # a fix can make an inner place fixable that an outer edit covered
+_MAX_PASSES = 10  # an outer edit can hide inner ones until the next pass
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
     """What to do with each file.
 
-    fixes: severities of the findings that are fixed. write: write the fixed files. rules: ids of the
+    fixes: severities of the findings to fix. write: write the fixed files. rules: ids of the
     enabled rules, None for all.
     """
 
@@ -50,11 +50,11 @@ class Result:
     findings: list[Finding] = dataclasses.field(default_factory=list)
     fixed: list[Finding] = dataclasses.field(default_factory=list)
     unused: list[dict] = dataclasses.field(default_factory=list)
-    error: str = ""  # the source is broken
+    error: str = ""  # why the source cannot be parsed
     error_line: int | None = None
-    failure: str = ""  # the file could not be read or written
+    failure: str = ""  # why the file could not be read or written
     skipped: str = ""
-    missing: str = ""  # the Python package that is not installed
+    missing: str = ""  # the required Python package, if it is not installed
     before: bytes | None = None
     after: bytes | None = None
     encoding: str = "utf-8"
@@ -65,7 +65,7 @@ def fixes_for(unsafe: bool) -> frozenset[str]:
 
 
 def _read(file: File, request: Request) -> tuple[bytes, str]:
-    """Return the file's content, or why it is skipped."""
+    """Return the file's content, and the reason if it is skipped."""
     limit = request.max_bytes * (16 if file.language.long_lines else 1)
     with open(file.path, "rb") as stream:
         status = os.fstat(stream.fileno())
@@ -115,7 +115,7 @@ def _fix(text: str, found: list[Finding], suppressions: list[suppress.Suppressio
 
 
 def _fixed(old: list[Finding], left: list[Finding], request: Request) -> list[Finding]:
-    """The findings that were fixed: those with edits that are no longer found."""
+    """The findings that were fixed: they have edits, and are no longer found."""
     rest = collections.Counter((finding.rule, finding.text) for finding in left if finding.fixable)
     fixed = []
     for finding in old:
@@ -153,7 +153,7 @@ def _examine(file: File, request: Request, result: Result) -> None:
 
 
 def examine(file: File, request: Request) -> Result:
-    """Examine a file, and fix it if requested. Raises nothing but interruptions."""
+    """Examine a file, and fix it if requested. Errors become part of the result."""
     if file.language is None:
         return Result(file.shown, "", skipped="an unknown kind of file")
     result = Result(file.shown, file.language.name)
@@ -170,7 +170,7 @@ def examine(file: File, request: Request) -> Result:
         result.error = "the code is nested too deeply"
     except OSError as error:
         result.failure = error.strerror or str(error)
-    except Exception as error:  # noqa: BLE001  one file must not stop the others
+    except Exception as error:  # noqa: BLE001  an error in one file must not stop the others
         result.failure = f"internal error: {type(error).__name__}: {error}"
     if result.failure:
         result.findings = sorted(result.findings + result.fixed, key=_position)

@@ -1,4 +1,4 @@
-"""Finds what ties CMake files to CUDA. One finding per command."""
+"""Finds CUDA dependencies in CMake files, at most one per command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OPTION = re.compile(r"\b\w*CUDA\w*\b")
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
-    """Find in a CMake file. Raises SourceError if it cannot be parsed."""
+    """Return the findings in a CMake file. Raises SourceError if it cannot be parsed."""
     source = matching.Source(text, file, target)
     offsets = matching.Offsets(text)
     root = tree_sitter.Parser(_LANGUAGE).parse(text.encode("utf-8", "surrogatepass")).root_node

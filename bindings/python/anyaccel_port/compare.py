@@ -39,8 +39,8 @@ class Comparison:
 
 
 def _lines(text: str, paths: tuple[str, ...]) -> list[str]:
-    """The lines of an output. Progress bars, which return to the start of their line, leave what they
-    printed last."""
+    """The lines of an output. Of a progress bar, which overwrites its line, only the last state
+    is kept."""
     for path in paths:
         text = text.replace(path, "PATH")
     lines = [line.rsplit("\r", 1)[-1].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
@@ -48,7 +48,7 @@ def _lines(text: str, paths: tuple[str, ...]) -> list[str]:
 
 
 def _shape(line: str) -> tuple[str, list[str]]:
-    """A line without what may vary, and its numbers."""
+    """A line without the parts that may vary, and its numbers."""
     line = _VARYING.sub("VARIES", line)
     line = _DEVICE.sub("DEVICE", line)
     numbers = _TOKEN.findall(line)
@@ -70,7 +70,7 @@ def _tolerated(before: str, after: str, difference: float, tolerance: float) -> 
         return True
     if not math.isfinite(difference) or tolerance == 0:
         return False
-    # Numbers that were rounded when they were printed: 0.12 and 0.13 may be 0.12499 and 0.12501.
+    # Printing rounds numbers: 0.12 and 0.13 can come from 0.12499 and 0.12501.
     places = [len(text.partition(".")[2]) if "." in text and "e" not in text.lower() else 0 for text in (before, after)]
     unit = 10.0**-min(places) if min(places) > 0 else 0.0
     a, b = float(before), float(after)
@@ -78,7 +78,7 @@ def _tolerated(before: str, after: str, difference: float, tolerance: float) -> 
 
 
 def compare(before: str, after: str, tolerance: float, paths: tuple[str, ...] = ()) -> Comparison:
-    """Compare two outputs. paths: folders that are the same place in both."""
+    """Compare two outputs. paths: folders that count as equal in both outputs."""
     old, new = _lines(before, paths), _lines(after, paths)
     old_shapes, new_shapes = [_shape(line) for line in old], [_shape(line) for line in new]
     result = Comparison()

@@ -1,8 +1,8 @@
-"""Finds what ties YAML, JSON, TOML and INI files to CUDA: device names, backends, variables, images,
-and commands in scripts.
+"""Finds CUDA dependencies in YAML, JSON, TOML and INI files: device names, backends, variables,
+images, and commands in scripts.
 
-All findings need a person, because the program that reads the file must know what a new value
-means.
+Nothing is fixed automatically, because the program that reads the file must understand the new
+value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CMAKE = re.compile(r"CMAKE_CUDA_\w+|CUDA_\w+")
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
-    """Find in a configuration file. Raises SourceError for JSON that cannot be parsed."""
+    """Return the findings in a configuration file. Raises SourceError for JSON that cannot be parsed."""
     source = matching.Source(text, file, target)
     name = os.path.basename(file).lower()
     visitor = _Values(source)
@@ -130,7 +130,7 @@ _YAML_LINE = re.compile(r"(?P<indent>[ \t]*)(?P<dash>(?:-[ \t]+)*)"
 
 
 def _yaml(text: str, values: _Values):
-    """Read YAML line by line, which works for templates and several documents too."""
+    """Read YAML line by line, which also works for templates and files with several documents."""
     parents: list[tuple[int, str]] = []
     at = 0
     lines = text.splitlines(keepends=True)
@@ -168,7 +168,7 @@ def _yaml(text: str, values: _Values):
             values.add(rule, start + match.start("key"), start + len(line.rstrip()) if value else start + match.end("key") + 1)
             continue
         if "exclude" in names and _VERSIONS.fullmatch(name):
-            continue  # what a matrix of builds leaves out
+            continue  # a build matrix excludes this version
         if value[:1] in "{[" and value and match["value"].lstrip()[:1] in "{[":
             _flow(value, where, name, values)
             continue
@@ -176,7 +176,7 @@ def _yaml(text: str, values: _Values):
 
 
 def _listed(key: str, value: str, after: str, values: _Values) -> str:
-    """The rule for a key with a list, which is one finding: versions of CUDA, or GPUs of Lightning."""
+    """The rule for a list that counts as one finding: CUDA versions, or Lightning's GPUs."""
     if value[:1] == "[":
         items = [item.strip(" \"'") for item in value[1:].split("]")[0].split(",")]
     elif not value:

@@ -1,7 +1,7 @@
-"""Finds what ties C++ and CUDA sources to CUDA.
+"""Finds CUDA dependencies in C++ and CUDA sources.
 
-Names are looked for in the text without comments and literals. The syntax tree (tree-sitter) tells
-what surrounds a name: the call, its arguments, and whether the result is used.
+The finder looks for names in the text without comments and literals. The syntax tree (tree-sitter)
+shows what surrounds a name: the call, its arguments, and whether the result is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KERNEL_FILE = (
 
 
 class _Finder:
-    """Finds in one file."""
+    """Collects the findings in one file."""
 
     def __init__(self, text: str, file: str, target: str):
         self.source = matching.Source(text, file, target)
@@ -98,7 +98,7 @@ class _Finder:
     # Findings
 
     def add(self, rule: Rule, start: int, end: int, replacement: str | None = None, **options) -> Finding:
-        """Add a finding; within CUDA sources, replacements are only shown."""
+        """Add a finding. In CUDA sources, replacements are shown but not applied."""
         severity = options.pop("severity", None) or (rule.severity_for(self.target) if rule.to else rule.severity)
         message = None
         if severity == EQUIVALENT and self.kernels:
@@ -123,7 +123,7 @@ class _Finder:
         return self.source.result()
 
     def candidates(self):
-        """The matches of the names, looked for only in lines that can have one."""
+        """The matches of the names. Only lines that can contain one are searched."""
         at = 0
         for line in self.code.splitlines(keepends=True):
             start, at = at, at + len(line)
@@ -401,7 +401,7 @@ class _Finder:
             declarations.device_string(self, match, start, end)
 
     def settle_handles(self):
-        """Streams and events are replaced in all of a function or not at all, because the old and the
+        """Streams and events are replaced throughout a function or not at all, because the old and the
         new types do not mix."""
         handles = [f for f in self.source.findings if f.rule in _HANDLES]
         left = {self.function(f.start) for f in handles if f.severity != EQUIVALENT}
@@ -411,8 +411,8 @@ class _Finder:
                 finding.message += " Something else in this function needs CUDA's type."
 
     def settle_includes(self):
-        """Headers of torch are replaced if everything that needs them is replaced. A header that nothing
-        here needs may serve other files."""
+        """torch's headers are replaced if all code that needs them is replaced. A header that this file
+        does not need stays, because other files may need it."""
         rule = BY_ID["cpp-include"]
         users = [f for f in self.source.findings if _needs_header(f)]
         replaced = bool(users) and all(f.severity == EQUIVALENT and f.edits for f in users)
@@ -435,19 +435,19 @@ def _needs_header(finding: Finding) -> bool:
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
-    """Find in a C++ or CUDA source. Raises SourceError if comments or brackets do not end."""
+    """Return the findings in a C++ or CUDA source. Raises SourceError for unclosed comments or brackets."""
     return _Finder(text, file, target).run()
 
 
 def fix(text: str, findings: list[Finding], target: str) -> str:
-    """Apply the findings' edits, and replace includes that are not needed any more."""
+    """Apply the findings' edits, and replace includes that are no longer needed."""
     others = [e for f in findings if f.rule != "cpp-include" for e in f.edits]
     wanted = {f.text for f in findings if f.rule == "cpp-include" and f.edits}
     fixed = matching.apply(text, others)
     needed = list(dict.fromkeys(line for name, line in includes.INCLUDES.items() if any(name in e.text for e in others)))
     eol = "\r\n" if "\r\n" in text else "\n"
     needed = [line for line in needed if not re.search(rf"^[ \t]*{re.escape(line)}", fixed, re.M)]
-    # Findings of the fixed text tell whether something still needs the old headers.
+    # The findings in the fixed text show whether something still needs the old headers.
     left = find(fixed, findings[0].file if findings else "", target)
     edits = []
     if not any(_needs_header(f) for f in left):

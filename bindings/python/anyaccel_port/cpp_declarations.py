@@ -1,5 +1,5 @@
 """What surrounds a name in C++: declarations of guards, streams and events, device types in calls and
-comparisons, and what becomes of a result."""
+comparisons, and how a result is used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _METHODS = {
     "stream": ("id", "device_index", "query", "synchronize", "unwrap"),
     "generator": ("seed", "set_current_seed", "current_seed", "mutex", "get_state", "set_state", "device"),
 }
-# Expressions that are an index of a device, as far as their text tells.
+# Expressions that are a device index, judged by their text.
 _INDEX = re.compile(r"[-+]?\d+|static_cast<[^>]*>\(.*\)|"
                     r".*(?:\bget_device\(\)|\.index\(\)|\bcurrent_device\(\)|\bdevice_?(?:id|index|idx)|"
                     r"\b\w*(?:_id|_idx|_index|Index|Id|rank)|\b(?:i|id|idx|index|gpu|dev))|"

@@ -12,9 +12,9 @@ _MEMBERS = frozenset(
 
 
 class Names:
-    """Meaning of names in a file. `defined`: names of macros, functions and classes that the file
-    itself defines. `opened`: the members of at::cuda are visible without their namespace. `torch`: so
-    are those of at, c10 or torch."""
+    """The meaning of names in a file. `defined`: names of macros, functions and classes that the file
+    itself defines. `opened`: the members of at::cuda are visible without their namespace. `torch`: the
+    same for the members of at, c10 or torch."""
 
     def __init__(self, code: str):
         self.defined = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", code, re.M))

@@ -57,7 +57,7 @@ CUDA_HEADER = re.compile(
     r"(?:driver|vector|builtin|device)_types\.h|(?:math|device)_functions\.h|math_constants\.h|sm_\d+_\w+\.h\w*|"
     r"cudnn_frontend\w*\.h|cuda/(?:std/)?[\w/]+$")
 CHECK = re.compile(r"(?i)\w*(?:check|cuda|errchk|safe|assert|try|throw|call)\w*")
-# Words of which a line has one if CANDIDATE can match in it, in lowercase.
+# Every line in which CANDIDATE can match contains one of these words, in lowercase.
 KEYS = ("cu", "thc", "<<<", "_device__", "_global__", "_constant__", "_managed__", "include", "nccl", "nv", "dim3", "threadidx",
         "blockidx", "blockdim", "griddim", "__shfl", "__sync", "__ballot", "__a", "__ldg", "__thread", "getstreamfrom",
         "getcurrentdevice")

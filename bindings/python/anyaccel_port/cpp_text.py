@@ -1,7 +1,7 @@
 """Text of C++ sources: comments and string literals blanked out, brackets matched.
 
-The finder looks for names in this text, so that code that the grammar does not understand, such as
-uses of macros, hides nothing.
+The finder looks for names in this text, so it also finds them in code that the grammar does not
+understand, such as uses of macros.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Blanked:
         self.code = "".join(parts)
 
     def check(self):
-        """Raise SourceError if brackets do not match. Sources with conditions can have several
-        variants of a bracket, so they are not checked."""
+        """Raise SourceError if brackets do not match. Sources with preprocessor conditions can repeat a
+        bracket in each branch, so they are not checked."""
         if re.search(r"^[ \t]*#[ \t]*if", self.code, re.M):
             return
         code = _DIRECTIVE.sub(lambda m: _spaces(m[0]), self.code)

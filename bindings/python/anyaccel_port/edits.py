@@ -16,7 +16,7 @@ class _Accepted:
         self.replaced: list[tuple[int, int]] = []  # sorted spans of the edits that remove text
 
     def fits(self, edit: Edit) -> bool:
-        """Whether the edit overlaps no accepted edit. Insertions at the ends of a replaced span fit."""
+        """Whether the edit does not overlap an accepted edit. Insertions at the ends of a replaced span fit."""
         at = bisect.bisect_left(self.replaced, (edit.start, edit.start))
         if at and self.replaced[at - 1][1] > edit.start:
             return False
@@ -63,8 +63,8 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
 
 
 def apply_findings(text: str, findings: Sequence[Finding], more: Iterable[Edit] = ()) -> tuple[str, list[Finding]]:
-    """Apply the edits of findings, and `more` edits, and return the text and the findings that were
-    applied."""
+    """Apply the edits of findings and the edits in `more`. Return the text and the findings whose edits
+    were applied."""
     more = tuple(more)
     edits, kept = choose([more, *(finding.edits for finding in findings)])
     return apply(text, edits), [findings[number - 1] for number in kept if number]

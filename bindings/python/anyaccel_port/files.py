@@ -66,10 +66,10 @@ def discover(
 ) -> list[File]:
     """The files to examine, in order of their names.
 
-    root: the folder that patterns are relative to. exclude: patterns of files to leave out. off:
+    root: the folder that patterns are relative to. exclude: patterns of files to skip. off:
     pairs of a pattern and the ids of rules that are disabled in matching files. Files of an unknown
-    kind are left out, unless a path names them: pre-commit, for example, names all changed files.
-    own: files of this tool, such as the baseline, which quotes the findings.
+    kind are included only if `paths` names them, as pre-commit does with every changed file.
+    own: files of this tool, such as the baseline, which contains the findings.
     """
     found: dict[str, File] = {}
     own_files = {os.path.realpath(path) for path in own if path}

@@ -33,7 +33,7 @@ def listed(folder: str) -> list[str] | None:
 
 
 def _in_git(folder: str) -> bool:
-    """Whether a folder or one above it has a .git, also if git refuses to read it."""
+    """Whether a folder or one above it has a .git, even if git refuses to read it."""
     folder = os.path.realpath(folder)
     while not os.path.exists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
@@ -44,7 +44,7 @@ def _in_git(folder: str) -> bool:
 
 
 def require_clean(paths: list[str]) -> None:
-    """Raise PortError if files below the paths have changes that are not committed."""
+    """Raise PortError if files below the paths have uncommitted changes."""
     for path in paths:
         folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
         if not _in_git(folder):

@@ -1,7 +1,7 @@
 """A fast filter: files that contain none of the rules' keywords are not parsed.
 
 The keywords are derived from the names that the rules match: a source that uses a name contains its
-words, whatever it imports.
+words, however it imports them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import re
 
 from . import languages, rules
 
-# Words of qualified names that say nothing by themselves.
+# Words of qualified names that are too common to be keywords.
 _COMMON = frozenset(("torch", "utils", "backends", "distributed", "profiler", "autograd", "version", "nn", "Tensor", "Module", "if",
                      "available", "else", "cpu", "compare", "at", "c10", "include"))
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Rules without a word of their own. They match only what other findings accompany in practice.
+# Rules without a keyword. In practice, their matches occur only in files with other findings.
 _NO_KEYWORD = frozenset(("device:integer", ))
 _ALWAYS = (b"cuda", b"nccl", b"nvidia", b"anyaccel: ignore")
-# What rules match without a word: kernel launches, and the names of CUDA sources.
+# Matches that contain no keyword: kernel launches, and the names of CUDA sources.
 _SIGNS = {"cpp": (b"<<<", ), "cmake": (b".cu", ), "shell": (b".cu", )}
 
 
@@ -43,6 +43,6 @@ def keywords() -> tuple[bytes, ...]:
 def may_match(data: bytes, language: languages.Language = languages.PYTHON) -> bool:
     """Whether a file contains a keyword. False means that no rule matches."""
     if language == languages.REQUIREMENTS:
-        return True  # short files, with packages that no rule names
+        return True  # these short files can list packages that no rule names
     lowered = data.lower()
     return any(word in lowered for word in keywords()) or any(sign in lowered for sign in _SIGNS.get(language.name, ()))

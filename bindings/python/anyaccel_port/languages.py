@@ -1,8 +1,8 @@
 """Which finder examines a file, by its name or its first line.
 
 A finder is a module with `find(text, file, target)` and `fix(text, findings, target)`. Finders are
-imported when the first file of their language is found, so each language works if only its own
-packages are installed.
+imported when the first file of their language is found, so each language needs only its own
+packages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Language:
     title: str
     module: str
     comment: str = "#"
-    long_lines: bool = False  # files have very long lines, and are large, without being generated
+    long_lines: bool = False  # ordinary files can be large and have very long lines
 
 
 PYTHON = Language("python", "Python", "python")
@@ -56,7 +56,7 @@ _SHEBANG = re.compile(rb"#!.*?\b(?:(python[0-9.]*)|(?:ba|da|z|k)?sh)\b")
 
 
 def language_of(path: str) -> Language | None:
-    """The language of a file, or None if the file is of no interest."""
+    """The language of a file, or None if its kind is not examined."""
     name = os.path.basename(path).lower()
     for pattern, language in _BY_NAME:
         if pattern.fullmatch(name):

@@ -1,4 +1,4 @@
-"""What the finders share: they make findings from rules and apply edits."""
+"""Code that the finders share: making findings from rules, and applying edits."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def render(template: str, args: list[str], *, self_: str = "", name: str = "") -
 
 
 def apply(text: str, edits: list[Edit]) -> str:
-    """Apply edits that do not overlap; of two that do, the outer one wins."""
+    """Apply edits. Of two edits that overlap, the outer one wins."""
     kept: list[Edit] = []
     for edit in sorted(set(edits), key=lambda e: (e.start, -e.end)):
         if not kept or edit.start >= kept[-1].end:

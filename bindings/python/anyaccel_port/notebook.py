@@ -1,6 +1,6 @@
-"""Finds and fixes in Jupyter notebooks.
+"""Finds and fixes CUDA dependencies in Jupyter notebooks.
 
-The code cells are joined to one program, so that an import in one cell counts in the next ones.
+The code cells are joined into one program, so that an import in one cell counts in the next ones.
 Magic commands and shell commands of IPython are masked. Only the strings of changed source lines
 are rewritten in the file's JSON text.
 """
@@ -92,13 +92,13 @@ def _unclosed(code: str) -> bool:
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
-    """Find in a notebook's code cells. Raises SourceError for a broken notebook or cell."""
+    """Return the findings in a notebook's code cells. Raises SourceError for a broken notebook or cell."""
     program = _Program(text)
     return [finding for finding, _ in _find(program, file, target)]
 
 
 def _find(program: _Program, file: str, target: str) -> list[tuple[Finding, Finding | None]]:
-    """The findings, with those in the joined program that they come from."""
+    """Pairs of a finding in the notebook and the finding in the joined program that it comes from."""
     found: list[tuple[Finding, Finding | None]] = []
     for inner in _python(program, file, target):
         place = program.place(inner.start)
@@ -129,7 +129,7 @@ def _python(program: _Program, file: str, target: str) -> list[Finding]:
 
 
 def _moved(program: _Program, inner: Finding, cell: Cell, start: int, end: int, file: str) -> Finding:
-    """A finding of the program, with places of the file."""
+    """A finding in the joined program, with its offsets mapped to the file."""
     line, column = Lines(cell.source).position(start)
     edits = []
     for edit in inner.edits:
@@ -163,7 +163,7 @@ def fix(text: str, findings: list[Finding], target: str) -> str:
         pair for pair in _find(program, findings[0].file if findings else "", target)
         if (pair[0].rule, pair[0].start, pair[0].end) in wanted
     ]
-    edits = [edit for finding, inner in chosen if inner is None for edit in finding.edits]  # of shell commands
+    edits = [edit for finding, inner in chosen if inner is None for edit in finding.edits]  # edits in shell commands
     fixed = python.fix(program.code, [inner for _, inner in chosen if inner is not None], target).split(_MARK)
     before = program.code.split(_MARK)
     if len(fixed) != len(before):

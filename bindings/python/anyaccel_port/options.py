@@ -13,9 +13,9 @@ from .errors import UsageError
 from .escaped import quoted_text
 
 FORMATS = ("text", "json", "sarif", "github")
-_DESCRIPTION = """Find what ties a program to CUDA, explain it and replace it. Examines Python, notebooks, C++, CUDA, CMake,
+_DESCRIPTION = """Find code that depends on CUDA, explain it and replace it. Examines Python, notebooks, C++, CUDA, CMake,
 shell scripts, Dockerfiles, Makefiles, YAML, JSON, TOML, INI and requirements files. Without --fix, nothing is changed."""
-_EPILOG = """Exit code: 0 success, 1 failure, or findings with --check, or differences with --verify; 2 wrong usage;
+_EPILOG = """Exit code: 0 success; 1 failure, findings with --check, or differences with --verify; 2 wrong usage;
 130 interrupted."""
 
 
@@ -55,17 +55,20 @@ def parser() -> argparse.ArgumentParser:
                    help="files and folders; folders are searched for files that git does not ignore")
     group = p.add_argument_group("what to do")
     group.add_argument("--to", choices=rules.TARGETS, help="interface to port the program to (default: anyaccel)")
-    group.add_argument("--fix", action="store_true", help="replace what has an exact equivalent")
+    group.add_argument("--fix", action="store_true", help="replace code that has an exact equivalent")
     group.add_argument("--unsafe-fixes",
                        action="store_true",
                        default=None,
                        help="with --fix, --diff or --verify: also make replacements that need review")
-    group.add_argument("--diff", action="store_true", help="print what --fix would change as a unified diff, and change nothing")
-    group.add_argument("--check", action="store_true", default=None, help="exit with 1 if a finding or a broken source is left")
-    group.add_argument("--force", action="store_true", help="fix files although they have uncommitted changes")
+    group.add_argument("--diff", action="store_true", help="print a unified diff of what --fix would change, and change nothing")
+    group.add_argument("--check",
+                       action="store_true",
+                       default=None,
+                       help="exit with 1 if findings remain that are not harmless, or if a file cannot be examined")
+    group.add_argument("--force", action="store_true", help="fix files even if they have uncommitted changes")
     group.add_argument("--verify",
                        metavar="COMMAND",
-                       help="run a shell command before and after the fixes, on copies, and compare the results")
+                       help="run a shell command in copies of the folder, before and after the fixes, and compare the results")
     group.add_argument("--tolerance",
                        type=_fraction,
                        metavar="X",
@@ -73,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument("--verify-before",
                        choices=("sim", "cpu"),
                        default="sim",
-                       help="where the unchanged program runs: on a simulated CUDA device (sim, the default), or without one (cpu)")
+                       help="device for the unchanged program: a simulated CUDA device (sim, the default) or the CPU (cpu)")
     group.add_argument("--verify-timeout",
                        type=_fraction,
                        default=600,
@@ -84,17 +87,17 @@ def parser() -> argparse.ArgumentParser:
                        type=_rule_list,
                        action="extend",
                        metavar="RULES",
-                       help="look only for these rules; patterns such as cuda-amp-* are allowed")
-    group.add_argument("--ignore", type=_rule_list, action="extend", metavar="RULES", help="do not look for these rules")
+                       help="apply only these rules; patterns such as cuda-amp-* are allowed")
+    group.add_argument("--ignore", type=_rule_list, action="extend", metavar="RULES", help="do not apply these rules")
     group.add_argument("--exclude",
                        action="append",
                        metavar="PATTERN",
-                       help="leave out files and folders that match, such as third_party or *.pb.py")
-    group.add_argument("--baseline", metavar="FILE", help="file with known findings, which do not fail --check")
+                       help="skip files and folders that match, such as third_party or *_pb2.py")
+    group.add_argument("--baseline", metavar="FILE", help="file of known findings, which do not fail --check")
     group.add_argument("--update-baseline", action="store_true", help="write the findings of this run to the baseline")
     group.add_argument("--format", choices=FORMATS, default="text", help="format of the report (default: text)")
     group.add_argument("--output", metavar="FILE", help="write the report to a file instead of standard output")
-    group.add_argument("--html", metavar="FILE", help="also write a page with the findings and what is left to do")
+    group.add_argument("--html", metavar="FILE", help="also write an HTML page with the findings and the remaining work")
     group.add_argument("--rules", dest="rules_list", action="store_true", help="list the rules and exit")
     group.add_argument("--explain", metavar="RULE", help="explain a rule and exit")
     group = p.add_argument_group("other")
@@ -103,14 +106,14 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument("--max-file-size",
                        type=_count,
                        metavar="BYTES",
-                       help="skip larger files (default: 4194304; notebooks and JSON: 16 times as much)")
+                       help="skip files larger than this (default: 4194304; notebooks and JSON: 16 times as much)")
     group.add_argument("--jobs", "-j", type=_count, metavar="N", help="number of processes (default: one per core)")
     return p
 
 
 @dataclasses.dataclass
 class Options:
-    """Everything that the command line and the settings say."""
+    """All options, from the command line and the settings."""
 
     arguments: argparse.Namespace
     root: str  # the folder that patterns are relative to
@@ -141,7 +144,7 @@ def _settings(given: argparse.Namespace) -> tuple[dict, str]:
 
 
 def _combine(given: argparse.Namespace, found: dict, root: str) -> None:
-    """Complete options that were not given."""
+    """Fill in options that were not given, from the settings or with defaults."""
     defaults = {
         "to": rules.ANYACCEL,
         "max_file_size": 4 << 20,

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from .analysis import File, Request, Result, examine
 
-_SECONDS = 20.0  # of processor time per file; parsers take milliseconds
+_SECONDS = 20.0  # CPU time limit per file; parsers take milliseconds
 _COLLECT = 16  # files after which a worker collects garbage
-_PATIENCE = 5.0  # seconds that a worker may take to end
+_PATIENCE = 5.0  # seconds that a worker may take to exit
 
 
 def available_cores() -> int:
@@ -25,10 +25,10 @@ def available_cores() -> int:
 
 def _work(connection, request: Request, parent: int) -> None:
     """Examine the files that the parent sends until it sends None."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    signal.signal(signal.SIGVTALRM, signal.SIG_DFL)  # ends the process, also while native code runs
-    # Syntax trees consist of many small objects without cycles, on which the garbage collector
-    # would spend a fifth of the time.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
+    signal.signal(signal.SIGVTALRM, signal.SIG_DFL)  # the default action ends the process even while native code runs
+    # Syntax trees consist of many small objects without cycles, and the garbage collector would
+    # spend a fifth of the run time on them.
     gc.disable()
     done = 0
     while True:
@@ -81,7 +81,7 @@ class _Worker:
         return Result(self.file.shown, self.file.language.name if self.file.language else "", error=reason), True
 
     def close(self) -> None:
-        # Closing the connection is not enough, because workers inherit the connections of others.
+        # Closing the connection is not enough, because workers inherit each other's connections.
         self.send(None)
         self.connection.close()
         self.process.join(_PATIENCE)
@@ -102,7 +102,7 @@ def examine_files(files: Sequence[File], request: Request, jobs: int) -> list[Re
     examines the files in this process."""
     if jobs == 0:
         return [examine(file, request) for file in files]
-    # Large files come first, so that no process ends with the largest one.
+    # Start with the largest files, so that no process works on one alone at the end.
     queue = collections.deque(sorted(files, key=_size, reverse=True))
     results: dict[str, Result] = {}
     busy: dict = {}

@@ -16,7 +16,7 @@ _PACKAGES = "pip install 'anyaccel[port]'"
 
 @dataclasses.dataclass
 class Report:
-    """Results by file, and what concerns the whole run."""
+    """Results by file, and data about the whole run."""
 
     target: str
     results: list[Result]
@@ -67,8 +67,8 @@ class Report:
         messages = []
         for (language, package), count in sorted(counts.items()):
             were = "was" if count == 1 else "were"
-            messages.append(f"{files(count)} of the kind {titles[language]} {were} not examined, because the Python "
-                            f"package {package} is not installed. Run: {_PACKAGES}")
+            messages.append(f"{files(count)} ({titles[language]}) {were} not examined, because the Python package "
+                            f"{package} is not installed. Run: {_PACKAGES}")
         return messages
 
     @property
@@ -81,13 +81,13 @@ class Report:
 
     @property
     def mechanical(self) -> tuple[int, int]:
-        """The findings with an equivalent that are, or can be, fixed mechanically, and all with an equivalent."""
+        """The number of equivalent findings that are or can be fixed mechanically, and the number of all of them."""
         with_equivalent = [finding for finding in (*self.active, *self.fixed) if finding.severity == EQUIVALENT]
         return sum(finding.fixable for finding in with_equivalent), len(with_equivalent)
 
 
 def is_harmless(finding: Finding) -> bool:
-    """Whether the code may stay, because it has no effect on other accelerators."""
+    """Whether the code can stay as it is, so that --check does not fail."""
     if "harmless" in finding.extra:
         return bool(finding.extra["harmless"])
     rule = rules.BY_ID.get(finding.rule)

@@ -1,4 +1,4 @@
-"""Finds packages of CUDA in requirements files, conda environments, setup.cfg, pyproject.toml and
+"""Finds CUDA packages in requirements files, conda environments, setup.cfg, pyproject.toml and
 Pipfile."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TOML_DEPENDENCIES = re.compile(
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
-    """Find in a list of packages, and in the other settings of the same file."""
+    """Return the findings in a list of packages, and in the other settings of the same file."""
     source = matching.Source(text, file, target)
     name = os.path.basename(file).lower()
     if name.endswith((".yml", ".yaml")):

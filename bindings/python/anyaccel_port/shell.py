@@ -1,7 +1,7 @@
-"""Finds what ties shell scripts, Dockerfiles and Makefiles to CUDA.
+"""Finds CUDA dependencies in shell scripts, Dockerfiles and Makefiles.
 
 A small tokenizer separates comments, quoted texts and here-documents from commands. All findings
-need a person, so nothing is replaced.
+need a manual decision, so nothing is replaced.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _ECHO = re.compile(
 
 
 def find(text: str, file: str, target: str) -> list[Finding]:
-    """Find in a shell script, a Dockerfile or a Makefile."""
+    """Return the findings in a shell script, a Dockerfile or a Makefile."""
     source = matching.Source(text, file, target)
     scan(source, 0, len(text))
     return source.result()
@@ -96,7 +96,7 @@ def fix(text: str, findings: list[Finding], target: str) -> str:
 
 
 def scan(source: matching.Source, start: int, end: int):
-    """Find in a part of a file that holds commands."""
+    """Add the findings in a part of a file that contains commands."""
     text = source.text[start:end]
     code, quoted = _tokens(text)
     taken: list[tuple[int, int]] = []
@@ -168,7 +168,7 @@ def _install(source: matching.Source, base: int, text: str, code: str, a: int, b
 
 
 def _command(code: str, quoted: list[tuple[int, int]], match: re.Match) -> bool:
-    """Whether a match is part of a command, and not of a text that is only shown."""
+    """Whether a match is part of a command, and not of text that is only printed."""
     start = match.start()
     line = max(code.rfind("\n", 0, start) + 1, start - 2000)
     expanded = code[max(0, start - 2):start].endswith(("$", "${", "$("))
@@ -220,7 +220,7 @@ def _add(source: matching.Source, base: int, code: str, match: re.Match, seen: s
         rule = BY_ID[_KINDS[kind]]
     if kind in ("path", "installer") and re.search(r"\bCUDA_\w+[= ][\"']?$", statement):
         return  # the variable is reported
-    if kind == "installer":  # the whole word
+    if kind == "installer":  # the finding covers the whole word
         start -= len(re.search(r"[\w./${}*-]*$", statement)[0])
     key = (line, match[0] if kind in ("environment", "python") else kind if kind in ("path", "installer") else f"{kind}{start}")
     if key in seen:

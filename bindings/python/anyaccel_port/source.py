@@ -36,7 +36,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def decode(data: bytes, python: bool) -> Source:
-    """Decode a file. Python files declare their encoding. Other files are UTF-8, or else Latin-1,
+    """Decode a file. Python files declare their encoding. Other files are decoded as UTF-8, or else as Latin-1,
     which maps every byte to a character and back. Raises SourceError.
     """
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""

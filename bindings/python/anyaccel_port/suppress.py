@@ -1,7 +1,7 @@
 """Suppressions: comments that accept a finding.
 
-`# anyaccel: ignore` accepts all findings on its line, `# anyaccel: ignore[rule, rule]` those of
-these rules. A comment alone on a line applies to the next line. C++ comments begin with `//`.
+`# anyaccel: ignore` accepts all findings on its line, and `# anyaccel: ignore[rule, rule]` only
+those of these rules. A comment alone on a line applies to the next line. C++ comments begin with `//`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Suppression:
     used: set[str] = dataclasses.field(default_factory=set)
 
     def unused(self, enabled: frozenset[str] | None) -> list[str]:
-        """Describe what accepted nothing. `enabled`: the rules that were looked for, None for all."""
+        """Describe the rules that accepted nothing. `enabled`: the rules that were applied, None for all."""
         if not self.rules:
             return [] if self.used or enabled is not None else ["it accepts no finding"]
         messages = []

@@ -23,7 +23,7 @@ from .report import Report, number
 
 _SHOWN = 20  # differences and problems that the text report lists
 _LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
-_LINKED = frozenset((".venv", "venv", "node_modules"))  # environments that work only in their own place
+_LINKED = frozenset((".venv", "venv", "node_modules"))  # linked instead of copied, because environments cannot be moved
 
 
 @dataclasses.dataclass
@@ -40,7 +40,7 @@ class Run:
 def _program() -> str:
     found = os.environ.get("ANYACCEL_PORT_PROGRAM") or shutil.which("anyaccel")
     if not found:
-        raise PortError("--verify needs the program anyaccel, which is not in PATH. Install AnyAccel.")
+        raise PortError("--verify requires the command anyaccel, which is not in PATH. Install AnyAccel.")
     return found
 
 
@@ -62,7 +62,7 @@ def _copy(source: str, target: str) -> None:
 def _environment() -> dict[str, str]:
     removed = ("DS_ACCELERATOR", "SIM_STANDS_IN_FOR", "ANYACCEL_PORT_PROGRAM")
     environment = {key: value for key, value in os.environ.items() if key not in removed and not key.startswith("SIM_CHECK")}
-    environment["ANYACCEL_DEEPSPEED"] = "1"  # programs that were ported to DeepSpeed's accelerator
+    environment["ANYACCEL_DEEPSPEED"] = "1"  # for programs that were ported to DeepSpeed's accelerator
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if os.path.basename(package) not in ("site-packages", "dist-packages"):
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), package)))

@@ -10,7 +10,7 @@ import tempfile
 
 def replace(path: str, data: str | bytes, mode: int | None = None) -> None:
     """Write a file through a temporary file in its folder, so that an interruption leaves the old
-    content in place. `mode`: the file's permissions; the default is what a new file has.
+    content in place. `mode`: the file's permissions; by default those of a new file.
     """
     path = os.path.abspath(path)
     if isinstance(data, str):
@@ -35,7 +35,7 @@ def replace(path: str, data: str | bytes, mode: int | None = None) -> None:
 
 def replace_source(path: str, old: bytes, new: bytes) -> None:
     """Replace a source file and keep its permissions and owner. A symbolic link keeps pointing to
-    the file. Raises OSError, also if the file is read-only or no longer contains `old`.
+    the file. Raises OSError, in particular if the file is read-only or no longer contains `old`.
     """
     path = os.path.realpath(path)
     status = os.stat(path)

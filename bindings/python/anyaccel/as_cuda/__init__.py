@@ -32,8 +32,8 @@ _usage = Usage()
 
 
 def enable(settings: Settings | None = None) -> bool:
-    """Redirect CUDA to the accelerator. Return whether it was necessary: not if the accelerator is cuda
-    itself, and not if CUDA_VISIBLE_DEVICES hides all devices. Idempotent."""
+    """Redirect CUDA to the accelerator. Return False if there is nothing to redirect: the accelerator is
+    cuda itself, or CUDA_VISIBLE_DEVICES hides all devices. Idempotent."""
     global _patches
     settings = settings or Settings.from_environment()
     device = pretended(settings.pretend)
@@ -61,7 +61,7 @@ def enable(settings: Settings | None = None) -> bool:
 
 
 def disable() -> None:
-    """Restore torch in this process. Threads that are running keep the redirection of devices."""
+    """Restore torch in this process. Running threads keep redirecting devices."""
     global _patches
     if _patches is not None:
         _patches.restore()
@@ -74,13 +74,13 @@ def enabled() -> bool:
 
 
 def report() -> "dict[str, object]":
-    """Return what this process has redirected so far, and what it used without an equivalent."""
+    """Return what this process has redirected so far, and what it used that has no equivalent."""
     accelerator = get_accelerator()
     return _usage.as_json(accelerator.name(), accelerator.device_type())
 
 
 def _is_worker() -> bool:
-    """Whether this is a process of multiprocessing or a rank other than 0, which does not report."""
+    """Whether this is a multiprocessing child or a rank other than 0. Such processes do not report."""
     import multiprocessing
     return multiprocessing.parent_process() is not None or os.environ.get("RANK", "0") != "0"
 

@@ -14,7 +14,7 @@ from .settings import Settings
 def main() -> None:
     """Run a script or a module with CUDA redirected."""
     parser = argparse.ArgumentParser(prog="python -m anyaccel.as_cuda", description="Run a Python program for CUDA on this process's accelerator.")
-    parser.add_argument("--pretend", default="", metavar="NAME", help="name, capability and memory that torch.cuda reports; default: the truth")
+    parser.add_argument("--pretend", default="", metavar="NAME", help="NVIDIA device whose properties torch.cuda reports; default: the real properties")
     parser.add_argument("--report", default="", metavar="FILE", help="write the report to FILE as JSON; default: standard error")
     parser.add_argument("--quiet", action="store_true", help="print no report")
     parser.add_argument("-m", dest="module", action="store_true", help="run a module instead of a script")

@@ -1,7 +1,7 @@
 """Redirects the functions and classes of torch.cuda.
 
 The rules of `anyaccel port` (anyaccel_port.rules) say which members have an equivalent. device_module.py
-makes the functions, the same ones that torch.sim and the other modules of our devices have.
+creates the functions, as it does for torch.sim and the modules of our other devices.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .properties import Properties, capability_of
 from .streams import stream_class
 from .usage import Usage
 
-# Submodules that have copies of torch.cuda's functions.
+# Submodules that also contain functions of torch.cuda.
 _SUBMODULES = ("memory", "random", "streams", "graphs")
 
 
@@ -57,7 +57,7 @@ class CudaModule:
             self._patches.set(cuda.nccl, name, self._missing("nccl." + name, why, getattr(cuda.nccl, name)))
         for name in ("start", "stop"):
             self._patches.set(cuda.profiler, name, self._counted("profiler." + name, lambda *a, **k: None, getattr(cuda.profiler, name)))
-        # Programs split it into numbers. None would contradict is_available().
+        # Programs parse the version. None would contradict is_available().
         self._patches.set(torch.version, CUDA, torch.version.cuda or _cuda_names.CUDA_VERSION)
 
     def _make(self) -> dict[str, typing.Any]:
@@ -74,7 +74,7 @@ class CudaModule:
             elif rule is not None and rule.runtime and hasattr(made, name):
                 found[name] = self._counted(name, getattr(made, name), present)
             elif isinstance(present, type):
-                continue  # a class that programs only name, for example in annotations
+                continue  # programs only refer to this class, for example in annotations
             elif callable(present):
                 found[name] = self._missing(name, rule.why if rule is not None else "", present)
         return found
@@ -144,7 +144,7 @@ class CudaModule:
             "Stream": stream_class(accelerator, devices), "Event": made.Event, "CUDAGraph": graph_class(accelerator),
         }  # yapf: disable
         if devices.is_cpu:
-            # A forked child may use the CPU, and there is nothing to wait for.
+            # The CPU needs no initialization, and a forked child can use it.
             found |= {"_lazy_init": lambda: None, "init": lambda: None, "_is_in_bad_fork": lambda: False, "is_initialized": lambda: True}
         found |= _cuda_tensors.make(devices.type, devices.at)
         return found

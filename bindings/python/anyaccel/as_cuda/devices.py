@@ -1,4 +1,4 @@
-"""Maps CUDA devices to the accelerator's devices, and back for the program's eyes."""
+"""Maps CUDA devices to the accelerator's devices, and back when the program looks at them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Devices:
         return self.at(device.index) if device.type == CUDA else None
 
     def at(self, index: int | None) -> torch.device:
-        """The accelerator's device with this index. The CPU has one device, which has all indices."""
+        """The accelerator's device with this index. The CPU has one device, which stands for every index."""
         return torch.device(self.type) if index is None or index < 0 or self.is_cpu else torch.device(self.type, index)
 
     def index(self, device: object) -> int | None:
-        """The index of a device given in any form of CUDA's functions; None means the current one."""
+        """The index of a device, in any form that CUDA's functions accept. None means the current device."""
         if device is None:
             return None
         if isinstance(device, (str, torch.device)):
@@ -59,16 +59,16 @@ class Devices:
         return None if self.is_cpu else number
 
     def shown(self, device: torch.device) -> torch.device:
-        """The CUDA device that stands for one of the accelerator's. The CPU's device is shown as it
-        is, because host tensors have the same."""
+        """The CUDA device that stands for one of the accelerator's. The CPU is shown as it is,
+        because host tensors are on the same device."""
         if self.is_cpu or device.type != self.type:
             return device
         return torch.device(CUDA, device.index or 0)
 
 
 def is_program(depth: int) -> bool:
-    """Whether the frame `depth` levels above the caller belongs to the program. Other function modes,
-    through which the call came, are skipped."""
+    """Whether the frame `depth` levels above the caller belongs to the program. Frames of other
+    function modes are skipped."""
     frame = sys._getframe(depth + 1)
     while frame.f_code.co_name == "__torch_function__" and frame.f_back is not None:
         frame = frame.f_back

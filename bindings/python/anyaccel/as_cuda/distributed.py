@@ -51,5 +51,5 @@ class Distributed:
         return ",".join(f"{device}:{backend}" for device, backend in found.items())
 
     def device_id(self, device: typing.Any) -> typing.Any:
-        """The accelerator's device. The CPU has no index, which this argument needs."""
+        """The accelerator's device, or None for the CPU: this argument needs an index, and the CPU has none."""
         return None if self._accelerator.device_type() == "cpu" else self._parts.device(device)

@@ -15,7 +15,7 @@ _TENSOR_TYPE = "torch.cuda."
 
 
 class Redirect(TorchFunctionMode):
-    """Replaces CUDA devices by the accelerator's in calls of torch's functions.
+    """Replaces CUDA devices with the accelerator's in calls of torch's functions.
 
     The mode is active in every thread for the whole run. torch.device is not replaced, so a program can
     compare, pickle and script devices.

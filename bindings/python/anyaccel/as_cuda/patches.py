@@ -15,8 +15,7 @@ class Patches:
         self._undo: list[typing.Callable[[], object]] = []
 
     def set(self, owner: object, name: str, value: object) -> None:
-        """Replace `owner.name` until restore(). Only the owner's own attributes are remembered, so that
-        an inherited one is inherited again."""
+        """Replace `owner.name` until restore(), which deletes the attribute if the owner had inherited it."""
         self._replaced.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, value)
 

@@ -9,7 +9,7 @@ from ..errors import make_error
 
 @dataclasses.dataclass(frozen=True)
 class Pretended:
-    """What torch.cuda reports instead of the truth. None or 0 means the truth."""
+    """Values that torch.cuda reports instead of the real ones. None or 0 means the real value."""
     name: str = ""
     capability: tuple[int, int] | None = None
     processors: int = 0
@@ -36,7 +36,7 @@ DEVICES = {
 
 
 def pretended(name: str) -> Pretended:
-    """The device with this name. Raises `invalid_argument` for an unknown name; "" means the truth."""
+    """The device with this name. Raises `invalid_argument` for an unknown name; "" means the real device."""
     if not name:
         return Pretended()
     for known, device in DEVICES.items():

@@ -1,4 +1,4 @@
-"""Redirects CUDA devices that TorchScript programs and C++ code name."""
+"""Redirects CUDA devices in TorchScript programs and C++ code."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _FACTORIES = ("empty.memory_format", "empty_strided")
 
 
 def redirect_factories(devices: Devices, usage: Usage, patches: Patches) -> None:
-    """Register the ops that create CUDA tensors, for a torch that was built without them. All other
-    factory functions call these two. TorchScript and C++ do not use function modes."""
+    """Register the ops that create CUDA tensors, for builds of torch without them. All other factory
+    functions call these two. Function modes do not intercept TorchScript and C++."""
     if torch.backends.cuda.is_built():
         return
     library = torch.library.Library("aten", "IMPL")

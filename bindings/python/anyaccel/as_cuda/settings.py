@@ -20,11 +20,11 @@ class Settings:
 
     @classmethod
     def from_environment(cls) -> "Settings":
-        """Read the variables."""
+        """Read the settings from environment variables."""
         return cls(os.environ.get(PRETEND, ""), os.environ.get(REPORT, ""), os.environ.get(QUIET, "") == "1")
 
     def export(self) -> None:
-        """Set the variables for child processes."""
+        """Set the environment variables for child processes."""
         os.environ[ENABLED] = "1"
         for name, value in ((PRETEND, self.pretend), (REPORT, os.path.abspath(self.report) if self.report else ""), (QUIET, "1" if self.quiet else "")):
             if value:

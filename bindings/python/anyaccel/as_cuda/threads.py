@@ -15,7 +15,7 @@ from .patches import Patches
 def enter_everywhere(mode: TorchFunctionMode, patches: Patches) -> None:
     """Enter `mode` in this thread and in all threads that start later.
 
-    The stack of modes belongs to the thread. Threads started with _thread.start_new_thread() are not
+    Each thread has its own stack of modes. Threads started with _thread.start_new_thread() are not
     covered.
     """
     mode.__enter__()
@@ -32,8 +32,8 @@ def enter_everywhere(mode: TorchFunctionMode, patches: Patches) -> None:
 
 
 def _enter_in_backward(mode: TorchFunctionMode, patches: Patches) -> None:
-    """Enter `mode` again in backward passes. Tensor.backward() is itself a redirected function, during
-    which torch disables the mode, but hooks and custom functions run in it."""
+    """Enter `mode` again in backward passes. torch disables the mode during Tensor.backward(), but hooks
+    and custom functions run there."""
     run = torch.autograd.graph._engine_run_backward
 
     @functools.wraps(run)

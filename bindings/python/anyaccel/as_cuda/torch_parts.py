@@ -1,4 +1,4 @@
-"""Redirects what takes a CUDA device but is not a function that a TorchFunctionMode sees."""
+"""Redirects CUDA devices in those parts of torch that a TorchFunctionMode does not intercept."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LOAD_PRIORITY = 5  # before torch's own functions, which begin at 10
 
 
 class _Constructor:
-    """Makes `torch.Tensor(...)` create tensors on the accelerator while the default tensor type is one of
-    torch.cuda. Modes do not see this constructor."""
+    """Makes `torch.Tensor(...)` create tensors on the accelerator while the default tensor type is a
+    CUDA type. Modes do not intercept this constructor."""
 
     def __init__(self, patches: Patches) -> None:
         self._patches = patches

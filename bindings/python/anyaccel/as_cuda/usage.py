@@ -12,7 +12,7 @@ _LIBRARY = os.path.dirname(os.__file__)
 
 
 class Usage:
-    """What a process has used: how often, and where first."""
+    """The uses of CUDA in a process: how often, and where first."""
 
     def __init__(self) -> None:
         self.redirected: dict[str, int] = {}
@@ -33,7 +33,7 @@ class Usage:
             self.missing[name] = (why, caller())
 
     def as_json(self, accelerator: str, device: str) -> dict[str, object]:
-        """The report as JSON values."""
+        """The report as a JSON object."""
         return {
             "accelerator": accelerator, "device": device, "pid": os.getpid(), "program": sys.argv[:],
             "redirected": [{"name": name, "count": count, "first": self.places[name]} for name, count in self._sorted()],
@@ -41,7 +41,7 @@ class Usage:
         }  # yapf: disable
 
     def as_text(self, accelerator: str, device: str) -> str:
-        """The report for people."""
+        """The report as text."""
         lines = [f"anyaccel run --as-cuda: CUDA was redirected to {accelerator} ({device})"]
         width = max((len(name) for name in self.redirected), default=0)
         lines += [f"  {count:>9}  {name:<{width}}  first at {self.places[name]}" for name, count in self._sorted()]
@@ -66,8 +66,8 @@ class Usage:
 
 
 def caller() -> str:
-    """The source line of the program that is running: `file:line`. Code outside the standard library
-    and site-packages is preferred, then any code that is not torch's."""
+    """The source line of the program that is running: `file:line`. Prefers code outside the standard
+    library and site-packages, and otherwise takes any code that is not torch's."""
     frame, found = sys._getframe(1), ""
     while frame is not None:
         file = frame.f_code.co_filename

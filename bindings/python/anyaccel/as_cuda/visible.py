@@ -1,4 +1,4 @@
-"""Visible devices, and what child processes need."""
+"""Visible devices, and the environment of child processes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .. import _build_info
 
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
-# The variables of the other backends. An accelerator names its own (`visible_devices_envs()`), but
-# it reads it when it is created.
+# The variables of the other backends. `visible_devices_envs()` cannot be used, because an
+# accelerator reads its variable when it is created.
 VARIABLES = ("SIM_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "MLU_VISIBLE_DEVICES",
              "SDAA_VISIBLE_DEVICES", "SUPA_VISIBLE_DEVICES")
 
@@ -30,7 +30,7 @@ def translate() -> None:
 
 
 def export_hook() -> None:
-    """Make the Python hook run in child processes, which then redirect CUDA, too."""
+    """Make child processes run the Python hook, so that they redirect CUDA too."""
     prefix = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), _build_info.PROGRAMS, os.pardir)
     hook = os.path.normpath(os.path.join(prefix, "share", "anyaccel", "python_hook"))
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -1,4 +1,4 @@
-"""A report as one page, which needs no other file and no network."""
+"""A report as a single page that works offline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..findings import EQUIVALENT, NONE, REVIEW, Finding
 from ..report import Report, files, is_harmless, number
 
 _STYLE = pathlib.Path(__file__).with_name("report.css")
-_LIMIT = 5000  # findings with their own entry; browsers become slow with more
+_LIMIT = 5000  # limit of listed findings; browsers become slow with more
 _LABELS = {EQUIVALENT: "exact equivalent", REVIEW: "needs review", NONE: "no equivalent"}
 _PAGE = string.Template("""<!DOCTYPE html>
 <html lang="en">
@@ -75,7 +75,7 @@ def _tiles(report: Report) -> str:
 
 
 def _bar(report: Report) -> str:
-    """The share of mechanical fixes in the findings that have to change."""
+    """A bar that shows which share of the necessary changes is mechanical."""
     work = [finding for finding in (*report.active, *report.fixed) if not is_harmless(finding)]
     parts = (("mechanical", "mechanical", sum(f.fixable and f.severity == EQUIVALENT for f in work)),
              ("proposed", "replacement proposed, needs review", sum(f.fixable and f.severity != EQUIVALENT for f in work)),

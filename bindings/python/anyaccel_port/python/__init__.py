@@ -1,4 +1,4 @@
-"""Finds and fixes what ties a Python source to CUDA."""
+"""Finds and fixes CUDA dependencies in Python sources."""
 
 from __future__ import annotations
 

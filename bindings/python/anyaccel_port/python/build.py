@@ -15,7 +15,7 @@ _MACRO = re.compile(r"(?:(?:WITH|USE|HAVE|BUILD|ENABLE)_CUDA\w*|\w+_(?:WITH|USE|
 
 
 def text(source: Source, node: cst.SimpleString, value: str) -> bool:
-    """Looks at a string of a build script, and returns whether it is settled."""
+    """Examine a string in a build script. Return whether a finding was added for it."""
     parent = source.names.parent(node)
     if not isinstance(parent, cst.Element):
         return False

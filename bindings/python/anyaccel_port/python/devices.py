@@ -1,4 +1,4 @@
-"""What an expression that names a device is: an index, a torch.device, a string or unknown."""
+"""Classifies expressions that name a device: an index, a torch.device, a string or unknown."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def maybe_none(source: Source, node: cst.BaseExpression) -> bool:
 
 
 def is_integer(source: Source, node: cst.BaseExpression, depth: int = 0) -> bool:
-    """Whether the source says that a name or an attribute of self is an integer: rank: int, self.rank = int(...)."""
+    """Whether the source shows that a name or an attribute of self is an integer: rank: int, self.rank = int(...)."""
     if isinstance(node, cst.Call):
         return kind(source, node) == INDEX and not is_text_number(source, node)
     if depth > 4:

@@ -64,7 +64,7 @@ def _call(source: Source, node: cst.Call, roots: set[str]) -> None:
 
 
 def _grad_scaler(source: Source, node: cst.Call) -> None:
-    """torch.amp.GradScaler without a device means CUDA."""
+    """torch.amp.GradScaler without a device uses CUDA."""
     if source.names.qualified(node.func) not in ("torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler", "torch.GradScaler"):
         return
     if any(arg.keyword is None or arg.keyword.value == "device" for arg in node.args):

@@ -179,7 +179,7 @@ _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 def _fields(kind: type) -> tuple[str, ...]:
     found = _FIELDS.get(kind)
     if found is None:
-        # Reversed, because the walk's stack reverses them again.
+        # Reversed, because the walk uses a stack, which reverses them again.
         found = tuple(f.name for f in reversed(dataclasses.fields(kind)) if "whitespace" not in f.name and f.name not in _SKIP)
         _FIELDS[kind] = found
     return found

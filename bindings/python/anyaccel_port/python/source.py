@@ -1,4 +1,4 @@
-"""The source under analysis, what its replacements are called, and the findings so far."""
+"""The source under analysis, the names that replacements use in it, and the findings so far."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Source:
         self.names = Names(self.tree.module)
         self.lines = Lines(text)
         self.findings: list[Finding] = []
-        self.done: set[int] = set()  # nodes that a finding around them covers
+        self.done: set[int] = set()  # nodes inside of an existing finding
         self.default_type = False  # whether the source calls torch.set_default_tensor_type() with a CUDA type
         self.bound = _bound(self.names)
         self.build = bool(re.match(r"setup(?:_\w+)?\.py$", os.path.basename(file)))

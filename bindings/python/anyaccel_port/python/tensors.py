@@ -11,7 +11,7 @@ from . import arguments, texts
 from .source import EQUIVALENT, REVIEW, Source
 from .uses import use_of
 
-# Names of numbers and of sizes. Other names are data.
+# Names that suggest numbers or sizes. Other names count as data.
 _SIZES = re.compile(
     r"(?:^|_)(?:n|num|size|shape|dim|dims|len|length|int|max|min|count|width|height|batch|b|h|w|c|k|m)(?:_|$)|^num|size$|dim$|len$")
 

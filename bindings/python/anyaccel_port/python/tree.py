@@ -41,7 +41,7 @@ class _Positions(CodegenState):
 
     def __init__(self, offset: int):
         self.indent_tokens: list[str] = []
-        self.tokens = range(0)  # LibCST asks for its length only.
+        self.tokens = range(0)  # LibCST uses only its length.
         self.offset = offset
         self.last = 0
         self.starts: dict[int, int] = {}

@@ -1,6 +1,6 @@
 """The class of rules.
 
-A rule describes one thing that works only with CUDA, and what replaces it for each target of
+A rule describes one construct that works only with CUDA, and its replacement for each target of
 `--to`. Rules contain no code that depends on the language's syntax tree: python/, cpp.py and the
 other finders look rules up by what they matched.
 """
@@ -21,7 +21,7 @@ class Rule:
 
     id: a name such as `cuda-synchronize`, which users write in suppressions and baselines.
     severity: `equivalent` (the replacement means the same on every accelerator), `review` (the
-        replacement needs a person's decision) or `none` (there is no equivalent; `why` says why).
+        replacement needs a person's decision) or `none` (there is no direct equivalent; `why` says why, or what to use instead).
     names: qualified names that the rule matches: `torch.cuda.synchronize`. Other finders use them
         with a prefix: `method:cuda`, `attribute:is_cuda`, `string:nccl`, `c++:c10::cuda::CUDAGuard`,
         `cmake:enable_language(CUDA)`, `shell:nvidia-smi`, `env:CUDA_VISIBLE_DEVICES`,
@@ -38,7 +38,7 @@ class Rule:
         only the name and keeps the call's arguments.
     why: one or two sentences for the user: the difference, or the reason why there is no equivalent.
     before, after: an example for the documentation and the tests; `after` is for anyaccel.
-    harmless: the code may stay as it is, because it has no effect on other accelerators.
+    harmless: the code can stay as it is, so findings do not fail --check.
     runtime: how anyaccel.as_cuda redirects it: the accelerator's method that takes the same
         arguments, the name of a function in anyaccel.as_cuda, "same" if torch's own member works because
         what it uses is redirected, or "" if it cannot be redirected.

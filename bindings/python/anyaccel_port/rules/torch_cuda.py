@@ -7,7 +7,7 @@ counterparts of each method in torch.cuda and in DeepSpeed; most rules here deri
 from .methods import METHODS
 from .rule import ANYACCEL, DEEPSPEED, TORCH, Rule
 
-# What torch.accelerator (torch 2.11 to 2.13) calls the functions that it has.
+# The names of these functions in torch.accelerator (torch 2.11 to 2.13).
 _TORCH_ACCELERATOR = {
     "is_available": "is_available",
     "device_count": "device_count",
@@ -111,9 +111,8 @@ OTHER = (
          "torch.cuda.get_device_properties",
          "review",
          names("get_device_properties"), {ANYACCEL: "{acc}.device_properties"},
-         "The accelerator's properties have `name`, `total_memory` and others, but properties that only NVIDIA devices have, such "
-         "as "
-         "`multi_processor_count`, can be missing. DeepSpeed and torch.accelerator have no counterpart; DeepSpeed has "
+         "Every accelerator has `name`, `total_memory` and a few others. Properties of NVIDIA devices, such as "
+         "`multi_processor_count`, can be missing. DeepSpeed and torch.accelerator have no counterpart, but DeepSpeed has "
          "`total_memory()`.",
          "torch.cuda.get_device_properties(0)",
          "get_accelerator().device_properties(0)",
@@ -122,9 +121,8 @@ OTHER = (
          "torch.cuda.get_device_name",
          "equivalent",
          names("get_device_name"), {ANYACCEL: "{acc}.device_properties({args}).name"},
-         "`device_name()` is not a replacement: it returns torch's name of the device type, such as `cuda:0`. torch.accelerator "
-         "has no "
-         "`get_device_name`.",
+         "The device properties contain the name. `device_name()` is not a replacement: it returns torch's name of the device, "
+         "such as `cuda:0`. torch.accelerator has no `get_device_name`.",
          "torch.cuda.get_device_name(0)",
          "get_accelerator().device_properties(0).name",
          runtime="get_device_name"),
@@ -132,9 +130,8 @@ OTHER = (
          "torch.cuda.get_device_capability",
          "review",
          names("get_device_capability"), {ANYACCEL: "{acc}.compute_capability"},
-         "Only some vendors define a compute capability; `compute_capability()` raises an error for the others. Ask for the "
-         "feature instead: "
-         "`is_bf16_supported()`, `is_triton_supported()`, `create_op_builder(name).is_compatible()`.",
+         "Only some vendors define a compute capability; `compute_capability()` raises an error for the others. Query "
+         "the feature instead: `is_bf16_supported()`, `is_triton_supported()`, `create_op_builder(name).is_compatible()`.",
          "torch.cuda.get_device_capability()",
          "get_accelerator().compute_capability()",
          runtime="compute_capability"),
@@ -155,8 +152,7 @@ OTHER = (
              TORCH: _MODULE + ".{name}",
              DEEPSPEED: _MODULE + ".{name}"
          },
-         "The accelerator has no method that seeds with a random number; the device's module in torch usually has one. On the CPU, "
-         "call "
+         "The accelerator cannot seed itself with a random number, but the device's module in torch usually can. On the CPU, call "
          "`torch.seed()`.",
          "torch.cuda.seed()",
          "torch.get_device_module(get_accelerator().device_name()).seed()",
@@ -167,9 +163,8 @@ OTHER = (
              ANYACCEL: _MODULE + ".{name}",
              TORCH: _MODULE + ".{name}",
              DEEPSPEED: _MODULE + ".{name}"
-         }, "The accelerator has `get_rng_state(i)` and `set_rng_state(state, i)` for one device; the device's module in torch "
-         "usually has the "
-         "functions for all devices. On the CPU, use `torch.get_rng_state()`.",
+         }, "The accelerator has `get_rng_state(i)` and `set_rng_state(state, i)` for one device. The device's module in torch "
+         "usually has the functions for all devices. On the CPU, use `torch.get_rng_state()`.",
          "torch.cuda.get_rng_state_all()",
          "torch.get_device_module(get_accelerator().device_name()).get_rng_state_all()",
          runtime="rng_state_all"),
@@ -183,7 +178,7 @@ OTHER = (
                    TORCH: _MODULE + ".{name}",
                    DEEPSPEED: _MODULE + ".{name}"
                },
-         "The accelerator has `memory_stats()`; the device's module in torch has the other reports on some accelerators only.",
+         "The accelerator has `memory_stats()`. The device's module in torch has the other reports only on some accelerators.",
          "torch.cuda.memory_summary()",
          "torch.get_device_module(get_accelerator().device_name()).memory_summary()",
          runtime="device_module"),
@@ -191,7 +186,7 @@ OTHER = (
          "torch.cuda.host_memory_stats",
          "equivalent",
          names("host_memory_stats"), {ANYACCEL: "{acc}.host_memory_stats"},
-         "Statistics of pinned host memory.",
+         "Returns statistics about pinned host memory.",
          "torch.cuda.host_memory_stats()",
          "get_accelerator().host_memory_stats()",
          runtime="host_memory_stats"),
@@ -202,7 +197,7 @@ OTHER = (
              TORCH: _MODULE + ".{name}",
              DEEPSPEED: _MODULE + ".{name}"
          },
-         "Accelerators initialize themselves at first use. The call is usually not needed.",
+         "Accelerators initialize themselves on first use, so the call is usually unnecessary.",
          "torch.cuda.init()",
          "torch.get_device_module(get_accelerator().device_name()).init()",
          runtime="device_module"),
@@ -285,8 +280,8 @@ OTHER = (
          runtime="lazy_call"),
     Rule(
         "cuda-cudart-register", "torch.cuda.cudart().cudaHostRegister", "review", ("torch.cuda.cudart", ), {},
-        "The CUDA runtime itself. For host memory, use `register_host_memory()` and `unregister_host_memory()`; for the profiler, "
-        "torch.profiler.", "torch.cuda.cudart().cudaHostRegister(p, n, 0)"),
+        "This calls the CUDA runtime directly. For host memory, use `register_host_memory()` and `unregister_host_memory()`. For "
+        "the profiler, use torch.profiler.", "torch.cuda.cudart().cudaHostRegister(p, n, 0)"),
 )
 
 _DTYPES = {
@@ -353,7 +348,7 @@ AMP = (
              TORCH: "{type}",
              DEEPSPEED: "{type}"
          },
-         "The default device of torch.amp.GradScaler is CUDA. On other accelerators, the scaler is then disabled.",
+         "Without a device, torch.amp.GradScaler uses CUDA, and is disabled on other accelerators.",
          "scaler = torch.amp.GradScaler()",
          "scaler = torch.amp.GradScaler(get_accelerator().device_name())"),
     Rule("cuda-amp-custom-function",
@@ -364,7 +359,7 @@ AMP = (
                             TORCH: "torch.amp.{name}({args}, device_type={type})",
                             DEEPSPEED: "torch.amp.{name}({args}, device_type={type})"
                         },
-         "torch.amp.custom_fwd and custom_bwd take the device type. As a plain decorator they become a call.",
+         "torch.amp.custom_fwd and custom_bwd take the device type. A plain decorator becomes a call.",
          "@torch.cuda.amp.custom_fwd\ndef forward(ctx, x): ...",
          "@torch.amp.custom_fwd(device_type=get_accelerator().device_name())\ndef forward(ctx, x): ...",
          runtime="amp_custom"),
@@ -372,37 +367,37 @@ AMP = (
         ANYACCEL: "torch.amp",
         TORCH: "torch.amp",
         DEEPSPEED: "torch.amp"
-    }, "torch.amp has the same functions, which take the device type.", "amp = torch.cuda.amp", "amp = torch.amp"),
+    }, "torch.amp has the same functions, but they take the device type.", "amp = torch.cuda.amp", "amp = torch.amp"),
 )
 
 _NO_EQUIVALENT = {
     "cuda-nccl": (("torch.cuda.nccl", ),
-                  "NCCL itself. Use torch.distributed with the backend `get_accelerator().communication_backend_name()`."),
+                  "These functions call NCCL directly. Use torch.distributed with the backend `get_accelerator().communication_backend_name()`."),
     "cuda-comm": (("torch.cuda.comm", "torch.nn.parallel.comm"),
-                  "Copies between the devices of one process. Use torch.distributed with one process per device."),
+                  "These functions copy between the devices of one process. Use torch.distributed with one process per device."),
     "cuda-sync-debug":
-    (("torch.cuda.set_sync_debug_mode", "torch.cuda.get_sync_debug_mode"), "Only CUDA warns about calls that synchronize."),
+    (("torch.cuda.set_sync_debug_mode", "torch.cuda.get_sync_debug_mode"), "Only CUDA can warn about calls that synchronize."),
     "cuda-allocator": (tuple(n for m in ("CUDAPluggableAllocator", "change_current_allocator", "MemPool", "use_mem_pool",
                                          "caching_allocator_alloc", "caching_allocator_delete", "get_allocator_backend")
-                             for n in names(m)), "CUDA's caching allocator. Other accelerators have their own allocators."),
+                             for n in names(m)), "This configures or calls CUDA's allocator. Other accelerators have their own."),
     "cuda-device-telemetry":
     (tuple(f"torch.cuda.{m}"
            for m in ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used")),
-     "Measured by NVIDIA's management library. Vendors have their own tools."),
+     "The value comes from NVIDIA's management library. Use the tools of the accelerator's vendor."),
     "cuda-ipc": (("torch.cuda.ipc_collect", ), "Frees memory shared with other processes through CUDA IPC."),
-    "cuda-peer": (("torch.cuda.can_device_access_peer", ), "Whether one CUDA device can read another one's memory."),
+    "cuda-peer": (("torch.cuda.can_device_access_peer", ), "Returns whether one CUDA device can access another one's memory."),
     "cuda-architecture":
     (("torch.cuda.get_arch_list", "torch.cuda.get_gencode_flags", "torch.cuda.is_tf32_supported", "torch.cuda.has_half",
-      "torch.cuda.has_magma"), "Describes NVIDIA's architectures or this build of torch."),
+      "torch.cuda.has_magma"), "Describes NVIDIA architectures or this CUDA build of torch."),
     "cuda-external-stream":
     ((*names("ExternalStream"), "torch.cuda.get_stream_from_external"), "Wraps a cudaStream_t of another library."),
-    "cuda-blas-handle": (("torch.cuda.current_blas_handle", "torch.cuda.current_solver_handle"), "A handle of cuBLAS or cuSOLVER."),
+    "cuda-blas-handle": (("torch.cuda.current_blas_handle", "torch.cuda.current_solver_handle"), "Returns a cuBLAS or cuSOLVER handle."),
     "cuda-special": (("torch.cuda.tunable", "torch.cuda.jiterator", "torch.cuda.gds", "torch.cuda.profiler",
                       "torch.cuda.green_contexts", "torch.cuda.GreenContext", "torch.cuda.sparse", "torch.cuda.check_error",
                       "torch.cuda.cudaStatus", "torch.cuda.CudaError", "torch.cuda.DeferredCudaCallError", "torch.cuda.AcceleratorError"),
-                     "A part of torch.cuda that no other device has."),
+                     "Other devices have no counterpart for this part of torch.cuda."),
     "cuda-scopes": (("torch.cuda.device_of", "torch.cuda.StreamContext"),
-                    "Scopes for the device of a tensor and for a stream; use `get_accelerator().device(i)` and `stream(s)`."),
+                    "These context managers select a tensor's device or a stream. Use `get_accelerator().device(i)` or `stream(s)`."),
 }
 
 # What anyaccel.as_cuda does with members that have no equivalent: it ignores calls that only tune
@@ -419,16 +414,16 @@ NO_EQUIVALENT = tuple(
     Rule(rule, names_[0], "none", (*names_, *(n + ".*" for n in names_)), {}, why, before=names_[0], runtime=_AT_RUN_TIME.get(rule, ""))
     for rule, (names_, why) in _NO_EQUIVALENT.items())
 
-# What no other rule knows: new functions, and the module itself as a value.
+# Members that no other rule covers, such as new functions, and the module itself as a value.
 REST = (
-    Rule("cuda-module", "torch.cuda as a module", "review", ("torch.cuda", ), {
+    Rule("cuda-module", "torch.cuda as a value", "review", ("torch.cuda", ), {
         ANYACCEL: _MODULE,
         TORCH: _MODULE,
         DEEPSPEED: _MODULE
     }, "torch.get_device_module returns the device's module, which has most of torch.cuda's functions on most accelerators.",
          "device_module = torch.cuda", "device_module = torch.get_device_module(get_accelerator().device_name())"),
     Rule("cuda-other", "another member of torch.cuda", "review", ("torch.cuda.*", ), {},
-         "No rule covers this member of torch.cuda; look for it in the device's module, torch.get_device_module(...).",
+         "No rule covers this member. Look for it in the device's module, torch.get_device_module(...).",
          "torch.cuda.something()"),
 )
 
