@@ -234,7 +234,7 @@ def test_severities():
     assert rules_of("x = 'cuda'") == [("device-string-unclear", "review")]
     assert rules_of("import typing\nx: typing.Literal['cuda', 'cpu']") == [("device-string-unclear", "review")]
     assert rules_of("import torch\ntorch.cuda.nccl.version()") == [("cuda-nccl", "none")]
-    assert rules_of("import torch\ntorch.cuda.new_function()") == [("cuda-other", "none")]
+    assert rules_of("import torch\ntorch.cuda.new_function()") == [("cuda-other", "review")]
     assert rules_of("if name == 'cuda': pass") == [("device-comparison", "review")]
     assert rules_of("import triton\nimport pynvml") == [("triton", "none"), ("pynvml", "none")]
     assert rules_of(

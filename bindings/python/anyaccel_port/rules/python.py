@@ -109,8 +109,7 @@ METHODS = (
          ".record_stream()",
          "review", ("method:record_stream", ), {}, "The call can stay for devices with streams. torch does not support it for CPU "
          "tensors: guard it with `if not get_accelerator().is_synchronized_device():`.",
-         "x.record_stream(s)",
-         harmless=True),
+         "x.record_stream(s)"),
 )
 
 DISTRIBUTED = (

@@ -27,7 +27,7 @@ class Rule:
         `cmake:enable_language(CUDA)`, `shell:nvidia-smi`, `env:CUDA_VISIBLE_DEVICES`,
         `package:pynvml`, `config:device`.
     to: the replacement for each target; a target that is missing has none, and the finding's severity
-        for that target is then `none`. Targets in `review_for` need review. The placeholders
+        for that target is then `none` (`review` if no target has a replacement). Targets in `review_for` need review. The placeholders
         are
             {acc}       an expression for the accelerator: `get_accelerator()` or `torch.accelerator`
             {args}      the source of all arguments of the call
@@ -61,5 +61,6 @@ class Rule:
         if self.severity == "none":
             return "none"
         if target not in self.to:
-            return "none"
+            # A rule for review without any replacement says in `why` what a person has to decide.
+            return "review" if self.severity == "review" and not self.to else "none"
         return "review" if target in self.review_for else self.severity
