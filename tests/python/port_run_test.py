@@ -88,6 +88,8 @@ PROGRAMS = [
      "    result = (torch.ones(2, 2, device='cuda') @ torch.ones(2, 2, device='cuda')).dtype", lambda: torch.bfloat16),
     ("cuda-amp-grad-scaler", "scaler = torch.cuda.amp.GradScaler(init_scale=4.0, enabled=False)\nresult = scaler.is_enabled()",
      lambda: False),
+    ("grad-scaler-default", "scaler = torch.amp.GradScaler(enabled=False)\nresult = [scaler.is_enabled(), scaler._device]",
+     lambda: [False, TYPE]),
     ("cuda-amp-custom-function",
      "class F(torch.autograd.Function):\n    @staticmethod\n    @torch.cuda.amp.custom_fwd\n    def forward(ctx, x):\n        "
      "return x * 2\n\n"

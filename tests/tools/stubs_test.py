@@ -29,7 +29,7 @@ class Stubs(ToolCase):
                     "  std::vector<std::string> news(bool old, std::optional<DeviceIndex> device_index = std::nullopt) const;\n")
         self.assertEqual(self.run_tool()[0], 0)
         stub = (self.root / STUB).read_text()
-        self.assertIn('    def news(self, old: bool, device_index: int | None = None) -> list[str]:\n'
+        self.assertIn('    def news(self, old: bool, device_index: int | str | torch.device | None = None) -> list[str]:\n'
                       '        """Counts what is new here, on one device."""\n', stub)
         table = self.root / "docstrings.h"
         self.assertEqual(self.run_tool("--docstrings", table), (0, ""))
