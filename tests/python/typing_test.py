@@ -42,7 +42,7 @@ def run(size: int) -> float:
     report(show=False)
     return float(x.sum())
 '''
-WRONG = ("get_accelerator().set_device(1.5)", "get_accelerator().memory_alocated()", "get_accelerator().synchronize(index=0)")
+WRONG = ("get_accelerator().manual_seed('cuda')", "get_accelerator().memory_alocated()", "get_accelerator().synchronize(index=0)")
 
 # Code that an author of backends, accelerators and ops might write.
 AUTHOR = '''

@@ -44,9 +44,9 @@ TEST(PresentDevice, IsChosenByName) {
   test::install_test_device("foreign");
   const ScopedEnv env("DS_ACCELERATOR", "foreign");
   EXPECT_EQ(get_accelerator().name(), "foreign");
-  const auto x = at::empty({2}, at::TensorOptions().device(get_accelerator().torch_device(1)));
+  const auto x = at::empty({2}, at::TensorOptions().device(get_accelerator().torch_device(0)));
   EXPECT_TRUE(get_accelerator().on_accelerator(x));
-  EXPECT_EQ(x.device().index(), 1);
+  EXPECT_EQ(x.device(), at::Device("foreign:0"));
 }
 
 // Fails if a backend that is registered for the device type, under the same or another name, does
