@@ -203,15 +203,12 @@ Json to_json(const Run& run, const std::string& repeat) {
 int run_campaign(std::span<const char* const> words) {
   CampaignOptions options;
   const auto app = campaign_parser(options);
-  auto end = end_of_options(*app, words);
+  const auto end = end_of_options(*app, words);
   if (const auto code = parse_words(*app, words.first(end))) return *code;
   check_kinds(options.kinds);
   const auto sim_options = given_sim_options(*app);
-  if (end < words.size() && std::string_view(words[end]) == "--") ++end;
-  if (end == words.size())
-    throw UsageError("sim campaign: no program was given; add -- PROGRAM [ARGUMENT]...");
-  const std::vector<std::string> program(words.begin() + static_cast<std::ptrdiff_t>(end),
-                                         words.end());
+  const auto given = program_words("sim campaign", words, end);
+  const std::vector<std::string> program(given.begin(), given.end());
   std::vector<std::string> command{own_folder() + "/anyaccel", ANYACCEL_SIM_NAME, "run", "--"};
   command.insert(command.end(), program.begin(), program.end());
 

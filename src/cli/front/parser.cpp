@@ -122,6 +122,20 @@ void add_log_level_option(CLI::App& app) {
       ->type_name("LEVEL");
 }
 
+void add_program_option(CLI::App& app) {
+  app.add_option("PROGRAM", "Program and its arguments, after `--`")
+      ->type_name("")
+      ->expected(0, -1);
+}
+
+std::span<const char* const> program_words(const std::string& command,
+                                           std::span<const char* const> words, std::size_t end) {
+  if (end < words.size() && std::string_view(words[end]) == "--") ++end;
+  if (end == words.size())
+    throw UsageError(command + ": no program was given; add -- PROGRAM [ARGUMENT]...");
+  return words.subspan(end);
+}
+
 std::optional<int> parse_words(CLI::App& app, std::span<const char* const> words) {
   reject_flag_values(app);
   try {

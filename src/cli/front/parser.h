@@ -41,6 +41,14 @@ std::unique_ptr<CLI::App> make_parser(const std::string& name, const std::string
 /// runs.
 void add_log_level_option(CLI::App& app);
 
+/// Adds PROGRAM to the help of a command that runs another program.
+void add_program_option(CLI::App& app);
+
+/// Returns the program and its arguments: the words from `end` on, without a leading `--`. Throws
+/// UsageError, with the name of `command`, if there are none.
+std::span<const char* const> program_words(const std::string& command,
+                                           std::span<const char* const> words, std::size_t end);
+
 /// Parses the arguments after a front command's name. Returns the exit code if the command need not
 /// run because help was printed. Throws UsageError for an invalid command line.
 std::optional<int> parse_words(CLI::App& app, std::span<const char* const> words);

@@ -50,9 +50,7 @@ std::unique_ptr<CLI::App> profile_parser(ProfileOptions& options) {
       "profile.html, the trace trace.json.gz and the files they are made from, and prints a "
       "summary. Examples: anyaccel profile -- python3 train.py; anyaccel profile -- anyaccel "
       "launch --num_gpus 2 train.py. The exit code is the program's.");
-  app->add_option("PROGRAM", "Program and its arguments, after `--`")
-      ->type_name("")
-      ->expected(0, -1);
+  add_program_option(*app);
   app->add_option("-o,--output", options.folder,
                   "Results folder; replaced if it contains "
                   "an earlier profile")
@@ -134,13 +132,10 @@ std::string recorded_python(const fs::path& folder) {
 int run_profile(std::span<const char* const> arguments) {
   ProfileOptions options;
   const auto app = profile_parser(options);
-  auto end = end_of_options(*app, arguments);
+  const auto end = end_of_options(*app, arguments);
   if (const auto code = parse_words(*app, arguments.first(end))) return *code;
-  if (end < arguments.size() && std::string_view(arguments[end]) == "--") ++end;
-  if (end == arguments.size())
-    throw UsageError("profile: no program was given; write -- PROGRAM [ARGUMENT]...");
-  const std::vector<std::string> words(arguments.begin() + static_cast<std::ptrdiff_t>(end),
-                                       arguments.end());
+  const auto program = program_words(kProfile, arguments, end);
+  const std::vector<std::string> words(program.begin(), program.end());
   const fs::path folder = fs::absolute(options.folder);
   const std::string python_path = ::getenv("PYTHONPATH") == nullptr ? "" : ::getenv("PYTHONPATH");
   const auto package = use_python_hook(kProfile);

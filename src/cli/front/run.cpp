@@ -36,9 +36,7 @@ std::unique_ptr<CLI::App> run_parser(RunOptions& options) {
       "the rest are redirected, also in child processes, and a report at exit says what was "
       "redirected. Set DS_ACCELERATOR to select the accelerator. Example: anyaccel run --as-cuda "
       "-- python3 train.py. The exit code is the program's.");
-  app->add_option("PROGRAM", "Program and its arguments, after `--`")
-      ->type_name("")
-      ->expected(0, -1);
+  add_program_option(*app);
   app->add_flag("--as-cuda", options.as_cuda,
                 "Redirect CUDA to the accelerator; needed for the options below");
   app->add_option("--pretend", options.pretend,
@@ -73,15 +71,12 @@ void use_as_cuda(const RunOptions& options) {
 int run_run(std::span<const char* const> arguments) {
   RunOptions options;
   const auto app = run_parser(options);
-  auto end = end_of_options(*app, arguments);
+  const auto end = end_of_options(*app, arguments);
   if (const auto code = parse_words(*app, arguments.first(end))) return *code;
-  if (end < arguments.size() && std::string_view(arguments[end]) == "--") ++end;
-  if (end == arguments.size())
-    throw UsageError("run: no program was given; write -- PROGRAM [ARGUMENT]...");
+  const auto words = program_words(kRun, arguments, end);
   if (!options.as_cuda && (!options.pretend.empty() || !options.report.empty() || options.quiet))
     throw UsageError("run: --pretend, --report and --quiet require --as-cuda");
-  std::vector<const char*> program(arguments.begin() + static_cast<std::ptrdiff_t>(end),
-                                   arguments.end());
+  std::vector<const char*> program(words.begin(), words.end());
   program.push_back(nullptr);
   if (options.as_cuda) use_as_cuda(options);
   std::fflush(stdout);

@@ -68,12 +68,10 @@ int run_sim(std::span<const char* const> arguments) {
         "campaign [OPTION]... -- PROGRAM [ARGUMENT]...`");
   const auto words = arguments.subspan(word == "run" ? 1 : 0);
   const auto app = sim_parser();
-  auto end = end_of_options(*app, words);
+  const auto end = end_of_options(*app, words);
   if (const auto code = parse_words(*app, words.first(end))) return *code;
-  if (end < words.size() && std::string_view(words[end]) == "--") ++end;
-  if (end == words.size())
-    throw UsageError("sim run: no program was given; add -- PROGRAM [ARGUMENT]...");
-  std::vector<const char*> program(words.begin() + static_cast<std::ptrdiff_t>(end), words.end());
+  const auto given = program_words("sim run", words, end);
+  std::vector<const char*> program(given.begin(), given.end());
   program.push_back(nullptr);
   if (!ANYACCEL_WITH_SIM)
     throw Error(ErrorCode::unsupported, kSimRun,
