@@ -84,7 +84,7 @@ struct type_caster<anyaccel::python::DeviceArgument> {
     if (source.is_none()) return true;
     if (THPDevice_Check(source.ptr()))
       return set(reinterpret_cast<THPDevice*>(source.ptr())->device);
-    if (PyUnicode_Check(source.ptr()) != 0) return set(c10::Device(source.cast<std::string>()));
+    if (PyUnicode_Check(source.ptr()) != 0) return set(named(source));
     make_caster<anyaccel::DeviceIndex> index;
     if (!index.load(source, convert)) return false;
     value.index = cast_op<anyaccel::DeviceIndex>(index);
@@ -92,6 +92,14 @@ struct type_caster<anyaccel::python::DeviceArgument> {
   }
 
  private:
+  static c10::Device named(handle name) try {
+    return c10::Device(name.cast<std::string>());
+  } catch (const c10::Error&) {
+    throw anyaccel::Error(anyaccel::ErrorCode::invalid_argument, "device",
+                          {.what = "no device has this name",
+                           .got = std::string(repr(name)).substr(0, 80),
+                           .want = "an index, a torch.device or a name such as \"cuda:1\""});
+  }
   bool set(const c10::Device& device) {
     value.type = device.type();
     if (device.has_index()) value.index = device.index();
