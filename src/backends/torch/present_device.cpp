@@ -27,7 +27,7 @@ sdk::Traits traits_of(const std::string& name) {
           .compile_backend = "aot_eager",
           .compile_backends = {"inductor", "aot_eager", "eager"},
           .priority = kPriority,
-          .op_builder_dir = "deepspeed.ops.op_builder." + name};
+          .op_builder_dir = "deepspeed.ops.op_builder.cpu"};
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ std::optional<BackendEntry> present_device() noexcept {
             [traits] {
               auto probe = sdk::probe_torch_device(traits);
               probe.reason +=
-                  "; the generic backend, because no backend is registered for this "
+                  "; driven by the generic backend, because no backend is registered for this "
                   "device type";
               return probe;
             }};
