@@ -37,7 +37,7 @@ def _threads():
         try:
             with open(f"/proc/self/task/{thread}/status") as file:
                 fields = dict(line.partition(":\t")[::2] for line in file)
-        except OSError:  # the thread has ended
+        except OSError:  # the thread has exited
             continue
         if fields["Name"].startswith(_THREAD_NAMES):
             found[thread] = fields["State"][:1], sum(int(fields.get(name, 0)) for name in _SWITCHES)
