@@ -6,6 +6,7 @@
 #include <string>
 
 #include "anyaccel/error.h"
+#include "core/out_of_memory.h"
 
 namespace anyaccel {
 
@@ -14,12 +15,11 @@ template <typename Body>
 auto translated(const char* where, Body&& body) {
   try {
     return body();
-  } catch (const c10::OutOfMemoryError& error) {
-    throw Error(ErrorCode::out_of_memory, where, {.what = error.what_without_backtrace()});
   } catch (const c10::NotImplementedError& error) {
     throw Error(ErrorCode::unsupported, where, {.what = error.what_without_backtrace()});
   } catch (const c10::Error& error) {
-    throw Error(ErrorCode::device_error, where, {.what = error.what_without_backtrace()});
+    throw Error(is_out_of_memory(error) ? ErrorCode::out_of_memory : ErrorCode::device_error, where,
+                {.what = error.what_without_backtrace()});
   }
 }
 

@@ -76,7 +76,7 @@ DeviceProperties Accelerator::device_properties(std::optional<DeviceIndex> devic
     auto properties = backend_->properties(index);
     try {
       if (properties.total_memory < 0) properties.total_memory = backend_->memory_info(index).total;
-    } catch (const Error&) {  // the size remains unknown
+    } catch (const std::exception&) {  // the size remains unknown
     }
     return properties;
   });

@@ -75,7 +75,11 @@ DtypeSupport TorchBackend::dtype_support(DeviceIndex index, c10::ScalarType dtyp
   if (dtype == c10::kDouble && !traits_.fp64) return {};
   // Each bit marks a dtype that can be stored. Device types that do not report them have all bits
   // set and keep the default list above.
-  const auto capability = guard(device_type()).getDeviceCapability(torch_device(index));
+  c10::DeviceCapability capability;
+  try {
+    capability = guard(device_type()).getDeviceCapability(torch_device(index));
+  } catch (const c10::Error&) {  // the device type inherits torch's function, which throws
+  }
   const auto bit = static_cast<unsigned>(dtype);
   if (bit < 64 && ((capability.capability_data.capability_bits >> bit) & 1U) == 0) return {};
   return support;

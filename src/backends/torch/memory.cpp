@@ -13,15 +13,32 @@ MemoryStat stat(const c10::CachingAllocator::StatArray& array) {
   return {array[kAll].current, array[kAll].peak};
 }
 
+/// Passes the device type's allocator to `ask`. Calls `unsupported` with the reason if there is no
+/// allocator that keeps statistics, or if it inherits torch's function, which throws.
+template <typename Ask, typename Unsupported>
+auto ask_allocator(c10::DeviceType type, const Ask& ask, const Unsupported& unsupported) {
+  auto* allocator = device_allocator(type);
+  if (allocator == nullptr) unsupported("its allocator does not keep statistics");
+  try {
+    return ask(*allocator);
+  } catch (const c10::NotImplementedError&) {
+    unsupported("its allocator does not implement it");
+    throw;
+  }
+}
+
 }  // namespace
 
 MemoryStats TorchBackend::memory_stats(DeviceIndex index) const {
   start();
-  auto* allocator = device_allocator(device_type());
-  if (allocator == nullptr)
-    fail_unsupported("memory_stats", "counting allocated memory",
-                     "its allocator does not keep statistics");
-  const auto stats = allocator->getDeviceStats(static_cast<c10::DeviceIndex>(index));
+  const auto stats = ask_allocator(
+      device_type(),
+      [&](auto& allocator) {
+        return allocator.getDeviceStats(static_cast<c10::DeviceIndex>(index));
+      },
+      [&](const char* reason) {
+        fail_unsupported("memory_stats", "counting allocated memory", reason);
+      });
   return {.allocated_bytes = stat(stats.allocated_bytes),
           .reserved_bytes = stat(stats.reserved_bytes),
           .allocation_count = stat(stats.allocation),
@@ -31,21 +48,25 @@ MemoryStats TorchBackend::memory_stats(DeviceIndex index) const {
 
 MemoryInfo TorchBackend::memory_info(DeviceIndex index) const {
   start();
-  auto* allocator = device_allocator(device_type());
-  if (allocator == nullptr)
-    fail_unsupported("memory_info", "querying a device's memory",
-                     "its allocator does not report free memory");
-  const auto [free, total] = allocator->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
+  const auto [free, total] = ask_allocator(
+      device_type(),
+      [&](auto& allocator) {
+        return allocator.getMemoryInfo(static_cast<c10::DeviceIndex>(index));
+      },
+      [&](const char* reason) {
+        fail_unsupported("memory_info", "querying a device's free and total memory", reason);
+      });
   return {.free = static_cast<std::int64_t>(free), .total = static_cast<std::int64_t>(total)};
 }
 
 void TorchBackend::reset_peak_memory_stats(DeviceIndex index) {
   start();
-  auto* allocator = device_allocator(device_type());
-  if (allocator == nullptr)
-    fail_unsupported("reset_peak_memory_stats", "counting allocated memory",
-                     "its allocator does not keep statistics");
-  allocator->resetPeakStats(static_cast<c10::DeviceIndex>(index));
+  ask_allocator(
+      device_type(),
+      [&](auto& allocator) { allocator.resetPeakStats(static_cast<c10::DeviceIndex>(index)); },
+      [&](const char* reason) {
+        fail_unsupported("reset_peak_memory_stats", "counting allocated memory", reason);
+      });
 }
 
 void TorchBackend::empty_cache() {

@@ -46,6 +46,9 @@ struct TestDevice {
   int cache_emptied = 0;     ///< number of emptyCache() calls
   int graph_replays = 0;
   bool macos14 = true;  ///< returned by the MPS hooks
+  /// If false, the device inherits torch's functions that are not implemented (memory info and
+  /// statistics, dtypes), and a failed allocation throws a plain c10::Error.
+  bool queries = true;
   bool graphs = true;  ///< register graphs with torch (from LibTorch 2.12); set before installation
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
@@ -120,7 +123,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override {
     return static_cast<c10::DeviceIndex>(TestDevice::get().count);
   }
-  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
+  c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
+    if (TestDevice::get().queries) return {};
+    return DeviceGuardImplInterface::getDeviceCapability(device);
+  }
 
  private:
   c10::Stream make(c10::DeviceIndex index, c10::StreamId id) const {
@@ -133,6 +139,8 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     auto& stats = of(current);
     const auto free = kDeviceMemory - static_cast<std::size_t>(stats.allocated_bytes[0].current);
+    TORCH_CHECK(bytes <= free || TestDevice::get().queries, "Failed to allocate ", bytes,
+                " bytes on test device");
     TORCH_CHECK_WITH(OutOfMemoryError, bytes <= free, "test device is full");
     auto* block = new Block{std::malloc(bytes == 0 ? 1 : bytes), bytes, current};
     count(*block, +1);
@@ -146,6 +154,7 @@ class Allocator final : public c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t) override { ++TestDevice::get().cache_emptied; }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    TORCH_CHECK_NOT_IMPLEMENTED(TestDevice::get().queries, "no statistics");
     return of(device);
   }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
@@ -154,6 +163,7 @@ class Allocator final : public c10::DeviceAllocator {
       (*array)[0].reset_peak();
   }
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    if (!TestDevice::get().queries) return c10::DeviceAllocator::getMemoryInfo(device);
     return {kDeviceMemory - static_cast<std::size_t>(of(device).allocated_bytes[0].current),
             kDeviceMemory};
   }

@@ -7,6 +7,7 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/registration.h"
 #include "anyaccel/sdk/torch_backend.h"
+#include "core/out_of_memory.h"
 #include "unit/support/expect_error.h"
 #include "unit/support/mock_backend.h"
 #include "unit/support/scoped_env.h"
@@ -47,6 +48,32 @@ TEST(PresentDevice, IsChosenByName) {
   const auto x = at::empty({2}, at::TensorOptions().device(get_accelerator().torch_device(0)));
   EXPECT_TRUE(get_accelerator().on_accelerator(x));
   EXPECT_EQ(x.device(), at::Device("foreign:0"));
+}
+
+// Fails if a device that does not answer queries for its memory and dtypes cannot be described, or
+// if the error does not say what is missing.
+TEST(PresentDevice, SurvivesMissingQueries) {
+  test::install_test_device("foreign").queries = false;
+  const ScopedEnv env("DS_ACCELERATOR", "foreign");
+  auto& accelerator = get_accelerator();
+  EXPECT_EQ(accelerator.device_properties(0).name, "foreign:0");
+  EXPECT_EQ(accelerator.device_properties(0).total_memory, -1);
+  EXPECT_TRUE(accelerator.dtype_support(c10::kFloat).storable);
+  EXPECT_ERROR(accelerator.memory_info(), unsupported, "its allocator does not implement it");
+  EXPECT_ERROR(accelerator.memory_allocated(), unsupported, "its allocator does not implement it");
+}
+
+// Fails if a failed allocation of a device that does not throw torch's error is not recognized.
+TEST(PresentDevice, RecognizesAPlainAllocationFailure) {
+  test::install_test_device("foreign").queries = false;
+  const ScopedEnv env("DS_ACCELERATOR", "foreign");
+  const auto like = at::empty({0}, at::TensorOptions().device(get_accelerator().torch_device(0)));
+  try {
+    at::empty({std::int64_t{1} << 40}, like.options());
+    FAIL() << "the allocation succeeded";
+  } catch (const c10::Error& error) {
+    EXPECT_TRUE(is_out_of_memory(error));
+  }
 }
 
 // Fails if a backend that is registered for the device type, under the same or another name, does
