@@ -168,10 +168,9 @@ def device_scope_restores_the_device():
     module = _module()
     last = _last()
     module.set_device(0)
-    scope = module.device(last)
-    with scope:
+    with module.device(last):
         _equal(module.current_device(), last, "the current device in the scope")
-        with scope, module.device(0):
+        with module.device(0):
             _equal(module.current_device(), 0, "the current device in an inner scope")
         _equal(module.current_device(), last, "the current device after an inner scope")
     _equal(module.current_device(), 0, "the current device after the scope")
@@ -181,6 +180,18 @@ def device_scope_restores_the_device():
     module.set_device(last)
     with module.device(-1):
         _equal(module.current_device(), last, "the current device in the scope of device -1, which means no change")
+
+
+# torch.cuda.device keeps one previous device per object, so reusing an object is no requirement.
+@case("optional")
+def device_scope_can_be_entered_twice():
+    module = _module()
+    last = _last()
+    module.set_device(0)
+    scope = module.device(last)
+    with scope, scope:
+        _equal(module.current_device(), last, "the current device in the scope")
+    _equal(module.current_device(), 0, "the current device after entering the same scope twice")
 
 
 @case("required")

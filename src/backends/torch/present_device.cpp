@@ -5,9 +5,15 @@
 
 #include <cctype>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "anyaccel/sdk/torch_backend.h"
+#include "base/dynamic_library.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "base/trusted_path.h"
+#include "base/untrusted_text.h"
 
 namespace anyaccel {
 
@@ -15,6 +21,9 @@ namespace {
 
 /// Below the backends that know their device, above the host.
 constexpr int kPriority = 55;
+
+constexpr const char* kLibrary = "ANYACCEL_DEVICE_LIBRARY";
+constexpr const char* kName = "ANYACCEL_DEVICE_NAME";
 
 sdk::Traits traits_of(const std::string& name) {
   std::string upper = name;
@@ -30,13 +39,47 @@ sdk::Traits traits_of(const std::string& name) {
           .op_builder_dir = "deepspeed.ops.op_builder.cpu"};
 }
 
+bool torch_has_a_device() {
+  return c10::is_privateuse1_backend_registered() &&
+         c10::impl::hasDeviceGuardImpl(c10::DeviceType::PrivateUse1);
+}
+
+/// Loads the library that ANYACCEL_DEVICE_LIBRARY names, so that C++ programs find devices that
+/// Python programs get by importing a package. Returns the reason if that fails.
+std::string load_device_library() {
+  const auto path = env_library(kLibrary);
+  if (!path || torch_has_a_device()) return {};
+  std::string reason;
+  // Never unload it, because it registers kernels with torch.
+  if (!DynamicLibrary::try_open(*path, &reason, DynamicLibrary::Unload::never)) return reason;
+  const auto name = env(kName);
+  if (name && !c10::is_privateuse1_backend_registered()) c10::register_privateuse1_backend(*name);
+  if (torch_has_a_device()) return {};
+  if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::PrivateUse1))
+    return quoted_text(*path) + " does not register a device with torch";
+  return quoted_text(*path) + " does not name its device type; set " + kName;
+}
+
+void load_device_library_once() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    std::string reason;
+    try {
+      reason = load_device_library();
+    } catch (const std::exception& error) {
+      reason = error.what();
+    }
+    if (!reason.empty())
+      log(LogLevel::warning, std::string(kLibrary) + " adds no device: " + reason);
+  });
+}
+
 }  // namespace
 
 std::optional<BackendEntry> present_device() noexcept {
   try {
-    if (!c10::is_privateuse1_backend_registered() ||
-        !c10::impl::hasDeviceGuardImpl(c10::DeviceType::PrivateUse1))
-      return std::nullopt;
+    load_device_library_once();
+    if (!torch_has_a_device()) return std::nullopt;
     const auto traits = traits_of(c10::get_privateuse1_backend(/*lower_case=*/true));
     return BackendEntry{
         .traits = traits,

@@ -357,7 +357,7 @@ inline void register_kernels(c10::DeviceType type) {
 }  // namespace test_device
 
 /// Installs a test device as torch's type `name` ("hpu", "xpu", "cuda", "mps"), or as PrivateUse1
-/// under this name.
+/// under this name. With an empty name, PrivateUse1 is not renamed.
 inline TestDevice& install_test_device(const std::string& name, int count = 2) {
   static const std::map<std::string, c10::DeviceType> kTypes{{"cuda", c10::DeviceType::CUDA},
                                                              {"hpu", c10::DeviceType::HPU},
@@ -368,7 +368,7 @@ inline TestDevice& install_test_device(const std::string& name, int count = 2) {
   device.type = found == kTypes.end() ? c10::DeviceType::PrivateUse1 : found->second;
   device.count = count;
   device.stats.resize(static_cast<std::size_t>(count));
-  if (found == kTypes.end()) c10::register_privateuse1_backend(name);
+  if (found == kTypes.end() && !name.empty()) c10::register_privateuse1_backend(name);
   test_device::register_hooks(device.type);
   c10::SetAllocator(device.type, &test_device::allocator(), 255);
   at::setHostAllocator(device.type, &test_device::host_allocator(), 255);

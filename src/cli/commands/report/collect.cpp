@@ -8,6 +8,7 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -25,6 +26,13 @@
 namespace anyaccel::cli {
 namespace {
 
+/// Adds the exception's text to "problems", once for all devices and functions with the same text.
+void add_problem(Json& report, const std::exception& error) {
+  auto& problems = report["problems"];
+  const Json text = error.what();
+  if (std::find(problems.begin(), problems.end(), text) == problems.end()) problems.push_back(text);
+}
+
 /// Sets `section[key]` to the result of `question`. If `question` throws, the value is null and the
 /// message is added to "problems".
 template <typename Question>
@@ -33,7 +41,7 @@ void ask(Json& report, Json& section, const char* key, Question question) {
     section[key] = question();
   } catch (const std::exception& error) {
     section[key] = nullptr;
-    report["problems"].push_back(error.what());
+    add_problem(report, error);
   }
 }
 
@@ -113,7 +121,7 @@ Json device(Json& report, const Accelerator& accelerator, DeviceIndex index) {
     if (const auto pair = properties.compute_capability)
       out["capability"] = {pair->first, pair->second};
   } catch (const std::exception& error) {
-    report["problems"].push_back(error.what());
+    add_problem(report, error);
   }
   ask(report, out, "total_memory", [&] { return accelerator.total_memory(index); });
   ask(report, out, "available_memory", [&] { return accelerator.available_memory(index); });
