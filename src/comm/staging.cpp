@@ -31,16 +31,6 @@ void Channels::keep(const Event& done, std::vector<at::Tensor> tensors) {
   kept_.push_back({done, std::move(tensors)});
 }
 
-bool Channels::record_stream(const at::Tensor& tensor, const Stream& stream) {
-  if (!records_streams_) return false;
-  try {
-    tensor.record_stream(stream.unwrap());
-  } catch (const c10::NotImplementedError&) {
-    records_streams_ = false;
-  }
-  return records_streams_;
-}
-
 Channels::~Channels() {
   for (const auto& kept : kept_) {
     try {
@@ -121,18 +111,15 @@ void Staging::start() {
       now.wait(*device.stream);
       device.read = accelerator_.Event(false, index);
     }
-    std::vector<at::Tensor> in_use;
     copy_in_stream(device, index, [&, index] {
       for (const auto& pair : pairs_) {
         if (pair.device != index) continue;
         if (pair.use != Use::write) pair.host.copy_(pair.tensor, /*non_blocking=*/true);
         // The caller may release the tensor before the side stream has finished using it.
-        if (device.stream && !channels_->record_stream(pair.tensor, *device.stream))
-          in_use.push_back(pair.tensor);
+        if (device.stream) pair.tensor.record_stream(device.stream->unwrap());
       }
     });
     if (device.read) device.read->record(*device.stream);
-    if (!in_use.empty()) channels_->keep(*device.read, std::move(in_use));
   }
 }
 
@@ -156,7 +143,6 @@ std::vector<std::pair<DeviceIndex, Event>> Staging::finish() {
         if (pair.device != index || pair.use == Use::read) continue;
         pair.tensor.copy_(pair.host, /*non_blocking=*/true);
         sources.push_back(pair.host);
-        if (!channels_->records_streams()) sources.push_back(pair.tensor);
       }
     });
     if (!device.stream) continue;

@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,16 +13,12 @@
 
 namespace anyaccel::comm {
 
-/// The side stream of each device, and the tensors that copies are still using.
+/// The side stream of each device, and the host memory that copies are still reading.
 class Channels {
  public:
   /// Returns nullopt if the device has no streams or events. Copies are then synchronous.
   std::optional<Stream> side_stream(Accelerator& accelerator, DeviceIndex index);
-  /// Tells the tensor's allocator that `stream` uses its memory. Returns false if the device has no
-  /// kernel for record_stream; the caller must then keep() the tensor. Thread-safe.
-  bool record_stream(const at::Tensor& tensor, const Stream& stream);
-  bool records_streams() const noexcept { return records_streams_; }
-  /// Keeps tensors alive until the event `done` completes. Thread-safe.
+  /// Keeps host tensors alive until the event `done` completes. Thread-safe.
   void keep(const Event& done, std::vector<at::Tensor> tensors);
   /// Waits until the copies have read all kept tensors.
   ~Channels();
@@ -36,7 +31,6 @@ class Channels {
   std::mutex mutex_;
   std::map<DeviceIndex, std::optional<Stream>> streams_;
   std::vector<Kept> kept_;
-  std::atomic<bool> records_streams_{true};
 };
 
 enum class Use { read, write, read_and_write };

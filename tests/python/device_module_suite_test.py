@@ -67,6 +67,7 @@ module.device.__enter__ = enter""",
     "module_takes_devices_of_others": "module.synchronize = lambda device=None: accelerator.synchronize()",
     "module_stream_scope_changes_nothing": "import contextlib\nmodule.stream = lambda stream: contextlib.nullcontext()",
     "module_generators_of_device_0": "module.default_generators = [accelerator.default_generator(0)] * 2",
+    "module_replaces_parameters": "torch.__future__.set_overwrite_module_params_on_conversion(True)",
     "module_fork_is_not_noticed": "module._is_in_bad_fork = lambda: False",
     "module_counts_one_device": "module.device_count = lambda: 1",
 }

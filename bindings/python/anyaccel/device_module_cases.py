@@ -281,6 +281,15 @@ def saved_tensors_come_back_to_their_device():
         assert torch.equal(back.cpu(), there.cpu()), "a saved tensor has different values after loading"
 
 
+# If torch replaces the parameters, an optimizer that was created before the move trains nothing.
+@case("required")
+def moving_a_module_keeps_its_parameters():
+    module = torch.nn.Linear(2, 2)
+    before = [id(parameter) for parameter in module.parameters()]
+    module.to(get_accelerator().device_type())
+    _equal([id(parameter) for parameter in module.parameters()], before, "the parameters' identities after module.to()")
+
+
 @case("recommended")
 def default_generators_are_the_devices():
     module = _module()

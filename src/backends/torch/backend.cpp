@@ -1,6 +1,7 @@
 #include "anyaccel/sdk/torch_backend.h"
 
 #include "anyaccel/error.h"
+#include "backends/torch/missing_kernels.h"
 #include "backends/torch/parts.h"
 
 namespace anyaccel::sdk {
@@ -22,6 +23,7 @@ TorchBackend::TorchBackend(Traits traits) : Backend(std::move(traits)) {
         {.what = "the LibTorch loaded in this process was built without this device type",
          .got = traits_.device_type,
          .hint = "use a LibTorch built for this device type, or load the vendor's library first"});
+  torch_parts::supply_missing_kernels(device_type());
 }
 
 void TorchBackend::start() const { at::globalContext().lazyInitDevice(device_type()); }

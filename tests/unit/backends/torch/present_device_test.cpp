@@ -2,6 +2,7 @@
 #include "core/present_device.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_has_compatible_shallow_copy_type.h>
 #include <ATen/ops/empty.h>
 
 #include "anyaccel/accelerator.h"
@@ -61,6 +62,21 @@ TEST(PresentDevice, SurvivesMissingQueries) {
   EXPECT_TRUE(accelerator.dtype_support(c10::kFloat).storable);
   EXPECT_ERROR(accelerator.memory_info(), unsupported, "its allocator does not implement it");
   EXPECT_ERROR(accelerator.memory_allocated(), unsupported, "its allocator does not implement it");
+}
+
+// Fails if a device without these kernels cannot use staged collectives, or if moving a module to
+// it replaces the parameters that an optimizer holds.
+TEST(PresentDevice, GetsMissingKernels) {
+  test::install_test_device("foreign");
+  const auto host = at::empty({2});
+  const auto tensor = at::empty({2}, at::TensorOptions().device("foreign:0"));
+  EXPECT_FALSE(at::_has_compatible_shallow_copy_type(host, tensor));
+  const ScopedEnv env("DS_ACCELERATOR", "foreign");
+  const auto stream = get_accelerator().current_stream(0);
+  EXPECT_TRUE(at::_has_compatible_shallow_copy_type(host, tensor));
+  EXPECT_TRUE(at::_has_compatible_shallow_copy_type(tensor, host));
+  EXPECT_FALSE(at::_has_compatible_shallow_copy_type(at::empty({2}, at::kMeta), tensor));
+  tensor.record_stream(stream.unwrap());
 }
 
 // Fails if a failed allocation of a device that does not throw torch's error is not recognized.
