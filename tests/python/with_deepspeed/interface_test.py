@@ -17,6 +17,8 @@ if importlib.util.find_spec("deepspeed") is None:
 
 import anyaccel.deepspeed  # noqa: E402
 import deepspeed  # noqa: E402
+from anyaccel.deepspeed import adapter  # noqa: E402
+from anyaccel.errors import make_error  # noqa: E402
 from deepspeed.accelerator import get_accelerator  # noqa: E402
 from deepspeed.accelerator.abstract_accelerator import DeepSpeedAccelerator  # noqa: E402
 
@@ -48,6 +50,23 @@ def test_public_members_accept_deepspeed_arguments():
             continue
         missing += [(name, each) for each in list(inspect.signature(theirs).parameters)[1:] if each not in parameters]
     assert missing == []
+
+
+def test_memory_of_a_device_that_does_not_report_it():
+    # Fails if ZeRO 1 and 2 cannot run on such a device, or if another error is hidden.
+    def failing(code):
+
+        def count(device_index=None):
+            raise make_error(code, "memory_info", "no answer")
+
+        return staticmethod(count)
+
+    def counts(code):
+        return adapter._memory_counts({name: failing(code) for name in adapter._MEMORY_COUNTS})
+
+    assert {name: count.__func__(0) for name, count in counts("unsupported").items()} == dict.fromkeys(adapter._MEMORY_COUNTS, 0)
+    with pytest.raises(anyaccel.Error, match="no answer"):
+        counts("device_error")["available_memory"].__func__(0)
 
 
 def test_cpu_has_no_streams_and_ignores_local_rank():

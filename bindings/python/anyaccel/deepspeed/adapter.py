@@ -11,6 +11,7 @@ import sys
 import torch
 
 from .. import _native
+from ..errors import Error
 from .builders import builder_class
 
 # Inherited from DeepSpeed's base class, which counts pinned memory and has its own pinning backend.
@@ -21,6 +22,8 @@ _PROPERTIES = ("BFloat16Tensor", "ByteTensor", "DoubleTensor", "Event", "FloatTe
 _OF_A_DEVICE = ("available_memory", "device", "device_name", "max_memory_allocated", "max_memory_cached", "max_memory_reserved",
                 "memory_allocated", "memory_cached", "memory_reserved", "memory_stats", "reset_max_memory_allocated",
                 "reset_max_memory_cached", "reset_peak_memory_stats", "synchronize", "total_memory", "get_rng_state")
+_MEMORY_COUNTS = ("available_memory", "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "memory_allocated",
+                  "memory_cached", "memory_reserved", "total_memory")
 # Methods whose results are constant on every device, and methods whose results are constant only on
 # cpu.
 _CONSTANTS = ("handles_memory_backpressure", "is_synchronized_device", "resolves_data_dependency", "use_host_timers")
@@ -71,8 +74,30 @@ def _adapter_class(base, own):
         members.update({name: staticmethod(_taking_any_index(getattr(own, name))) for name in ("current_stream", "device_name", "set_device")})
     if not own.visible_devices_envs():
         members.update(_VISIBLE_DEVICES)
+    members.update(_memory_counts(members))
     members.update(_constants(own))
     return type(base)("Accelerator", (base,), members)
+
+
+def _memory_counts(members):
+    """Return memory queries that return 0 if the device does not report its memory.
+
+    ZeRO 1 and 2 then build their flat buffers in host memory.
+    """
+
+    def zero_if_unsupported(function):
+
+        def count(device_index=None):
+            try:
+                return function(device_index)
+            except Error as error:
+                if error.code != "unsupported":
+                    raise
+                return 0
+
+        return staticmethod(count)
+
+    return {name: zero_if_unsupported(members[name].__func__) for name in _MEMORY_COUNTS}
 
 
 def _forwarding_property(name):
