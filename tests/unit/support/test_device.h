@@ -45,8 +45,12 @@ struct TestDevice {
   bool initialized = false;  ///< the hooks' init() was called
   int cache_emptied = 0;     ///< number of emptyCache() calls
   int graph_replays = 0;
-  bool macos14 = true;  ///< returned by the MPS hooks
+  int events_awaited = 0;  ///< number of synchronizeEvent() calls
+  bool macos14 = true;     ///< returned by the MPS hooks
   bool graphs = true;  ///< register graphs with torch (from LibTorch 2.12); set before installation
+  /// The guard leaves out the functions that torch makes optional and that some vendors' guards
+  /// lack.
+  bool minimal_guard = false;
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
   static TestDevice& get() {
@@ -82,6 +86,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return make(device.index(), streams[device.index()]);
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
+    if (TestDevice::get().minimal_guard) return DeviceGuardImplInterface::getDefaultStream(device);
     return make(device.index(), 0);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
@@ -99,8 +104,12 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(c10::Stream stream) const override {
     return reinterpret_cast<void*>(stream.id() + 1);
   }
-  bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override {}
+  bool queryStream(const c10::Stream& stream) const override {
+    return !TestDevice::get().minimal_guard || DeviceGuardImplInterface::queryStream(stream);
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    if (TestDevice::get().minimal_guard) DeviceGuardImplInterface::synchronizeStream(stream);
+  }
   void synchronizeDevice(c10::DeviceIndex) const override {}
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
     delete static_cast<std::int64_t*>(event);
@@ -111,7 +120,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void*) const override {}
+  void synchronizeEvent(void*) const override { ++TestDevice::get().events_awaited; }
   double elapsedTime(void* from, void* to, c10::DeviceIndex) const override {
     return static_cast<double>(*static_cast<std::int64_t*>(to) -
                                *static_cast<std::int64_t*>(from)) *
@@ -120,7 +129,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override {
     return static_cast<c10::DeviceIndex>(TestDevice::get().count);
   }
-  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
+  c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
+    if (TestDevice::get().minimal_guard)
+      return DeviceGuardImplInterface::getDeviceCapability(device);
+    return {};
+  }
 
  private:
   c10::Stream make(c10::DeviceIndex index, c10::StreamId id) const {
