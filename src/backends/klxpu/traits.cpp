@@ -9,7 +9,8 @@ namespace {
 // /dev/xpu<N> next to /dev/xpuctrl: PaddlePaddle's guide for Kunlun XPU, "docker run
 // --device=/dev/xpu0 ...".
 sdk::Probe probe() noexcept {
-  return probe_device_files({.folder = "dev", .prefix = "xpu", .visible = "CUDA_VISIBLE_DEVICES"});
+  return probe_device_files(
+      {.folder = "dev", .prefix = "xpu", .visible = {"CUDA_VISIBLE_DEVICES"}});
 }
 
 }  // namespace
