@@ -1,6 +1,9 @@
 // A fake vendor library. When it is loaded, it adds the device type that FAKE_VENDOR names to
-// torch, and sets FAKE_VENDOR_SAW to the current value of PT_HPU_LAZY_ACC_PAR_MODE.
+// torch, and sets FAKE_VENDOR_SAW to the current value of PT_HPU_LAZY_ACC_PAR_MODE. Like Huawei's
+// library, it has an initialization function; the fake one sets FAKE_VENDOR_STARTED to its
+// argument.
 #include <cstdlib>
+#include <string>
 
 #include "unit/support/test_device.h"
 
@@ -12,3 +15,10 @@ namespace {
   return true;
 }();
 }  // namespace
+
+namespace torch_npu {
+__attribute__((visibility("default"))) void init_npu(c10::DeviceIndex device);
+void init_npu(c10::DeviceIndex device) {
+  setenv("FAKE_VENDOR_STARTED", std::to_string(static_cast<int>(device)).c_str(), 1);
+}
+}  // namespace torch_npu

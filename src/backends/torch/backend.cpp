@@ -25,7 +25,10 @@ TorchBackend::TorchBackend(Traits traits) : Backend(std::move(traits)) {
          .hint = "use a LibTorch built for this device type, or load the vendor's library first"});
 }
 
-void TorchBackend::start() const { at::globalContext().lazyInitDevice(device_type()); }
+void TorchBackend::start() const {
+  torch_parts::initialize_vendor_library(device_type(), 0);
+  at::globalContext().lazyInitDevice(device_type());
+}
 
 c10::Device TorchBackend::torch_device(DeviceIndex index) const {
   return {device_type(), static_cast<c10::DeviceIndex>(index)};
@@ -40,6 +43,8 @@ DeviceIndex TorchBackend::current_device() const {
 }
 
 void TorchBackend::set_device(DeviceIndex index) {
+  // With this device, so that a process that uses only one device does not open device 0.
+  torch_parts::initialize_vendor_library(device_type(), torch_device(index).index());
   start();
   guard(device_type()).setDevice(torch_device(index));
 }

@@ -32,11 +32,15 @@ MemoryStats TorchBackend::memory_stats(DeviceIndex index) const {
 MemoryInfo TorchBackend::memory_info(DeviceIndex index) const {
   start();
   auto* allocator = device_allocator(device_type());
-  if (allocator == nullptr)
-    fail_unsupported("memory_info", "querying a device's memory",
-                     "its allocator does not report free memory");
-  const auto [free, total] = allocator->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
-  return {.free = static_cast<std::int64_t>(free), .total = static_cast<std::int64_t>(total)};
+  try {
+    if (allocator != nullptr) {
+      const auto [free, total] = allocator->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
+      return {.free = static_cast<std::int64_t>(free), .total = static_cast<std::int64_t>(total)};
+    }
+  } catch (const c10::NotImplementedError&) {  // torch's default implementation
+  }
+  fail_unsupported("memory_info", "querying a device's memory",
+                   "its allocator does not report free memory");
 }
 
 void TorchBackend::reset_peak_memory_stats(DeviceIndex index) {

@@ -37,6 +37,10 @@ std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType type);
 /// Returns true if a graph from make_graph() is capturing the stream. Thread-safe.
 bool is_captured(const c10::Stream& stream);
 
+/// Calls the initialization function of the vendor's library for `type` with a device index, if
+/// there is one that has not been called yet. Thread-safe.
+void initialize_vendor_library(c10::DeviceType type, c10::DeviceIndex index);
+
 /// Returns the stream that is current on a thread that has not selected one. Starts a thread for
 /// the first call per device. Thread-safe.
 c10::Stream initial_stream(c10::Device device);

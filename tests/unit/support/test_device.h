@@ -51,6 +51,8 @@ struct TestDevice {
   /// The guard leaves out the functions that torch makes optional and that some vendors' guards
   /// lack.
   bool minimal_guard = false;
+  bool default_is_current = false;  ///< the guard's default stream is the current one
+  bool memory_info = true;          ///< the allocator reports free memory
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
   static TestDevice& get() {
@@ -87,6 +89,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
     if (TestDevice::get().minimal_guard) return DeviceGuardImplInterface::getDefaultStream(device);
+    if (TestDevice::get().default_is_current) return getStream(device);
     return make(device.index(), 0);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
@@ -167,6 +170,7 @@ class Allocator final : public c10::DeviceAllocator {
       (*array)[0].reset_peak();
   }
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    if (!TestDevice::get().memory_info) return DeviceAllocator::getMemoryInfo(device);
     return {kDeviceMemory - static_cast<std::size_t>(of(device).allocated_bytes[0].current),
             kDeviceMemory};
   }
