@@ -27,10 +27,10 @@ class DetectionTest : public testing::Test {
     fs::create_directories(root_);
     setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
     setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
-    for (const char* name :
-         {"DS_ACCELERATOR", "SUPA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "FAKE_VENDOR",
-          "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "PT_HPU_LAZY_ACC_PAR_MODE",
-          "CN_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES", "FAKE_VENDOR_STARTED"})
+    for (const char* name : {"DS_ACCELERATOR", "SUPA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
+                             "FAKE_VENDOR", "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES",
+                             "PT_HPU_LAZY_ACC_PAR_MODE", "CN_VISIBLE_DEVICES",
+                             "MLU_VISIBLE_DEVICES", "XPU_VISIBLE_DEVICES", "FAKE_VENDOR_STARTED"})
       unsetenv(name);
   }
   void TearDown() override {
@@ -169,6 +169,18 @@ TEST_F(DetectionTest, KunlunIsDetectedBeforeCuda) {
   EXPECT_FALSE(accelerator.is_triton_supported());
   EXPECT_FALSE(accelerator.supports_nvtx_domain());
   EXPECT_EQ(accelerator.device_properties().vendor, "Kunlunxin");
+}
+
+// Fails if XPU_VISIBLE_DEVICES, which Kunlun's own software sets, is ignored, or has priority over
+// CUDA_VISIBLE_DEVICES, which launchers set.
+TEST_F(DetectionTest, KunlunHasTwoListsOfDevices) {
+  for (const char* file : {"dev/xpu0", "dev/xpu1", "dev/xpu2"}) add(file);
+  ANYACCEL_SKIP_IF_TAKEN("cuda");
+  test::install_test_device("cuda", 1);
+  setenv("XPU_VISIBLE_DEVICES", "0,1", 1);
+  EXPECT_EQ(verdict("klxpu").device_count, 2);
+  setenv("CUDA_VISIBLE_DEVICES", "2", 1);
+  EXPECT_EQ(verdict("klxpu").device_count, 1);
 }
 
 // Fails if a CUDA device is detected as Kunlun, which imitates CUDA.
