@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -29,6 +31,13 @@ bool of_this_maker(const DeviceFiles& files, const fs::path& device) {
   return value && trimmed(*value) == files.attribute_value;
 }
 
+/// Returns true if a variable selects devices. For most vendors, an empty one does not.
+bool applies(const char* variable, VisibleIds ids) {
+  const char* value = std::getenv(variable);
+  const bool empty_counts = ids == VisibleIds::ascending || ids == VisibleIds::unique;
+  return value != nullptr && (empty_counts || *value != '\0');
+}
+
 sdk::Probe probe(const DeviceFiles& files) {
   const auto folder = fs::path(env("ANYACCEL_DEVICE_ROOT").value_or("/")) / files.folder;
   const auto numbers = numbered_files(folder, files.prefix);
@@ -42,12 +51,15 @@ sdk::Probe probe(const DeviceFiles& files) {
                                                              " is " + files.attribute_value;
   if (present == 0) return {.device_count = 0, .reason = "no file matches " + pattern + maker};
   const auto found = pattern + maker;
-  const auto list = files.visible == nullptr ? std::nullopt : env(files.visible);
-  if (!list) return {.device_count = present, .reason = found};
-  const int count = count_visible(*list, present, files.visible_ids);
+  const auto* variable = std::find_if(
+      files.visible.begin(), files.visible.end(),
+      [&](const char* name) { return name != nullptr && applies(name, files.visible_ids); });
+  if (variable == files.visible.end()) return {.device_count = present, .reason = found};
+  const std::string list = std::getenv(*variable);
+  const int count = count_visible(list, present, files.visible_ids);
   return {.device_count = count,
-          .reason = found + "; " + files.visible + "=" + *list + " selects " +
-                    std::to_string(count) + " of " + std::to_string(present)};
+          .reason = found + "; " + *variable + "=" + list + " selects " + std::to_string(count) +
+                    " of " + std::to_string(present)};
 }
 
 }  // namespace
@@ -67,16 +79,34 @@ std::vector<int> numbered_files(const fs::path& folder, std::string_view prefix)
 }
 
 int count_visible(std::string_view list, int present, VisibleIds ids) noexcept {
+  if (ids == VisibleIds::ascending) list = list.substr(0, list.find_first_not_of("0123456789,"));
+  // Like Cambricon's package, which takes a long list with a hyphen for UUIDs.
+  const bool uuids = ids == VisibleIds::unique && list.size() >= 36 && list.find('-') != list.npos;
   std::set<std::string_view> seen;
+  std::optional<std::size_t> in_range;  // number of entries before the first that is out of range
+  int last = -1;
   for (std::size_t begin = 0; begin <= list.size();) {
     const auto comma = std::min(list.find(',', begin), list.size());
     const auto entry = trimmed(list.substr(begin, comma - begin));
-    const int number = parse_number(entry);
-    const bool known = ids == VisibleIds::opaque ? !entry.empty() : number >= 0 && number < present;
-    if (!known || !seen.insert(entry).second) break;
     begin = comma + 1;
+    const int number = parse_number(entry);
+    const bool is_index = !uuids && ids != VisibleIds::opaque;
+    const bool valid = is_index ? number >= 0
+                       : uuids  ? entry.find('-') != entry.npos
+                                : !entry.empty();
+    if (!valid) break;
+    if (ids == VisibleIds::ascending && number <= last) return 0;
+    last = number;
+    if (!seen.insert(entry).second) {
+      if (ids == VisibleIds::unique) return 0;
+      break;
+    }
+    if (is_index && number >= present && !in_range) {
+      in_range = seen.size() - 1;
+      if (ids != VisibleIds::unique) break;  // Cambricon looks for repeated entries first
+    }
   }
-  return std::min(static_cast<int>(seen.size()), present);
+  return std::min(static_cast<int>(in_range.value_or(seen.size())), present);
 }
 
 sdk::Probe probe_device_files(const DeviceFiles& files) noexcept {

@@ -44,7 +44,7 @@ class DeviceLibrary(unittest.TestCase):
     # Fails if a device that does not report its memory cannot be described, or if the same problem
     # is listed for each device.
     def test_device_without_memory_queries(self):
-        done, data = report(FAKE_VENDOR="foreign", FAKE_VENDOR_WITHOUT_QUERIES="1")
+        done, data = report(FAKE_VENDOR="foreign", FAKE_VENDOR_MINIMAL_ALLOCATOR="1")
         self.assertEqual((done.returncode, data["accelerator"]), (0, "foreign"))
         self.assertIsNone(data["devices"][1]["total_memory"])
         self.assertEqual(len(data["problems"]), 1, data["problems"])

@@ -155,8 +155,12 @@ void CudaBackend::unregister_host_memory(void* address) {
 // CUDA.
 std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
   const auto& library = GraphLibrary::instance();
-  if (library.without_cuda)
-    if (auto graph = torch_parts::make_graph(device_type())) return graph;
+  if (library.without_cuda) {
+    if (auto graph = torch_parts::make_graph(device_type())) {
+      start();
+      return graph;
+    }
+  }
   if (!library.reason.empty()) fail_unsupported("create_graph", "capturing graphs", library.reason);
   start();
   return std::shared_ptr<sdk::GraphImpl>(library.create());

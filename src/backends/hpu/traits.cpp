@@ -14,7 +14,7 @@ sdk::Probe probe() noexcept {
                              .prefix = "accel",
                              .attribute = "device/vendor",
                              .attribute_value = "0x1da3",
-                             .visible = "HABANA_VISIBLE_MODULES",
+                             .visible = {"HABANA_VISIBLE_MODULES"},
                              .visible_ids = VisibleIds::opaque});
 }
 

@@ -7,9 +7,11 @@ namespace anyaccel::backends::klxpu {
 namespace {
 
 // /dev/xpu<N> next to /dev/xpuctrl: PaddlePaddle's guide for Kunlun XPU, "docker run
-// --device=/dev/xpu0 ...".
+// --device=/dev/xpu0 ...". baidu/vLLM-Kunlun sets XPU_VISIBLE_DEVICES (setup_env.sh).
 sdk::Probe probe() noexcept {
-  return probe_device_files({.folder = "dev", .prefix = "xpu", .visible = "CUDA_VISIBLE_DEVICES"});
+  return probe_device_files({.folder = "dev",
+                             .prefix = "xpu",
+                             .visible = {"CUDA_VISIBLE_DEVICES", "XPU_VISIBLE_DEVICES"}});
 }
 
 }  // namespace

@@ -7,10 +7,14 @@ namespace anyaccel::backends::mlu {
 namespace {
 
 // /dev/cambricon_dev<N>: github.com/Cambricon/cambricon-k8s-device-plugin,
-// device-plugin/pkg/mlu/const.go.
+// device-plugin/pkg/mlu/const.go. torch_mlu (_parse_visible_devices in torch_mlu/mlu/__init__.py)
+// defines the order of the variables and how a list is read.
 sdk::Probe probe() noexcept {
   return probe_device_files(
-      {.folder = "dev", .prefix = "cambricon_dev", .visible = "MLU_VISIBLE_DEVICES"});
+      {.folder = "dev",
+       .prefix = "cambricon_dev",
+       .visible = {"CN_VISIBLE_DEVICES", "MLU_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"},
+       .visible_ids = VisibleIds::unique});
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 // /dev/tcaicard<N>: Tecorigin ModelZoo, PyTorch models, "docker run ... --device /dev/tcaicard0".
 sdk::Probe probe() noexcept {
   return probe_device_files(
-      {.folder = "dev", .prefix = "tcaicard", .visible = "SDAA_VISIBLE_DEVICES"});
+      {.folder = "dev", .prefix = "tcaicard", .visible = {"SDAA_VISIBLE_DEVICES"}});
 }
 
 }  // namespace

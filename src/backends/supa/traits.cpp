@@ -9,7 +9,7 @@ namespace {
 // /dev/biren/card_<N>: Biren's Kubernetes device plugin mounts "/dev/biren/<id>" with ids card_<N>.
 sdk::Probe probe() noexcept {
   return probe_device_files(
-      {.folder = "dev/biren", .prefix = "card_", .visible = "SUPA_VISIBLE_DEVICES"});
+      {.folder = "dev/biren", .prefix = "card_", .visible = {"SUPA_VISIBLE_DEVICES"}});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "anyaccel/error.h"
 #include "backends/torch/missing_kernels.h"
 #include "backends/torch/parts.h"
+#include "core/guard_functions.h"
 
 namespace anyaccel::sdk {
 
@@ -26,7 +27,10 @@ TorchBackend::TorchBackend(Traits traits) : Backend(std::move(traits)) {
   torch_parts::supply_missing_kernels(device_type());
 }
 
-void TorchBackend::start() const { at::globalContext().lazyInitDevice(device_type()); }
+void TorchBackend::start() const {
+  torch_parts::initialize_vendor_library(device_type(), 0);
+  at::globalContext().lazyInitDevice(device_type());
+}
 
 c10::Device TorchBackend::torch_device(DeviceIndex index) const {
   return {device_type(), static_cast<c10::DeviceIndex>(index)};
@@ -41,6 +45,8 @@ DeviceIndex TorchBackend::current_device() const {
 }
 
 void TorchBackend::set_device(DeviceIndex index) {
+  // With this device, so that a process that uses only one device does not open device 0.
+  torch_parts::initialize_vendor_library(device_type(), torch_device(index).index());
   start();
   guard(device_type()).setDevice(torch_device(index));
 }
@@ -75,15 +81,9 @@ DeviceProperties TorchBackend::properties(DeviceIndex index) const {
 DtypeSupport TorchBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = Backend::dtype_support(index, dtype);
   if (dtype == c10::kDouble && !traits_.fp64) return {};
-  // Each bit marks a dtype that can be stored. Device types that do not report them have all bits
-  // set and keep the default list above.
-  c10::DeviceCapability capability;
-  try {
-    capability = guard(device_type()).getDeviceCapability(torch_device(index));
-  } catch (const c10::Error&) {  // the device type inherits torch's function, which throws
-  }
+  // Device types that do not report their dtypes keep the default list above.
   const auto bit = static_cast<unsigned>(dtype);
-  if (bit < 64 && ((capability.capability_data.capability_bits >> bit) & 1U) == 0) return {};
+  if (bit < 64 && ((torch_parts::storable_dtypes(torch_device(index)) >> bit) & 1U) == 0) return {};
   return support;
 }
 
@@ -103,7 +103,13 @@ void TorchBackend::set_stream(const Stream& stream) {
 
 Stream TorchBackend::default_stream(DeviceIndex index) const {
   start();
-  return {guard(device_type()).getDefaultStream(torch_device(index)), index};
+  const auto device = torch_device(index);
+  try {
+    return {guard(device_type()).getDefaultStream(device), index};
+  } catch (const c10::Error& error) {
+    if (!guard_lacks_function(error)) throw;
+    return {torch_parts::initial_stream(device), index};
+  }
 }
 
 Stream TorchBackend::new_stream(DeviceIndex index, int priority) {
@@ -128,8 +134,9 @@ bool TorchBackend::is_current_stream_capturing() const {
 #if ANYACCEL_TORCH_AT_LEAST(2, 12)
   if (!is_initialized()) return false;
   try {
-    const auto device = guard(device_type()).getDevice();
-    return guard(device_type()).isStreamCapturing(guard(device_type()).getStream(device));
+    const auto stream = guard(device_type()).getStream(guard(device_type()).getDevice());
+    // Guards that do not implement the query return false.
+    return guard(device_type()).isStreamCapturing(stream) || torch_parts::is_captured(stream);
   } catch (const c10::Error&) {  // device types that do not implement it cannot capture
     return false;
   }

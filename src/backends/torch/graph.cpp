@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <vector>
+
 #include "backends/torch/parts.h"
 
 #if ANYACCEL_TORCH_AT_LEAST(2, 12)
@@ -10,16 +15,53 @@ namespace anyaccel::torch_parts {
 
 namespace {
 
+/// The streams that are being captured. Most vendors' device guards do not report them.
+class Captures {
+ public:
+  void add(const c10::Stream& stream) {
+    const std::lock_guard lock(mutex_);
+    streams_.push_back(stream);
+    ++count_;
+  }
+  void remove(const c10::Stream& stream) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find(streams_.begin(), streams_.end(), stream);
+    if (found == streams_.end()) return;
+    streams_.erase(found);
+    --count_;
+  }
+  bool contain(const c10::Stream& stream) {
+    if (count_ == 0) return false;
+    const std::lock_guard lock(mutex_);
+    return std::find(streams_.begin(), streams_.end(), stream) != streams_.end();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<c10::Stream> streams_;
+  std::atomic<int> count_{0};  // so that queries are fast while nothing is captured
+};
+
+Captures& captures() {
+  static auto* instance = new Captures;  // never destroyed, because graphs may outlive the program
+  return *instance;
+}
+
 class TorchGraph final : public sdk::GraphImpl {
  public:
-  explicit TorchGraph(std::unique_ptr<at::GraphImplInterface> graph) : graph_(std::move(graph)) {}
+  TorchGraph(c10::DeviceType type, std::unique_ptr<at::GraphImplInterface> graph)
+      : type_(type), graph_(std::move(graph)) {}
+  ~TorchGraph() override { forget_stream(); }
 
   void capture_begin(std::optional<GraphPool> pool) override {
     graph_->capture_begin(pool.value_or(GraphPool{0, 0}));
     capturing_ = true;
+    stream_ = guard(type_).getStream(guard(type_).getDevice());
+    captures().add(*stream_);
   }
   void capture_end() override {
     capturing_ = false;
+    forget_stream();
     graph_->capture_end();
   }
   void replay() override { graph_->replay(); }
@@ -34,8 +76,15 @@ class TorchGraph final : public sdk::GraphImpl {
   GraphPool pool() const override { return graph_->pool(); }
 
  private:
+  void forget_stream() {
+    if (stream_) captures().remove(*stream_);
+    stream_.reset();
+  }
+
+  c10::DeviceType type_;
   std::unique_ptr<at::GraphImplInterface> graph_;
   bool capturing_ = false;
+  std::optional<c10::Stream> stream_;  // the stream being captured
 };
 
 }  // namespace
@@ -44,12 +93,15 @@ class TorchGraph final : public sdk::GraphImpl {
 // given type.
 std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType type) {
   if (!at::has_graph_impl(type)) return nullptr;
-  return std::make_shared<TorchGraph>(at::create_graph_impl(type));
+  return std::make_shared<TorchGraph>(type, at::create_graph_impl(type));
 }
+
+bool is_captured(const c10::Stream& stream) { return captures().contain(stream); }
 
 #else
 
 std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType /*type*/) { return nullptr; }
+bool is_captured(const c10::Stream& /*stream*/) { return false; }
 
 #endif
 

@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/headeronly/version.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "anyaccel/sdk/backend.h"
@@ -32,5 +33,20 @@ std::shared_ptr<sdk::EventImpl> make_event(c10::DeviceType type, bool enable_tim
 
 /// Returns null if torch does not provide graphs for the type.
 std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType type);
+
+/// Returns true if a graph from make_graph() is capturing the stream. Thread-safe.
+bool is_captured(const c10::Stream& stream);
+
+/// Calls the initialization function of the vendor's library for `type` with a device index, if
+/// there is one that has not been called yet. Thread-safe.
+void initialize_vendor_library(c10::DeviceType type, c10::DeviceIndex index);
+
+/// Returns the stream that is current on a thread that has not selected one. Starts a thread for
+/// the first call per device. Thread-safe.
+c10::Stream initial_stream(c10::Device device);
+
+/// Returns the dtypes that a device can store, one bit per ScalarType. All bits are set if its
+/// guard does not report them. Thread-safe.
+std::uint64_t storable_dtypes(c10::Device device);
 
 }  // namespace anyaccel::torch_parts

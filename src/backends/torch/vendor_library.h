@@ -11,8 +11,15 @@ namespace anyaccel::sdk {
 struct VendorLibrary {
   const char* variable;   ///< environment variable that may contain the library's path
   const char* file_name;  ///< default file name, which the loader searches for
-  /// Python module whose is_bf16_supported() depends on the chip's generation. Null: query torch.
+  /// Python module with is_bf16_supported(), is_current_stream_capturing() and mem_get_info(),
+  /// which are called for what torch's interfaces do not report. Null if there is none.
   const char* python_module = nullptr;
+  /// Symbol of a function with a device index as its argument (c10::DeviceIndex). A program without
+  /// the vendor's Python package must call it before it uses a device. Null if there is none.
+  const char* initialize = nullptr;
+  /// False if the device guard's default stream is wrong. Then the stream that is current on a new
+  /// thread is used.
+  bool default_stream = true;
 };
 
 /// Loads the library that registers the traits' device type with torch, unless this process already

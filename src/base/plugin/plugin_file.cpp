@@ -256,7 +256,7 @@ std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept {
          .prefix = probe.prefix.c_str(),
          .attribute = probe.attribute.empty() ? nullptr : probe.attribute.c_str(),
          .attribute_value = probe.attribute.empty() ? nullptr : probe.attribute_value.c_str(),
-         .visible = probe.visible.empty() ? nullptr : probe.visible.c_str(),
+         .visible = {probe.visible.empty() ? nullptr : probe.visible.c_str()},
          .visible_ids = probe.opaque_ids ? VisibleIds::opaque : VisibleIds::indices});
   } catch (const std::exception& error) {
     return sdk::Probe{0, std::string("counting its device files failed: ") + error.what()};

@@ -54,7 +54,7 @@ TEST_F(DeviceFilesTest, ChecksTheVendor) {
 // Fails if the variable that selects visible devices is ignored.
 TEST_F(DeviceFilesTest, HonorsVisibleDevices) {
   for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc2"}) add(name);
-  const DeviceFiles files{.folder = "dev", .prefix = "acc", .visible = "TEST_VISIBLE"};
+  const DeviceFiles files{.folder = "dev", .prefix = "acc", .visible = {"TEST_VISIBLE"}};
   setenv("TEST_VISIBLE", "2,0", 1);
   EXPECT_EQ(probe_device_files(files).device_count, 2);
   setenv("TEST_VISIBLE", "-1", 1);
@@ -83,6 +83,26 @@ TEST(CountVisible, EndsAtTheFirstInvalidEntry) {
   EXPECT_EQ(count_visible("4,5,6,7", 4, VisibleIds::opaque), 4);
   EXPECT_EQ(count_visible("4,5", 4, VisibleIds::opaque), 2);
   EXPECT_EQ(count_visible("1,2,3", 2, VisibleIds::opaque), 2);
+}
+
+// Fails if a repeated entry is only noticed before the first entry that is out of range.
+TEST(CountVisible, UniqueListsAreCheckedCompletely) {
+  EXPECT_EQ(count_visible("0,7,1", 4, VisibleIds::unique), 1);
+  EXPECT_EQ(count_visible("0,7,0", 4, VisibleIds::unique), 0);
+  const std::string first = "MLU-01234567-89ab-cdef-0123-456789abcdef";
+  const std::string second = "MLU-11234567-89ab-cdef-0123-456789abcdef";
+  EXPECT_EQ(count_visible(first + "," + second, 4, VisibleIds::unique), 2);
+  EXPECT_EQ(count_visible(first + "," + first, 4, VisibleIds::unique), 0);
+  EXPECT_EQ(count_visible(first + ",0", 4, VisibleIds::unique), 1);
+}
+
+// Fails if a list that ends in a separator or starts with one is read differently from torch_npu.
+TEST(CountVisible, AscendingListsEndAtOtherCharacters) {
+  EXPECT_EQ(count_visible("0,2,", 4, VisibleIds::ascending), 2);
+  EXPECT_EQ(count_visible(",1", 4, VisibleIds::ascending), 0);
+  EXPECT_EQ(count_visible("0,1a,2", 4, VisibleIds::ascending), 2);
+  EXPECT_EQ(count_visible("0,2,1", 4, VisibleIds::ascending), 0);
+  EXPECT_EQ(count_visible("0,4,1", 4, VisibleIds::ascending), 1);
 }
 
 }  // namespace

@@ -45,11 +45,17 @@ struct TestDevice {
   bool initialized = false;  ///< the hooks' init() was called
   int cache_emptied = 0;     ///< number of emptyCache() calls
   int graph_replays = 0;
-  bool macos14 = true;  ///< returned by the MPS hooks
-  /// If false, the device inherits torch's functions that are not implemented (memory info and
-  /// statistics, dtypes), and a failed allocation throws a plain c10::Error.
-  bool queries = true;
+  int events_awaited = 0;  ///< number of synchronizeEvent() calls
+  bool macos14 = true;     ///< returned by the MPS hooks
+  /// The allocator reports neither statistics nor free memory, and a failed allocation throws a
+  /// plain c10::Error.
+  bool minimal_allocator = false;
   bool graphs = true;  ///< register graphs with torch (from LibTorch 2.12); set before installation
+  /// The guard leaves out the functions that torch makes optional and that some vendors' guards
+  /// lack.
+  bool minimal_guard = false;
+  bool default_is_current = false;  ///< the guard's default stream is the current one
+  bool memory_info = true;          ///< the allocator reports free memory
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
   static TestDevice& get() {
@@ -85,6 +91,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return make(device.index(), streams[device.index()]);
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
+    if (TestDevice::get().minimal_guard) return DeviceGuardImplInterface::getDefaultStream(device);
+    if (TestDevice::get().default_is_current) return getStream(device);
     return make(device.index(), 0);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
@@ -102,8 +110,12 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void* getStreamNativeHandle(c10::Stream stream) const override {
     return reinterpret_cast<void*>(stream.id() + 1);
   }
-  bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override {}
+  bool queryStream(const c10::Stream& stream) const override {
+    return !TestDevice::get().minimal_guard || DeviceGuardImplInterface::queryStream(stream);
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    if (TestDevice::get().minimal_guard) DeviceGuardImplInterface::synchronizeStream(stream);
+  }
   void synchronizeDevice(c10::DeviceIndex) const override {}
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
     delete static_cast<std::int64_t*>(event);
@@ -114,7 +126,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void*) const override {}
+  void synchronizeEvent(void*) const override { ++TestDevice::get().events_awaited; }
   double elapsedTime(void* from, void* to, c10::DeviceIndex) const override {
     return static_cast<double>(*static_cast<std::int64_t*>(to) -
                                *static_cast<std::int64_t*>(from)) *
@@ -124,8 +136,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return static_cast<c10::DeviceIndex>(TestDevice::get().count);
   }
   c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
-    if (TestDevice::get().queries) return {};
-    return DeviceGuardImplInterface::getDeviceCapability(device);
+    if (TestDevice::get().minimal_guard)
+      return DeviceGuardImplInterface::getDeviceCapability(device);
+    return {};
   }
 
  private:
@@ -139,7 +152,7 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     auto& stats = of(current);
     const auto free = kDeviceMemory - static_cast<std::size_t>(stats.allocated_bytes[0].current);
-    TORCH_CHECK(bytes <= free || TestDevice::get().queries, "Failed to allocate ", bytes,
+    TORCH_CHECK(bytes <= free || !TestDevice::get().minimal_allocator, "Failed to allocate ", bytes,
                 " bytes on test device");
     TORCH_CHECK_WITH(OutOfMemoryError, bytes <= free, "test device is full");
     auto* block = new Block{std::malloc(bytes == 0 ? 1 : bytes), bytes, current};
@@ -154,7 +167,7 @@ class Allocator final : public c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t) override { ++TestDevice::get().cache_emptied; }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
-    TORCH_CHECK_NOT_IMPLEMENTED(TestDevice::get().queries, "no statistics");
+    TORCH_CHECK_NOT_IMPLEMENTED(!TestDevice::get().minimal_allocator, "no statistics");
     return of(device);
   }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
@@ -163,7 +176,8 @@ class Allocator final : public c10::DeviceAllocator {
       (*array)[0].reset_peak();
   }
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override {
-    if (!TestDevice::get().queries) return c10::DeviceAllocator::getMemoryInfo(device);
+    if (!TestDevice::get().memory_info || TestDevice::get().minimal_allocator)
+      return DeviceAllocator::getMemoryInfo(device);
     return {kDeviceMemory - static_cast<std::size_t>(of(device).allocated_bytes[0].current),
             kDeviceMemory};
   }

@@ -54,7 +54,8 @@ TEST(PresentDevice, IsChosenByName) {
 // Fails if a device that does not answer queries for its memory and dtypes cannot be described, or
 // if the error does not say what is missing.
 TEST(PresentDevice, SurvivesMissingQueries) {
-  test::install_test_device("foreign").queries = false;
+  auto& device = test::install_test_device("foreign");
+  device.minimal_allocator = device.minimal_guard = true;
   const ScopedEnv env("DS_ACCELERATOR", "foreign");
   auto& accelerator = get_accelerator();
   EXPECT_EQ(accelerator.device_properties(0).name, "foreign:0");
@@ -81,7 +82,7 @@ TEST(PresentDevice, GetsMissingKernels) {
 
 // Fails if a failed allocation of a device that does not throw torch's error is not recognized.
 TEST(PresentDevice, RecognizesAPlainAllocationFailure) {
-  test::install_test_device("foreign").queries = false;
+  test::install_test_device("foreign").minimal_allocator = true;
   const ScopedEnv env("DS_ACCELERATOR", "foreign");
   const auto like = at::empty({0}, at::TensorOptions().device(get_accelerator().torch_device(0)));
   try {

@@ -27,9 +27,10 @@ class DetectionTest : public testing::Test {
     fs::create_directories(root_);
     setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
     setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
-    for (const char* name :
-         {"DS_ACCELERATOR", "SUPA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "FAKE_VENDOR",
-          "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "PT_HPU_LAZY_ACC_PAR_MODE"})
+    for (const char* name : {"DS_ACCELERATOR", "SUPA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
+                             "FAKE_VENDOR", "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES",
+                             "PT_HPU_LAZY_ACC_PAR_MODE", "CN_VISIBLE_DEVICES",
+                             "MLU_VISIBLE_DEVICES", "XPU_VISIBLE_DEVICES", "FAKE_VENDOR_STARTED"})
       unsetenv(name);
   }
   void TearDown() override {
@@ -75,6 +76,62 @@ TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
   EXPECT_EQ(get_accelerator().communication_backend_name(), "hccl");
 }
 
+// Fails if ASCEND_RT_VISIBLE_DEVICES is read differently from torch_npu: an empty list and a list
+// that is not in ascending order hide all devices, and other characters end the list.
+TEST_F(DetectionTest, ReadsAscendsListLikeItsVendor) {
+  for (const char* file : {"dev/davinci0", "dev/davinci1", "dev/davinci2"}) add(file);
+  setenv("ANYACCEL_NPU_LIBRARY", vendor_library().c_str(), 1);
+  setenv("FAKE_VENDOR", "npu", 1);
+  for (const char* list : {"", "1,0", "0,0", "x", "3"}) {
+    setenv("ASCEND_RT_VISIBLE_DEVICES", list, 1);
+    EXPECT_EQ(verdict("npu").device_count, 0) << list;
+  }
+  EXPECT_THAT(verdict("npu").reason, HasSubstr("ASCEND_RT_VISIBLE_DEVICES=3"));
+  for (const auto& [list, count] : {std::pair{"0,2", 2}, {"1,2,3", 2}, {"0, 1", 1}, {"0,1;2", 2}}) {
+    setenv("ASCEND_RT_VISIBLE_DEVICES", list, 1);
+    EXPECT_EQ(verdict("npu").device_count, count) << list;
+  }
+}
+
+// Fails if the variables that select Cambricon's devices are read differently from torch_mlu:
+// CN_VISIBLE_DEVICES has priority, repeated entries hide all devices, and entries may be UUIDs.
+TEST_F(DetectionTest, ReadsCambriconsListsLikeItsVendor) {
+  for (const char* file : {"dev/cambricon_dev0", "dev/cambricon_dev1", "dev/cambricon_dev2"})
+    add(file);
+  setenv("ANYACCEL_MLU_LIBRARY", vendor_library().c_str(), 1);
+  setenv("FAKE_VENDOR", "mlu", 1);
+  for (const char* list : {"", "0,0", "-1"}) {
+    setenv("MLU_VISIBLE_DEVICES", list, 1);
+    EXPECT_EQ(verdict("mlu").device_count, 0) << list;
+  }
+  const std::string uuid = "MLU-01234567-89ab-cdef-0123-456789abcdef";
+  for (const auto& [list, count] :
+       {std::pair<std::string, int>{"2,0", 2}, {" 1 , 2 ", 2}, {"0,7,1", 1}, {uuid, 1}}) {
+    setenv("MLU_VISIBLE_DEVICES", list.c_str(), 1);
+    EXPECT_EQ(verdict("mlu").device_count, count) << list;
+  }
+  setenv("CN_VISIBLE_DEVICES", "0,1", 1);
+  EXPECT_EQ(verdict("mlu").device_count, 2);
+  EXPECT_THAT(verdict("mlu").reason, HasSubstr("CN_VISIBLE_DEVICES=0,1"));
+  unsetenv("CN_VISIBLE_DEVICES");
+  unsetenv("MLU_VISIBLE_DEVICES");
+  setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+  EXPECT_EQ(verdict("mlu").device_count, 1);
+}
+
+// Fails if a program without Python uses Ascend devices before the vendor's library has been
+// initialized. Its hooks do nothing in builds for C++ programs, which call torch_npu::init_npu().
+TEST_F(DetectionTest, InitializesAscendWithoutPython) {
+  add("dev/davinci0");
+  setenv("ANYACCEL_NPU_LIBRARY", vendor_library().c_str(), 1);
+  setenv("FAKE_VENDOR", "npu", 1);
+  ASSERT_EQ(detect().accelerator, "npu") << detect().reason;
+  EXPECT_EQ(get_accelerator().device_count(), 2);
+  EXPECT_EQ(std::getenv("FAKE_VENDOR_STARTED"), nullptr) << "counting devices starts the runtime";
+  get_accelerator().set_device(1);
+  EXPECT_STREQ(std::getenv("FAKE_VENDOR_STARTED"), "1");
+}
+
 // Fails if devices are selected without a library that supports them, or the reason does not
 // describe the problem with the library.
 TEST_F(DetectionTest, ReasonNamesTheMissingLibrary) {
@@ -112,6 +169,18 @@ TEST_F(DetectionTest, KunlunIsDetectedBeforeCuda) {
   EXPECT_FALSE(accelerator.is_triton_supported());
   EXPECT_FALSE(accelerator.supports_nvtx_domain());
   EXPECT_EQ(accelerator.device_properties().vendor, "Kunlunxin");
+}
+
+// Fails if XPU_VISIBLE_DEVICES, which Kunlun's own software sets, is ignored, or has priority over
+// CUDA_VISIBLE_DEVICES, which launchers set.
+TEST_F(DetectionTest, KunlunHasTwoListsOfDevices) {
+  for (const char* file : {"dev/xpu0", "dev/xpu1", "dev/xpu2"}) add(file);
+  ANYACCEL_SKIP_IF_TAKEN("cuda");
+  test::install_test_device("cuda", 1);
+  setenv("XPU_VISIBLE_DEVICES", "0,1", 1);
+  EXPECT_EQ(verdict("klxpu").device_count, 2);
+  setenv("CUDA_VISIBLE_DEVICES", "2", 1);
+  EXPECT_EQ(verdict("klxpu").device_count, 1);
 }
 
 // Fails if a CUDA device is detected as Kunlun, which imitates CUDA.

@@ -105,6 +105,41 @@ TEST_F(DifferencesTest, XpuCommunication) {
   EXPECT_EQ(xpu.visible_devices_envs(), std::vector<std::string>{"ZE_AFFINITY_MASK"});
 }
 
+// Fails if a low priority becomes a high one. Huawei's device guard treats every priority other
+// than 0 as high, and none of these vendors has low priorities.
+TEST_F(DifferencesTest, PrivateUse1VendorsHaveNoLowPriority) {
+  auto& npu = start("npu");
+  EXPECT_EQ(npu.Stream(std::nullopt, 1).id() % 10, 0);
+  EXPECT_EQ(npu.Stream(std::nullopt, -1).id() % 10, 1);
+}
+
+// Fails if Biren's default stream is the current one, which its device guard returns.
+TEST_F(DifferencesTest, SupaDefaultStreamIsNotTheCurrentOne) {
+  auto& supa = start("supa");
+  test::TestDevice::get().default_is_current = true;
+  const auto side = supa.Stream();
+  const auto guard = supa.stream(side);
+  EXPECT_EQ(supa.default_stream().id(), 0);
+}
+
+// Fails if torch's internal error is shown when an allocator does not report free memory, as
+// Biren's does not.
+TEST_F(DifferencesTest, SupaMemoryInfoSaysWhatIsMissing) {
+  auto& supa = start("supa");
+  test::TestDevice::get().memory_info = false;
+  EXPECT_ERROR(supa.available_memory(), unsupported, "its allocator does not implement it");
+  EXPECT_EQ(supa.memory_allocated(), 0);
+}
+
+// Fails if the compile backends that torch_npu registers are rejected.
+TEST_F(DifferencesTest, NpuCompileBackends) {
+  auto& npu = start("npu");
+  for (const char* name : {"npu", "npugraph_ex", "npugraphs"}) {
+    npu.set_compile_backend(name);
+    EXPECT_EQ(npu.get_compile_backend(), name);
+  }
+}
+
 // Fails if the mlu backend does not report Triton support, or the npu backend does.
 TEST_F(DifferencesTest, MluHasTriton) { EXPECT_TRUE(start("mlu").is_triton_supported()); }
 TEST_F(DifferencesTest, NpuHasNoTriton) { EXPECT_FALSE(start("npu").is_triton_supported()); }

@@ -34,6 +34,12 @@ std::string python(const std::string& body) {
       "    reason = ctypes.create_string_buffer(500)\n"
       "    answer = library.ask(module.encode(), function.encode(), reason, 500)\n"
       "    return answer, reason.value.decode()\n"
+      "def pair(module, function, argument):\n"
+      "    reason = ctypes.create_string_buffer(500)\n"
+      "    numbers = (ctypes.c_longlong * 2)()\n"
+      "    answer = library.ask_pair(module.encode(), function.encode(), argument, numbers, "
+      "reason, 500)\n"
+      "    return list(numbers) if answer == 1 else reason.value.decode()\n"
       "vendor = types.ModuleType('vendor')\n"
       "sys.modules['vendor'] = vendor\n" +
       body;
@@ -74,6 +80,18 @@ TEST(PythonQuery, FailuresGiveReasons) {
   EXPECT_EQ(output,
             "(-1, 'Python cannot import no_such_vendor')\n(-1, 'vendor has no none')\n(-1, "
             "'vendor.raises() failed')\nend\n");
+}
+
+// Fails if the argument or one of two numbers is lost, a number is cut to 32 bits, or another
+// result gives no reason.
+TEST(PythonQuery, ReturnsTwoNumbers) {
+  if (!has_python()) GTEST_SKIP() << "no python3";
+  EXPECT_EQ(python("vendor.memory = lambda device: (device << 33, 1 << 40)\n"
+                   "vendor.word = lambda device: 'x'\n"
+                   "print(pair('vendor', 'memory', 3), pair('vendor', 'word', 0), sep='\\n')\n"
+                   "print(pair('vendor', 'none', 0))"),
+            "[25769803776, 1099511627776]\nvendor.word() did not return two integers\n"
+            "vendor has no none\n");
 }
 
 // Fails if a query from a native thread does not acquire and release the GIL.
