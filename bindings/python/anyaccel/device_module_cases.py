@@ -182,7 +182,7 @@ def device_scope_restores_the_device():
         _equal(module.current_device(), last, "the current device in the scope of device -1, which means no change")
 
 
-# torch.cuda.device keeps one previous device per object, so reusing an object is no requirement.
+# torch.cuda.device keeps one previous device per object, so an object need not be reusable.
 @case("optional")
 def device_scope_can_be_entered_twice():
     module = _module()
