@@ -68,6 +68,8 @@ def device(source: Source, node: cst.BaseExpression, index: str | None) -> None:
                 return  # the finding of the call replaces it by an index
     rule = rules.BY_ID["device-string-index" if index else "device-string"]
     template = source.template(rule)
+    if template is not None and index:
+        template = template.replace("{{0}}", "{0}")  # a literal needs no braces in an f-string
     values = {"0": index or ""}
     span = source.tree.span(node)
     if use.kind == "pattern":
