@@ -7,7 +7,7 @@ import dataclasses
 import os
 import stat
 
-from . import extensions, keywords, languages, source, suppress, write
+from . import extensions, keywords, languages, source, suppress, syntax, write
 from .findings import EQUIVALENT, REVIEW, Finding, SourceError
 
 _MAX_PASSES = 10  # an outer edit can hide inner ones until the next pass
@@ -135,6 +135,9 @@ def _examine(file: File, request: Request, result: Result) -> None:
     result.lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     own = extensions.names(file.path) if file.language == languages.PYTHON else frozenset()
     if not keywords.may_match(data, file.language) and not extensions.may_match(data, own):
+        if file.language in syntax.LANGUAGES:
+            decoded = source.decode(data, file.language == languages.PYTHON)
+            syntax.check(decoded.text, file.shown, file.language, request.target)
         return
     if not file.language.long_lines and max(map(len, data.split(b"\n"))) > request.max_line:
         result.skipped = f"a line is longer than {request.max_line} bytes"
