@@ -41,7 +41,7 @@ def wait_for(condition):
         time.sleep(0.005)
 
 
-# Fails if a file is half written, if a temporary file or a process is left, or if the count is wrong.
+# Fails if a file is half written, a temporary file or a process is left, or the count is wrong.
 @pytest.mark.parametrize("jobs", ["0", "1", "3"])
 @pytest.mark.parametrize("times", [1, 2])
 def test_interrupted_fix(tmp_path, jobs, times):

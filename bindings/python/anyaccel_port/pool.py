@@ -166,7 +166,7 @@ def _in_processes(files: Sequence[File], request: Request, jobs: int, results: d
                 if queue:
                     worker.send(queue.popleft())
     except KeyboardInterrupt:
-        # A second Ctrl-C must not leave a process behind. Workers end at once unless they write a file.
+        # A second Ctrl-C must not leave a process behind. Workers end at once unless they write.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for worker in busy.values():
             if result := worker.stop():
