@@ -29,7 +29,8 @@ def uninterrupted() -> Iterator[None]:
 @uninterrupted()
 def replace(path: str, data: str | bytes, mode: int | None = None) -> None:
     """Write a file through a temporary file in its folder, so that the file always has its old or
-    its new content. Ctrl-C takes effect afterwards, so it leaves no temporary file. `mode`: the file's permissions; by default those of a new file.
+    its new content. Ctrl-C takes effect afterwards, so it leaves no temporary file. `mode`: the
+    file's permissions; by default those of a new file.
     """
     path = os.path.abspath(path)
     if isinstance(data, str):

@@ -9,7 +9,7 @@ import libcst as cst
 from .. import rules
 from ..findings import Edit, Finding
 from ..rules import ANYACCEL, DEEPSPEED, TORCH, Rule
-from . import amp, arguments, tensors
+from . import amp, arguments, capability, tensors
 from .devices import is_device_name
 from .scopes import dotted
 from .source import EQUIVALENT, NONE, REVIEW, Source
@@ -113,6 +113,9 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
                    message="A device needs a name: on the CPU, torch does not accept an index as a device.")
     elif rule.id == "cuda-get-device-properties" and call is not None:
         _properties(source, rule, node, call)
+    elif rule.id == "cuda-get-device-capability" and template is not None and call is not None:
+        finding = source.add(rule.id, span, node, template, message=capability.explain(source, call))
+        _extend(source, finding, call, arguments.edits(source, last, call))
     elif rule.id == "cuda-default-generators":
         _generators(source, rule, node)
     elif template is None:
@@ -230,7 +233,8 @@ def _properties(source: Source, rule: Rule, node: cst.BaseExpression, call: cst.
         finding = source.add(rule.id, source.tree.span(attribute), node, template, pieces, severity=EQUIVALENT)
     else:
         known = (member in _PROPERTIES or _known_members(source, call)) and rule.severity_for(source.target) != NONE
-        finding = source.add(rule.id, source.tree.span(node), node, source.template(rule), severity=EQUIVALENT if known else "")
+        finding = source.add(rule.id, source.tree.span(node), node, source.template(rule), severity=EQUIVALENT if known else "",
+                             message="" if known else capability.explain(source, call))
     if finding.edits:
         _extend(source, finding, call, arguments.edits(source, "get_device_properties", call))
 

@@ -183,9 +183,6 @@ SETTINGS = (
           "torch.nn.parallel.replicate", "torch.nn.parallel.data_parallel.DataParallel"), {},
          "DataParallel drives several devices from one process, which torch supports well only on CUDA. Use DistributedDataParallel with one process "
          "per device.", "model = torch.nn.DataParallel(model)"),
-    Rule("peak-flops", "the peak throughput of an NVIDIA device", "review", ("number:flops", ), {},
-         "The number applies to one NVIDIA device. Let the user set it, or look it up by `device_properties().name`.",
-         "flops_promised = 312e12"),
     Rule("dispatch-key", 'the dispatch key "CUDA"', "review", ("string:dispatch CUDA", ), {},
          "The op is registered only for CUDA. Register it for other dispatch keys too.", 'library.impl("op", kernel, "CUDA")'),
 )
