@@ -140,7 +140,7 @@ assert torch.jit.trace(lambda a: a.cuda() * 2, (x,))(x).tolist() == [2, 2, 2]
 
 @torch.compile(backend="eager", fullgraph=True)
 def compiled(x):
-    return x.to("cuda") + torch.ones(3, device="cuda")
+    return x.to("cuda") + torch.ones(3, device="cuda") * torch.ones(3, device="cuda:0")  # a device that was not used before
 
 
 assert compiled(x).tolist() == [2, 2, 2]

@@ -31,6 +31,8 @@ def _once(usage: Usage, function: typing.Callable, counted: str) -> typing.Calla
 
     @functools.wraps(function)
     def call(*arguments: typing.Any, **options: typing.Any) -> typing.Any:
+        if torch.compiler.is_compiling():
+            return function(*arguments, **options)
         with usage.one_call(counted):
             return function(*arguments, **options)
 

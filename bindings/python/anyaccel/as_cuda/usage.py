@@ -11,6 +11,8 @@ import types
 import typing
 import weakref
 
+import torch
+
 from .devices import is_programs
 
 _LIBRARY = os.path.dirname(os.__file__)
@@ -41,8 +43,9 @@ class Usage:
         self.places: dict[str, str] = {}
 
     def count(self, name: str) -> None:
-        """Count one redirected use of `name`, unless the program's current call has counted it."""
-        if self._counted(name):
+        """Count one redirected use of `name`, unless the program's current call has counted it.
+        torch.compile traces the redirection, so uses in compiled code are not counted."""
+        if torch.compiler.is_compiling() or self._counted(name):
             return
         if name in self.redirected:
             self.redirected[name] += 1
