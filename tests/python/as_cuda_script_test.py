@@ -70,8 +70,8 @@ assert [entry["name"] for entry in anyaccel.as_cuda.report()["no_equivalent"]] =
 """
 
 
-# Fails if TorchScript compiles a CUDA device, if a module's attributes stay changed, or if disable()
-# leaves the frontend patched.
+# Fails if TorchScript compiles a CUDA device, if a module's attributes stay changed, or if
+# disable() leaves the frontend patched.
 @everywhere
 def test_torchscript(accelerator, tmp_path):
     file = tmp_path / "program.py"  # the compiler reads the source

@@ -21,8 +21,9 @@ _LIBRARY = os.path.dirname(os.__file__)
 class _Call(threading.local):
     """The program's call that this thread is executing.
 
-    names: what the call has already counted, None outside of one_call(). everything: whether nothing
-    more is counted. module: the module under construction, and what its constructor has counted.
+    names: the names that the call has counted, None outside of one_call(). everything: whether nothing
+    more is counted. module: the module under construction. module_names: the names that its
+    constructor has counted.
     """
     names: "set[str] | None" = None
     everything = False
