@@ -55,6 +55,7 @@ def test_capability_without_condition(code):
     ("config.gpu_options.allow_growth = True", [("tensorflow-gpu-options", "config.gpu_options")]),
     (LIGHTNING + 'lightning.Trainer(accelerator="gpu")', [("lightning-accelerator", '"gpu"')]),
     (LIGHTNING + 'parser.add_argument("--accelerator", default="gpu", type=str)', [("lightning-accelerator", '"gpu"')]),
+    ('device_map = {"": int(os.environ.get("LOCAL_RANK") or 0)}', [("device-map-index", '{"": int(os.environ.get("LOCAL_RANK") or 0)}')]),
     ("load(sources=['a.cpp', 'b.cu', 'c.cu'])", [("cuda-source", "'b.cu'")]),
 ])
 def test_places(code, expected):
@@ -67,7 +68,8 @@ def test_places(code, expected):
 @pytest.mark.parametrize("code", [
     'LEVELS = ["L1", "L2", "L3", "L4"]', 'if level == "L4": pass', 'sizes = {"A4": 1, "A2": 2}', 'print("A100", "H100")',
     'if language == "Ada": pass', 'WORDS = ["ada", "volta"]', 'x = f(accelerator="gpu")', 'kwargs["constraint"] = "gpu"',
-    "def triton(x): pass\ntriton.jit = 1", 'names = ["nvidia-driver", "A100"]', 'config.options = "gpu"', "flops = 312"
+    "def triton(x): pass\ntriton.jit = 1", 'names = ["nvidia-driver", "A100"]', 'config.options = "gpu"', "flops = 312",
+    "m = M.from_pretrained(n, load_in_8bit=False)", "f(load_in_8bit=quantize)", 'device_map = {"": int("0x", 16) and "cpu"}'
 ])
 def test_other_text(code):
     assert found(code) == []
@@ -79,6 +81,7 @@ def test_extras():
              '      install_requires=["jax[cuda12]", "x[dev]"])\nEXTRAS = {"cuda11x": []}\nNAMES = {"cuda": 1}')
     assert found(setup, "setup.py") == [("package-extra", text)
                                         for text in ('"cuda"', '"gpu"', '"jax[cuda12]"', '"cuda11x"')]
+    assert lines(requirements, "dependencies:\n  - cuda100\n  - cudadecon\n", "environment.yml") == [("package-nvidia", 2)]
     assert lines(requirements, "jax[cuda12]>=0.4\n-e .[gpu]\nx[dev]\n", "requirements.txt") == [("package-extra", 1), ("package-extra", 2)]
     assert lines(requirements, "[options.extras_require]\ncuda =\n    x\ndev = y\n[other]\ncuda_version = x\n", "setup.cfg") == [("package-extra", 2)]
     toml = ('[project.optional-dependencies]\ncuda = ["x"]\ndev = ["gpu"]\n[tool.uv.sources]\n'

@@ -19,7 +19,7 @@ _ONLY = frozenset(
 _SOME = frozenset(("triton", "pytorch-triton", "bitsandbytes", "xformers", "vllm"))
 _LIGHTNING = frozenset(("pytorch-lightning", "lightning", "lightning-lite", "lightning-fabric"))
 _BEFORE_2 = re.compile(r"(?:==|~=|<|<=|=)\s*[01]\.\d|<\s*2(?:\.0)*\s*(?:$|,)")
-_CUDA = re.compile(r"nvidia-.*|cuda|cuda-.*|cudatoolkit.*|cudnn\d*|nccl|pytorch-cuda|pytorch-gpu|magma-cuda\d+|"
+_CUDA = re.compile(r"nvidia-.*|cuda\d*|cuda-.*|cudatoolkit.*|cudnn\d*|nccl|pytorch-cuda|pytorch-gpu|magma-cuda\d+|"
                    r"libcu(?:da|blas|dnn|fft|rand|solver|sparse|file|pti).*|libnccl.*|"
                    r"libnv(?:jitlink|infer|jpeg|toolsext|vpi).*|cuda-toolkit.*")  # yapf: disable
 INDEX = re.compile(r"https?://[^\s\"'\\,;)]*(?:(?:whl|nightly|wheels?)/(?:[\w.-]+/)*(?:cu\d{2,3}|cu\$\{?\w+|"

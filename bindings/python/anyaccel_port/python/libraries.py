@@ -126,5 +126,5 @@ def _device_map(source: Source, node: cst.Dict) -> None:
 def _is_index(source: Source, value: cst.BaseExpression) -> bool:
     last = dotted(value.func if isinstance(value, cst.Call) else value).rsplit(".", 1)[-1]
     if isinstance(value, cst.Call):
-        return last in ("get_rank", "get_local_rank")
+        return last in ("int", "get_rank", "get_local_rank")
     return isinstance(value, cst.Integer) or last in (*devices.RANKS, "process_index", "local_process_index")
