@@ -52,6 +52,8 @@ def test_capability_without_condition(code):
     ("flops_promised = 312e12", [("peak-flops", "312e12")]),
     ("import triton\n@triton.jit\ndef f(x): pass", [("triton", "import triton"), ("triton", "triton.jit")]),
     ('f = get_kernel("kernels-community/flash-attn3")', [("hub-kernel-name", '"kernels-community/flash-attn3"')]),
+    ("from torch.nn.attention import SDPBackend as B, sdpa_kernel\nwith sdpa_kernel([B.FLASH_ATTENTION, B.EFFICIENT_ATTENTION]): pass",
+     [("attention-backend", "B.FLASH_ATTENTION")]),
     ("config.gpu_options.allow_growth = True", [("tensorflow-gpu-options", "config.gpu_options")]),
     (LIGHTNING + 'lightning.Trainer(accelerator="gpu")', [("lightning-accelerator", '"gpu"')]),
     (LIGHTNING + 'parser.add_argument("--accelerator", default="gpu", type=str)', [("lightning-accelerator", '"gpu"')]),
@@ -69,7 +71,7 @@ def test_places(code, expected):
     'LEVELS = ["L1", "L2", "L3", "L4"]', 'if level == "L4": pass', 'sizes = {"A4": 1, "A2": 2}', 'print("A100", "H100")',
     'if language == "Ada": pass', 'WORDS = ["ada", "volta"]', 'x = f(accelerator="gpu")', 'kwargs["constraint"] = "gpu"',
     "def triton(x): pass\ntriton.jit = 1", 'names = ["nvidia-driver", "A100"]', 'config.options = "gpu"', "flops = 312",
-    "m = M.from_pretrained(n, load_in_8bit=False)", "f(load_in_8bit=quantize)", 'device_map = {"": int("0x", 16) and "cpu"}'
+    "b = [torch.nn.attention.SDPBackend.FLASH_ATTENTION, torch.nn.attention.SDPBackend.MATH]", "m = M.from_pretrained(n, load_in_8bit=False)", "f(load_in_8bit=quantize)", 'device_map = {"": int("0x", 16) and "cpu"}'
 ])
 def test_other_text(code):
     assert found(code) == []

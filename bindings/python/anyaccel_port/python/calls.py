@@ -93,7 +93,9 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
     template = source.template(rule)
     if amp.replace(source, rule, last, node, call) or tensors.replace(source, rule, last, node, call):
         return
-    if rule.id == "profiler-activity":
+    if rule.id == "attention-backend":
+        _attention_backend(source, rule, node)
+    elif rule.id == "profiler-activity":
         _activity(source, rule, node)
     elif rule.id == "cuda-is-available" and _asks_for_nvidia(source, node):
         source.add(rule.id,
@@ -195,6 +197,16 @@ def _class(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
                f"{{acc}}.{name}" if checked else f"torch.{name}",
                severity=REVIEW if is_base else EQUIVALENT,
                message=f"The class of the accelerator's {name.lower()}s.")
+
+
+def _attention_backend(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
+    """The first backend of a selection without SDPBackend.MATH."""
+    selection = source.names.parent(source.names.parent(node))
+    if isinstance(selection, (cst.List, cst.Tuple, cst.Set)):
+        if id(selection) in source.done or any(source.names.qualified(e.value).endswith("SDPBackend.MATH") for e in selection.elements):
+            return
+        source.done.add(id(selection))
+    source.add(rule.id, source.tree.span(node), node)
 
 
 def _activity(source: Source, rule: Rule, node: cst.BaseExpression) -> None:

@@ -153,6 +153,11 @@ SETTINGS = (
          "torch.backends.cuda.matmul.allow_tf32 = True",
          harmless=True,
          runtime="ignore"),
+    Rule("attention-backend", "an attention backend that only some devices have", "review",
+         tuple(f"torch.nn.attention.SDPBackend.{name}" for name in ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")), {},
+         "scaled_dot_product_attention raises an error if the device has none of the selected backends. Add `SDPBackend.MATH`, "
+         "which every device has, or do not select backends. Selections that contain it are not reported.",
+         "torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION)"),
     Rule("version-cuda", "torch.version.cuda", "none", ("torch.version.cuda", "torch.has_cuda"), {},
          "The CUDA version that torch was built for, or None in builds without CUDA. Code that parses it needs a default.", "torch.version.cuda"),
     Rule("profiler-activity", "ProfilerActivity.CUDA", "equivalent",
