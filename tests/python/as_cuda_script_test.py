@@ -54,7 +54,8 @@ with tempfile.NamedTemporaryFile() as file:
         assert torch.jit.load(file.name, **options)(torch.ones(1, 2)).device == real.device
 report = anyaccel.as_cuda.report()
 assert not report["no_equivalent"]
-assert {'device "cuda" in TorchScript', "Tensor.cuda in TorchScript", "Tensor.is_cuda in TorchScript"} <= {e["name"] for e in report["redirected"]}
+names = {entry["name"] for entry in report["redirected"]}
+assert {'device "cuda" in TorchScript', "Tensor.cuda in TorchScript", "Tensor.is_cuda in TorchScript"} <= names
 
 anyaccel.as_cuda.disable()
 def after(x) -> bool:

@@ -52,12 +52,13 @@ def test_capability_without_condition(code):
     ("flops_promised = 312e12", [("peak-flops", "312e12")]),
     ("import triton\n@triton.jit\ndef f(x): pass", [("triton", "import triton"), ("triton", "triton.jit")]),
     ('f = get_kernel("kernels-community/flash-attn3")', [("hub-kernel-name", '"kernels-community/flash-attn3"')]),
-    ("from torch.nn.attention import SDPBackend as B, sdpa_kernel\nwith sdpa_kernel([B.FLASH_ATTENTION, B.EFFICIENT_ATTENTION]): pass",
-     [("attention-backend", "B.FLASH_ATTENTION")]),
+    ("from torch.nn.attention import SDPBackend as B, sdpa_kernel\n"
+     "with sdpa_kernel([B.FLASH_ATTENTION, B.EFFICIENT_ATTENTION]): pass", [("attention-backend", "B.FLASH_ATTENTION")]),
     ("config.gpu_options.allow_growth = True", [("tensorflow-gpu-options", "config.gpu_options")]),
     (LIGHTNING + 'lightning.Trainer(accelerator="gpu")', [("lightning-accelerator", '"gpu"')]),
     (LIGHTNING + 'parser.add_argument("--accelerator", default="gpu", type=str)', [("lightning-accelerator", '"gpu"')]),
-    ('device_map = {"": int(os.environ.get("LOCAL_RANK") or 0)}', [("device-map-index", '{"": int(os.environ.get("LOCAL_RANK") or 0)}')]),
+    ('device_map = {"": int(os.environ.get("LOCAL_RANK") or 0)}',
+     [("device-map-index", '{"": int(os.environ.get("LOCAL_RANK") or 0)}')]),
     ("load(sources=['a.cpp', 'b.cu', 'c.cu'])", [("cuda-source", "'b.cu'")]),
 ])
 def test_places(code, expected):
@@ -71,7 +72,8 @@ def test_places(code, expected):
     'LEVELS = ["L1", "L2", "L3", "L4"]', 'if level == "L4": pass', 'sizes = {"A4": 1, "A2": 2}', 'print("A100", "H100")',
     'if language == "Ada": pass', 'WORDS = ["ada", "volta"]', 'x = f(accelerator="gpu")', 'kwargs["constraint"] = "gpu"',
     "def triton(x): pass\ntriton.jit = 1", 'names = ["nvidia-driver", "A100"]', 'config.options = "gpu"', "flops = 312",
-    "b = [torch.nn.attention.SDPBackend.FLASH_ATTENTION, torch.nn.attention.SDPBackend.MATH]", "m = M.from_pretrained(n, load_in_8bit=False)", "f(load_in_8bit=quantize)", 'device_map = {"": int("0x", 16) and "cpu"}'
+    "b = [torch.nn.attention.SDPBackend.FLASH_ATTENTION, torch.nn.attention.SDPBackend.MATH]",
+    "m = M.from_pretrained(n, load_in_8bit=False)", "f(load_in_8bit=quantize)", 'device_map = {"": int("0x", 16) and "cpu"}'
 ])
 def test_other_text(code):
     assert found(code) == []
@@ -84,12 +86,16 @@ def test_extras():
     assert found(setup, "setup.py") == [("package-extra", text)
                                         for text in ('"cuda"', '"gpu"', '"jax[cuda12]"', '"cuda11x"')]
     assert lines(requirements, "dependencies:\n  - cuda100\n  - cudadecon\n", "environment.yml") == [("package-nvidia", 2)]
-    assert lines(requirements, "jax[cuda12]>=0.4\n-e .[gpu]\nx[dev]\n", "requirements.txt") == [("package-extra", 1), ("package-extra", 2)]
-    assert lines(requirements, "[options.extras_require]\ncuda =\n    x\ndev = y\n[other]\ncuda_version = x\n", "setup.cfg") == [("package-extra", 2)]
+    assert lines(requirements, "jax[cuda12]>=0.4\n-e .[gpu]\nx[dev]\n", "requirements.txt") == [("package-extra", 1),
+                                                                                             ("package-extra", 2)]
+    setup = "[options.extras_require]\ncuda =\n    x\ndev = y\n[other]\ncuda_version = x\n"
+    assert lines(requirements, setup, "setup.cfg") == [("package-extra", 2)]
     toml = ('[project.optional-dependencies]\ncuda = ["x"]\ndev = ["gpu"]\n[tool.uv.sources]\n'
-            'torch = [{ index = "pytorch-cpu" }, { index = "pytorch-cu128", extra = "gpu" }]\n[[tool.uv.index]]\nname = "pytorch-cu128"\n')
+            'torch = [{ index = "pytorch-cpu" }, { index = "pytorch-cu128", extra = "gpu" }]\n'
+            '[[tool.uv.index]]\nname = "pytorch-cu128"\n')
     assert lines(requirements, toml, "pyproject.toml") == [("package-extra", 2), ("package-index", 5), ("package-index", 7)]
-    commands = ('pip install -e ".[cuda]"\npip install "jax[cuda12]" a[dev]\nuv sync --extra gpu\npoetry install --extras "dev cuda"\n'
+    commands = ('pip install -e ".[cuda]"\npip install "jax[cuda12]" a[dev]\nuv sync --extra gpu\n'
+                'poetry install --extras "dev cuda"\n'
                 "poetry install -E gpu\nuv run --extra dev train.py triton\necho uv sync --extra gpu\n")
     assert lines(shell, commands, "a.sh") == [("package-extra", n) for n in (1, 2, 3, 4, 5)]
 
@@ -99,7 +105,8 @@ def test_schedulers():
     script = ("#!/bin/bash\n#SBATCH --gres=gpu:a100:4\n#SBATCH --gres=gpu:4\n#SBATCH -C volta32gb\n# --gres=gpu:v100:1\n"
               "srun --gpus=h100:2 python a.py\nsrun --gpus=2 python a.py\npython a.py --gres=gpu:v100:1\n")
     assert lines(shell, script, "a.sh") == [("scheduler-device", 2), ("scheduler-device", 4), ("scheduler-device", 6)]
-    yaml = "gpu_type: a100\naccelerators: A100:8\ngpu_name: any\nmodel: h100\naccelerator: gpu\nlabels:\n  cloud.google.com/gke-accelerator: nvidia-tesla-t4\n"
+    yaml = ("gpu_type: a100\naccelerators: A100:8\ngpu_name: any\nmodel: h100\naccelerator: gpu\nlabels:\n"
+            "  cloud.google.com/gke-accelerator: nvidia-tesla-t4\n")
     assert lines(config, yaml, "a.yaml") == [("scheduler-device", 1), ("scheduler-device", 2), ("scheduler-device", 7)]
     assert keywords.may_match(script.encode(), languages.SHELL) and keywords.may_match(yaml.encode(), languages.CONFIG)
 

@@ -13,7 +13,8 @@ pytest.importorskip("libcst", reason="libcst is not installed; `anyaccel port` n
 
 PACKAGES = pathlib.Path(__file__).resolve().parents[2] / "bindings/python"
 OLD = "import torch\n\ntorch.cuda.synchronize()\n" + "x = 1\n" * 200
-NEW = OLD.replace("import torch\n", "import torch\nfrom anyaccel import get_accelerator\n").replace("torch.cuda", "get_accelerator()")
+NEW = OLD.replace("import torch\n", "import torch\nfrom anyaccel import get_accelerator\n")
+NEW = NEW.replace("torch.cuda", "get_accelerator()")
 # Writing a file takes a while, so that the signal arrives while files are being written.
 SLOW = """
 import os, sys, time

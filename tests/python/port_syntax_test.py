@@ -33,7 +33,8 @@ def test_broken_source_without_keyword(tmp_path, capfdbinary, name, text, messag
 
 
 # Fails if a source is rejected that Python, or a newer version of it, accepts.
-@pytest.mark.parametrize("name, text", [("a.py", ""), ("a.py", "\ufeffx = 1\r\n"), ("a.py", "x = '\\d'\n"), ("a.py", "match x:\n    case 1: pass\n"),
+@pytest.mark.parametrize("name, text", [("a.py", ""), ("a.py", "\ufeffx = 1\r\n"), ("a.py", "x = '\\d'\n"),
+                                        ("a.py", "match x:\n    case 1: pass\n"),
                                         ("a.py", "type A[T = int] = list[T]\n"), ("a.pyi", "def f(x: int = ...) -> str: ...\n"),
                                         ("a.ipynb", notebook("%matplotlib inline\n!ls\nawait f()", "%%bash\nif then")),
                                         ("a.cpp", "int f( {\n")])

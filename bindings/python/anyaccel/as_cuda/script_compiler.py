@@ -37,7 +37,8 @@ class ScriptCompiler:
     def install(self) -> None:
         """Install all patches."""
         builder = torch.jit.frontend.ExprBuilder
-        for name, make in (("build_Str", self._string), ("build_JoinedStr", self._format), ("build_Attribute", self._attribute), ("build_Call", self._call)):
+        builders = {"build_Str": self._string, "build_JoinedStr": self._format, "build_Attribute": self._attribute, "build_Call": self._call}
+        for name, make in builders.items():
             self._patches.set(builder, name, staticmethod(make(getattr(builder, name))))
         for place in (torch.jit._script, torch.jit._recursive):
             self._patches.set(place, "get_default_args", self._defaults(place.get_default_args))

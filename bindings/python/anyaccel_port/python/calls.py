@@ -203,7 +203,8 @@ def _attention_backend(source: Source, rule: Rule, node: cst.BaseExpression) -> 
     """The first backend of a selection without SDPBackend.MATH."""
     selection = source.names.parent(source.names.parent(node))
     if isinstance(selection, (cst.List, cst.Tuple, cst.Set)):
-        if id(selection) in source.done or any(source.names.qualified(e.value).endswith("SDPBackend.MATH") for e in selection.elements):
+        names = [source.names.qualified(element.value) for element in selection.elements]
+        if id(selection) in source.done or any(name.endswith("SDPBackend.MATH") for name in names):
             return
         source.done.add(id(selection))
     source.add(rule.id, source.tree.span(node), node)

@@ -52,7 +52,8 @@ def _asked(source: Source, call: cst.Call) -> tuple[int, int] | None:
 def _compared(source: Source, node: cst.CSTNode) -> tuple[int, int] | None:
     """The capability that a value, its first item or its attribute `major` is compared with."""
     parent = source.names.parent(node)
-    if isinstance(parent, cst.Subscript) and parent.value is node or isinstance(parent, cst.Attribute) and parent.attr.value == "major":
+    is_item = isinstance(parent, cst.Subscript) and parent.value is node
+    if is_item or isinstance(parent, cst.Attribute) and parent.attr.value == "major":
         node, parent = parent, source.names.parent(parent)
     if isinstance(parent, cst.ComparisonTarget):
         return _number(source.names.parent(parent).left)
