@@ -7,12 +7,13 @@ import typing
 
 import torch
 
+from .devices import CUDA
 from .patches import Patches
 from .usage import Usage
 
 # Functions, and the name under which their calls are counted. "": the names of what they use.
 _FUNCTIONS: "tuple[tuple[tuple[object, ...], str, str], ...]" = (
-    ((torch.nn.Module, ), "cuda", "Module.cuda"),
+    ((torch.nn.Module, ), CUDA, "Module.cuda"),
     ((torch.nn.Module, ), "to", ""),
     ((torch.nn.Module, ), "to_empty", ""),
     ((torch, torch.serialization), "load", ""),

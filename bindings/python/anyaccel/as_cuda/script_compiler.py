@@ -100,7 +100,7 @@ class ScriptCompiler:
         def build_call(ctx: typing.Any, expr: ast.Call) -> typing.Any:
             function = expr.func
             simple = not expr.args and all(k.arg == "non_blocking" for k in expr.keywords)
-            if not isinstance(function, ast.Attribute) or function.attr != "cuda" or not simple:
+            if not isinstance(function, ast.Attribute) or function.attr != CUDA or not simple:
                 return build(ctx, expr)
             self._usage.count("Tensor.cuda in TorchScript")
             base = torch.jit.frontend.build_expr(ctx, function.value)
