@@ -140,7 +140,7 @@ assert torch.jit.trace(lambda a: a.cuda() * 2, (x,))(x).tolist() == [2, 2, 2]
 
 @torch.compile(backend="eager", fullgraph=True)
 def compiled(x):
-    return x.to("cuda") + torch.ones(3, device="cuda")
+    return x.to("cuda") + torch.ones(3, device="cuda") * torch.ones(3, device="cuda:0")  # a device that was not used before
 
 
 assert compiled(x).tolist() == [2, 2, 2]
@@ -186,6 +186,37 @@ def test_pretend(tmp_path):
     assert found.stdout == "NVIDIA H100 80GB HBM3 (9, 0) 132 12.6\n"
     wrong = run_file(tmp_path / "name.py", "cpu", options=["--pretend", "NVIDIA Z1"])
     assert wrong.returncode != 0 and "'NVIDIA Z1'" in wrong.stderr and "NVIDIA H100" in wrong.stderr
+
+
+CALLS = """
+import json, sys, tempfile
+import torch
+import anyaccel.as_cuda
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 4))
+model.cuda()
+for _ in range(2):
+    model.to("cuda:0")
+layers = [torch.nn.TransformerEncoderLayer(8, 2, device="cuda") for _ in range(3)]
+class Mine(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(2, 2, device="cuda"), torch.nn.Linear(2, 2, device="cuda")
+Mine()
+with tempfile.NamedTemporaryFile() as file:
+    torch.save([torch.ones(2), torch.ones(3)], file.name)
+    torch.load(file.name, map_location="cuda")
+for _ in range(4):
+    torch.ones(2).cuda()
+model.to_empty(device=torch.device("cuda"))
+print(json.dumps({entry["name"]: entry["count"] for entry in anyaccel.as_cuda.report()["redirected"]}))
+"""
+
+
+# Fails if the report counts the tensors of a module or a file instead of the program's calls.
+@everywhere
+def test_report_counts_the_programs_calls(accelerator):
+    counts = {"Module.cuda": 1, 'device "cuda:0"': 2, 'device "cuda"': 6, "torch.load of CUDA tensors": 1, "Tensor.cuda": 4}
+    assert json.loads(run(CALLS, accelerator)) == counts
 
 
 # Fails if a redirected use or a missing equivalent is not in the report, or its line is wrong.

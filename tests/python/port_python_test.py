@@ -6,6 +6,7 @@ from port_case import IMPORT, find, fix, line, rules_of  # isort: skip (skips if
 from anyaccel_port.findings import SourceError
 
 NAME = "get_accelerator().device_name()"
+TORCH_TYPE = '(torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")).type'
 
 
 @pytest.mark.parametrize("code, expected", [
@@ -255,7 +256,11 @@ def test_other_targets():
     assert line("x.to('cuda:1').cuda()", target="deepspeed") == f"x.to(get_accelerator().device_name(1)).to({NAME})"
     assert line("torch.cuda.synchronize(x.device)", target="deepspeed") == "get_accelerator().synchronize(x.device.index)"
     assert line("torch.cuda.set_device(1)", target="torch.accelerator") == "torch.accelerator.set_device_index(1)"
-    assert line("x.to('cuda')", target="torch.accelerator") == "x.to(torch.accelerator.current_accelerator().type)"
+    assert line("x.to('cuda')", target="torch.accelerator") == f"x.to({TORCH_TYPE})"
+    assert line("x.to('cuda:1' if torch.cuda.is_available() else 'cpu')",
+                target="torch.accelerator") == "x.to(f\"{" + TORCH_TYPE.replace('"', "'") + "}:1\")"
+    assert line("dist.init_process_group('nccl')", before="import torch\nimport torch.distributed as dist\n",
+                target="torch.accelerator") == f"dist.init_process_group(torch.distributed.get_default_backend_for_device({TORCH_TYPE}))"
     assert line("n = torch.cuda.get_device_name()", target="torch.accelerator") == "n = torch.cuda.get_device_name()"
     assert rules_of("import torch\ntorch.cuda.get_device_name()", "torch.accelerator") == [("cuda-get-device-name", "none")]
 
@@ -270,7 +275,7 @@ def test_broken_sources(text, row):
 def test_quotes_in_f_strings():
     """Breaks on Python before 3.12 if a replacement contains the quotes of the f-string around it."""
     text = "print(f\"{torch.ones(1, device='cuda' if torch.cuda.is_available() else 'cpu')}\")"
-    expected = "(torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else 'cpu')"
+    expected = TORCH_TYPE.replace('"', "'")
     assert line(text, target="torch.accelerator") == text.replace("'cuda' if torch.cuda.is_available() else 'cpu'", expected)
 
 

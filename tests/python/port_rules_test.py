@@ -5,7 +5,7 @@ import pytest
 from port_case import IMPORT, find, fix  # isort: skip (imports anyaccel_port)
 from anyaccel_port import rules
 
-RULES = [*rules.torch_cuda.RULES, *rules.python.RULES, *rules.libraries.RULES]
+RULES = [*rules.torch_cuda.RULES, *rules.python.RULES, *rules.libraries.RULES, *rules.hardware.RULES]
 FILES = {"build-flavor": "setup.py"}
 
 

@@ -170,6 +170,29 @@ def test_program(rule, program, expected):
         assert after == run(text.replace("cuda", TYPE))
 
 
+DEVICES = """
+rank, cuda = 0, torch.cuda.is_available()
+x = torch.ones(2)
+result = [x.to("cuda"), x.to("cuda:0"), x.to(f"cuda:{rank}"), x.to("cuda:%d" % rank), x.cuda(),
+          x.to("cuda" if torch.cuda.is_available() else "cpu"), x.to("cuda:1" if torch.cuda.is_available() else "cpu"),
+          x.to(f"cuda:{rank}" if torch.cuda.is_available() else "cpu"), torch.cuda.FloatTensor([1, 1]),
+          torch.ones(2, device=torch.device("cuda")), x.to("cuda").device.type == "cuda", f"{x.to('cuda').tolist()}"]
+"""
+
+
+def test_torch_accelerator():
+    """Breaks if code for torch.accelerator needs an accelerator: without one, current_accelerator() returns None."""
+    found = torch.accelerator.current_accelerator(check_available=True)
+    place = found.type if found else "cpu"
+    fixed = fix("import torch\n" + DEVICES, "torch.accelerator")
+    result = run(fixed.replace(":1\"", ":0\""))  # there may be only one device
+    assert [value[0] for value in result[:10]] == [place] * 10 and result[10:] == [True, "[1.0, 1.0]"]
+    fixed = fix("import torch\nimport torch.distributed as dist\n"
+                "dist.init_process_group('nccl', init_method='file://' + FILE, rank=0, world_size=1)\n"
+                "result = dist.get_backend()\ndist.destroy_process_group()\n", "torch.accelerator")
+    assert run(fixed) == torch.distributed.get_default_backend_for_device(place)
+
+
 def test_every_rule_with_an_equivalent_runs():
     equivalent = {
         rule.id

@@ -126,7 +126,7 @@ def test_yaml():
         "        value: \"0\"\nsteps:\n  - run: |\n      # nvidia-smi\n      nvidia-smi\n      python a.py --device cuda\n  - name: nvidia-smi works\n"
         "    run: pip install torch --index-url https://download.pytorch.org/whl/cu118\ntext: |\n  nvidia-smi is a tool\n")
     assert [(f.rule, f.line) for f in config.find(text, "a.yaml", "anyaccel")] == [
-        ("config-gpus", 3), ("config-device", 6), ("config-device", 7), ("config-backend", 7), ("config-device", 8), ("config-device", 11), ("config-switch", 12),
+        ("config-gpus", 3), ("lightning-accelerator", 4), ("config-device", 6), ("config-device", 7), ("config-backend", 7), ("config-device", 8), ("config-device", 11), ("config-switch", 12),
         ("cuda-variable", 16), ("container-image", 18), ("config-cuda-resource", 21), ("visible-devices", 23), ("nvidia-tool", 28), ("device-option", 29),
         ("package-index", 31)]  # yapf: disable
     found(config, text, "a.yaml")
@@ -206,10 +206,10 @@ def test_pyproject_and_setup_cfg():
         '[project.optional-dependencies]\ngpu = ["cupy-cuda12x", "rich"]\n[tool.poetry.dependencies]\nbitsandbytes = "^0.41"\nnumpy = "*"\n'
         '[[tool.uv.index]]\nurl = "https://download.pytorch.org/whl/cu121"\n[tool.x]\ndevice = "cuda"\n')
     assert [(f.rule, f.line) for f in requirements.find(text, "pyproject.toml", "anyaccel")] == [
-        ("package-cuda-build", 5), ("package-cuda-only", 6), ("package-cuda-only", 10), ("package-some-accelerators", 12), ("package-index", 15),
+        ("package-cuda-build", 5), ("package-cuda-only", 6), ("package-extra", 10), ("package-cuda-only", 10), ("package-some-accelerators", 12), ("package-index", 15),
         ("config-device", 17)]  # yapf: disable
     text = "[metadata]\nname = flash-attn\n[options]\ninstall_requires =\n    torch\n    pynvml>=11\n[options.extras_require]\ngpu = cupy\n"
-    assert [(f.rule, f.line) for f in requirements.find(text, "setup.cfg", "anyaccel")] == [("package-cuda-only", 6),
+    assert [(f.rule, f.line) for f in requirements.find(text, "setup.cfg", "anyaccel")] == [("package-cuda-only", 6), ("package-extra", 8),
                                                                                             ("package-cuda-only", 8)]
 
 

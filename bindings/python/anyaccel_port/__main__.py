@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from . import baseline, files, git, options, pool, rules, write
 from .analysis import Request, fixes_for
-from .errors import PortError, UsageError
+from .errors import Interrupted, PortError, UsageError
 from .escaped import printable_text, quoted_text
 from .report import Report, number
 
@@ -109,11 +110,17 @@ def run(words: Sequence[str]) -> int:
         return 0
     if given.verify:
         from . import verify
-        return verify.run(given)
+        try:
+            return verify.run(given)
+        except KeyboardInterrupt:
+            raise Interrupted(0) from None  # verify writes copies
     fixes = fixes_for(given.unsafe_fixes) if given.fix or given.diff else frozenset()
     report = examine(given, given.paths, fixes=fixes, write_files=given.fix)
-    _apply_baseline(given, report)
-    _report(given, report)
+    try:
+        _apply_baseline(given, report)
+        _report(given, report)
+    except KeyboardInterrupt:
+        raise Interrupted(report.written) from None
     if report.failures:
         return FAILED
     return FAILED if given.check and (report.failing or report.broken or report.missing) else 0
@@ -131,7 +138,11 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # for example with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not change the exit code
+        written = error.written if isinstance(error, Interrupted) else 0
+        _warn(f"interrupted: {number(written, 'file')} {'was' if written == 1 else 'were'} written" if written else
+              "interrupted: no file was written")
         return INTERRUPTED
 
 

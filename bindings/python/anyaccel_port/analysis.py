@@ -7,7 +7,7 @@ import dataclasses
 import os
 import stat
 
-from . import extensions, keywords, languages, source, suppress, write
+from . import extensions, keywords, languages, source, suppress, syntax, write
 from .findings import EQUIVALENT, REVIEW, Finding, SourceError
 
 _MAX_PASSES = 10  # an outer edit can hide inner ones until the next pass
@@ -54,6 +54,7 @@ class Result:
     error_line: int | None = None
     failure: str = ""  # why the file could not be read or written
     skipped: str = ""
+    written: bool = False  # the fixed content is in the file
     missing: str = ""  # the required Python package, if it is not installed
     before: bytes | None = None
     after: bytes | None = None
@@ -135,6 +136,9 @@ def _examine(file: File, request: Request, result: Result) -> None:
     result.lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     own = extensions.names(file.path) if file.language == languages.PYTHON else frozenset()
     if not keywords.may_match(data, file.language) and not extensions.may_match(data, own):
+        if file.language in syntax.LANGUAGES:
+            decoded = source.decode(data, file.language == languages.PYTHON)
+            syntax.check(decoded.text, file.shown, file.language, request.target)
         return
     if not file.language.long_lines and max(map(len, data.split(b"\n"))) > request.max_line:
         result.skipped = f"a line is longer than {request.max_line} bytes"
@@ -153,15 +157,12 @@ def _examine(file: File, request: Request, result: Result) -> None:
 
 
 def examine(file: File, request: Request) -> Result:
-    """Examine a file, and fix it if requested. Errors become part of the result."""
+    """Examine a file, and compute its fixed content if requested. Errors become part of the result."""
     if file.language is None:
         return Result(file.shown, "", skipped="an unknown kind of file")
     result = Result(file.shown, file.language.name)
     try:
         _examine(file, request, result)
-        if request.write and result.after is not None:
-            write.replace_source(file.path, result.before, result.after)
-            result.before = result.after = None
     except SourceError as error:
         result.error, result.error_line = error.message, error.line
     except languages.MissingPackage as error:
@@ -169,10 +170,25 @@ def examine(file: File, request: Request) -> Result:
     except RecursionError:
         result.error = "the code is nested too deeply"
     except OSError as error:
-        result.failure = error.strerror or str(error)
+        _fail(result, error.strerror or str(error))
     except Exception as error:  # noqa: BLE001  an error in one file must not stop the others
-        result.failure = f"internal error: {type(error).__name__}: {error}"
-    if result.failure:
-        result.findings = sorted(result.findings + result.fixed, key=_position)
-        result.fixed, result.before, result.after = [], None, None
+        _fail(result, f"internal error: {type(error).__name__}: {error}")
     return result
+
+
+def write_fixed(file: File, request: Request, result: Result) -> None:
+    """Write the fixed content of a file. An error becomes part of the result."""
+    if not request.write or result.after is None:
+        return
+    try:
+        write.replace_source(file.path, result.before, result.after)
+        result.before = result.after = None
+        result.written = True
+    except OSError as error:
+        _fail(result, error.strerror or str(error))
+
+
+def _fail(result: Result, reason: str) -> None:
+    result.failure = reason
+    result.findings = sorted(result.findings + result.fixed, key=_position)
+    result.fixed, result.before, result.after = [], None, None

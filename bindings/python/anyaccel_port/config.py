@@ -11,7 +11,7 @@ import json
 import os
 import re
 
-from . import matching, packages, shell
+from . import gpu_names, matching, packages, shell
 from .findings import Finding, SourceError
 from .rules import BY_ID, BY_NAME
 
@@ -84,6 +84,10 @@ class _Values:
             self.add("config-cuda-resource", start, stop)
         elif re.fullmatch(r"cuda:(?:\d+|\$\{\w+\})", value) or value == "cuda" and _DEVICE_KEY.fullmatch(key):
             self.add("config-device", start, stop)
+        elif key.lower() == "accelerator" and value == "gpu" and self.lightning:
+            self.add("lightning-accelerator", start, stop)
+        elif gpu_names.KEY.fullmatch(key) and len(value) < 100 and gpu_names.REQUEST.search(value):
+            self.add("scheduler-device", start, stop)
         elif value == "nccl" or re.fullmatch(r"cpu:gloo,cuda:nccl", value):
             self.add("config-backend", start, stop)
         elif _SWITCH.fullmatch(key) and _BOOLEAN.fullmatch(value) and not in_list:

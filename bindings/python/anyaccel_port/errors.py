@@ -7,3 +7,11 @@ class UsageError(Exception):
 
 class PortError(Exception):
     """A failure of the whole command: exit code 1."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while files were examined or reported. `written`: the number of files written by --fix."""
+
+    def __init__(self, written: int):
+        super().__init__()
+        self.written = written

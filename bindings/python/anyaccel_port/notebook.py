@@ -91,6 +91,11 @@ def _unclosed(code: str) -> bool:
     return sum(code.count(c) for c in "([{") > sum(code.count(c) for c in ")]}")
 
 
+def code_of(text: str) -> str:
+    """The Python code of a notebook, without magic commands. Raises SourceError if the text is not a notebook."""
+    return _Program(text).code
+
+
 def find(text: str, file: str, target: str) -> list[Finding]:
     """Return the findings in a notebook's code cells. Raises SourceError for a broken notebook or cell."""
     program = _Program(text)

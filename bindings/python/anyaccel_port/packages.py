@@ -19,7 +19,7 @@ _ONLY = frozenset(
 _SOME = frozenset(("triton", "pytorch-triton", "bitsandbytes", "xformers", "vllm"))
 _LIGHTNING = frozenset(("pytorch-lightning", "lightning", "lightning-lite", "lightning-fabric"))
 _BEFORE_2 = re.compile(r"(?:==|~=|<|<=|=)\s*[01]\.\d|<\s*2(?:\.0)*\s*(?:$|,)")
-_CUDA = re.compile(r"nvidia-.*|cuda|cuda-.*|cudatoolkit.*|cudnn\d*|nccl|pytorch-cuda|pytorch-gpu|magma-cuda\d+|"
+_CUDA = re.compile(r"nvidia-.*|cuda\d*|cuda-.*|cudatoolkit.*|cudnn\d*|nccl|pytorch-cuda|pytorch-gpu|magma-cuda\d+|"
                    r"libcu(?:da|blas|dnn|fft|rand|solver|sparse|file|pti).*|libnccl.*|"
                    r"libnv(?:jitlink|infer|jpeg|toolsext|vpi).*|cuda-toolkit.*")  # yapf: disable
 INDEX = re.compile(r"https?://[^\s\"'\\,;)]*(?:(?:whl|nightly|wheels?)/(?:[\w.-]+/)*(?:cu\d{2,3}|cu\$\{?\w+|"
@@ -29,6 +29,9 @@ INDEX = re.compile(r"https?://[^\s\"'\\,;)]*(?:(?:whl|nightly|wheels?)/(?:[\w.-]
 REPOSITORY = re.compile(r"\bgithub\.com/(?:NVIDIA|Dao-AILab|state-spaces|deepseek-ai|NVlabs)/"
                         r"(?:apex|cutlass|TransformerEngine|flash-attention|mamba|causal-conv1d|"
                         r"nccl[\w-]*|TensorRT[\w-]*|DALI|DeepGEMM|FlashMLA|cuda-samples|gdrcopy|tiny-cuda-nn)\b(?:\.git)?")
+# Names of extras that install CUDA packages.
+EXTRA = re.compile(r"(?i)(?:.*[-_.])?(?:cuda[\d.x-]*|cu\d{2,3}|gpu|nvidia)(?:[-_.].*)?")
+_EXTRAS = re.compile(r"\[([^\]]*)\]")
 LOCAL = re.compile(r"\+(?:cu\d{2,3}|cuda)\w*")
 
 
@@ -36,7 +39,8 @@ def of(requirement: str) -> tuple[Rule, str | None] | None:
     """The rule for a requirement such as `torch==2.1.0+cu121`, and its replacement."""
     match = _REQUIREMENT.match(requirement)
     if match is None:
-        return None
+        local = re.match(r"\s*[.~/][\w./~-]*\[", requirement)  # a folder: .[cuda]
+        return (BY_ID["package-extra"], None) if local and has_extra(requirement) else None
     name = re.sub(r"[-_.]+", "-", match["name"]).lower()
     rest = match["rest"] or ""
     if name in _ONLY or re.search(r"-cu(?:da)?\d+x?$", name) and not name.startswith("nvidia-") or name.startswith("nvidia-dali"):
@@ -51,6 +55,12 @@ def of(requirement: str) -> tuple[Rule, str | None] | None:
         return BY_ID["package-index"], None
     if LOCAL.search(rest):
         return BY_ID["package-cuda-build"], LOCAL.sub("", requirement)
-    if re.search(r"=[^=]*=.*cuda", rest) or "cuda" in (match["extras"] or ""):
+    if re.search(r"=[^=]*=.*cuda", rest):
         return BY_ID["package-cuda-build"], None
-    return None
+    return (BY_ID["package-extra"], None) if has_extra(match["extras"] or "") else None
+
+
+def has_extra(requirement: str) -> bool:
+    """Whether a requirement such as `jax[cuda12]` or `.[gpu]` selects an extra with CUDA packages."""
+    extras = _EXTRAS.search(requirement)
+    return extras is not None and any(EXTRA.fullmatch(extra.strip()) for extra in extras[1].split(","))

@@ -12,11 +12,14 @@ import os
 import signal
 from collections.abc import Sequence
 
-from .analysis import File, Request, Result, examine
+from .analysis import File, Request, Result, examine, write_fixed
+from .errors import Interrupted
+from .write import SIGNALS, uninterrupted
 
 _SECONDS = 20.0  # CPU time limit per file; parsers take milliseconds
 _COLLECT = 16  # files after which a worker collects garbage
 _PATIENCE = 5.0  # seconds that a worker may take to exit
+_WRITE = 30.0  # seconds that a worker may take to write a file
 
 
 def available_cores() -> int:
@@ -24,8 +27,12 @@ def available_cores() -> int:
 
 
 def _work(connection, request: Request, parent: int) -> None:
-    """Examine the files that the parent sends until it sends None."""
+    """Examine the files that the parent sends until it sends None. SIGTERM ends the process, but not
+    while it writes a file and reports the result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     signal.signal(signal.SIGVTALRM, signal.SIG_DFL)  # the default action ends the process even while native code runs
     # Syntax trees consist of many small objects without cycles, and the garbage collector would
     # spend a fifth of the run time on them.
@@ -44,7 +51,9 @@ def _work(connection, request: Request, parent: int) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS)
         result = examine(file, request)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        connection.send(result)
+        with uninterrupted():
+            write_fixed(file, request, result)
+            connection.send(result)
         done += 1
         if done % _COLLECT == 0:
             gc.collect()
@@ -58,7 +67,8 @@ class _Worker:
         context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
         self.connection, child = context.Pipe()
         self.process = context.Process(target=_work, args=(child, request, os.getpid()), daemon=True)
-        self.process.start()
+        with uninterrupted():  # a new process first has this one's signal handlers
+            self.process.start()
         child.close()
         self.file: File | None = None
 
@@ -80,9 +90,26 @@ class _Worker:
             reason = f"the analysis took longer than {_SECONDS:g} s"
         return Result(self.file.shown, self.file.language.name if self.file.language else "", error=reason), True
 
+    def stop(self) -> Result | None:
+        """End the process. Returns its result if it has finished or is writing its file."""
+        self.process.terminate()
+        result = None
+        while ready := multiprocessing.connection.wait([self.connection, self.process.sentinel], _WRITE):
+            if self.connection not in ready:
+                break
+            try:
+                result = self.connection.recv()
+            except (EOFError, OSError):
+                break
+        self._end()
+        return result
+
     def close(self) -> None:
         # Closing the connection is not enough, because workers inherit each other's connections.
         self.send(None)
+        self._end()
+
+    def _end(self) -> None:
         self.connection.close()
         self.process.join(_PATIENCE)
         if self.process.is_alive():
@@ -98,13 +125,26 @@ def _size(file: File) -> int:
 
 
 def examine_files(files: Sequence[File], request: Request, jobs: int) -> list[Result]:
-    """Examine files, and return the results in the same order. jobs: the number of processes; 0
-    examines the files in this process."""
-    if jobs == 0:
-        return [examine(file, request) for file in files]
+    """Examine files, write the fixed ones if requested, and return the results in the same order.
+    jobs: the number of processes; 0 examines the files in this process. Raises Interrupted."""
+    results: dict[str, Result] = {}
+    try:
+        if jobs == 0:
+            for file in files:
+                result = examine(file, request)
+                with uninterrupted():
+                    write_fixed(file, request, result)
+                    results[file.shown] = result
+        else:
+            _in_processes(files, request, jobs, results)
+    except KeyboardInterrupt:
+        raise Interrupted(sum(result.written for result in results.values())) from None
+    return [results[file.shown] for file in files]
+
+
+def _in_processes(files: Sequence[File], request: Request, jobs: int, results: dict[str, Result]) -> None:
     # Start with the largest files, so that no process works on one alone at the end.
     queue = collections.deque(sorted(files, key=_size, reverse=True))
-    results: dict[str, Result] = {}
     busy: dict = {}
     try:
         while queue and len(busy) < jobs:
@@ -114,8 +154,9 @@ def examine_files(files: Sequence[File], request: Request, jobs: int) -> list[Re
         while busy:
             for connection in multiprocessing.connection.wait(list(busy)):
                 worker = busy[connection]
-                result, ended = worker.result()
-                results[worker.file.shown] = result
+                with uninterrupted():
+                    result, ended = worker.result()
+                    results[worker.file.shown] = result
                 if ended or not queue:
                     del busy[connection]
                     worker.close()
@@ -124,7 +165,14 @@ def examine_files(files: Sequence[File], request: Request, jobs: int) -> list[Re
                     busy[worker.connection] = worker
                 if queue:
                     worker.send(queue.popleft())
-    finally:
+    except KeyboardInterrupt:
+        # A second Ctrl-C must not leave a process behind. Workers end at once unless they write.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for worker in busy.values():
+            if result := worker.stop():
+                results[result.file] = result
+        raise
+    except BaseException:
         for worker in busy.values():
             worker.close()
-    return [results[file.shown] for file in files]
+        raise

@@ -52,6 +52,11 @@ class Report:
         return [result for result in self.results if result.failure]
 
     @property
+    def written(self) -> int:
+        """The number of files that --fix has written."""
+        return sum(result.written for result in self.results)
+
+    @property
     def skipped(self) -> list[Result]:
         return [result for result in self.results if result.skipped]
 

@@ -14,6 +14,9 @@ _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 _TOML_DEPENDENCIES = re.compile(
     r"(?:.*\.)?(?:dependencies|dev-dependencies|optional-dependencies|dependency-groups|packages|dev-packages)(?:\..*)?$")
 
+_CUDA_INDEX = re.compile(r"(?:^|[-_])cu\d{2,3}$")
+_TOML_EXTRAS = re.compile(r"(?:.*\.)?(?:optional-dependencies|dependency-groups|extras)$")
+
 
 def find(text: str, file: str, target: str) -> list[Finding]:
     """Return the findings in a list of packages, and in the other settings of the same file."""
@@ -58,6 +61,8 @@ def _requirement(source: matching.Source, start: int, line: str):
         source.add(BY_ID["package-cuda-only"], start + repository.start(), start + repository.end())
         return
     spec = re.split(r"\s+(?:--|\\)", stripped)[0]
+    if editable := re.match(r"(?:-e|--editable)[ =]\s*", spec):
+        start, spec = start + editable.end(), spec[editable.end():]
     if not spec.startswith("-") and (found := packages.of(spec)):
         rule, replacement = found
         source.add(rule, start, start + len(spec), replacement=replacement)
@@ -102,6 +107,8 @@ def _toml(source: matching.Source):
         value = line[pair.end():] if pair else line
         at = start + (pair.end() if pair else 0)
         table = bool(_TOML_DEPENDENCIES.match(section))
+        if pair and _TOML_EXTRAS.match(section) and packages.EXTRA.fullmatch(key):
+            source.add(BY_ID["package-extra"], start + line.index(pair[1]), start + line.index(pair[1]) + len(pair[1]))
         array = (depth > 0 or value.startswith("[")) and (table or key in ("dependencies", "requires")
                                                           or key.endswith("dependencies"))
         for string in re.finditer(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'", value):
@@ -109,6 +116,9 @@ def _toml(source: matching.Source):
             first = at + string.start() + 1
             if array:
                 _requirement(source, first, content)
+            elif _CUDA_INDEX.search(content) and (re.search(r"\bindex\s*=\s*$", line[:at - start + string.start()])
+                                                  or key == "name" and section.endswith(("index", "source"))):
+                source.add(BY_ID["package-index"], first, first + len(content))
             elif packages.INDEX.search(content):
                 source.add(BY_ID["package-index"], first, first + len(content))
             elif table and pair and packages.LOCAL.search(content):
@@ -130,6 +140,8 @@ def _setup_cfg(source: matching.Source):
             section, key = header[1], ""
         elif pair := re.match(r"([\w.-]+)\s*[=:]\s*(.*)", line):
             key = pair[1]
+            if section == "options.extras_require" and packages.EXTRA.fullmatch(key):
+                source.add(BY_ID["package-extra"], start, start + len(key))
             if _wanted(section, key) and pair[2]:
                 _requirement(source, start + pair.start(2), pair[2])
         elif line.strip() and line[:1].isspace() and _wanted(section, key):

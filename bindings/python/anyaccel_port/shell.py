@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from . import matching, packages
+from . import gpu_names, matching, packages
 from .findings import Finding
 from .rules import BY_ID, BY_NAME
 
@@ -78,6 +78,12 @@ _WRITTEN = re.compile(r"\|\s*(?:sudo\s+)?(?:tee|bash|sh)\b|>>?\s*[\"']?(?:/etc/|
 _INSTALL = re.compile(r"\b(?:pip[\d.]*|uv|poetry|pipx|pdm)\b[^\n]*?\b(?:install|add)\b|"
                       r"\b(?:conda|mamba|micromamba)\b[^\n]*?\b(?:install|create)\b|"
                       r"\b(?:apt|apt-get|yum|dnf|zypper|apk|brew)\b[^\n]*?\b(?:install|add)\b")  # yapf: disable
+# Commands that install the project with extras, and possibly run a program.
+_EXTRAS = re.compile(r"\b(?:uv|poetry|pdm|pixi)\b[^\n]*?\b(?:install|add|sync|run|lock|export)\b")
+_EXTRA = re.compile(r"""(?<!\S)(?:--extras?|-E)(?:=|\s+)(?P<names>"[^"]*"|'[^']*'|[\w.,-]+)""")
+_DIRECTIVE = re.compile(r"(?m)^[ \t]*#(?:SBATCH|PBS|BSUB|COBALT|\$)[ \t][^\n]*")
+_REQUEST = re.compile(r"""(?<!\S)(?:--?(?:gres|constraint|gpus(?:-per-\w+)?|gpu[-_]type)(?:=|\s+)|-[CGl]\s*)["']?([^\s"']+)["']?""")
+_SUBMIT = re.compile(r"\b(?:srun|sbatch|salloc|qsub|bsub)\b")
 _ECHO = re.compile(
     r"(?:^|(?<=[;&|({\n`!@])|\b(?<=then)|\b(?<=do)|\b(?<=else))[ \t]*"
     r"(?:echo|printf|print|cat|LABEL|logger|die|warn|info|error|log)\b(?=[ \t])"
@@ -88,6 +94,8 @@ def find(text: str, file: str, target: str) -> list[Finding]:
     """Return the findings in a shell script, a Dockerfile or a Makefile."""
     source = matching.Source(text, file, target)
     scan(source, 0, len(text))
+    for directive in _DIRECTIVE.finditer(text):  # a comment for the shell
+        _requests(source, directive.start(), directive[0])
     return source.result()
 
 
@@ -102,7 +110,10 @@ def scan(source: matching.Source, start: int, end: int):
     taken: list[tuple[int, int]] = []
     seen: set[tuple[int, str]] = set()
     for a, b in _statements(code):
+        _extras(source, start, code, a, b, taken)
         _install(source, start, text, code, a, b, taken)
+        if _SUBMIT.search(code, a, b):
+            _requests(source, start + a, code[a:b])
     for match in _CANDIDATE.finditer(code):
         if any(match.start() < b and a < match.end() for a, b in taken) or not _command(code, quoted, match):
             continue
@@ -154,6 +165,8 @@ def _install(source: matching.Source, base: int, text: str, code: str, a: int, b
         value = word[0].strip("\"'")
         first = a + match.end() + word.start() + word[0].find(value)
         last = first + len(value)
+        if any(start < last and first < end for start, end in taken):
+            continue
         if conda and channel and value == "nvidia":
             source.add(BY_ID["package-channel"], base + first, base + last)
             taken.append((first, last))
@@ -165,6 +178,24 @@ def _install(source: matching.Source, base: int, text: str, code: str, a: int, b
             source.add(rule, base + first, base + last, replacement=replacement)
             taken.append((first, last))
         channel = value in ("-c", "--channel")
+
+
+def _extras(source: matching.Source, base: int, code: str, a: int, b: int, taken: list[tuple[int, int]]):
+    """Extras with CUDA packages: `uv sync --extra gpu`."""
+    command = _EXTRAS.search(code, a, b)
+    if command is None or _ECHO.match(code[a:command.start()].lstrip() + " "):
+        return
+    for match in _EXTRA.finditer(code, command.end(), b):
+        if any(packages.EXTRA.fullmatch(extra) for extra in re.split(r"[ ,]+", match["names"].strip("\"'"))):
+            source.add(BY_ID["package-extra"], base + match.start(), base + match.end())
+            taken.append(match.span())
+
+
+def _requests(source: matching.Source, base: int, command: str):
+    """Device models in the options of a job scheduler: `--gres=gpu:a100:4`."""
+    for match in _REQUEST.finditer(command):
+        if gpu_names.REQUEST.search(match[1]):
+            source.add(BY_ID["scheduler-device"], base + match.start(), base + match.end())
 
 
 def _command(code: str, quoted: list[tuple[int, int]], match: re.Match) -> bool:

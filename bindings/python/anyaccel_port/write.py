@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import stat
 import tempfile
+from collections.abc import Iterator
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Block SIGINT and SIGTERM. Pending signals arrive at the end."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+@uninterrupted()
 def replace(path: str, data: str | bytes, mode: int | None = None) -> None:
-    """Write a file through a temporary file in its folder, so that an interruption leaves the old
-    content in place. `mode`: the file's permissions; by default those of a new file.
+    """Write a file through a temporary file in its folder, so that the file always has its old or
+    its new content. Ctrl-C takes effect afterwards, so it leaves no temporary file. `mode`: the
+    file's permissions; by default those of a new file.
     """
     path = os.path.abspath(path)
     if isinstance(data, str):

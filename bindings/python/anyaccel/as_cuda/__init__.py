@@ -19,8 +19,10 @@ from .cuda_module import CudaModule
 from .devices import CUDA, Devices
 from .distributed import Distributed
 from .mode import Redirect
+from .modules import count_calls
 from .patches import Patches
 from .pretend import pretended
+from .script_compiler import ScriptCompiler
 from .scripts import redirect_factories
 from .settings import Settings
 from .threads import enter_everywhere
@@ -54,6 +56,8 @@ def enable(settings: Settings | None = None) -> bool:
     parts.install()
     Distributed(parts, accelerator).install()
     redirect_factories(devices, _usage, patches)
+    ScriptCompiler(devices, _usage, patches).install()
+    count_calls(_usage, patches)
     enter_everywhere(Redirect(accelerator, devices, _usage), patches)
     if not _is_worker():
         atexit.register(_report_at_exit, settings, os.getpid())

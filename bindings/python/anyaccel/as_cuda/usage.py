@@ -2,30 +2,95 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+import threading
+import types
+import typing
+import weakref
+
+import torch
 
 from .devices import is_programs
 
 _LIBRARY = os.path.dirname(os.__file__)
 
 
+class _Call(threading.local):
+    """The program's call that this thread is executing.
+
+    names: the names that the call has counted, None outside of one_call(). everything: whether nothing
+    more is counted. module: the module under construction. module_names: the names that its
+    constructor has counted.
+    """
+    names: "set[str] | None" = None
+    everything = False
+    module: "weakref.ref[object] | None" = None
+    module_names: "set[str]" = set()
+
+
 class Usage:
-    """The uses of CUDA in a process: how often, and where first."""
+    """The uses of CUDA in a process: how often, and where first.
+
+    The program's calls are counted: `model.cuda()` is one call, although it moves many tensors.
+    """
 
     def __init__(self) -> None:
+        self._call = _Call()
         self.redirected: dict[str, int] = {}
         self.missing: dict[str, tuple[str, str]] = {}
         self.places: dict[str, str] = {}
 
     def count(self, name: str) -> None:
-        """Count one redirected use of `name`."""
+        """Count one redirected use of `name`, unless the program's current call has counted it.
+        torch.compile traces the redirection, so uses in compiled code are not counted."""
+        if torch.compiler.is_compiling() or self._counted(name):
+            return
         if name in self.redirected:
             self.redirected[name] += 1
         else:
             self.redirected[name] = 1
             self.places[name] = caller()
+
+    @contextlib.contextmanager
+    def one_call(self, name: str = "") -> "typing.Iterator[None]":
+        """Until the end, count each name once. With `name`, count only that."""
+        call = self._call
+        if call.names is not None:
+            yield  # an inner call of torch's
+            return
+        if name:
+            self.count(name)
+        call.names, call.everything = set(), bool(name)
+        try:
+            yield
+        finally:
+            call.names, call.everything = None, False
+
+    def _counted(self, name: str) -> bool:
+        call = self._call
+        if call.names is None:
+            return self._counted_by_constructor(name)
+        counted = call.everything or name in call.names
+        call.names.add(name)
+        return counted
+
+    def _counted_by_constructor(self, name: str) -> bool:
+        """Whether the constructor of a torch module that the program calls has already counted `name`."""
+        frame = _outermost_internal_frame()
+        if frame is None or frame.f_code.co_name != "__init__" or not frame.f_globals.get("__name__", "").startswith("torch.nn."):
+            return False
+        call, module = self._call, frame.f_locals.get("self")
+        try:
+            if call.module is None or call.module() is not module:
+                call.module, call.module_names = weakref.ref(module), set()
+        except TypeError:
+            return False
+        counted = name in call.module_names
+        call.module_names.add(name)
+        return counted
 
     def lacks(self, name: str, why: str) -> None:
         """Remember that the program uses `name`, which has no equivalent."""
@@ -63,6 +128,16 @@ class Usage:
                 stream.write("\n")
         elif used and not file and not quiet:
             sys.stderr.write(self.as_text(accelerator, device))
+
+
+def _outermost_internal_frame() -> "types.FrameType | None":
+    """The frame of torch that the program's code has called. None if the program called us."""
+    frame, found = sys._getframe(1), None
+    while frame is not None and not is_programs(frame.f_globals.get("__name__")):
+        if not frame.f_globals.get("__name__", "").startswith("anyaccel."):
+            found = frame
+        frame = frame.f_back
+    return found
 
 
 def caller() -> str:

@@ -6,6 +6,7 @@ from ..findings import Finding, SourceError
 from . import compose, imports
 from .aliases import find_aliases
 from .calls import find_names
+from .hardware import find_hardware
 from .libraries import find_libraries
 from .methods import find_methods
 from .source import Source
@@ -21,6 +22,7 @@ def find(text: str, file: str, target: str, extensions: frozenset[str] = frozens
     find_methods(source)
     find_names(source)
     find_libraries(source)
+    find_hardware(source)
     imports.find_imports(source, extensions)
     return source.finish()
 

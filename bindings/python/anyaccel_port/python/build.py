@@ -17,6 +17,8 @@ _MACRO = re.compile(r"(?:(?:WITH|USE|HAVE|BUILD|ENABLE)_CUDA\w*|\w+_(?:WITH|USE|
 def text(source: Source, node: cst.SimpleString, value: str) -> bool:
     """Examine a string in a build script. Return whether a finding was added for it."""
     parent = source.names.parent(node)
+    if isinstance(parent, cst.DictElement) and parent.key is node:
+        return extra(source, node, value)
     if not isinstance(parent, cst.Element):
         return False
     if _MACRO.match(value):
@@ -28,6 +30,14 @@ def text(source: Source, node: cst.SimpleString, value: str) -> bool:
         source.add(found[0].id, source.tree.span(node), node)
         return True
     return False
+
+
+def extra(source: Source, node: cst.SimpleString, value: str) -> bool:
+    """Examine a key of extras_require. Return whether a finding was added for it."""
+    found = packages.EXTRA.fullmatch(value) is not None and _is_requirement(source, source.names.parent(node))
+    if found:
+        source.add("package-extra", source.tree.span(node), node)
+    return found
 
 
 def _is_requirement(source: Source, node: cst.CSTNode) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 from .. import rules
 from ..findings import Edit, Finding
 from ..rules import ANYACCEL, DEEPSPEED, TORCH, Rule
-from . import amp, arguments, tensors
+from . import amp, arguments, capability, tensors
 from .devices import is_device_name
 from .scopes import dotted
 from .source import EQUIVALENT, NONE, REVIEW, Source
@@ -93,7 +93,9 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
     template = source.template(rule)
     if amp.replace(source, rule, last, node, call) or tensors.replace(source, rule, last, node, call):
         return
-    if rule.id == "profiler-activity":
+    if rule.id == "attention-backend":
+        _attention_backend(source, rule, node)
+    elif rule.id == "profiler-activity":
         _activity(source, rule, node)
     elif rule.id == "cuda-is-available" and _asks_for_nvidia(source, node):
         source.add(rule.id,
@@ -113,6 +115,9 @@ def _replace(source: Source, rule: Rule, name: str, node: cst.BaseExpression, ca
                    message="A device needs a name: on the CPU, torch does not accept an index as a device.")
     elif rule.id == "cuda-get-device-properties" and call is not None:
         _properties(source, rule, node, call)
+    elif rule.id == "cuda-get-device-capability" and template is not None and call is not None:
+        finding = source.add(rule.id, span, node, template, message=capability.explain(source, call))
+        _extend(source, finding, call, arguments.edits(source, last, call))
     elif rule.id == "cuda-default-generators":
         _generators(source, rule, node)
     elif template is None:
@@ -194,6 +199,17 @@ def _class(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
                message=f"The class of the accelerator's {name.lower()}s.")
 
 
+def _attention_backend(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
+    """The first backend of a selection without SDPBackend.MATH."""
+    selection = source.names.parent(source.names.parent(node))
+    if isinstance(selection, (cst.List, cst.Tuple, cst.Set)):
+        names = [source.names.qualified(element.value) for element in selection.elements]
+        if id(selection) in source.done or any(name.endswith("SDPBackend.MATH") for name in names):
+            return
+        source.done.add(id(selection))
+    source.add(rule.id, source.tree.span(node), node)
+
+
 def _activity(source: Source, rule: Rule, node: cst.BaseExpression) -> None:
     """ProfilerActivity.CUDA: a list of all activities becomes a call, which returns those of the accelerator too."""
     use = use_of(source, node)
@@ -230,7 +246,8 @@ def _properties(source: Source, rule: Rule, node: cst.BaseExpression, call: cst.
         finding = source.add(rule.id, source.tree.span(attribute), node, template, pieces, severity=EQUIVALENT)
     else:
         known = (member in _PROPERTIES or _known_members(source, call)) and rule.severity_for(source.target) != NONE
-        finding = source.add(rule.id, source.tree.span(node), node, source.template(rule), severity=EQUIVALENT if known else "")
+        finding = source.add(rule.id, source.tree.span(node), node, source.template(rule), severity=EQUIVALENT if known else "",
+                             message="" if known else capability.explain(source, call))
     if finding.edits:
         _extend(source, finding, call, arguments.edits(source, "get_device_properties", call))
 

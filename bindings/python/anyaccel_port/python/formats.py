@@ -135,15 +135,13 @@ def choice(source: Source, node: cst.IfExp) -> None:
     template = source.template(rule)
     pieces = {}
     values = {}
+    named = 'f"{{type}}:{{0}}"' if source.target == TORCH else "{acc}.device_name({0})"
     if isinstance(index, str):
-        if index and source.target != TORCH:
-            template = template.replace("{type}", "{acc}.device_name({0})")
+        if index:
+            template = template.replace("{type}", named.replace("{{0}}", "{0}"))
             values["0"] = index
-    elif source.target == TORCH:
-        return
     else:
-        template = template.replace("{type}", "{acc}.device_name({0})")
-        value, template = _number(source, index, template)
+        value, template = _number(source, index, template.replace("{type}", named))
         pieces["0"] = source.tree.outer(value)
     if wrapped:
         template = f"torch.device({template})"

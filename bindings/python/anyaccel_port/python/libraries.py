@@ -16,14 +16,14 @@ from .uses import literal, use_of
 _MEMBERS = (
     ("bitsandbytes", re.compile(r"bitsandbytes\.(?:optim|nn|functional|matmul\w*|research|triton)\b")),
     ("xformers", re.compile(r"xformers\.(?!__)\w+")),
+    ("triton", re.compile(r"triton\.jit$")),
     ("vllm", re.compile(r"vllm\..*(?:\bworker\b|gpu_|cuda|GPU|CUDA)")),
 )  # yapf: disable
 _XFORMERS = ("enable_xformers_memory_efficient_attention", "set_use_memory_efficient_attention_xformers")
 _RAY = {"num_gpus": ("remote", "options", "init", "add_node"), "use_gpu": ("ScalingConfig", )}
 _LIGHTNING = ("gpus", "distributed_backend", "auto_select_gpus")
+_LIGHTNING_MODULES = frozenset(("pytorch_lightning", "lightning", "lightning_fabric"))
 _LOADERS = ("find_spec", "import_module", "load_library", "__import__")
-# Peak throughputs of the V100, A100 and H100 in operations per second.
-_PEAKS = frozenset((112e12, 125e12, 156e12, 312e12, 624e12, 494e12, 756e12, 989e12, 989.4e12, 989.5e12, 1979e12))
 
 
 def find_libraries(source: Source) -> None:
@@ -35,9 +35,6 @@ def find_libraries(source: Source) -> None:
         _ray_resources(source)
     for node in source.names.nodes.get(cst.Dict, ()):
         _device_map(source, node)
-    for kind in (cst.Float, cst.Integer):
-        for node in source.names.nodes.get(kind, ()):
-            _peak(source, node)
 
 
 def _call(source: Source, node: cst.Call, roots: set[str]) -> None:
@@ -57,8 +54,12 @@ def _call(source: Source, node: cst.Call, roots: set[str]) -> None:
         span = source.tree.span(arg)
         if last in _RAY.get(keyword, ()) and "ray" in roots and literal_number(arg.value) != 0 and dotted(arg.value) != "False":
             source.add("ray-gpus", span, arg)
-        elif last == "Trainer" and keyword in _LIGHTNING and roots & {"pytorch_lightning", "lightning"}:
+        elif last == "Trainer" and keyword in _LIGHTNING and roots & _LIGHTNING_MODULES:
             source.add("lightning-gpus", span, arg)
+        elif literal(arg.value) == "gpu" and roots & _LIGHTNING_MODULES and (
+                last in ("Trainer", "Fabric") and keyword == "accelerator"
+                or last == "add_argument" and literal(first) == "--accelerator" and keyword == "default"):
+            source.add("lightning-accelerator", source.tree.span(arg.value), arg)
         elif keyword in ("load_in_4bit", "load_in_8bit") and last != "BitsAndBytesConfig" and dotted(arg.value) == "True":
             source.add("bitsandbytes-quantization", span, arg)
 
@@ -125,13 +126,5 @@ def _device_map(source: Source, node: cst.Dict) -> None:
 def _is_index(source: Source, value: cst.BaseExpression) -> bool:
     last = dotted(value.func if isinstance(value, cst.Call) else value).rsplit(".", 1)[-1]
     if isinstance(value, cst.Call):
-        return last in ("get_rank", "get_local_rank")
+        return last in ("int", "get_rank", "get_local_rank")
     return isinstance(value, cst.Integer) or last in (*devices.RANKS, "process_index", "local_process_index")
-
-
-def _peak(source: Source, node: cst.Float | cst.Integer) -> None:
-    """`flops_promised = 312e12`."""
-    if node.evaluated_value in _PEAKS:
-        use = use_of(source, node)
-        if use.kind in ("assign", "default", "argument") and not use.collection and re.search(r"(?i)flop|peak|promised", use.name):
-            source.add("peak-flops", source.tree.span(node), node)

@@ -49,6 +49,8 @@ def find_methods(source: Source) -> None:
                        node,
                        None if assigned else source.template(rule), {"self": source.tree.outer(node.value)},
                        severity=REVIEW if assigned else "")
+        elif name == "gpu_options":
+            source.add("tensorflow-gpu-options", source.tree.span(node), node)
         elif name in ("cuda_stream", "cuda_event"):
             source.add("cuda-stream-handle", source.tree.span(node.attr), node)
         elif name in _PROFILER and dotted(node.value) != "self":

@@ -62,11 +62,13 @@ class Source:
                 return name
         return ""
 
-    def values(self, scope: Scope) -> dict[str, str]:
-        """The texts for the placeholders of templates that do not depend on the place."""
+    def values(self, scope: Scope, quote: str = '"') -> dict[str, str]:
+        """The texts for the placeholders of templates that do not depend on the place. `quote` encloses their strings."""
         torch = self.torch(scope)
         if self.target == TORCH:
-            return {"acc": f"{torch}.accelerator", "type": f"{torch}.accelerator.current_accelerator().type"}
+            # current_accelerator() returns None on a machine with only a CPU.
+            device = f"{torch}.accelerator.current_accelerator(check_available=True) or {torch}.device({quote}cpu{quote})"
+            return {"acc": f"{torch}.accelerator", "type": f"({device}).type"}
         return {"acc": f"{self.function}()", "type": f"{self.function}().device_name()"}
 
     def text_options(self) -> dict[str, bool]:
@@ -110,8 +112,12 @@ class Source:
             torch = self.torch(scope)
             if torch != "torch":
                 template = template.replace("torch.", torch + ".")
-            template = self._quotes(node, template)
-            edits = compose.edits(self.text, span, template, {**self.values(scope), **(values or {})}, pieces or {})
+            outer = self._outer_quote(node)
+            if outer:
+                template = template.replace(outer, _other(outer))
+            inner = re.match(r"f(['\"])", template)
+            fixed = self.values(scope, _other(inner[1] if inner else outer or "'"))
+            edits = compose.edits(self.text, span, template, {**fixed, **(values or {})}, pieces or {})
             replacement = compose.apply(self.text[:span[1]], list(edits))[span[0]:]
         severity = severity or rule.severity_for(self.target)
         line, column = self.lines.position(span[0])
@@ -122,16 +128,14 @@ class Source:
         self.findings.append(finding)
         return finding
 
-    def _quotes(self, node: cst.CSTNode, template: str) -> str:
-        """The template with other quotes if the node is inside an f-string, which before Python 3.12
-        cannot contain its own quotes."""
+    def _outer_quote(self, node: cst.CSTNode) -> str:
+        """The quote of the f-string around the node, or "". Before Python 3.12, an f-string cannot contain its own quotes."""
         parent = self.names.parent(node)
         while parent is not None and not isinstance(parent, cst.BaseSmallStatement):
             if isinstance(parent, cst.FormattedString):
-                quote = parent.start[-1]
-                return template.replace(quote, "'" if quote == '"' else '"')
+                return parent.start[-1]
             parent = self.names.parent(parent)
-        return template
+        return ""
 
     def finish(self) -> list[Finding]:
         """The findings in the order of the source. Their text and replacement include all their edits."""
@@ -151,6 +155,10 @@ class Source:
 
     def template(self, rule: Rule) -> str | None:
         return rule.to.get(self.target)
+
+
+def _other(quote: str) -> str:
+    return "'" if quote == '"' else '"'
 
 
 def _bound(names: Names) -> dict[str, list[Binding]]:

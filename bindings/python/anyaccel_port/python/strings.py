@@ -54,6 +54,8 @@ def device(source: Source, node: cst.BaseExpression, index: str | None) -> None:
     use = use_of(source, node)
     if use.kind in ("statement", "log") or use.kind == "annotation":
         return
+    if source.build and use.kind == "key" and build.extra(source, node, "cuda"):
+        return
     if source.build and not (use.kind == "argument" and source.names.qualified(use.call.func).startswith("torch.")):
         if use.kind not in ("key", "other") and not (use.kind == "argument" and dotted(use.call.func).endswith("join")):
             source.add("build-flavor", source.tree.span(node), node)
@@ -68,6 +70,8 @@ def device(source: Source, node: cst.BaseExpression, index: str | None) -> None:
                 return  # the finding of the call replaces it by an index
     rule = rules.BY_ID["device-string-index" if index else "device-string"]
     template = source.template(rule)
+    if template is not None and index:
+        template = template.replace("{{0}}", "{0}")  # a literal needs no braces in an f-string
     values = {"0": index or ""}
     span = source.tree.span(node)
     if use.kind == "pattern":

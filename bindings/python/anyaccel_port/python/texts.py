@@ -23,7 +23,8 @@ _LIBRARY = re.compile(r"(?:lib)?(?:cudart|cuda|nccl|nvrtc|cublas|cudnn|nvidia-ml
 _COMMAND = re.compile(r"\bnvidia-smi\b|\bnvcc\b")
 _NOTABLE = re.compile(
     r"cuda|CUDA|nccl|NCCL|nvidia|NVIDIA|nvcc|-gencode|-arch|fast_math|--expt|-Xptxas|--ptxas|arch=|\.cuh?$|CUBLAS|CUDNN|NVTE|NVCC|"
-    r"flash_attention|_8bit|_32bit|_bnb|8bit$")
+    r"flash_attention|kernels-community|/flash|_8bit|_32bit|_bnb|8bit$")
+_KERNELS = re.compile(r"kernels-community/[\w.-]+|[\w.-]+/flash[-_]?(?:attn|attention|mla)[\w.-]*$")
 _OPTIMIZER = re.compile(r"paged_(?:adam|lion|ademamix)\w*|\w+_bnb(?:_(?:8|32)bit)?|"
                         r"(?:adamw?|lion|sgd|rmsprop|lamb|lars|ademamix)_?8bit")
 DTYPES = {
@@ -76,9 +77,14 @@ def text(source: Source, node: cst.SimpleString, value: str) -> None:
         if use.collection and ({"eager", "sdpa"} & set(use.others) or not _first_of_build(source, node)):
             return  # one of several choices
         source.add("flash-attention-setting", span, node)
+    elif _KERNELS.match(value):
+        source.add("hub-kernel-name", span, node)
     elif _OPTIMIZER.fullmatch(value):
         source.add("bitsandbytes-optimizer", span, node)
-    elif (_SOURCE.match(value) and not value.startswith(".") or _FLAG.search(value)) and _first_of_build(source, node):
+    elif _SOURCE.match(value) and not value.startswith("."):
+        if _first_of_build(source, node, is_source=True):
+            source.add("cuda-source", span, node)
+    elif _FLAG.search(value) and _first_of_build(source, node):
         source.add("cuda-extension", span, node)
     elif re.search(r"CUDA_VISIBLE_DEVICES=", value) and use.kind != "log":
         source.add("visible-devices", span, node, severity=REVIEW)
@@ -92,14 +98,14 @@ def text(source: Source, node: cst.SimpleString, value: str) -> None:
         source.add("nvidia-tools", span, node, template, severity=REVIEW if template else NONE)
 
 
-def _first_of_build(source: Source, node: cst.SimpleString) -> bool:
-    """Whether a source or a flag of a compiler is the first one in its list. Those of CUDAExtension belong to its finding."""
+def _first_of_build(source: Source, node: cst.SimpleString, is_source: bool = False) -> bool:
+    """Whether a source or a flag of a compiler is the first one in its list. Flags of CUDAExtension belong to its finding."""
     container = None
     parent = source.names.parent(node)
     while parent is not None and not isinstance(parent, cst.BaseSmallStatement):
         if isinstance(parent, (cst.List, cst.Tuple, cst.Dict, cst.Set)):
             container = parent
-        if isinstance(parent, cst.Call) and source.names.qualified(parent.func).endswith(".CUDAExtension"):
+        if isinstance(parent, cst.Call) and not is_source and source.names.qualified(parent.func).endswith(".CUDAExtension"):
             return False
         parent = source.names.parent(parent)
     if container is None:

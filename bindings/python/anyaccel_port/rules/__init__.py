@@ -1,9 +1,9 @@
 """The rules of `anyaccel port`, by what they match."""
 
-from . import configuration, libraries, native, python, torch_cuda
+from . import configuration, hardware, libraries, native, python, torch_cuda
 from .rule import ANYACCEL, DEEPSPEED, TARGETS, TORCH, Rule
 
-RULES = (*torch_cuda.RULES, *python.RULES, *libraries.RULES, *native.RULES, *configuration.RULES)
+RULES = (*torch_cuda.RULES, *python.RULES, *libraries.RULES, *hardware.RULES, *native.RULES, *configuration.RULES)
 BY_ID = {rule.id: rule for rule in RULES}
 BY_NAME = {name: rule for rule in RULES for name in rule.names}
 

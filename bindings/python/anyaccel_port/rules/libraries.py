@@ -21,7 +21,11 @@ LIBRARIES = (
          "torch.utils.cpp_extension.include_paths:cuda"), {},
         "CUDAExtension builds CUDA kernels. With AnyAccel, describe the op in a `.op` file with sources for each accelerator, or "
         "use an op builder.",
-        "CUDAExtension('op', ['op.cu'])"),
+        "torch.utils.cpp_extension.CUDAExtension('op', ['op.cpp'])"),
+    Rule(
+        "cuda-source", "a CUDA source in a list of sources", "review", ("string:x.cu", ), {},
+        "Only CUDA's compiler builds .cu files. Write the kernels for other accelerators in sources of their own, and select "
+        "the sources by the accelerator.", "sources = ['op.cpp', 'op_kernel.cu']"),
     Rule(
         "cuda-library", "a library that works only with CUDA", "none",
         tuple(n for m in ("flash_attn", "flash_attn_interface", "flash_attn_2_cuda", "flash_attn_3", "ring_flash_attn",
@@ -56,6 +60,13 @@ LIBRARIES = (
     Rule("hub-kernels", "kernels from the `kernels` library", "review", ("kernels", "kernels.*"), {},
          "The library downloads kernels that are built for specific accelerators. Provide a fallback.",
          "from kernels import get_kernel"),
+    Rule("hub-kernel-name", "the name of a repository with CUDA kernels", "review",
+         ("string:kernels-community", "string:flash-attn", "string:flash-attention"), {},
+         "The repository contains kernels that are built for specific accelerators. Provide a fallback.",
+         'name = "kernels-community/flash-attn3"'),
+    Rule("tensorflow-gpu-options", "TensorFlow's options for GPUs", "review", ("attribute:gpu_options", ), {},
+         "The options apply to CUDA devices, and to devices of other vendors only in their builds of TensorFlow.",
+         "config.gpu_options.allow_growth = True"),
     Rule("device-specific-op", "an internal op of torch that only some devices have", "review",
          ("torch._scaled_mm", "torch.ops.aten._scaled_mm", "torch.ops.aten._weight_int4pack_mm",
           "torch.ops.aten._convert_weight_to_int4pack", "torch._weight_int4pack_mm", "torch._convert_weight_to_int4pack"), {},
@@ -78,6 +89,9 @@ LIBRARIES = (
         "Lightning 2 replaced these arguments with `devices`, `strategy` and `accelerator`. `accelerator=\"auto\"` "
         "selects whichever accelerator is available.",
         "import pytorch_lightning\ntrainer = pytorch_lightning.Trainer(gpus=2)"),
+    Rule("lightning-accelerator", 'Lightning\'s accelerator "gpu"', "review", ("lightning:lightning", ), {},
+         'Lightning selects CUDA or MPS for "gpu". `accelerator="auto"` selects whichever accelerator Lightning supports here.',
+         'import lightning\ntrainer = lightning.Trainer(accelerator="gpu")'),
 )
 
 BUILD = (Rule(

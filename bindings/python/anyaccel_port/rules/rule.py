@@ -1,7 +1,7 @@
 """The class of rules.
 
 A rule describes one construct that works only with CUDA, and its replacement for each target of
-`--to`. Rules contain no code that depends on the language's syntax tree: python/, cpp.py and the
+`--to`. Rules contain no code that depends on the language's syntax tree: python/, cpp/ and the
 other finders look rules up by what they matched.
 """
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from . import matching
-from .findings import EQUIVALENT, REVIEW, Edit
-from .rules import ANYACCEL, BY_ID, Rule
+from .. import matching
+from ..findings import EQUIVALENT, REVIEW, Edit
+from ..rules import ANYACCEL, BY_ID, Rule
 
 DECLARED = frozenset(("cpp-cuda-guard", "cpp-optional-cuda-guard", "cpp-stream-guard", "cpp-event", "cpp-graph", "cpp-stream-type"))
 # Methods that the replacement has under the same name.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .findings import Lines, SourceError
+from ..findings import Lines, SourceError
 
 # Each alternative starts with a literal character, which makes the search fast.
 _TOKEN = re.compile(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .cpp_text import Blanked
-from .findings import Edit, Finding
+from ..findings import Edit, Finding
+from .text import Blanked
 
 # The headers that replacements need.
 INCLUDES = {
