@@ -120,7 +120,9 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: device. DeepSpeed: device.
   [[nodiscard]] DeviceGuard device(DeviceIndex device_index);
 
-  /// Return a device as a torch::Device, for factory functions and `tensor.to()`.
+  /// Return a device as a torch::Device, for factory functions and `tensor.to()`. The call does not
+  /// initialize the device. Some device types that vendors add to torch must be initialized before
+  /// the first tensor is created in C++; set_device() does that.
   /// torch.cuda: -. DeepSpeed: device (its return value on cuda).
   c10::Device torch_device(std::optional<DeviceIndex> device_index = std::nullopt) const;
 

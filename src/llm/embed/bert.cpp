@@ -5,6 +5,7 @@
 
 #include "anyaccel/accelerator.h"
 #include "llm/checkpoint/checkpoint.h"
+#include "llm/support/compute_device.h"
 #include "llm/support/large_pages.h"
 
 namespace anyaccel::llm {
@@ -106,7 +107,7 @@ BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint,
   const auto shapes = make_bert_weights(config, dtype, c10::Device(c10::kMeta));
   for (const auto& [name, tensor] : bert_tensors(shapes))
     checkpoint.floats(name_in(checkpoint, name), tensor.sizes());
-  BertWeights weights = make_bert_weights(config, dtype, get_accelerator().torch_device());
+  BertWeights weights = make_bert_weights(config, dtype, compute_device());
   for (auto& [name, tensor] : bert_tensors(weights)) {
     tensor.copy_(checkpoint.floats(name_in(checkpoint, name), tensor.sizes()));
   }

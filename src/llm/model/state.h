@@ -1,10 +1,10 @@
 // State of a Model.
 #pragma once
 
-#include "anyaccel/accelerator.h"
 #include "anyaccel/llm/model.h"
 #include "llm/model/rope.h"
 #include "llm/model/weights.h"
+#include "llm/support/compute_device.h"
 
 namespace anyaccel::llm {
 
@@ -13,14 +13,14 @@ struct ModelState {
       : config(std::move(model_config)),
         local(config),
         dtype(type),
-        weights(make_weights(local, type, get_accelerator().torch_device())),
+        weights(make_weights(local, type, compute_device())),
         rope(config) {}
   /// Creates the state for one rank's part of the model, with the sizes in `part`.
   ModelState(ModelConfig model_config, ModelConfig part, c10::ScalarType type)
       : config(std::move(model_config)),
         local(std::move(part)),
         dtype(type),
-        weights(make_weights(local, type, get_accelerator().torch_device())),
+        weights(make_weights(local, type, compute_device())),
         rope(config) {}
   ModelConfig config;  ///< of the whole model
   ModelConfig local;   ///< of this rank's part; equal to `config` if the model is not split

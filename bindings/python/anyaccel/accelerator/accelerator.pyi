@@ -35,7 +35,9 @@ class Accelerator:
     def device(self, device_index: int | str | torch.device | None = None) -> Scope:
         """Make a device (default: the current one) current for a `with` block."""
     def torch_device(self, device_index: int | str | torch.device | None = None) -> torch.device:
-        """Return a device as a torch.device, for factory functions and `tensor.to()`."""
+        """Return a device as a torch.device, for factory functions and `tensor.to()`. The call does not initialize the device.
+        Some device types that vendors add to torch must be initialized before the first tensor is created in C++; set_device()
+        does that."""
     def set_device(self, device_index: int | str | torch.device) -> None:
         """Make a device current on this thread. An out-of-range index raises `invalid_argument`, or selects device 0 if device
         names have no index (cpu, hpu)."""
