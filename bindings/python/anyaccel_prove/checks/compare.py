@@ -5,13 +5,10 @@ import time
 
 import torch
 
+from .protocol import Skip
 from .table import ERRORS, Draw
 
 MODES = ("reference", "forward", "stream", "graph")
-
-
-class Skip(Exception):
-    """The check does not apply. The text is the reason."""
 
 
 def results(case, module, inputs, *, gradients=True):

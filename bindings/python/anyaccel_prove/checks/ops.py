@@ -9,7 +9,6 @@ summary at the end. A check is named CASE/SIZE/DTYPE/MODE; PATTERN is a shell pa
 
 import argparse
 import fnmatch
-import json
 import sys
 import time
 
@@ -18,7 +17,8 @@ import torch
 import anyaccel
 
 from .cases import CASES, NO_KERNELS
-from .compare import MODES, Checker, Skip
+from .compare import MODES, Checker
+from .protocol import Results, say
 
 
 def checks_of(builder, quick):
@@ -33,26 +33,13 @@ def checks_of(builder, quick):
     return out
 
 
-def say(**values):
-    print(json.dumps(values), flush=True)
-
-
-def run(checker, name, *where):
-    """Run one check and print its result. Return its status and whether the device still works."""
-    say(begin=name)
-    status, message, alive = "passed", "", True
+def still_works(accelerator):
+    """Return whether the device works. After an invalid access, every call fails."""
     try:
-        checker.check(*where)
-    except Skip as reason:
-        status, message = "skipped", str(reason)
-    except Exception as error:  # any failure is a result
-        status, message = "failed", f"{type(error).__name__}: {error}"[:600]
-        try:
-            checker.accelerator.synchronize()
-        except Exception:
-            alive = False
-    say(check=name, status=status, message=message)
-    return status, alive
+        accelerator.synchronize()
+        return True
+    except Exception:
+        return False
 
 
 def main():
@@ -73,24 +60,15 @@ def main():
     builder = accelerator.create_op_builder(options.builder)
     compatible = builder.compatibility()
     if not compatible.compatible:
-        say(summary=f"skipped: {compatible.reason}", skipped=True)
+        say(summary=f"skipped: {compatible.reason}")
         return 77
     begin = time.monotonic()
     module = builder.load()
-    seconds = time.monotonic() - begin
-    say(loaded=round(seconds, 2))
-    counts, alive = {"passed": 0, "failed": 0, "skipped": 0}, True
-    checker = Checker(accelerator, module)
-    for number, (name, *where) in enumerate(checks):
-        status, alive = run(checker, name, *where)
-        counts[status] += 1
-        if not alive:
-            say(summary=f"the device failed in {name}; {len(checks) - number - 1} checks were not run", **counts)
-            return 1
-    text = f"loaded in {seconds:.1f} s, " + (", ".join(f"{count} {status}" for status, count in counts.items()) if checks else
-                                             f"nothing to compare: {NO_KERNELS.get(options.builder, 'the table has no case')}")
-    say(summary=text, **counts)
-    return 1 if counts["failed"] else 0
+    loaded = f"loaded in {time.monotonic() - begin:.1f} s"
+    checker, out = Checker(accelerator, module), Results(alive=lambda: still_works(accelerator))
+    for name, *where in checks:
+        out.run(name, checker.check, *where)
+    return out.end(loaded if checks else f"{loaded}; nothing to compare: {NO_KERNELS.get(options.builder, 'the table has no case')}")
 
 
 if __name__ == "__main__":
