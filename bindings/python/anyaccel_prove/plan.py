@@ -2,6 +2,7 @@
 later ones do not run.
 """
 
+import os
 import pathlib
 import re
 import shutil
@@ -34,7 +35,7 @@ class Setting:
     def __init__(self, options, root):
         self.root, self.build, self.python, self.backend = root, options.build.resolve(), options.python, options.backend
         self.preset, self.stands_in = options.preset, options.stands_in
-        package = pathlib.Path(__file__).resolve().parent.parent
+        package = pathlib.Path(os.path.abspath(__file__)).parent.parent  # in a build folder, the files are links into the tree
         if root is not None:
             self.packages, self.bin = self.build / "python", self.build / "bin"
         else:
@@ -45,7 +46,7 @@ class Setting:
         read-only.
         """
         cache = self.build / "cache"
-        path = [str(self.packages)] + ([str(self.root / "benchmarks")] if self.root is not None else [])
+        path = [str(self.packages), *([str(self.root / "benchmarks")] if self.root is not None else []), *filter(None, [base.get("PYTHONPATH")])]
         out = {**base, "DS_ACCELERATOR": self.backend, "PYTHONPATH": ":".join(path), "PYTHONDONTWRITEBYTECODE": "1",
                "ANYACCEL_OP_CACHE": str(self.build / "op-cache"), "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"), "TRITON_CACHE_DIR": str(cache / "triton"),
                "CUDA_CACHE_PATH": str(cache / "cuda"), "XDG_CACHE_HOME": str(cache), "CCACHE_DIR": base.get("CCACHE_DIR", str(cache / "ccache"))}

@@ -5,6 +5,7 @@ from torch.nn import functional as F
 
 import anyaccel
 
+from .protocol import Skip
 from .small_decoder import DIM, HEADS, HIDDEN, INNER, KV_HEADS, angles_of, config_of, flat_weights
 from .table import Draw
 
@@ -19,7 +20,11 @@ def text(batch, seed=0):
 
 
 def load(name):
-    return anyaccel.get_accelerator().create_op_builder(name).load()
+    builder = anyaccel.get_accelerator().create_op_builder(name)
+    compatible = builder.compatibility()
+    if not compatible.compatible:
+        raise Skip(compatible.reason)
+    return builder.load()
 
 
 def rms(x, weight):
