@@ -49,7 +49,9 @@ class Setting:
         path = [str(self.packages), *([str(self.root / "benchmarks")] if self.root is not None else []), *filter(None, [base.get("PYTHONPATH")])]
         out = {**base, "DS_ACCELERATOR": self.backend, "PYTHONPATH": ":".join(path), "PYTHONDONTWRITEBYTECODE": "1",
                "ANYACCEL_OP_CACHE": str(self.build / "op-cache"), "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"), "TRITON_CACHE_DIR": str(cache / "triton"),
-               "CUDA_CACHE_PATH": str(cache / "cuda"), "XDG_CACHE_HOME": str(cache), "CCACHE_DIR": base.get("CCACHE_DIR", str(cache / "ccache"))}
+               "CUDA_CACHE_PATH": str(cache / "cuda"), "XDG_CACHE_HOME": str(cache)}
+        if not os.access(os.path.expanduser("~"), os.W_OK):
+            out.setdefault("CCACHE_DIR", str(cache / "ccache"))
         if self.stands_in:
             out["SIM_STANDS_IN_FOR"] = self.stands_in
         return out
