@@ -15,7 +15,7 @@ from .markdown import cell
 from .record import Report
 
 FAILED, USAGE, OUT_OF_TIME = 1, 2, 3
-LEAST_SECONDS = 15  # parts do not start with less time
+LEAST_SECONDS = 15  # parts do not start with less time, or less than a twentieth of the limit
 
 
 def default_folder(root, backend, found, commit):
@@ -62,13 +62,14 @@ def groups_of(parts):
 class Run:
     """One call of the command: runs parts until they are done or time runs out."""
 
-    def __init__(self, report, setting, environment, deadline):
-        self.report, self.setting, self.environment, self.deadline = report, setting, environment, deadline
+    def __init__(self, report, setting, environment, minutes, begin):
+        self.report, self.setting, self.environment = report, setting, environment
+        self.deadline, self.least = begin + minutes * 60, min(LEAST_SECONDS, minutes * 3)
         self.out_of_time = False
 
     def perform(self, part):
         left = self.deadline - time.monotonic()
-        if left < LEAST_SECONDS:
+        if left < self.least:
             return part, None
         return part, run_part(part, self.setting.root or pathlib.Path.cwd(), self.environment, min(left, part.minutes * 60))
 
@@ -112,7 +113,7 @@ def is_done(part, report, setting, again):
 def main(arguments=None, root=None):
     """Run the command and return its exit code. `root` is the source tree, or None."""
     given = options.parse(sys.argv[1:] if arguments is None else arguments, root, os.environ.get("ANYACCEL_PROVE_PROGRAM"))
-    deadline = time.monotonic() + given.minutes * 60
+    begin = time.monotonic()
     found = facts.device_facts(given.python, "sim" if given.stands_in else given.backend) if not given.list else {}
     if given.stands_in:
         found["stands in"] = f"the simulated accelerator, for {given.stands_in}"
@@ -138,7 +139,7 @@ def main(arguments=None, root=None):
     if report.kept:
         print(f"{given.name}: the earlier report is for another commit or backend; kept as {report.kept}", flush=True)
     print(f"{given.name}: {json.dumps({name: value for name, value in found.items() if value})}", flush=True)
-    run = Run(report, setting, environment, deadline)
+    run = Run(report, setting, environment, given.minutes, begin)
     run.run([part for part in chosen if not is_done(part, report, setting, given.again)])
     states = [report.status(part.name) for part in chosen]
     bad = [part.name for part, state in zip(chosen, states) if state in ("failed", "interrupted", "blocked")]
