@@ -56,3 +56,4 @@ class Case:
     pinned: bool = False  # the op works in host memory: its inputs are pinned instead of copied
     no_graph: str = ""  # why the op cannot be captured
     fixed: tuple = ()  # numbers of the inputs that a graph may read at capture
+    host_only: bool = False  # the op may lack a kernel for the device; the check is then skipped
