@@ -205,6 +205,7 @@ class HardwareReport(unittest.TestCase):
         done = subprocess.run(self.words("--only", "conformance"), env={**given, "PATH": str(self.folder / "bin"), "HOME": "/proc"}, capture_output=True, text=True)
         report = json.loads((self.folder / "out/report.json").read_text())
         self.assertEqual((done.returncode, report["commit"]), (0, "unknown"), done.stdout + done.stderr)
+        self.assertIn(f"XDG_CACHE_HOME={self.folder}/build/cache/xdg", report["parts"]["conformance"]["command"])
 
     # Fails if an unwritable folder or a wrong option gives a traceback, or a pattern without parts
     # passes.

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 # The name of each device type of torch's, where one is available.
 TORCH = """
@@ -62,6 +63,15 @@ def jobs():
     except OSError:
         found = None
     return max(1, min(cores, int(found.group(1)) // (1536 * 1024))) if found else cores
+
+
+def is_writable(folder):
+    """Return whether files can be created in a folder. Permissions alone do not tell."""
+    try:
+        with tempfile.TemporaryDirectory(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def commit_of(root):

@@ -42,22 +42,21 @@ class Setting:
             self.packages, self.bin = package, pathlib.Path(options.program).parent if options.program else None
 
     def environment(self, base):
-        """Return the variables of all parts. Nothing is written to the home directory, which may be
-        read-only.
+        """Return the variables of all parts. If the home directory is read-only, the caches of torch
+        and of the compilers are in the build folder.
         """
-        cache = self.build / "cache"
-        path = [str(self.packages), *([str(self.root / "benchmarks")] if self.root is not None else []), *filter(None, [base.get("PYTHONPATH")])]
-        out = {**base, "DS_ACCELERATOR": self.backend, "PYTHONPATH": ":".join(path), "PYTHONDONTWRITEBYTECODE": "1",
-               "ANYACCEL_OP_CACHE": str(self.build / "op-cache"), "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"), "TRITON_CACHE_DIR": str(cache / "triton"),
-               "CUDA_CACHE_PATH": str(cache / "cuda"), "XDG_CACHE_HOME": str(cache)}
-        if not os.access(os.path.expanduser("~"), os.W_OK):
-            out.setdefault("CCACHE_DIR", str(cache / "ccache"))
+        path = [str(self.packages), *([str(self.root / "benchmarks")] if self.root is not None else []), *base.get("PYTHONPATH", "").split(":")]
+        out = {**base, "DS_ACCELERATOR": self.backend, "PYTHONPATH": ":".join(dict.fromkeys(filter(None, path))),
+               "ANYACCEL_OP_CACHE": str(self.build / "op-cache")}
+        if not facts.is_writable(os.path.expanduser("~")):
+            for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "CCACHE_DIR", "XDG_CACHE_HOME"):
+                out.setdefault(name, str(self.build / "cache" / name.split("_")[0].lower()))
         if self.stands_in:
             out["SIM_STANDS_IN_FOR"] = self.stands_in
         return out
 
     def module(self, name, *arguments):
-        return [self.python, "-m", f"anyaccel_prove.checks.{name}", *arguments]
+        return [self.python, "-B", "-m", f"anyaccel_prove.checks.{name}", *arguments]
 
     def program(self, name):
         """Return the path of a program, or None."""
