@@ -44,7 +44,10 @@ def prove(folder, *options, python_path="", **variables):
     """Run the command and return its exit code, output and saved report."""
     path = ":".join(filter(None, [python_path, os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, **variables, "PYTHONPATH": path, "HOME": "/proc"}
-    done = subprocess.run([sys.executable, "-B", "-m", "anyaccel_prove", "--out", folder, *options], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-B", "-m", "anyaccel_prove", "--out", folder, *options],
+                          env=environment,
+                          capture_output=True,
+                          text=True)
     report = pathlib.Path(folder) / "report.json"
     return done.returncode, done.stdout + done.stderr, json.loads(report.read_text()) if report.exists() else None
 
@@ -67,7 +70,12 @@ def test_a_fault_is_reported_with_a_command_that_reproduces_it(tmp_path):
     # Fails if a wrong result passes, or the command in the report does not fail in the same way.
     (tmp_path / "fault").mkdir()
     (tmp_path / "fault/sitecustomize.py").write_text(FAULT)
-    status, said, report = prove(tmp_path / "out", "--only", "op:FusedLionBuilder", "--backend", "cpu", python_path=str(tmp_path / "fault"))
+    status, said, report = prove(tmp_path / "out",
+                                 "--only",
+                                 "op:FusedLionBuilder",
+                                 "--backend",
+                                 "cpu",
+                                 python_path=str(tmp_path / "fault"))
     part = report["parts"]["op:FusedLionBuilder"]
     assert (status, part["status"]) == (1, "failed"), said
     # On the CPU, the faulty function computes both sides, so only the formula differs.
@@ -77,7 +85,10 @@ def test_a_fault_is_reported_with_a_command_that_reproduces_it(tmp_path):
     # The command is for the shell in which the report was made.
     again = subprocess.run(["sh", "-c", command], env={**os.environ, "HOME": "/proc"}, capture_output=True, text=True)
     assert again.returncode == 1 and part["failures"][0]["message"] in again.stdout, again.stdout + again.stderr
-    mended = subprocess.run(["sh", "-c", command.replace(str(tmp_path / "fault"), "")], env={**os.environ, "HOME": "/proc"}, capture_output=True, text=True)
+    mended = subprocess.run(["sh", "-c", command.replace(str(tmp_path / "fault"), "")],
+                            env={**os.environ, "HOME": "/proc"},
+                            capture_output=True,
+                            text=True)
     assert mended.returncode == 0, mended.stdout + mended.stderr
     status, said, report = prove(tmp_path / "out", "--only", "op:FusedLionBuilder", "--backend", "cpu")
     assert (status, report["parts"]["op:FusedLionBuilder"]["status"]) == (0, "passed"), said
@@ -89,7 +100,8 @@ def test_the_simulator_stands_in_for_a_device(tmp_path):
     if "sim" not in anyaccel.registered_backends() or torch.version.cuda:
         pytest.skip("requires the simulator and a CPU build of torch")
     status, said, report = prove(tmp_path, "--stands-in-for", "cuda", "--only", "op:UtilsBuilder")
-    assert (status, report["backend"], report["parts"]["op:UtilsBuilder"]["data"]["checks"].get("failed", 0)) == (0, "cuda", 0), said
+    assert (status, report["backend"], report["parts"]["op:UtilsBuilder"]["data"]["checks"].get("failed",
+                                                                                                0)) == (0, "cuda", 0), said
     assert "The device is simulated" in (tmp_path / "report.md").read_text()
 
 
@@ -109,7 +121,8 @@ def on_the_default_stream(module, tensors):
         return [tensors[0] * 2]
 
 def read_at_capture(module, tensors):
-    return [torch.full_like(tensors[0], remembered[tensors[0].device.type] if tensors[0].device.type != "cpu" else float(tensors[0][0]))]
+    x = tensors[0]
+    return [torch.full_like(x, float(x[0]) if x.device.type == "cpu" else remembered["sim"])]
 
 def make(draw, size, dtype):
     value = draw.normal(1)
@@ -118,8 +131,9 @@ def make(draw, size, dtype):
 
 remembered = {}
 right = lambda module, tensors: [tensors[0] * 2]
-for name, call, mode in (("right", right, "stream"), ("right", right, "graph"), ("default stream", on_the_default_stream, "forward"),
-                         ("default stream", on_the_default_stream, "stream"), ("capture", read_at_capture, "forward"), ("capture", read_at_capture, "graph")):
+for name, call, mode in (("right", right, "stream"), ("right", right, "graph"),
+                         ("default stream", on_the_default_stream, "forward"), ("default stream", on_the_default_stream, "stream"),
+                         ("capture", read_at_capture, "forward"), ("capture", read_at_capture, "graph")):
     remembered.clear()
     try:
         checker.check(Case(name, make, call), 1003, "float32", mode)
@@ -133,14 +147,20 @@ def test_wrong_streams_and_graphs_are_found():
     # Fails if a kernel on the default stream, or a value that is read at capture, is not noticed.
     if "sim" not in anyaccel.registered_backends():
         pytest.skip("this build has no simulator")
-    done = subprocess.run([sys.executable, "-B", "-c", WRONG], env={**os.environ, "DS_ACCELERATOR": "sim"}, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["right stream passed", "right graph passed", "default stream forward passed", "default stream stream failed",
-                                        "capture forward passed", "capture graph failed"], done.stdout + done.stderr
+    done = subprocess.run([sys.executable, "-B", "-c", WRONG],
+                          env={**os.environ, "DS_ACCELERATOR": "sim"},
+                          capture_output=True,
+                          text=True)
+    assert done.stdout.splitlines() == [
+        "right stream passed", "right graph passed", "default stream forward passed", "default stream stream failed",
+        "capture forward passed", "capture graph failed"
+    ], done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("got, want, exact", [
-    ([1.0, 2.0], [1.0, 2.1], False), ([1.0, torch.nan], [1.0, 2.0], False), ([1.0, 2.0], [1.0, torch.inf], False), ([torch.inf], [-torch.inf], False),
-    ([1.0, 2.0], [1.0, 2.0000002], True), ([torch.nan], [0.0], True), ([1.0], [1.0, 2.0], False)])
+@pytest.mark.parametrize("got, want, exact", [([1.0, 2.0], [1.0, 2.1], False), ([1.0, torch.nan], [1.0, 2.0], False),
+                                              ([1.0, 2.0], [1.0, torch.inf], False), ([torch.inf], [-torch.inf], False),
+                                              ([1.0, 2.0], [1.0, 2.0000002], True), ([torch.nan], [0.0], True),
+                                              ([1.0], [1.0, 2.0], False)])
 def test_differences_are_found(got, want, exact):
     # Fails if a wrong value, NaN, infinity or shape passes.
     case = Case("numbers", None, None)

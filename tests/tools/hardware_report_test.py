@@ -30,7 +30,8 @@ import json, os, sys, time
 open(os.environ["LOG"], "a").write("kit\\n")
 time.sleep(float(os.environ.get("KIT_SECONDS", 0)))
 counts = dict(passed=3, failed=0)
-case = dict(suite="memory", name="peak_resets", outcome=os.environ.get("OUTCOME", "passed"), message="<script>alert('seen')</script> & |")
+outcome, message = os.environ.get("OUTCOME", "passed"), "<script>alert('seen')</script> & |"
+case = dict(suite="memory", name="peak_resets", outcome=outcome, message=message)
 print(json.dumps(dict(cases=[case], summary=dict(required=counts, recommended=counts, optional=counts))))
 """
 # A fake Python with torch. The checks of FusedLionBuilder end the process in their second check.
@@ -50,7 +51,6 @@ exit 9
 
 class Page(html.parser.HTMLParser):
     """Collects the elements and attributes of a page."""
-
     def __init__(self, text):
         super().__init__()
         self.tags, self.links, self.text = [], [], ""
@@ -79,17 +79,27 @@ class HardwareReport(unittest.TestCase):
         path.chmod(0o755)
 
     def words(self, *options, backend="sim"):
-        return [sys.executable, "-B", str(ROOT / "tools/hardware_report"), "--backend", backend, "--build", str(self.folder / "build"), "--out",
-                str(self.folder / "out"), "--python", str(self.folder / "bin/torch-python"), *options]
+        return [
+            sys.executable, "-B",
+            str(ROOT / "tools/hardware_report"), "--backend", backend, "--build",
+            str(self.folder / "build"), "--out",
+            str(self.folder / "out"), "--python",
+            str(self.folder / "bin/torch-python"), *options
+        ]
 
     def environment(self, **variables):
-        return {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "LOG": str(self.folder / "log"), "BUILD": str(self.folder / "build"),
-                "KIT": str(self.folder / "kit"), "BROKEN": str(self.folder / "broken"), **variables}
+        return {
+            **os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "LOG": str(self.folder / "log"),
+            "BUILD": str(self.folder / "build"), "KIT": str(self.folder / "kit"), "BROKEN": str(self.folder / "broken"), **variables
+        }
 
     def run_tool(self, *options, backend="sim", **variables):
         """Return (exit status, output, saved report)."""
         (self.folder / "log").write_text("")
-        done = subprocess.run(self.words(*options, backend=backend), env=self.environment(**variables), capture_output=True, text=True)
+        done = subprocess.run(self.words(*options, backend=backend),
+                              env=self.environment(**variables),
+                              capture_output=True,
+                              text=True)
         report = self.folder / "out/report.json"
         return done.returncode, done.stdout + done.stderr, json.loads(report.read_text()) if report.exists() else None
 
@@ -100,7 +110,8 @@ class HardwareReport(unittest.TestCase):
     def test_resume(self):
         (self.folder / "broken").touch()
         status, said, report = self.run_tool("--only", "conformance")
-        self.assertEqual((status, report["parts"]["build"]["status"], report["parts"]["conformance"]["status"]), (1, "failed", "blocked"), said)
+        self.assertEqual((status, report["parts"]["build"]["status"], report["parts"]["conformance"]["status"]),
+                         (1, "failed", "blocked"), said)
         self.assertIn("no compiler today", (self.folder / "out/report.md").read_text())
         (self.folder / "broken").unlink()
         status, said, report = self.run_tool("--only", "conformance")
@@ -115,7 +126,10 @@ class HardwareReport(unittest.TestCase):
     # parts are repeated.
     def test_resume_after_kill(self):
         (self.folder / "log").write_text("")
-        process = subprocess.Popen(self.words("--only", "conformance"), env=self.environment(KIT_SECONDS="60"), stdout=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(self.words("--only", "conformance"),
+                                   env=self.environment(KIT_SECONDS="60"),
+                                   stdout=subprocess.DEVNULL,
+                                   start_new_session=True)
         deadline = time.monotonic() + 60
         while "kit" not in self.ran() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -202,7 +216,10 @@ class HardwareReport(unittest.TestCase):
         for name in ("sh", "mkdir", "touch", "cp"):
             os.symlink(f"/bin/{name}", self.folder / "bin" / name)
         given = {name: value for name, value in self.environment().items() if name in ("LOG", "BUILD", "KIT", "BROKEN")}
-        done = subprocess.run(self.words("--only", "conformance"), env={**given, "PATH": str(self.folder / "bin"), "HOME": "/proc"}, capture_output=True, text=True)
+        done = subprocess.run(self.words("--only", "conformance"),
+                              env={**given, "PATH": str(self.folder / "bin"), "HOME": "/proc"},
+                              capture_output=True,
+                              text=True)
         report = json.loads((self.folder / "out/report.json").read_text())
         self.assertEqual((done.returncode, report["commit"]), (0, "unknown"), done.stdout + done.stderr)
         self.assertIn(f"XDG_CACHE_HOME={self.folder}/build/cache/xdg", report["parts"]["conformance"]["command"])
@@ -210,8 +227,9 @@ class HardwareReport(unittest.TestCase):
     # Fails if an unwritable folder or a wrong option gives a traceback, or a pattern without parts
     # passes.
     def test_invalid_use(self):
-        for options, code, text in ((("--out", "/proc/report"), 1, "cannot write"), (("--only", "nothing"), 2, "no part matches 'nothing'"),
-                                    (("--minutes", "0"), 2, "--minutes is out of range")):
+        for options, code, text in ((("--out", "/proc/report"), 1, "cannot write"),
+                                    (("--only", "nothing"), 2, "no part matches 'nothing'"), (("--minutes", "0"), 2,
+                                                                                              "--minutes is out of range")):
             status, said, _ = self.run_tool(*options)
             self.assertEqual((status, "Traceback" in said), (code, False), said)
             self.assertIn(text, said)
@@ -219,8 +237,8 @@ class HardwareReport(unittest.TestCase):
     # Fails if an op or a GPU benchmark is not a separate part.
     def test_parts(self):
         parts = self.run_tool("--list", backend="cuda")[1].split()
-        for name in ("build", "device", "peaks", "conformance", "op:FusedAdamBuilder", "op:DecoderInferenceBuilder", "models:train", "models:generate",
-                     "bench:kernels", "bench:layers_cuda", "bench:inference_cuda", "tests:decoder_cuda"):
+        for name in ("build", "device", "peaks", "conformance", "op:FusedAdamBuilder", "op:DecoderInferenceBuilder", "models:train",
+                     "models:generate", "bench:kernels", "bench:layers_cuda", "bench:inference_cuda", "tests:decoder_cuda"):
             self.assertIn(name, parts)
         self.assertLess(parts.index("peaks"), parts.index("build"))  # the peaks need only torch
 
@@ -238,8 +256,10 @@ class HardwareReport(unittest.TestCase):
 
     # Fails if a file does not parse with the oldest supported Python.
     def test_syntax(self):
-        files = [ROOT / "tools/hardware_report", *(ROOT / "bindings/python/anyaccel_prove").rglob("*.py"), *(ROOT / "benchmarks/runner").glob("*.py"),
-                 *(ROOT / "benchmarks").glob("*_cuda*.py"), ROOT / "benchmarks/on_device.py"]
+        files = [
+            ROOT / "tools/hardware_report", *(ROOT / "bindings/python/anyaccel_prove").rglob("*.py"),
+            *(ROOT / "benchmarks/runner").glob("*.py"), *(ROOT / "benchmarks").glob("*_cuda*.py"), ROOT / "benchmarks/on_device.py"
+        ]
         self.assertGreater(len(files), 25)
         for file in files:
             ast.parse(file.read_text(), file.name, feature_version=(3, 10))

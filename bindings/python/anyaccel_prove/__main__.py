@@ -61,7 +61,6 @@ def groups_of(parts):
 
 class Run:
     """One call of the command: runs parts until they are done or time runs out."""
-
     def __init__(self, report, setting, environment, minutes, begin):
         self.report, self.setting, self.environment = report, setting, environment
         self.deadline, self.least = begin + minutes * 60, min(LEAST_SECONDS, minutes * 3)
@@ -82,7 +81,8 @@ class Run:
 
     def save(self, part, result):
         self.report.save(part.name, result)
-        print(f"{part.name:34} {result['status']:12} {result['seconds']:7.1f} s  {cell(result.get('summary', ''))[:120]}", flush=True)
+        print(f"{part.name:34} {result['status']:12} {result['seconds']:7.1f} s  {cell(result.get('summary', ''))[:120]}",
+              flush=True)
 
     def run(self, parts):
         for group in groups_of(parts):
@@ -94,7 +94,9 @@ class Run:
                 elif missing and self.out_of_time:
                     pass  # the next call runs it
                 elif missing:
-                    self.save(part, {"status": "blocked", "seconds": 0, "log": "", "command": "", "summary": f"needs {', '.join(missing)}"})
+                    self.save(
+                        part,
+                        {"status": "blocked", "seconds": 0, "log": "", "command": "", "summary": f"needs {', '.join(missing)}"})
                 else:
                     ready.append(part)
             workers = max(1, facts.jobs() // 2) if len(ready) > 1 else 1
@@ -134,7 +136,8 @@ def main(arguments=None, root=None):
         setting.build.mkdir(parents=True, exist_ok=True)
         report = Report(out, {"commit": commit, "backend": given.backend, "installed": root is None, "facts": found})
     except OSError as error:
-        print(f"{given.name}: cannot write {error.filename}: {error.strerror}. Name another folder with --out or --build.", file=sys.stderr)
+        print(f"{given.name}: cannot write {error.filename}: {error.strerror}. Name another folder with --out or --build.",
+              file=sys.stderr)
         return FAILED
     if report.kept:
         print(f"{given.name}: the earlier report is for another commit or backend; kept as {report.kept}", flush=True)
@@ -146,7 +149,8 @@ def main(arguments=None, root=None):
     print(f"report: {report.folder / 'report.md'}")
     if run.out_of_time:
         print("time ran out: run the same command again to resume")
-    print(f"{states.count('passed')} of {len(chosen)} parts passed, {states.count('skipped')} skipped" + (f"; not passed: {', '.join(bad)}" if bad else ""))
+    print(f"{states.count('passed')} of {len(chosen)} parts passed, {states.count('skipped')} skipped" +
+          (f"; not passed: {', '.join(bad)}" if bad else ""))
     return OUT_OF_TIME if run.out_of_time else FAILED if bad else 0
 
 

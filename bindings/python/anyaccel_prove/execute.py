@@ -17,7 +17,6 @@ class Part:
     `read(output)` converts the last command's standard output to data for the report. Its keys
     `summary`, `status` and `failures` (name, message, command) are moved out of the data.
     """
-
     def __init__(self, name, commands=(), *, minutes=PART_MINUTES, needs=(), group=None, read=None, skip=None, environment=None):
         self.name, self.commands, self.minutes, self.needs, self.group = name, commands, minutes, needs, group
         self.read = read or (lambda output: {})
@@ -38,8 +37,15 @@ def last_line(text):
 def run_command(command, folder, environment, seconds):
     """Return (exit status or None if time ran out, standard output, standard error)."""
     try:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   errors="replace", start_new_session=True)
+        process = subprocess.Popen(command,
+                                   cwd=folder,
+                                   env=environment,
+                                   stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE,
+                                   text=True,
+                                   errors="replace",
+                                   start_new_session=True)
     except OSError as error:
         return 127, "", f"cannot start {command[0]}: {error.strerror}\n"
     try:
@@ -63,11 +69,15 @@ def run_part(part, folder, environment, seconds):
         code, output, errors = run_command(command, folder, environment, seconds - (time.monotonic() - begin))
         log += output + errors
         if code:
-            log += f"\nexit status {code}" + (f" ({signal.Signals(-code).name})" if code < 0 else "") + "\n" if code != SKIPPED else ""
+            log += f"\nexit status {code}" + (
+                f" ({signal.Signals(-code).name})" if code < 0 else "") + "\n" if code != SKIPPED else ""
         if code != 0:
             status = "interrupted" if code is None else "skipped" if code == SKIPPED else "failed"
             break
-    result = {"status": status, "seconds": round(time.monotonic() - begin, 1), "log": log[-LOG_CHARACTERS:], "command": command_text(command, environment)}
+    result = {
+        "status": status, "seconds": round(time.monotonic() - begin, 1), "log": log[-LOG_CHARACTERS:],
+        "command": command_text(command, environment)
+    }
     try:
         data = part.read(output)
     except (ValueError, KeyError, IndexError, TypeError) as error:

@@ -92,16 +92,21 @@ def device_facts(python, backend):
     nvcc = subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout if shutil.which("nvcc") else ""
     devices = [str(each) for each in torch.get("devices", [])]
     own = backend not in ("cpu", "sim")
-    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-            "device": devices[0] if own and devices else gpu.split(",")[0] if own and gpu else processor() if backend == "cpu" else backend,
-            "devices": len(devices) if own else 1, "driver": gpu.split(",")[1].strip() if gpu.count(",") >= 2 else "",
-            "memory": gpu.split(",")[2].strip() if gpu.count(",") >= 2 else "", "capability": torch.get("capability", ""),
-            "processors": torch.get("processors", ""),
-            "torch": torch.get("torch", "not importable"), "torch's CUDA": torch.get("cuda", ""), "nvcc": "".join(re.findall(r"release ([\d.]+)", nvcc)[:1]),
-            "compute-sanitizer": first_line("compute-sanitizer", "--version") if shutil.which("compute-sanitizer") else "",
-            "Python": first_line(python, "-c", "import platform; print(platform.python_version())"), "compiler": first_line("c++", "--version"),
-            "CMake": first_line("cmake", "--version").replace("cmake version ", ""), "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-            "processor": processor(), "cores": len(os.sched_getaffinity(0))}
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "device": devices[0]
+        if own and devices else gpu.split(",")[0] if own and gpu else processor() if backend == "cpu" else backend,
+        "devices": len(devices) if own else 1, "driver": gpu.split(",")[1].strip() if gpu.count(",") >= 2 else "",
+        "memory": gpu.split(",")[2].strip() if gpu.count(",") >= 2 else "", "capability": torch.get("capability", ""),
+        "processors": torch.get("processors", ""), "torch": torch.get("torch", "not importable"),
+        "torch's CUDA": torch.get("cuda", ""), "nvcc": "".join(re.findall(r"release ([\d.]+)", nvcc)[:1]),
+        "compute-sanitizer": first_line("compute-sanitizer", "--version") if shutil.which("compute-sanitizer") else "",
+        "Python": first_line(python, "-c",
+                             "import platform; print(platform.python_version())"), "compiler": first_line("c++", "--version"),
+        "CMake": first_line("cmake",
+                            "--version").replace("cmake version ",
+                                                 ""), "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processor": processor(), "cores": len(os.sched_getaffinity(0))
+    }
 
 
 def python_with_torch(root):

@@ -17,7 +17,10 @@ pre { background: #8882; padding: .6rem; overflow: auto; }
 
 
 def table(header, rows, right=(), classes=None):
-    out = ["<div class=\"scroll\"><table><thead><tr>" + "".join(f"<th scope=\"col\">{escape(each)}</th>" for each in header) + "</tr></thead><tbody>"]
+    out = [
+        "<div class=\"scroll\"><table><thead><tr>" + "".join(f"<th scope=\"col\">{escape(each)}</th>"
+                                                             for each in header) + "</tr></thead><tbody>"
+    ]
     for row in rows:
         cells = []
         for number, each in enumerate(row):
@@ -29,19 +32,35 @@ def table(header, rows, right=(), classes=None):
 
 def page(data):
     title = escape(markdown.title(data))
-    out = ["<!DOCTYPE html>", "<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">",
-           f"<title>{title}</title>", f"<style>{STYLE}</style></head><body>", f"<h1>{title}</h1>"]
+    out = [
+        "<!DOCTYPE html>",
+        "<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">",
+        f"<title>{title}</title>", f"<style>{STYLE}</style></head><body>", f"<h1>{title}</h1>"
+    ]
     out += [f"<p>{escape(line.strip('*'))}</p>" for line in markdown.about(data)]
-    out += ["<h2>Machine</h2>", *table(("fact", "value"), [(name, value) for name, value in data["facts"].items() if value not in ("", None)])]
-    out += ["<h2>Parts</h2>", *table(("part", "result", "seconds", "summary"),
-                                     [(name, part["status"], f"{part['seconds']:.0f}", part.get("summary", "")) for name, part in data["parts"].items()],
-                                     right=(2,), classes=lambda number, text: text if number == 1 else "")]
+    out += [
+        "<h2>Machine</h2>", *table(
+            ("fact", "value"), [(name, value) for name, value in data["facts"].items() if value not in ("", None)])
+    ]
+    out += [
+        "<h2>Parts</h2>", *table(
+            ("part", "result", "seconds", "summary"), [(name, part["status"], f"{part['seconds']:.0f}", part.get("summary", ""))
+                                                       for name, part in data["parts"].items()],
+            right=(2, ),
+            classes=lambda number, text: text if number == 1 else "")
+    ]
     for name, rows in markdown.measured(data).items():
-        out += [f"<h2>{escape(name.capitalize())}</h2>", *table(markdown.COLUMNS[name], rows, right=range(1 if name != "benchmarks" else 2, 5))]
+        out += [
+            f"<h2>{escape(name.capitalize())}</h2>",
+            *table(markdown.COLUMNS[name], rows, right=range(1 if name != "benchmarks" else 2, 5))
+        ]
     found = list(markdown.failed(data))
     if found:
         out.append("<h2>Failures</h2>")
         for part, name, message, command, log in found:
-            out += [f"<h3>{escape(f'{part} {name}'.strip())}</h3>", *([f"<p>{escape(message)}</p>"] if message else []), f"<pre>{escape(command)}</pre>",
-                    *([f"<details><summary>Output</summary><pre>{escape(log)}</pre></details>"] if log.strip() else [])]
+            out += [
+                f"<h3>{escape(f'{part} {name}'.strip())}</h3>", *([f"<p>{escape(message)}</p>"] if message else []),
+                f"<pre>{escape(command)}</pre>",
+                *([f"<details><summary>Output</summary><pre>{escape(log)}</pre></details>"] if log.strip() else [])
+            ]
     return "\n".join([*out, "</body></html>", ""])

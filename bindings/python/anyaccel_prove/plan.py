@@ -12,16 +12,18 @@ from . import facts, readers
 from .execute import Part, command_text
 
 # Test files of tests/python that run on every accelerator.
-TESTS = ("decoder", "decoder_cuda", "decoder_integers", "evoformer_attn", "fp_quantizer", "quantizer", "random_ltd", "sparse_attn", "spatial_inference",
-         "transformer", "transformer_layer")
+TESTS = ("decoder", "decoder_cuda", "decoder_integers", "evoformer_attn", "fp_quantizer", "quantizer", "random_ltd", "sparse_attn",
+         "spatial_inference", "transformer", "transformer_layer")
 # Builders that a report covers if the source tree is not there to list them.
-BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "DecoderInferenceBuilder", "EvoformerAttnBuilder",
-            "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder", "InferenceBuilder", "InferenceCoreBuilder", "PinMemoryBuilder",
-            "QuantizerBuilder", "RaggedOpsBuilder", "RaggedUtilsBuilder", "RandomLTDBuilder", "ShareMemCommBuilder", "SparseAttnBuilder",
-            "SpatialInferenceBuilder", "StochasticTransformerBuilder", "TransformerBuilder", "UtilsBuilder")
+BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "DecoderInferenceBuilder",
+            "EvoformerAttnBuilder", "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder",
+            "InferenceBuilder", "InferenceCoreBuilder", "PinMemoryBuilder", "QuantizerBuilder", "RaggedOpsBuilder",
+            "RaggedUtilsBuilder", "RandomLTDBuilder", "ShareMemCommBuilder", "SparseAttnBuilder", "SpatialInferenceBuilder",
+            "StochasticTransformerBuilder", "TransformerBuilder", "UtilsBuilder")
 # Builders with kernels for a GPU, which compute-sanitizer examines.
-KERNELS = ("DecoderInferenceBuilder", "EvoformerAttnBuilder", "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder",
-           "QuantizerBuilder", "RandomLTDBuilder", "SparseAttnBuilder", "SpatialInferenceBuilder", "StochasticTransformerBuilder", "TransformerBuilder")
+KERNELS = ("DecoderInferenceBuilder", "EvoformerAttnBuilder", "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder",
+           "FusedLionBuilder", "QuantizerBuilder", "RandomLTDBuilder", "SparseAttnBuilder", "SpatialInferenceBuilder",
+           "StochasticTransformerBuilder", "TransformerBuilder")
 SANITIZED = ("memcheck", "racecheck")
 
 
@@ -31,7 +33,6 @@ class Setting:
     `root` is the source tree, or None for an installation. `build` is the folder of the build,
     and of what the parts write other than the report.
     """
-
     def __init__(self, options, root):
         self.root, self.build, self.python, self.backend = root, options.build.resolve(), options.python, options.backend
         self.preset, self.stands_in = options.preset, options.stands_in
@@ -45,9 +46,14 @@ class Setting:
         """Return the variables of all parts. If the home directory is read-only, the caches of torch
         and of the compilers are in the build folder.
         """
-        path = [str(self.packages), *([str(self.root / "benchmarks")] if self.root is not None else []), *base.get("PYTHONPATH", "").split(":")]
-        out = {**base, "DS_ACCELERATOR": self.backend, "PYTHONPATH": ":".join(dict.fromkeys(filter(None, path))),
-               "ANYACCEL_OP_CACHE": str(self.build / "op-cache")}
+        path = [
+            str(self.packages), *([str(self.root / "benchmarks")] if self.root is not None else []),
+            *base.get("PYTHONPATH", "").split(":")
+        ]
+        out = {
+            **base, "DS_ACCELERATOR": self.backend, "PYTHONPATH": ":".join(dict.fromkeys(filter(None, path))),
+            "ANYACCEL_OP_CACHE": str(self.build / "op-cache")
+        }
         if not facts.is_writable(os.path.expanduser("~")):
             for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "CCACHE_DIR", "XDG_CACHE_HOME"):
                 out.setdefault(name, str(self.build / "cache" / name.split("_")[0].lower()))
@@ -83,9 +89,11 @@ def build_parts(setting):
     if setting.root is None:
         return []
     with_sim = setting.backend == "sim" or setting.stands_in
-    configure = ["cmake", "--preset", setting.preset, "-B", str(setting.build), f"-DANYACCEL_PYTHON={setting.python}", "-DANYACCEL_BUILD_PYTHON=ON",
-                 "-DANYACCEL_BUILD_OPS=OFF", f"-DANYACCEL_SIM={'ON' if with_sim else 'OFF'}", "-DANYACCEL_WERROR=OFF", "-DANYACCEL_BUILD_TESTS=OFF",
-                 "--log-level=NOTICE"]
+    configure = [
+        "cmake", "--preset", setting.preset, "-B",
+        str(setting.build), f"-DANYACCEL_PYTHON={setting.python}", "-DANYACCEL_BUILD_PYTHON=ON", "-DANYACCEL_BUILD_OPS=OFF",
+        f"-DANYACCEL_SIM={'ON' if with_sim else 'OFF'}", "-DANYACCEL_WERROR=OFF", "-DANYACCEL_BUILD_TESTS=OFF", "--log-level=NOTICE"
+    ]
     return [Part("build", [configure, ["cmake", "--build", str(setting.build), "-j", str(facts.jobs())]])]
 
 
@@ -97,7 +105,9 @@ def conformance_part(setting, environment, needs):
     if command is None:
         return Part("conformance", skip="this installation has no program")
     command = [*command, "--backend", setting.backend]
-    return Part("conformance", [[*command, "--json", "-"]], needs=needs, read=readers.conformance(command_text(command, environment)))
+    return Part("conformance", [[*command, "--json", "-"]],
+                needs=needs,
+                read=readers.conformance(command_text(command, environment)))
 
 
 def op_parts(setting, environment, needs):
@@ -105,7 +115,8 @@ def op_parts(setting, environment, needs):
     for name, backends in builders(setting.root).items():
         if backends & {"*", setting.backend}:
             command = setting.module("ops", name)
-            out.append(Part(f"op:{name}", [command], needs=needs, group="ops", read=readers.checks(command_text(command, environment))))
+            out.append(
+                Part(f"op:{name}", [command], needs=needs, group="ops", read=readers.checks(command_text(command, environment))))
     return out
 
 
@@ -118,16 +129,23 @@ def test_parts(setting, needs):
     for name in TESTS:
         file = setting.root / f"tests/python/{name}_test.py"
         if file.exists() and (name != "decoder_cuda" or setting.backend == "cuda"):
-            out.append(Part(f"tests:{name}", [[setting.python, "-B", str(setting.root / "tests/python/run.py"), str(file)]], needs=needs,
-                            skip=None if have else "pytest is not installed", read=lambda output: {"summary": output.strip().splitlines()[-1]}))
+            out.append(
+                Part(f"tests:{name}",
+                     [[setting.python, "-B", str(setting.root / "tests/python/run.py"),
+                       str(file)]],
+                     needs=needs,
+                     skip=None if have else "pytest is not installed",
+                     read=lambda output: {"summary": output.strip().splitlines()[-1]}))
     return out
 
 
 def model_parts(setting, environment, needs):
     """Training and generation: with the ops from Python, and with the program if there is one."""
     command = setting.module("end_to_end")
-    out = [Part(f"models:{name}", [[*command, name]], needs=needs, read=readers.checks(command_text([*command, name], environment)))
-           for name in ("train", "generate")]
+    out = [
+        Part(f"models:{name}", [[*command, name]], needs=needs, read=readers.checks(command_text([*command, name], environment)))
+        for name in ("train", "generate")
+    ]
     program = setting.program("anyaccel")
     if program is None:
         minimal = setting.root is not None and setting.preset == "minimal"
@@ -145,16 +163,23 @@ def _program_part(setting, program, environment, needs):
 
 def benchmark_parts(setting, needs):
     small = [] if setting.backend not in ("cpu", "sim") and not setting.stands_in else ["--small"]
-    out = [Part("bench:kernels", [setting.module("speed", "--peaks", str(setting.build / "peaks.json"), *small)], needs=[*needs, "peaks"],
-                read=readers.table("kernels"))]
+    out = [
+        Part("bench:kernels", [setting.module("speed", "--peaks", str(setting.build / "peaks.json"), *small)],
+             needs=[*needs, "peaks"],
+             read=readers.table("kernels"))
+    ]
     if setting.root is None:
         return out
     sys.path.insert(0, str(setting.root / "benchmarks"))
     from runner import declare  # the package benchmarks/runner
     for benchmark in declare.find(setting.root / "benchmarks"):
         if benchmark.name.endswith("_cuda") and len(benchmark.sides) == 1:
-            words = [word.replace("{python}", setting.python).replace("{here}", str(setting.root / "benchmarks")) for word in benchmark.sides[0].command]
-            out.append(Part(f"bench:{benchmark.name}", [words + ["small"] * len(small)], needs=needs, read=readers.benchmark(benchmark)))
+            words = [
+                word.replace("{python}", setting.python).replace("{here}", str(setting.root / "benchmarks"))
+                for word in benchmark.sides[0].command
+            ]
+            out.append(
+                Part(f"bench:{benchmark.name}", [words + ["small"] * len(small)], needs=needs, read=readers.benchmark(benchmark)))
     return out
 
 
@@ -165,22 +190,34 @@ def sanitizer_parts(setting, environment, needs):
     if not tool:
         return [Part("sanitizer", skip="compute-sanitizer is not on PATH")]
     # Without torch's caching allocator, each tensor has its own bounds.
-    return [Part(f"sanitizer:{kind}:{name}", [[tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "20", *setting.module("ops", name, "--quick")]],
-                 needs=needs, environment={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, read=lambda output: {"summary": readers.checks("")(output)["summary"]})
-            for kind in SANITIZED for name in KERNELS]
+    return [
+        Part(f"sanitizer:{kind}:{name}",
+             [[tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "20", *setting.module("ops", name, "--quick")]],
+             needs=needs,
+             environment={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
+             read=lambda output: {"summary": readers.checks("")(output)["summary"]}) for kind in SANITIZED for name in KERNELS
+    ]
 
 
 def parts_of(setting, environment):
     """Return all parts in order."""
     own = ["build"] if setting.root is not None else []
-    report = "import anyaccel; a = anyaccel.get_accelerator(); print(a.device_name(), a.device_count(), a.total_memory(), a.communication_backend_name())"
+    report = ("import anyaccel; a = anyaccel.get_accelerator(); "
+              "print(a.device_name(), a.device_count(), a.total_memory(), a.communication_backend_name())")
     known_to_torch = setting.backend != "sim" and not setting.stands_in
-    peaks = Part("peaks", [setting.module("peaks", "--out", str(setting.build / "peaks.json"), *([] if known_to_torch else ["--anyaccel"]))],
-                 needs=[] if known_to_torch else own, read=readers.table("peaks"), minutes=4)
+    peaks = Part("peaks",
+                 [setting.module("peaks", "--out", str(setting.build / "peaks.json"), *([] if known_to_torch else ["--anyaccel"]))],
+                 needs=[] if known_to_torch else own,
+                 read=readers.table("peaks"),
+                 minutes=4)
     if known_to_torch and setting.root is not None:  # the build has not linked the package yet
         peaks.environment["PYTHONPATH"] = str(setting.root / "bindings/python")
-    return [*([peaks] if known_to_torch else []), *build_parts(setting),
-            Part("device", [[setting.python, "-c", report]], needs=own, minutes=2, read=lambda output: {"summary": output.strip()[-200:]}),
-            *([] if known_to_torch else [peaks]), conformance_part(setting, environment, own), *op_parts(setting, environment, own),
-            *model_parts(setting, environment, own), *benchmark_parts(setting, own), *test_parts(setting, own), *sanitizer_parts(setting, environment, own)]
-
+    return [
+        *([peaks] if known_to_torch else []), *build_parts(setting),
+        Part("device", [[setting.python, "-c", report]],
+             needs=own,
+             minutes=2,
+             read=lambda output: {"summary": output.strip()[-200:]}), *([] if known_to_torch else [peaks]),
+        conformance_part(setting, environment, own), *op_parts(setting, environment, own), *model_parts(setting, environment, own),
+        *benchmark_parts(setting, own), *test_parts(setting, own), *sanitizer_parts(setting, environment, own)
+    ]

@@ -13,9 +13,13 @@ def conformance(command):
         grades = {grade: found["summary"][grade] for grade in ("required", "recommended", "optional")}
         bad = [case for case in found["cases"] if case["outcome"] == "failed"]
         text = ", ".join(f"{grade} {counts['passed']} passed {counts['failed']} failed" for grade, counts in grades.items())
-        return {"summary": text, "grades": grades, "failed_cases": [f"{case['suite']}.{case['name']}" for case in bad],
-                "failures": [{"name": f"{case['suite']}.{case['name']}", "message": case["message"],
-                              "command": f"{command} --filter {shlex.quote(case['suite'] + '.' + case['name'])}"} for case in bad]}
+        return {
+            "summary": text, "grades": grades, "failed_cases": [f"{case['suite']}.{case['name']}" for case in bad], "failures": [{
+                "name": f"{case['suite']}.{case['name']}", "message": case["message"],
+                "command": f"{command} --filter {shlex.quote(case['suite'] + '.' + case['name'])}"
+            } for case in bad]
+        }
+
     return read
 
 
@@ -44,14 +48,21 @@ def checks(command):
                 begun = None
                 counts[line["status"]] = counts.get(line["status"], 0) + 1
                 if line["status"] == "failed":
-                    failures.append({"name": line["check"], "message": line["message"], "command": f"{command} --only {shlex.quote(line['check'])}"})
+                    failures.append({
+                        "name": line["check"], "message": line["message"],
+                        "command": f"{command} --only {shlex.quote(line['check'])}"
+                    })
             elif "summary" in line:
                 summary = line["summary"]
         if begun is not None:
-            failures.append({"name": begun, "message": "the process ended during this check", "command": f"{command} --only {shlex.quote(begun)}"})
+            failures.append({
+                "name": begun, "message": "the process ended during this check", "command": f"{command} --only {shlex.quote(begun)}"
+            })
         if not summary:
-            summary = ", ".join(f"{count} {status}" for status, count in counts.items()) + (f"; ended during {begun}" if begun else "")
+            summary = ", ".join(f"{count} {status}"
+                                for status, count in counts.items()) + (f"; ended during {begun}" if begun else "")
         return {"summary": summary, "checks": counts, "failures": failures}
+
     return read
 
 
@@ -60,6 +71,7 @@ def table(name):
     def read(output):
         found = lines_of(output)[-1]
         return {name: found[name], "summary": found["summary"]}
+
     return read
 
 
@@ -75,8 +87,11 @@ def benchmark(declared):
                 continue  # the peer is not installed
             least = target.at_least is not None
             limit = target.at_least if least else target.at_most
-            rows.append({"text": target.text, "value": value, "limit": limit, "kind": "at least" if least else "at most",
-                         "met": value >= limit if least else value <= limit})
+            rows.append({
+                "text": target.text, "value": value, "limit": limit, "kind": "at least" if least else "at most",
+                "met": value >= limit if least else value <= limit
+            })
         met = sum(row["met"] for row in rows)
         return {"summary": f"{met} of {len(rows)} targets met, 1 round", "targets": rows, "numbers": numbers}
+
     return read

@@ -9,7 +9,6 @@ from . import html, markdown
 
 class Report:
     """Results of one commit and backend in one folder."""
-
     def __init__(self, folder, head):
         self.folder, self.file = folder, folder / "report.json"
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +39,8 @@ class Report:
     def write(self):
         self.data["updated"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         # A process that is killed here leaves either the old or the new file.
-        for name, text in (("report.json", json.dumps(self.data, indent=1) + "\n"), ("report.md", markdown.page(self.data)), ("report.html", html.page(self.data))):
+        for name, text in (("report.json", json.dumps(self.data, indent=1) + "\n"), ("report.md", markdown.page(self.data)),
+                           ("report.html", html.page(self.data))):
             aside = self.folder / (name + ".new")
             aside.write_text(text)
             os.replace(aside, self.folder / name)

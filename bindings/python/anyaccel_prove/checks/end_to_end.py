@@ -22,9 +22,11 @@ def train_check(accelerator, make, optimizer, dtype, tolerance):
     here = models.train(make, optimizer, torch.device("cpu"), STEPS, dtype)[1]
     there = models.train(make, optimizer, device, STEPS, dtype)[1]
     off = max(abs(a - b) for a, b in zip(here, there)) / here[0]  # late losses are small, and rounding errors grow
-    assert all(loss == loss for loss in there), f"the loss is NaN after {next(i for i, loss in enumerate(there) if loss != loss)} steps"
+    assert all(loss == loss
+               for loss in there), f"the loss is NaN after {next(i for i, loss in enumerate(there) if loss != loss)} steps"
     assert there[-1] < 0.6 * there[0], f"the loss did not fall enough: {there[0]:.3f} to {there[-1]:.3f} in {STEPS} steps"
-    assert off <= tolerance, f"the losses differ from the CPU's by up to {off:.3g} of the first loss, expected at most {tolerance:g}"
+    assert off <= tolerance, (f"the losses differ from the CPU's by up to {off:.3g} of the first loss, "
+                              f"expected at most {tolerance:g}")
     return f"loss {there[0]:.3f} to {there[-1]:.3f} in {STEPS} steps, at most {off:.2g} of the first loss from the CPU's"
 
 

@@ -34,19 +34,25 @@ def rms(x, weight):
 
 class Decoder(torch.nn.Module):
     """The model of small_decoder.py, for training; `generate` runs it with the op."""
-
     def __init__(self):
         super().__init__()
         draw = Draw(3)
 
         def matrix(outputs, inputs):
             return torch.nn.Parameter(draw.normal(outputs, inputs, scale=0.7 * inputs**-0.5))
+
         self.embedding, self.head = matrix(VOCABULARY, HIDDEN), matrix(VOCABULARY, HIDDEN)
         self.norm = torch.nn.Parameter(torch.ones(HIDDEN))
         self.flat = torch.nn.ParameterList()
         for _ in range(LAYERS):
-            self.flat.extend([torch.nn.Parameter(torch.ones(HIDDEN)), matrix((HEADS + 2 * KV_HEADS) * DIM, HIDDEN), matrix(HIDDEN, HEADS * DIM),
-                              torch.nn.Parameter(torch.ones(HIDDEN)), matrix(2 * INNER, HIDDEN), matrix(HIDDEN, INNER)])
+            self.flat.extend([
+                torch.nn.Parameter(torch.ones(HIDDEN)),
+                matrix((HEADS + 2 * KV_HEADS) * DIM, HIDDEN),
+                matrix(HIDDEN, HEADS * DIM),
+                torch.nn.Parameter(torch.ones(HIDDEN)),
+                matrix(2 * INNER, HIDDEN),
+                matrix(HIDDEN, INNER)
+            ])
 
     def layers(self):
         return [tuple(self.flat[i:i + 6]) for i in range(0, len(self.flat), 6)]
@@ -59,6 +65,7 @@ class Decoder(torch.nn.Module):
         def rotated(value):
             a, b = value.chunk(2, -1)
             return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+
         for first, qkv, out, second, up, down in self.layers():
             q, k, v = F.linear(rms(x, first), qkv).split([HEADS * DIM, KV_HEADS * DIM, KV_HEADS * DIM], -1)
             q, k, v = (each.view(*tokens.shape, -1, DIM).transpose(1, 2) for each in (q, k, v))
@@ -72,7 +79,6 @@ class Decoder(torch.nn.Module):
 
 class Encoder(torch.nn.Module):
     """Two layers of the op transformer_layer with a causal mask."""
-
     def __init__(self):
         super().__init__()
         load("TransformerBuilder")
@@ -81,11 +87,12 @@ class Encoder(torch.nn.Module):
         self.positions = torch.nn.Parameter(draw.normal(LENGTH, HIDDEN, scale=0.1))
         self.head = torch.nn.Parameter(draw.normal(VOCABULARY, HIDDEN, scale=HIDDEN**-0.5))
         self.flat = torch.nn.ParameterList()
-        shapes = [(3 * HIDDEN, HIDDEN), (3 * HIDDEN,), (HIDDEN, HIDDEN), (HIDDEN,), None, (HIDDEN,), (INNER, HIDDEN), (INNER,), (HIDDEN, INNER), (HIDDEN,), None,
-                  (HIDDEN,)]
+        shapes = [(3 * HIDDEN, HIDDEN), (3 * HIDDEN, ), (HIDDEN, HIDDEN), (HIDDEN, ), None, (HIDDEN, ), (INNER, HIDDEN), (INNER, ),
+                  (HIDDEN, INNER), (HIDDEN, ), None, (HIDDEN, )]
         for _ in range(LAYERS):
             for shape in shapes:
-                value = torch.ones(HIDDEN) if shape is None else draw.normal(*shape, scale=shape[-1] ** -0.5) if len(shape) == 2 else torch.zeros(shape)
+                value = torch.ones(HIDDEN) if shape is None else draw.normal(*shape, scale=shape[-1]**
+                                                                             -0.5) if len(shape) == 2 else torch.zeros(shape)
                 self.flat.append(torch.nn.Parameter(value))
 
     def logits_after(self, tokens):
@@ -99,12 +106,14 @@ class Encoder(torch.nn.Module):
 
 def adam(parameters, states, step, device):
     flag = torch.zeros(1, dtype=torch.int32, device=device)
-    load("FusedAdamBuilder").multi_tensor_adam(65536, flag, [[each.grad for each in parameters], parameters, *states], 1e-2, 0.9, 0.95, 1e-8, step, 1, 1, 0.01)
+    load("FusedAdamBuilder").multi_tensor_adam(65536, flag, [[each.grad for each in parameters], parameters, *states], 1e-2, 0.9,
+                                               0.95, 1e-8, step, 1, 1, 0.01)
 
 
 def lion(parameters, states, step, device):
     flag = torch.zeros(1, dtype=torch.int32, device=device)
-    load("FusedLionBuilder").multi_tensor_lion(65536, flag, [[each.grad for each in parameters], parameters, states[0]], 2e-3, 0.9, 0.99, step, 0.01)
+    load("FusedLionBuilder").multi_tensor_lion(65536, flag, [[each.grad for each in parameters], parameters, states[0]], 2e-3, 0.9,
+                                               0.99, step, 0.01)
 
 
 def train(make, optimizer, device, steps, dtype):
@@ -132,7 +141,8 @@ def generate(model, prompt, count, device, follow=None):
     dtype, config = model.head.dtype, config_of(LAYERS)
     with torch.no_grad():
         flat = [None if each is None else each.detach().to(device) for each in flat_weights(model.layers(), model.norm, model.head)]
-        keys, values = ([torch.zeros(1, KV_HEADS, len(prompt) + count, DIM, dtype=dtype, device=device) for _ in range(LAYERS)] for _ in range(2))
+        keys, values = ([torch.zeros(1, KV_HEADS, len(prompt) + count, DIM, dtype=dtype, device=device) for _ in range(LAYERS)]
+                        for _ in range(2))
         embedding, given, past, tokens, out = model.embedding.detach().to(device).float(), list(prompt), 0, [], []
         while len(tokens) < count:
             x, logits = embedding[torch.tensor(given, device=device)].clone(), torch.zeros(len(given), VOCABULARY, device=device)

@@ -27,7 +27,7 @@ def checks_of(builder, quick):
     for case in CASES.get(builder, ()):
         for size in case.sizes[:1] + case.sizes[-1:] if quick else case.sizes:
             for dtype in case.dtypes[:1] if quick else case.dtypes:
-                for mode in ("forward",) if quick else MODES:
+                for mode in ("forward", ) if quick else MODES:
                     if mode != "reference" or case.plain:
                         out.append((f"{case.name}/{size}/{dtype}/{mode}", case, size, dtype, mode))
     return out
@@ -68,7 +68,8 @@ def main():
     checker, out = Checker(accelerator, module), Results(alive=lambda: still_works(accelerator))
     for name, *where in checks:
         out.run(name, checker.check, *where)
-    return out.end(loaded if checks else f"{loaded}; nothing to compare: {NO_KERNELS.get(options.builder, 'the table has no case')}")
+    return out.end(
+        loaded if checks else f"{loaded}; nothing to compare: {NO_KERNELS.get(options.builder, 'the table has no case')}")
 
 
 if __name__ == "__main__":

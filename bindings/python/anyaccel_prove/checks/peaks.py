@@ -30,7 +30,10 @@ def device_and_synchronize(with_anyaccel):
     if device.type == "cpu":
         return device, lambda: None
     if not torch.accelerator.is_available() or torch.accelerator.current_accelerator().type != device.type:
-        sys.exit(f"peaks: torch {torch.__version__} finds no device of type {device.type}. Install a torch build for it, or check the driver.")
+        sys.exit(
+            f"peaks: torch {torch.__version__} finds no device of type {device.type}. "
+            "Install a torch build for it, or check the driver."
+        )
     return device, torch.accelerator.synchronize
 
 
@@ -73,7 +76,9 @@ def matmul(device, synchronize, dtype):
 def main():
     parser = argparse.ArgumentParser(prog="python3 -m anyaccel_prove.checks.peaks", description=__doc__.splitlines()[0])
     parser.add_argument("--out", metavar="FILE", type=pathlib.Path, help="file for the numbers")
-    parser.add_argument("--anyaccel", action="store_true", help="take the device from AnyAccel, because torch alone does not know it")
+    parser.add_argument("--anyaccel",
+                        action="store_true",
+                        help="take the device from AnyAccel, because torch alone does not know it")
     options = parser.parse_args()
     device, synchronize = device_and_synchronize(options.anyaccel)
     here = device.type == "cpu" or options.anyaccel
@@ -88,8 +93,12 @@ def main():
         except RuntimeError:
             pass  # the backend has no pinned memory
         part = target[:count // 4]
-        for name, call in (("host to device", lambda: part.copy_(host, non_blocking=True)), ("device to host", lambda: host.copy_(part, non_blocking=True))):
-            rows.append({"name": f"{name}, {'pinned' if host.is_pinned() else 'pageable'}", "value": count / 4 / best_seconds(call, synchronize) / 1e9, "unit": "GB/s"})
+        for name, call in (("host to device", lambda: part.copy_(host, non_blocking=True)),
+                           ("device to host", lambda: host.copy_(part, non_blocking=True))):
+            rows.append({
+                "name": f"{name}, {'pinned' if host.is_pinned() else 'pageable'}",
+                "value": count / 4 / best_seconds(call, synchronize) / 1e9, "unit": "GB/s"
+            })
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         name = str(dtype).removeprefix("torch.")
         try:

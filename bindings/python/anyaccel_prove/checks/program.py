@@ -14,13 +14,18 @@ import sys
 from .protocol import Results, Skip
 
 STEPS = 40
-MODEL = ["--hidden", "64", "--layers", "2", "--heads", "2", "--kv-heads", "2", "--head-dim", "32", "--intermediate", "160", "--context", "64", "--vocab-size", "257",
-         "--batch-size", "4", "--lr", "0.003"]
+MODEL = [
+    "--hidden", "64", "--layers", "2", "--heads", "2", "--kv-heads", "2", "--head-dim", "32", "--intermediate", "160", "--context",
+    "64", "--vocab-size", "257", "--batch-size", "4", "--lr", "0.003"
+]
 
 
 def call(backend, *words):
     """Run the program and return its standard output."""
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env={**os.environ, "DS_ACCELERATOR": backend})
+    done = subprocess.run([str(word) for word in words],
+                          capture_output=True,
+                          text=True,
+                          env={**os.environ, "DS_ACCELERATOR": backend})
     lines = done.stderr.strip().splitlines()
     assert done.returncode == 0, f"exit status {done.returncode}: {lines[-1] if lines else 'no message'}"
     return done.stdout
@@ -40,7 +45,9 @@ class Program:
     def train(self, backend):
         out = self.folder / backend
         if not (out / "config.json").exists():
-            found = losses(call(backend, self.program, "train", "--data", self.folder / "text", "--out", out, "--steps", STEPS, "--held-out-tokens", 1024, "--json", *MODEL))
+            found = losses(
+                call(backend, self.program, "train", "--data", self.folder / "text", "--out", out, "--steps", STEPS,
+                     "--held-out-tokens", 1024, "--json", *MODEL))
             (self.folder / f"{backend}.json").write_text(json.dumps(found))
         return json.loads((self.folder / f"{backend}.json").read_text())
 
@@ -56,7 +63,10 @@ class Program:
         if self.backend == "cpu":
             raise Skip("the device is the CPU")
         self.train("cpu")
-        words = [self.program, "generate", "--model", self.folder / "cpu", "--greedy", "--prompt", "The number after 12", "-n", 32, "--raw", "--no-model-cache", *options]
+        words = [
+            self.program, "generate", "--model", self.folder / "cpu", "--greedy", "--prompt", "The number after 12", "-n", 32,
+            "--raw", "--no-model-cache", *options
+        ]
         there, here = call(self.backend, *words), call("cpu", *words)
         assert there == here, f"generated {there!r}, expected {here!r}"
         return f"generated {there[-60:]!r}"

@@ -14,7 +14,6 @@ def say(**values):
 
 class Results:
     """Runs checks whose names match a pattern, prints their results and counts them."""
-
     def __init__(self, pattern="*", alive=lambda: True):
         self.pattern, self.alive = pattern, alive
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}

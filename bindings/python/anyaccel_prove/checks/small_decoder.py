@@ -19,12 +19,17 @@ def flat_weights(layers, norm, head):
 
 def angles_of(positions, dim=DIM):
     """Return the cosines and sines of the rotary embedding."""
-    turn = torch.outer(positions.double(), 10000.0 ** (-torch.arange(dim // 2).double() * 2 / dim))
+    turn = torch.outer(positions.double(), 10000.0**(-torch.arange(dim // 2).double() * 2 / dim))
     return turn.cos().float(), turn.sin().float()
 
 
 def config_of(layers, heads=HEADS, kv_heads=KV_HEADS, dim=DIM):
-    return decoder.DecoderConfig(heads, kv_heads, dim, gated=True, final_norm=True, norm_eps=1e-5,
+    return decoder.DecoderConfig(heads,
+                                 kv_heads,
+                                 dim,
+                                 gated=True,
+                                 final_norm=True,
+                                 norm_eps=1e-5,
                                  layers=[decoder.DecoderLayerConfig(dim**-0.5)] * layers).pack()
 
 
@@ -33,13 +38,16 @@ class SmallDecoder:
 
     LAYERS, VOCABULARY, CAPACITY = 2, 41, 4
     # Tensors of one layer, in the order of flat_weights().
-    SHAPES = ((HIDDEN,), ((HEADS + 2 * KV_HEADS) * DIM, HIDDEN), (HIDDEN, HEADS * DIM), (HIDDEN,), (2 * INNER, HIDDEN), (HIDDEN, INNER))
+    SHAPES = ((HIDDEN, ), ((HEADS + 2 * KV_HEADS) * DIM, HIDDEN), (HIDDEN, HEADS * DIM), (HIDDEN, ), (2 * INNER, HIDDEN), (HIDDEN,
+                                                                                                                           INNER))
 
     def __init__(self, draw, dtype):
         def weight(shape):
             return draw.normal(*shape, dtype=dtype, scale=0.3) + (1 if len(shape) == 1 else 0)
+
         self.dtype = dtype
-        self.weights = [weight(shape) for _ in range(self.LAYERS) for shape in self.SHAPES] + [weight((HIDDEN,)), weight((self.VOCABULARY, HIDDEN))]
+        self.weights = [weight(shape) for _ in range(self.LAYERS)
+                        for shape in self.SHAPES] + [weight((HIDDEN, )), weight((self.VOCABULARY, HIDDEN))]
 
     def inputs(self, draw, past, rows):
         """Return x, the angles, the caches and the weights."""
@@ -56,5 +64,6 @@ class SmallDecoder:
         flat = flat_weights([weights[i * size:(i + 1) * size] for i in range(cls.LAYERS)], *weights[-2:])
         past = caches[0].shape[2] - len(x) - cls.CAPACITY
         logits = x.new_zeros(len(x), cls.VOCABULARY)
-        torch.ops.anyaccel.inference_decode(x.clone(), flat, caches[:cls.LAYERS], caches[cls.LAYERS:], [cos, sin], [past], [len(x)], config_of(cls.LAYERS), logits)
+        torch.ops.anyaccel.inference_decode(x.clone(), flat, caches[:cls.LAYERS], caches[cls.LAYERS:], [cos, sin], [past], [len(x)],
+                                            config_of(cls.LAYERS), logits)
         return [logits, *caches]

@@ -63,8 +63,11 @@ def main():
             if hasattr(accelerator, "empty_cache"):
                 accelerator.empty_cache()
     ahead = [row["torch_us"] / row["ours_us"] for row in rows if "torch_us" in row]
-    summary = f"{len(rows)} kernels" + (f", faster than torch in {sum(each >= 1 for each in ahead)} of {len(ahead)}" if ahead else "") + \
-        (f"; failed: {', '.join(failed)}" if failed else "")
+    summary = f"{len(rows)} kernels"
+    if ahead:
+        summary += f", faster than torch in {sum(each >= 1 for each in ahead)} of {len(ahead)}"
+    if failed:
+        summary += f"; failed: {', '.join(failed)}"
     print(json.dumps({"kernels": rows, "summary": summary}))
     return 1 if failed else 0
 

@@ -49,7 +49,9 @@ def adam(module, device, small):
     except RuntimeError:
         theirs = torch.optim.AdamW([parameter], foreach=True).step
     noop = flag(device)
-    return Made(lambda: module.multi_tensor_adam(65536, noop, [[g], [p], [m], [v]], 1e-3, 0.9, 0.999, 1e-8, 1, 1, 1, 0.01), theirs, bytes=28.0 * total)
+    return Made(lambda: module.multi_tensor_adam(65536, noop, [[g], [p], [m], [v]], 1e-3, 0.9, 0.999, 1e-8, 1, 1, 1, 0.01),
+                theirs,
+                bytes=28.0 * total)
 
 
 def lion(module, device, small):
@@ -75,6 +77,7 @@ def int8(module, device, small):
         wide = x.float()
         scale = 127 / wide.abs().amax(1, keepdim=True)
         return (wide * scale).round_().to(torch.int8)
+
     return Made(lambda: module.quantize(x, groups, 8, 0), theirs, bytes=3.0 * total)
 
 
@@ -86,6 +89,7 @@ def e4m3(module, device, small):
     def theirs():
         wide = x.float()
         return (wide * (448 / wide.abs().amax(1, keepdim=True))).to(torch.float8_e4m3fn)
+
     return Made(lambda: module.quantize(rows, x, group, False, 8, 3), theirs, bytes=3.0 * total)
 
 
@@ -101,7 +105,9 @@ def gather(module, device, small):
     x = torch.randn(batch, length, channels, device=device, dtype=torch.bfloat16)
     ids = torch.stack([torch.randperm(length)[:length // 2].sort().values for _ in range(batch)])
     ours_ids, theirs_ids = ids.int().to(device), ids[..., None].expand(-1, -1, channels).contiguous().to(device)
-    return Made(lambda: module.token_gather(x, ours_ids, True), lambda: x.gather(1, theirs_ids), bytes=2.0 * batch * length * channels)
+    return Made(lambda: module.token_gather(x, ours_ids, True),
+                lambda: x.gather(1, theirs_ids),
+                bytes=2.0 * batch * length * channels)
 
 
 def products(bits):
@@ -110,9 +116,13 @@ def products(bits):
         outputs, inputs = (1024, 1024) if small else (14336, 4096)
         count = max(4, ((64 if small else 512) << 20) // (outputs * inputs * bits // 8))
         x = torch.randn(1, inputs, device=device, dtype=torch.bfloat16)
-        weights = [torch.randn(outputs, inputs, device=device, dtype=torch.bfloat16) * 0.02 for _ in range(min(count, 8) if bits != 16 else count)]
+        weights = [
+            torch.randn(outputs, inputs, device=device, dtype=torch.bfloat16) * 0.02
+            for _ in range(min(count, 8) if bits != 16 else count)
+        ]
         linear, ops = torch.ops.anyaccel.inference_linear, torch.ops.anyaccel
-        given = [(each,) for each in weights] if bits == 16 else [ops.inference_quantize(weights[i % len(weights)], bits, 128) for i in range(count)]
+        given = [(each, ) for each in weights
+                 ] if bits == 16 else [ops.inference_quantize(weights[i % len(weights)], bits, 128) for i in range(count)]
 
         def ours():
             for each in given:
@@ -121,7 +131,12 @@ def products(bits):
         def theirs():
             for i in range(count):
                 F.linear(x, weights[i % len(weights)])
-        return Made(ours, theirs, bytes=outputs * inputs * bits / 8 + (0 if bits == 16 else outputs * inputs / 128 * 4), calls=count)
+
+        return Made(ours,
+                    theirs,
+                    bytes=outputs * inputs * bits / 8 + (0 if bits == 16 else outputs * inputs / 128 * 4),
+                    calls=count)
+
     return make
 
 
@@ -131,13 +146,17 @@ def decode(module, device, small):
 
     def drawn(*shape):
         return torch.randn(*shape, device=device, dtype=torch.bfloat16) * 0.05
-    layer = (drawn(hidden), drawn((heads + 2 * kv_heads) * dim, hidden), drawn(hidden, heads * dim), drawn(hidden), drawn(2 * hidden, hidden), drawn(hidden, hidden))
+
+    layer = (drawn(hidden), drawn((heads + 2 * kv_heads) * dim,
+                                  hidden), drawn(hidden, heads * dim), drawn(hidden), drawn(2 * hidden,
+                                                                                            hidden), drawn(hidden, hidden))
     flat, caches = flat_weights([layer], drawn(hidden), drawn(8, hidden)), [[drawn(1, kv_heads, length, dim)] for _ in range(2)]
     x, logits, config = torch.randn(1, hidden, device=device), torch.empty(1, 8, device=device), config_of(1, heads, kv_heads, dim)
     angles = [each.to(device) for each in angles_of(torch.tensor([length - 1]), dim)]
     query = drawn(1, heads, 1, dim)
     return Made(lambda: torch.ops.anyaccel.inference_decode(x, flat, *caches, angles, [length - 1], [1], config, logits),
-                lambda: F.scaled_dot_product_attention(query, caches[0][0], caches[1][0], enable_gqa=True), bytes=2.0 * 2 * kv_heads * dim * length)
+                lambda: F.scaled_dot_product_attention(query, caches[0][0], caches[1][0], enable_gqa=True),
+                bytes=2.0 * 2 * kv_heads * dim * length)
 
 
 def layer(module, device, small):
@@ -145,16 +164,29 @@ def layer(module, device, small):
 
     def drawn(*shape):
         return torch.randn(*shape, device=device, dtype=torch.bfloat16) * 0.02
+
     x, one = drawn(batch, length, hidden), torch.ones(hidden, device=device, dtype=torch.bfloat16)
-    weights = [drawn(3 * hidden, hidden), drawn(3 * hidden), drawn(hidden, hidden), drawn(hidden), one, drawn(hidden), drawn(4 * hidden, hidden), drawn(4 * hidden),
-               drawn(hidden, 4 * hidden), drawn(hidden), one, drawn(hidden)]
+    weights = [
+        drawn(3 * hidden, hidden),
+        drawn(3 * hidden),
+        drawn(hidden, hidden),
+        drawn(hidden), one,
+        drawn(hidden),
+        drawn(4 * hidden, hidden),
+        drawn(4 * hidden),
+        drawn(hidden, 4 * hidden),
+        drawn(hidden), one,
+        drawn(hidden)
+    ]
 
     def theirs():
         qkvw, qkvb, ow, ob, nw, nb, inter_w, inter_b, output_w, output_b, norm_w, norm_b = weights
         q, k, v = F.linear(x, qkvw, qkvb).view(batch, length, 3, heads, -1).permute(2, 0, 3, 1, 4)
         attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape)
-        middle = F.layer_norm(x + F.linear(attended, ow, ob), (hidden,), nw, nb, 1e-12)
-        return F.layer_norm(middle + F.linear(F.gelu(F.linear(middle, inter_w, inter_b)), output_w, output_b), (hidden,), norm_w, norm_b, 1e-12)
+        middle = F.layer_norm(x + F.linear(attended, ow, ob), (hidden, ), nw, nb, 1e-12)
+        return F.layer_norm(middle + F.linear(F.gelu(F.linear(middle, inter_w, inter_b)), output_w, output_b), (hidden, ), norm_w,
+                            norm_b, 1e-12)
+
     flops = batch * length * 24.0 * hidden**2 + 4.0 * batch * length**2 * hidden
     return Made(lambda: torch.ops.anyaccel.transformer_layer(x, None, *weights, heads), theirs, flops=flops)
 
@@ -165,7 +197,8 @@ def sparse(module, device, small):
     there = ((place[:, None] - place).abs() <= 1) | (place[:, None] == 0) | (place == 0)
     layout, seen = there[None].long().to(device), there.repeat_interleave(block, 0).repeat_interleave(block, 1).to(device)
     q, k, v = (torch.randn(batch, heads, length, dim, device=device, dtype=torch.bfloat16) for _ in range(3))
-    return Made(lambda: module.sparse_attention(q, k, v, layout, block), lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=seen),
+    return Made(lambda: module.sparse_attention(q, k, v, layout, block),
+                lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=seen),
                 flops=4.0 * batch * heads * int(there.sum()) * block**2 * dim)
 
 
@@ -174,21 +207,32 @@ def evoformer(module, device, small):
 
     def drawn(*shape):
         return torch.randn(*shape, device=device, dtype=torch.bfloat16)
+
     q, k, v = (drawn(*lead, length, heads, dim) for _ in range(3))
     first, second = drawn(*lead, 1, 1, length), drawn(lead[0], 1, heads, length, length)
 
     def theirs():
         parts = [each.transpose(-2, -3) for each in (q, k, v)]
         return F.scaled_dot_product_attention(*parts, attn_mask=first + second).transpose(-2, -3)
-    return Made(lambda: module.evoformer_attention(q, k, v, first, second), theirs, flops=4.0 * lead[0] * lead[1] * heads * length**2 * dim)
+
+    return Made(lambda: module.evoformer_attention(q, k, v, first, second),
+                theirs,
+                flops=4.0 * lead[0] * lead[1] * heads * length**2 * dim)
 
 
 KERNELS = [
-    Kernel("adamw step, float32", "FusedAdamBuilder", adam), Kernel("lion step, float32", "FusedLionBuilder", lion),
-    Kernel("lamb step, float32", "FusedLambBuilder", lamb), Kernel("quantize int8, bfloat16", "QuantizerBuilder", int8),
-    Kernel("quantize e4m3, bfloat16", "FPQuantizerBuilder", e4m3), Kernel("bias add add, bfloat16", "SpatialInferenceBuilder", biases),
-    Kernel("token gather, bfloat16", "RandomLTDBuilder", gather), Kernel("1 row x bfloat16 matrix", "DecoderInferenceBuilder", products(16)),
-    Kernel("1 row x int8 matrix", "DecoderInferenceBuilder", products(8)), Kernel("1 row x int4 matrix", "DecoderInferenceBuilder", products(4)),
-    Kernel("decoding step with a long cache", "DecoderInferenceBuilder", decode), Kernel("transformer layer, forward", "TransformerBuilder", layer),
-    Kernel("sparse attention, forward", "SparseAttnBuilder", sparse), Kernel("evoformer attention, forward", "EvoformerAttnBuilder", evoformer),
+    Kernel("adamw step, float32", "FusedAdamBuilder", adam),
+    Kernel("lion step, float32", "FusedLionBuilder", lion),
+    Kernel("lamb step, float32", "FusedLambBuilder", lamb),
+    Kernel("quantize int8, bfloat16", "QuantizerBuilder", int8),
+    Kernel("quantize e4m3, bfloat16", "FPQuantizerBuilder", e4m3),
+    Kernel("bias add add, bfloat16", "SpatialInferenceBuilder", biases),
+    Kernel("token gather, bfloat16", "RandomLTDBuilder", gather),
+    Kernel("1 row x bfloat16 matrix", "DecoderInferenceBuilder", products(16)),
+    Kernel("1 row x int8 matrix", "DecoderInferenceBuilder", products(8)),
+    Kernel("1 row x int4 matrix", "DecoderInferenceBuilder", products(4)),
+    Kernel("decoding step with a long cache", "DecoderInferenceBuilder", decode),
+    Kernel("transformer layer, forward", "TransformerBuilder", layer),
+    Kernel("sparse attention, forward", "SparseAttnBuilder", sparse),
+    Kernel("evoformer attention, forward", "EvoformerAttnBuilder", evoformer),
 ]

@@ -15,7 +15,6 @@ ERRORS = {torch.float64: 1e-11, torch.float32: 2e-5, torch.float16: 4e-3, torch.
 
 class Draw:
     """Random inputs from a seed, in host memory."""
-
     def __init__(self, seed):
         self.random = torch.Generator().manual_seed(seed)
 
@@ -48,7 +47,7 @@ class Case:
     make: Callable[..., list]
     call: Callable[..., Sequence]
     sizes: tuple = SIZES
-    dtypes: tuple = ("float32",)
+    dtypes: tuple = ("float32", )
     grads: tuple = ()  # numbers of the inputs whose gradients are compared
     exact: bool = False  # the device's results have the same bits as the CPU's
     looser: float = 1.0  # factor on ERRORS

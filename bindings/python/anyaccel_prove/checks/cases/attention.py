@@ -32,9 +32,13 @@ def plain_sparse(tensors):
 def evoformer_inputs(draw, size, dtype):
     """`size` is the number of queries; there is one key more."""
     lead, heads, dim = (2, 2), 2, 24
-    return [draw.normal(*lead, size, heads, dim, dtype=dtype), draw.normal(*lead, size + 1, heads, dim, dtype=dtype),
-            draw.normal(*lead, size + 1, heads, dim, dtype=dtype), draw.normal(*lead, 1, 1, size + 1, dtype=dtype),
-            draw.normal(2, 1, heads, size, size + 1, dtype=dtype)]
+    return [
+        draw.normal(*lead, size, heads, dim, dtype=dtype),
+        draw.normal(*lead, size + 1, heads, dim, dtype=dtype),
+        draw.normal(*lead, size + 1, heads, dim, dtype=dtype),
+        draw.normal(*lead, 1, 1, size + 1, dtype=dtype),
+        draw.normal(2, 1, heads, size, size + 1, dtype=dtype)
+    ]
 
 
 def evoformer(module, tensors):
@@ -48,7 +52,25 @@ def plain_evoformer(tensors):
 
 
 CASES = {
-    "SparseAttnBuilder": [Case("attention", sparse_inputs, sparse, sizes=(0, 1, 3, 17), dtypes=FLOATS, grads=(0, 1, 2), plain=plain_sparse, looser=3, fixed=(3,))],
-    "EvoformerAttnBuilder": [Case("attention", evoformer_inputs, evoformer, sizes=(0, 1, 3, 17, 263), dtypes=FLOATS, grads=(0, 1, 2, 3, 4),
-                                  plain=plain_evoformer, looser=3)],
+    "SparseAttnBuilder": [
+        Case("attention",
+             sparse_inputs,
+             sparse,
+             sizes=(0, 1, 3, 17),
+             dtypes=FLOATS,
+             grads=(0, 1, 2),
+             plain=plain_sparse,
+             looser=3,
+             fixed=(3, ))
+    ],
+    "EvoformerAttnBuilder": [
+        Case("attention",
+             evoformer_inputs,
+             evoformer,
+             sizes=(0, 1, 3, 17, 263),
+             dtypes=FLOATS,
+             grads=(0, 1, 2, 3, 4),
+             plain=plain_evoformer,
+             looser=3)
+    ],
 }

@@ -50,7 +50,9 @@ def views(module, tensors):
 HOST = {"pinned": True, "exact": True}
 CASES = {
     "AsyncIOBuilder": [Case("file", numbers, through_a_file, sizes=(0, 1, 17, 1003, 100_003), plain=same, looser=1e-9, **HOST)],
-    "PinMemoryBuilder": [Case("locked", numbers, locked, dtypes=FLOATS, exact=True, no_graph="the op allocates host memory", plain=same)],
+    "PinMemoryBuilder": [
+        Case("locked", numbers, locked, dtypes=FLOATS, exact=True, no_graph="the op allocates host memory", plain=same)
+    ],
     "UtilsBuilder": [Case("bytes", numbers, bytes_of, dtypes=FLOATS, exact=True)],
     "RaggedUtilsBuilder": [Case("views", numbers, views, sizes=(1, 3, 17, 1003), **HOST)],
 }

@@ -13,7 +13,11 @@ OUTPUTS, INPUTS, GROUP = 130, 384, 128
 
 def product_inputs(draw, size, dtype):
     """`size` is the number of rows."""
-    return [draw.normal(size, INPUTS, dtype=dtype), draw.normal(OUTPUTS, INPUTS, dtype=dtype, scale=INPUTS**-0.5), draw.normal(OUTPUTS, dtype=dtype)]
+    return [
+        draw.normal(size, INPUTS, dtype=dtype),
+        draw.normal(OUTPUTS, INPUTS, dtype=dtype, scale=INPUTS**-0.5),
+        draw.normal(OUTPUTS, dtype=dtype)
+    ]
 
 
 def product(module, tensors):
@@ -31,6 +35,7 @@ def quantized_product(bits):
         codes, scales = torch.ops.anyaccel.inference_quantize(weight, bits, GROUP)
         wide = torch.ops.anyaccel.inference_dequantize(codes, scales, None, 0, OUTPUTS, torch.float32)
         return [codes, scales, wide, torch.ops.anyaccel.inference_linear(x, codes, scales, None, bias.float())]
+
     return call
 
 
@@ -73,8 +78,11 @@ def rows_inputs(draw, size, dtype):
 
 def injected(module, tensors):
     x, residual, gamma, beta, bias = tensors
-    return [module.layer_norm(x, gamma, beta, 1e-5), *module.layer_norm_residual_store_pre_ln_res(x, bias, residual, gamma, beta, 1e-5),
-            module.rms_norm(x, gamma, 1e-5), *module.pre_rms_norm(x, residual, gamma, 1e-5), module.gated_activation(x, bias, 4)]
+    return [
+        module.layer_norm(x, gamma, beta, 1e-5), *module.layer_norm_residual_store_pre_ln_res(x, bias, residual, gamma, beta, 1e-5),
+        module.rms_norm(x, gamma, 1e-5), *module.pre_rms_norm(x, residual, gamma, 1e-5),
+        module.gated_activation(x, bias, 4)
+    ]
 
 
 def rms(x, gamma):
@@ -83,10 +91,17 @@ def rms(x, gamma):
 
 def plain_injected(tensors):
     x, residual, gamma, beta, bias = tensors
+
     def norm(value):
         return F.layer_norm(value, value.shape[-1:], gamma, beta, 1e-5)
+
     first, second = (x + bias).chunk(2, -1)
-    return [norm(x), norm(x + bias + residual), x + bias + residual, rms(x, gamma), rms(x + residual, gamma), x + residual, first * F.silu(second)]
+    return [
+        norm(x),
+        norm(x + bias + residual), x + bias + residual,
+        rms(x, gamma),
+        rms(x + residual, gamma), x + residual, first * F.silu(second)
+    ]
 
 
 def core(module, tensors):
@@ -104,7 +119,12 @@ def core(module, tensors):
 def plain_core(tensors):
     x, residual, gamma, beta, bias = tensors
     y = x + bias
-    return [F.layer_norm(x, x.shape[-1:], gamma, beta, 1e-5), rms(x + residual, gamma), x + residual, F.relu(y), F.silu(y[..., ::2]) * y[..., 1::2]]
+    return [
+        F.layer_norm(x, x.shape[-1:], gamma, beta, 1e-5),
+        rms(x + residual, gamma), x + residual,
+        F.relu(y),
+        F.silu(y[..., ::2]) * y[..., 1::2]
+    ]
 
 
 def core_product(module, tensors):
@@ -118,11 +138,20 @@ ROWS = {"sizes": (1, 3, 17, 501), "dtypes": FLOATS, "looser": 3}
 CASES = {
     "DecoderInferenceBuilder": [
         Case("product", product_inputs, product, sizes=(0, 1, 3, 17, 65), dtypes=FLOATS, plain=plain_product, looser=3),
-        *(Case(f"int{bits}-product", product_inputs, quantized_product(bits), sizes=(1, 3, 17), dtypes=FLOATS, looser=3) for bits in (8, 4)),
+        *(Case(f"int{bits}-product", product_inputs, quantized_product(bits), sizes=(1, 3, 17), dtypes=FLOATS, looser=3)
+          for bits in (8, 4)),
         Case("decode", decoder_inputs, decode, sizes=(0, 1, 3, 17, 1003), dtypes=FLOATS, looser=5),
-        Case("encode", encoder_inputs, encode, sizes=(0, 1, 17, 131), looser=3, host_only=True)],
+        Case("encode", encoder_inputs, encode, sizes=(0, 1, 17, 131), looser=3, host_only=True)
+    ],
     "InferenceBuilder": [Case("rows", rows_inputs, injected, plain=plain_injected, **ROWS)],
-    "InferenceCoreBuilder": [Case("rows", rows_inputs, core, plain=plain_core, **ROWS),
-                             Case("product", product_inputs, core_product, sizes=(0, 1, 3, 17, 65), dtypes=FLOATS, looser=3,
-                                  plain=lambda tensors: [F.linear(tensors[0], tensors[1])])],
+    "InferenceCoreBuilder": [
+        Case("rows", rows_inputs, core, plain=plain_core, **ROWS),
+        Case("product",
+             product_inputs,
+             core_product,
+             sizes=(0, 1, 3, 17, 65),
+             dtypes=FLOATS,
+             looser=3,
+             plain=lambda tensors: [F.linear(tensors[0], tensors[1])])
+    ],
 }

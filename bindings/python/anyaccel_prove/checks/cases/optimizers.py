@@ -18,6 +18,7 @@ def states(count, *, squares=()):
             drawn = draw.positive if number in squares else draw.normal
             out += [drawn(size, dtype=dtype), drawn(2 * size + 1, dtype=dtype)]
         return out
+
     return make
 
 
@@ -35,6 +36,7 @@ def fused_adam(mode):
         # The op ignores the flag. A tensor that is made here would be part of a captured graph.
         module.multi_tensor_adam(65536, flag(tensors), lists(tensors), RATE, BETA1, BETA2, EPS, STEP, mode, 1, DECAY)
         return tensors[2:]
+
     return call
 
 
@@ -53,6 +55,7 @@ def plain_adam(mode):
             update = (m / (1 - BETA1**STEP)) / ((v / (1 - BETA2**STEP)).sqrt() + EPS) + (DECAY * p if mode else 0)
             out.append((p - RATE * update, m, v))
         return [each for kind in zip(*out) for each in kind]
+
     return step
 
 
@@ -64,7 +67,13 @@ def plain_lion(tensors):
 
 
 def lamb_inputs(draw, size, dtype):
-    return [draw.normal(size), draw.normal(size, scale=0.1), draw.positive(size), draw.normal(size, dtype=dtype), torch.zeros(size, dtype=dtype)]
+    return [
+        draw.normal(size),
+        draw.normal(size, scale=0.1),
+        draw.positive(size),
+        draw.normal(size, dtype=dtype),
+        torch.zeros(size, dtype=dtype)
+    ]
 
 
 def lamb(module, tensors):
@@ -83,11 +92,13 @@ def on_the_host(name, create, update):
         finally:
             getattr(module, f"destroy_{name}")(OPTIMIZER)
         return tensors[2:]
+
     return call
 
 
-cpu_adam = on_the_host("adam", lambda module: module.create_adam(OPTIMIZER, RATE, BETA1, BETA2, EPS, DECAY, True, False),
-                       lambda module, g, p, m, v: module.adam_update_list(OPTIMIZER, STEP, RATE, BETA1, BETA2, EPS, DECAY, True, p, g, m, v))
+cpu_adam = on_the_host(
+    "adam", lambda module: module.create_adam(OPTIMIZER, RATE, BETA1, BETA2, EPS, DECAY, True, False),
+    lambda module, g, p, m, v: module.adam_update_list(OPTIMIZER, STEP, RATE, BETA1, BETA2, EPS, DECAY, True, p, g, m, v))
 cpu_adagrad = on_the_host("adagrad", lambda module: module.create_adagrad(OPTIMIZER, RATE, 1e-10, DECAY, False),
                           lambda module, g, p, s: module.adagrad_update_list(OPTIMIZER, STEP, RATE, 1e-10, DECAY, p, g, s))
 cpu_lion = on_the_host("lion", lambda module: module.create_lion(OPTIMIZER, RATE, BETA1, BETA2, DECAY, False),
@@ -117,13 +128,15 @@ def plain_lamb(tensors):
 # DeepSpeed's optimizers for host memory keep their states in float32.
 HOST = {"pinned": True, "exact": True}
 CASES = {
-    "FusedAdamBuilder": [Case(name, states(2, squares=(3,)), fused_adam(mode), dtypes=FLOATS, exact=True, plain=plain_adam(mode))
-                         for name, mode in (("adam", 0), ("adamw", 1))],
+    "FusedAdamBuilder": [
+        Case(name, states(2, squares=(3, )), fused_adam(mode), dtypes=FLOATS, exact=True, plain=plain_adam(mode))
+        for name, mode in (("adam", 0), ("adamw", 1))
+    ],
     "FusedLionBuilder": [Case("lion", states(1), fused_lion, dtypes=FLOATS, exact=True, plain=plain_lion)],
     # The norms are summed in a different order, and float32 states follow from them.
     "FusedLambBuilder": [Case("lamb", lamb_inputs, lamb, dtypes=FLOATS),
                          Case("lamb-formula", lamb_inputs, lamb, plain=plain_lamb)],
-    "CPUAdamBuilder": [Case("adamw", states(2, squares=(3,)), cpu_adam, plain=plain_adam(1), **HOST)],
-    "CPUAdagradBuilder": [Case("adagrad", states(1, squares=(2,)), cpu_adagrad, plain=plain_adagrad, **HOST)],
+    "CPUAdamBuilder": [Case("adamw", states(2, squares=(3, )), cpu_adam, plain=plain_adam(1), **HOST)],
+    "CPUAdagradBuilder": [Case("adagrad", states(1, squares=(2, )), cpu_adagrad, plain=plain_adagrad, **HOST)],
     "CPULionBuilder": [Case("lion", states(1), cpu_lion, plain=plain_lion, **HOST)],
 }
