@@ -37,6 +37,7 @@ print(json.dumps(dict(cases=[case], summary=dict(required=counts, recommended=co
 # A fake Python with torch. The checks of FusedLionBuilder end the process in their second check.
 PYTHON = """#!/bin/sh
 echo "python $*" >> "$LOG"
+case "$*" in *"import json, torch"*) [ -z "$NO_TORCH" ] && echo '{"torch": "2.13.0"}'; exit;; esac
 echo '{"begin": "lion/1/float32/forward"}'
 echo '{"check": "lion/1/float32/forward", "status": "passed", "message": ""}'
 case "$*" in *FusedLionBuilder*) echo '{"begin": "lion/17/float32/stream"}'; kill -SEGV $$;; esac
@@ -233,6 +234,9 @@ class HardwareReport(unittest.TestCase):
             status, said, _ = self.run_tool(*options)
             self.assertEqual((status, "Traceback" in said), (code, False), said)
             self.assertIn(text, said)
+        status, said, report = self.run_tool("--only", "device", NO_TORCH="1")
+        self.assertEqual((status, report), (1, None), said)
+        self.assertIn("torch-python cannot import torch. Name an interpreter that can: --python FILE.", said)
 
     # Fails if an op or a GPU benchmark is not a separate part.
     def test_parts(self):

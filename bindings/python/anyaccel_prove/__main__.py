@@ -119,6 +119,9 @@ def main(arguments=None, root=None):
     found = facts.device_facts(given.python, "sim" if given.stands_in else given.backend) if not given.list else {}
     if given.stands_in:
         found["stands in"] = f"the simulated accelerator, for {given.stands_in}"
+    if found and found["torch"] == "not importable":
+        print(f"{given.name}: {given.python} cannot import torch. Name an interpreter that can: --python FILE.", file=sys.stderr)
+        return FAILED
     commit = given.commit or facts.commit_of(root)
     out = (given.out or default_folder(root, given.backend, found, commit) if not given.list else pathlib.Path(".")).resolve()
     given.build = given.build or (root / "build/hardware" if root is not None else out / "work")
