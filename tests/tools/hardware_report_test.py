@@ -223,6 +223,7 @@ class HardwareReport(unittest.TestCase):
                               text=True)
         report = json.loads((self.folder / "out/report.json").read_text())
         self.assertEqual((done.returncode, report["commit"]), (0, "unknown"), done.stdout + done.stderr)
+        self.assertIn("-G Unix Makefiles", self.ran()[[line.startswith("cmake --preset") for line in self.ran()].index(True)])
         self.assertIn(f"XDG_CACHE_HOME={self.folder}/build/cache/xdg", report["parts"]["conformance"]["command"])
 
     # Fails if an unwritable folder or a wrong option gives a traceback, or a pattern without parts

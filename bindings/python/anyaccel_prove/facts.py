@@ -7,7 +7,6 @@ import os
 import pathlib
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,13 +30,22 @@ print(json.dumps(found))
 """
 
 
-def first_line(*command, environment=None):
-    """Return the first line that a command prints, or an empty string."""
+def output_of(*command):
+    """Return what a command prints, or an empty string if it fails or is missing."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def first_line(*command):
+    return output_of(*command).partition("\n")[0]
+
+
+def version_of(command):
+    """Return the version in the output of `command --version`, or an empty string."""
+    return "".join(re.findall(r"(?:release|version) V?([\d.]+)", output_of(command, "--version"), re.I)[:1])
 
 
 def torch_facts(python):
@@ -85,27 +93,39 @@ def commit_of(root):
     return commit + ("-dirty" if changed else "")
 
 
+def device_name(backend, devices, gpu):
+    """Return a name for the title and the report's folder."""
+    if backend == "cpu":
+        return processor()
+    if backend == "sim":
+        return "simulated accelerator"
+    return devices[0] if devices else gpu[0] if gpu else backend
+
+
 def device_facts(python, backend):
     """Return a dictionary of texts and numbers, in the order in which the report shows them."""
     torch = torch_facts(python)
-    gpu = first_line("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
-    nvcc = subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout if shutil.which("nvcc") else ""
-    devices = [str(each) for each in torch.get("devices", [])]
-    own = backend not in ("cpu", "sim")
+    devices = [str(each) for each in torch.get("devices", [])] if backend not in ("cpu", "sim") else []
+    line = first_line("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
+    gpu = [each.strip() for each in line.split(",")] if devices and line.count(",") >= 2 else []
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "device": devices[0]
-        if own and devices else gpu.split(",")[0] if own and gpu else processor() if backend == "cpu" else backend,
-        "devices": len(devices) if own else 1, "driver": gpu.split(",")[1].strip() if gpu.count(",") >= 2 else "",
-        "memory": gpu.split(",")[2].strip() if gpu.count(",") >= 2 else "", "capability": torch.get("capability", ""),
-        "processors": torch.get("processors", ""), "torch": torch.get("torch", "not importable"),
-        "torch's CUDA": torch.get("cuda", ""), "nvcc": "".join(re.findall(r"release ([\d.]+)", nvcc)[:1]),
-        "compute-sanitizer": first_line("compute-sanitizer", "--version") if shutil.which("compute-sanitizer") else "",
-        "Python": first_line(python, "-c",
-                             "import platform; print(platform.python_version())"), "compiler": first_line("c++", "--version"),
-        "CMake": first_line("cmake",
-                            "--version").replace("cmake version ",
-                                                 ""), "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "processor": processor(), "cores": len(os.sched_getaffinity(0))
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "device": device_name(backend, devices, gpu),
+        "devices": len(devices) or 1,
+        "driver": gpu[1] if gpu else "",
+        "memory": gpu[2] if gpu else "",
+        "capability": torch.get("capability", "") if devices else "",
+        "multiprocessors": torch.get("processors", "") if devices else "",
+        "torch": torch.get("torch", "not importable"),
+        "CUDA of torch": torch.get("cuda", ""),
+        "nvcc": version_of("nvcc"),
+        "compute-sanitizer": version_of("compute-sanitizer"),
+        "Python": first_line(python, "-c", "import platform; print(platform.python_version())"),
+        "compiler": first_line("c++", "--version"),
+        "CMake": version_of("cmake"),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processor": processor(),
+        "cores": len(os.sched_getaffinity(0)),
     }
 
 

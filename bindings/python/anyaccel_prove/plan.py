@@ -94,6 +94,11 @@ def build_parts(setting):
         str(setting.build), f"-DANYACCEL_PYTHON={setting.python}", "-DANYACCEL_BUILD_PYTHON=ON", "-DANYACCEL_BUILD_OPS=OFF",
         f"-DANYACCEL_SIM={'ON' if with_sim else 'OFF'}", "-DANYACCEL_WERROR=OFF", "-DANYACCEL_BUILD_TESTS=OFF", "--log-level=NOTICE"
     ]
+    if setting.preset == "minimal" and setting.backend not in ("cpu", "cuda", "sim"):
+        configure.append(f"-DANYACCEL_BACKENDS=cpu;cuda;{setting.backend}")
+    # An existing build folder keeps its generator.
+    if not shutil.which("ninja") and not (setting.build / "CMakeCache.txt").exists():
+        configure += ["-G", "Unix Makefiles"]
     return [Part("build", [configure, ["cmake", "--build", str(setting.build), "-j", str(facts.jobs())]])]
 
 
@@ -121,8 +126,8 @@ def op_parts(setting, environment, needs):
 
 
 def test_parts(setting, needs):
-    """The tests of the ops in the source tree, on the device."""
-    if setting.root is None or setting.backend == "cpu":
+    """The tests of the ops in the source tree, on the device. `make test` runs them on cpu and sim."""
+    if setting.root is None or setting.backend in ("cpu", "sim") or setting.stands_in:
         return []
     have = facts.first_line(setting.python, "-c", "import pytest; print(pytest.__version__)")
     out = []
@@ -135,6 +140,7 @@ def test_parts(setting, needs):
                        str(file)]],
                      needs=needs,
                      skip=None if have else "pytest is not installed",
+                     environment={"ANYACCEL_TEST_SKIP_WITHOUT_DEVICE": "1"},
                      read=lambda output: {"summary": output.strip().splitlines()[-1]}))
     return out
 
@@ -183,16 +189,26 @@ def benchmark_parts(setting, needs):
     return out
 
 
-def sanitizer_parts(setting, environment, needs):
-    tool = shutil.which("compute-sanitizer", path=environment.get("PATH"))
+def find_sanitizer():
+    """Return the path of compute-sanitizer: on PATH, or in the CUDA toolkit of nvcc."""
+    nvcc = shutil.which("nvcc")
+    toolkits = [os.environ.get("CUDA_HOME"), nvcc and os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))]
+    folders = [os.path.join(folder, part) for folder in toolkits if folder for part in ("bin", "compute-sanitizer")]
+    return shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path=os.pathsep.join(folders) or os.devnull)
+
+
+def sanitizer_parts(setting, needs):
+    tool = find_sanitizer()
     if setting.backend != "cuda":
         return [Part("sanitizer", skip="compute-sanitizer examines CUDA kernels only")]
     if not tool:
-        return [Part("sanitizer", skip="compute-sanitizer is not on PATH")]
-    # Without torch's caching allocator, each tensor has its own bounds.
+        return [Part("sanitizer", skip="compute-sanitizer is neither on PATH nor in the CUDA toolkit")]
+    # Libraries probe the driver with calls that may fail. Without torch's caching allocator, each
+    # tensor has its own bounds.
+    options = ["--error-exitcode", "9", "--print-limit", "20", "--report-api-errors", "no", "--target-processes", "application-only"]
     return [
         Part(f"sanitizer:{kind}:{name}",
-             [[tool, "--tool", kind, "--error-exitcode", "9", "--print-limit", "20", *setting.module("ops", name, "--quick")]],
+             [[tool, "--tool", kind, *options, *setting.module("ops", name, "--quick")]],
              needs=needs,
              environment={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
              read=lambda output: {"summary": readers.checks("")(output)["summary"]}) for kind in SANITIZED for name in KERNELS
@@ -211,7 +227,7 @@ def parts_of(setting, environment):
                  read=readers.table("peaks"),
                  minutes=4)
     if known_to_torch and setting.root is not None:  # the build has not linked the package yet
-        peaks.environment["PYTHONPATH"] = str(setting.root / "bindings/python")
+        peaks.environment["PYTHONPATH"] = f"{setting.root / 'bindings/python'}:{environment['PYTHONPATH']}"
     return [
         *([peaks] if known_to_torch else []), *build_parts(setting),
         Part("device", [[setting.python, "-c", report]],
@@ -219,5 +235,5 @@ def parts_of(setting, environment):
              minutes=2,
              read=lambda output: {"summary": output.strip()[-200:]}), *([] if known_to_torch else [peaks]),
         conformance_part(setting, environment, own), *op_parts(setting, environment, own), *model_parts(setting, environment, own),
-        *benchmark_parts(setting, own), *test_parts(setting, own), *sanitizer_parts(setting, environment, own)
+        *benchmark_parts(setting, own), *test_parts(setting, own), *sanitizer_parts(setting, own)
     ]
