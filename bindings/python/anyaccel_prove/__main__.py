@@ -70,7 +70,7 @@ class Run:
         left = self.deadline - time.monotonic()
         if left < self.least:
             return part, None
-        return part, run_part(part, self.setting.root or pathlib.Path.cwd(), self.environment, min(left, part.minutes * 60))
+        return part, run_part(part, self.setting.root or self.setting.build, self.environment, min(left, part.minutes * 60))
 
     def finish(self, part, result):
         if result is None:
@@ -117,6 +117,8 @@ def main(arguments=None, root=None):
     given = options.parse(sys.argv[1:] if arguments is None else arguments, root, os.environ.get("ANYACCEL_PROVE_PROGRAM"))
     begin = time.monotonic()
     found = facts.device_facts(given.python, "sim" if given.stands_in else given.backend) if not given.list else {}
+    if given.program:
+        found["AnyAccel"] = facts.output_of(given.program, "--version").split(" ")[-1]
     if given.stands_in:
         found["stands in"] = f"the simulated accelerator, for {given.stands_in}"
     if found and found["torch"] == "not importable":

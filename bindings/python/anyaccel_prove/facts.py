@@ -31,9 +31,11 @@ print(json.dumps(found))
 
 
 def output_of(*command):
-    """Return what a command prints, or an empty string if it fails or is missing."""
+    """Return what a command prints, or an empty string if it fails or is missing. Python would also
+    import modules of the current folder, so the command runs in another one.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120)
+        done = subprocess.run(command, cwd="/", capture_output=True, text=True, errors="replace", timeout=120)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

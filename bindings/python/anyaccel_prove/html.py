@@ -56,7 +56,7 @@ def page(data):
         ]
     found = list(markdown.failed(data))
     if found:
-        out.append("<h2>Failures</h2>")
+        out += ["<h2>Failures</h2>", f"<p>{markdown.PLACE}</p>"]
         for part, name, message, command, log in found:
             out += [
                 f"<h3>{escape(f'{part} {name}'.strip())}</h3>", *([f"<p>{escape(message)}</p>"] if message else []),

@@ -7,6 +7,8 @@ COLUMNS = {
     "kernels": ("kernel", "AnyAccel", "torch", "speedup", "of the measured peak"), "peaks": ("peak", "measured")
 }
 
+PLACE = "Run the commands in the root of the source tree, if there is one."
+
 
 def cell(text):
     return re.sub(r"[\x00-\x1f\x7f|`]+", " ", str(text)).strip()[:300]
@@ -88,7 +90,7 @@ def page(data):
         out += ["", f"## {name.capitalize()}", "", *table(COLUMNS[name], rows, right=range(1 if name != "benchmarks" else 2, 5))]
     found = list(failed(data))
     if found:
-        out += ["", "## Failures", ""]
+        out += ["", "## Failures", "", PLACE, ""]
         for part, name, message, command, log in found:
             out += [
                 f"### {cell(part)} {cell(name)}".rstrip(), "", *([cell(message), ""] if message else []), *fenced(command, "sh"),
