@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import sys
 import tempfile
 import unittest
 
@@ -34,6 +35,18 @@ class Prove(unittest.TestCase):
         self.assertIn("op:FusedAdamBuilder", parts)
         self.assertIn("models:program", parts)
         self.assertNotIn("build", parts)
+
+    # Fails if the command that a report gives for a failed case of the conformance kit is invalid.
+    def test_command_of_a_conformance_case(self):
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.environ["ANYACCEL_PROGRAM"])), "python"))
+        from anyaccel_prove import readers
+        case = {"suite": "identity", "name": "name_is_set", "outcome": "failed", "message": ""}
+        counts = {"passed": 0, "failed": 1}
+        output = json.dumps({"cases": [case], "summary": dict.fromkeys(("required", "recommended", "optional"), counts)})
+        command = readers.conformance("anyaccel conformance --backend cpu")(output)["failures"][0]["command"]
+        result = shell(command, DS_ACCELERATOR="cpu")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("1 passed", result.stdout)
 
     # Fails if the report is not written, a part does not find the installation, or the current
     # folder changes what runs.

@@ -40,6 +40,7 @@ echo "python $*" >> "$LOG"
 case "$*" in *"import json, torch"*) [ -z "$NO_TORCH" ] && echo '{"torch": "2.13.0"}'; exit;; esac
 echo '{"begin": "lion/1/float32/forward"}'
 echo '{"check": "lion/1/float32/forward", "status": "passed", "message": ""}'
+case "$*" in *FusedLambBuilder*) echo '{"begin": "lamb/3/float32/graph"}'; exec sleep 60;; esac
 case "$*" in *FusedLionBuilder*) echo '{"begin": "lion/17/float32/stream"}'; kill -SEGV $$;; esac
 echo '{"summary": "1 passed"}'
 """
@@ -146,12 +147,31 @@ class HardwareReport(unittest.TestCase):
         self.assertEqual((status, report["parts"]["conformance"]["status"]), (0, "passed"), said)
         self.assertFalse([line for line in self.ran() if line.startswith("cmake --build")])
 
+    # Fails if a signal leaves a process behind, or the part that it ended counts as finished.
+    def test_signal(self):
+        (self.folder / "log").write_text("")
+        process = subprocess.Popen(self.words("--only", "conformance"),
+                                   env=self.environment(KIT_SECONDS="60"),
+                                   stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE,
+                                   text=True)
+        deadline = time.monotonic() + 60
+        while "kit" not in self.ran() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.terminate()
+        said = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, 130, said)
+        self.assertIn("run the same command again", said)
+        self.assertNotIn(f"{self.folder}/build/bin", subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout)
+        report = json.loads((self.folder / "out/report.json").read_text())
+        self.assertEqual({name: part["status"] for name, part in report["parts"].items()}, {"build": "passed"})
+
     # Fails if a failed case is not reported with the command that reproduces it.
     def test_failed_case(self):
         status, said, report = self.run_tool("--only", "conformance", OUTCOME="failed")
         self.assertEqual((status, report["parts"]["conformance"]["data"]["failed_cases"]), (1, ["memory.peak_resets"]), said)
         page = (self.folder / "out/report.md").read_text()
-        self.assertIn("anyaccel_conformance --backend sim --filter memory.peak_resets", page)
+        self.assertIn("anyaccel_conformance --backend sim --case memory.peak_resets", page)
         self.assertIn("memory.peak_resets", page)
 
     # Fails if the page loads anything, or text from a part becomes an element.
@@ -173,6 +193,13 @@ class HardwareReport(unittest.TestCase):
         self.assertEqual([failure["name"] for failure in part["failures"]], ["lion/17/float32/stream"])
         self.assertIn("-m anyaccel_prove.checks.ops FusedLionBuilder --only lion/17/float32/stream", part["failures"][0]["command"])
         self.assertIn("SIGSEGV", part["log"])
+
+    # Fails if a check that was running when time ran out is reported as a crash.
+    def test_time_runs_out_in_a_check(self):
+        status, said, report = self.run_tool("--only", "op:FusedLambBuilder", "--minutes", "0.1")
+        part = report["parts"]["op:FusedLambBuilder"]
+        self.assertEqual((status, part["status"]), (3, "interrupted"), said)
+        self.assertEqual([failure["message"] for failure in part["failures"]], ["time ran out during this check"])
 
     # Fails if compute-sanitizer's findings are lost, or its absence is not explained.
     def test_sanitizer(self):

@@ -6,15 +6,16 @@ import json
 import os
 import pathlib
 import re
+import signal
 import sys
 import time
 
 from . import facts, options, plan
-from .execute import run_part
+from .execute import processes, run_part
 from .markdown import cell
 from .record import Report
 
-FAILED, USAGE, OUT_OF_TIME = 1, 2, 3
+FAILED, USAGE, OUT_OF_TIME, INTERRUPTED = 1, 2, 3, 130
 LEAST_SECONDS = 15  # parts do not start with less time, or less than a twentieth of the limit
 
 
@@ -68,11 +69,13 @@ class Run:
 
     def perform(self, part):
         left = self.deadline - time.monotonic()
-        if left < self.least:
+        if left < self.least or processes.stopped:
             return part, None
         return part, run_part(part, self.setting.root or self.setting.build, self.environment, min(left, part.minutes * 60))
 
     def finish(self, part, result):
+        if processes.stopped:  # the part was killed, and the next call repeats it
+            return
         if result is None:
             self.out_of_time = True
             return
@@ -86,6 +89,8 @@ class Run:
 
     def run(self, parts):
         for group in groups_of(parts):
+            if processes.stopped:
+                return
             ready = []
             for part in group:
                 missing = [need for need in part.needs if self.report.status(need) != "passed"]
@@ -148,7 +153,12 @@ def main(arguments=None, root=None):
         print(f"{given.name}: the earlier report is for another commit or backend; kept as {report.kept}", flush=True)
     print(f"{given.name}: {json.dumps({name: value for name, value in found.items() if value})}", flush=True)
     run = Run(report, setting, environment, given.minutes, begin)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: processes.stop())
     run.run([part for part in chosen if not is_done(part, report, setting, given.again)])
+    if processes.stopped:
+        print(f"{given.name}: interrupted: run the same command again to resume", file=sys.stderr)
+        return INTERRUPTED
     states = [report.status(part.name) for part in chosen]
     bad = [part.name for part, state in zip(chosen, states) if state in ("failed", "interrupted", "blocked")]
     print(f"report: {report.folder / 'report.md'}")

@@ -4,7 +4,10 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
+
+from .readers import ENDED
 
 PART_MINUTES = 10
 LOG_CHARACTERS = 6000  # maximum length of each part's output in the report
@@ -34,30 +37,56 @@ def last_line(text):
     return (text.strip().splitlines() or [""])[-1]
 
 
+class Processes:
+    """The running process groups. They would outlive this process, so a signal ends them."""
+    def __init__(self):
+        self.running, self.stopped, self.lock = set(), False, threading.RLock()
+
+    def start(self, command, **options):
+        """Start a process, or return None after stop()."""
+        with self.lock:
+            if self.stopped:
+                return None
+            process = subprocess.Popen(command, start_new_session=True, **options)
+            self.running.add(process)
+            return process
+
+    def kill(self, process):
+        with self.lock:
+            if process in self.running:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def finished(self, process):
+        with self.lock:
+            self.running.discard(process)
+
+    def stop(self):
+        with self.lock:
+            self.stopped = True
+            for process in self.running:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+processes = Processes()
+
+
 def run_command(command, folder, environment, seconds):
     """Return (exit status or None if time ran out, standard output, standard error)."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
     try:
-        process = subprocess.Popen(command,
-                                   cwd=folder,
-                                   env=environment,
-                                   stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE,
-                                   text=True,
-                                   errors="replace",
-                                   start_new_session=True)
+        process = processes.start(command, cwd=folder, env=environment, **pipes)
     except OSError as error:
         return 127, "", f"cannot start {command[0]}: {error.strerror}\n"
+    if process is None:
+        return None, "", ""
     try:
         output, errors = process.communicate(timeout=max(seconds, 1))
         return process.returncode, output, errors
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        processes.kill(process)
         return (None, *process.communicate())
-    except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise
+    finally:
+        processes.finished(process)
 
 
 def run_part(part, folder, environment, seconds):
@@ -86,6 +115,9 @@ def run_part(part, folder, environment, seconds):
             result["status"], result["log"] = "failed", log[-LOG_CHARACTERS:] + f"\nunreadable output: {error!r}"
     result["summary"] = data.pop("summary", "") or (last_line(output or log) if status == "skipped" else "")
     result["failures"] = data.pop("failures", [])
+    if status == "interrupted":
+        for failure in result["failures"]:
+            failure["message"] = failure["message"].replace(ENDED, "time ran out during this check")
     if status == "passed" and result["failures"]:
         result["status"] = "failed"
     result["data"] = data

@@ -15,7 +15,7 @@ def parse(arguments, root, program):
     parser = argparse.ArgumentParser(prog=name,
                                      description=TEXT,
                                      epilog="Exit code: 0 if every part passed or does not apply, 1 if a part failed, 2 usage "
-                                     "error, 3 if time ran out and the command must be run again.")
+                                     "error, 3 if time ran out and the command must be run again, 130 if interrupted.")
     where = "docs/hardware/DATE-DEVICE, or build/hardware-report for cpu and sim" if root is not None else "anyaccel-report"
     parser.add_argument("-o",
                         "--out",

@@ -205,7 +205,7 @@ def sanitizer_parts(setting, needs):
         return [Part("sanitizer", skip="compute-sanitizer is neither on PATH nor in the CUDA toolkit")]
     # Libraries probe the driver with calls that may fail. Without torch's caching allocator, each
     # tensor has its own bounds.
-    options = ["--error-exitcode", "9", "--print-limit", "20", "--report-api-errors", "no", "--target-processes", "application-only"]
+    options = "--error-exitcode 9 --print-limit 20 --report-api-errors no --target-processes application-only".split()
     return [
         Part(f"sanitizer:{kind}:{name}",
              [[tool, "--tool", kind, *options, *setting.module("ops", name, "--quick")]],

@@ -3,6 +3,8 @@
 import json
 import shlex
 
+ENDED = "the process ended during this check"
+
 
 def conformance(command):
     """Return a reader of the conformance kit's JSON. `command` runs the kit in a shell, without
@@ -16,7 +18,7 @@ def conformance(command):
         return {
             "summary": text, "grades": grades, "failed_cases": [f"{case['suite']}.{case['name']}" for case in bad], "failures": [{
                 "name": f"{case['suite']}.{case['name']}", "message": case["message"],
-                "command": f"{command} --filter {shlex.quote(case['suite'] + '.' + case['name'])}"
+                "command": f"{command} --case {shlex.quote(case['suite'] + '.' + case['name'])}"
             } for case in bad]
         }
 
@@ -56,7 +58,7 @@ def checks(command):
                 summary = line["summary"]
         if begun is not None:
             failures.append({
-                "name": begun, "message": "the process ended during this check", "command": f"{command} --only {shlex.quote(begun)}"
+                "name": begun, "message": ENDED, "command": f"{command} --only {shlex.quote(begun)}"
             })
         if not summary:
             summary = ", ".join(f"{count} {status}"
