@@ -119,6 +119,7 @@ class HardwareReport(unittest.TestCase):
         status, said, report = self.run_tool("--only", "conformance")
         self.assertEqual((status, report["parts"]["conformance"]["status"]), (0, "passed"), said)
         self.assertIn("kit", self.ran())
+        self.assertEqual(list(self.run_tool("--only", "peaks")[2]["parts"]), ["build", "peaks", "conformance"])
         status, said, _ = self.run_tool("--only", "conformance")
         self.assertEqual(status, 0, said)
         self.assertNotIn("kit", self.ran())

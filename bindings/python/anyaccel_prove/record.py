@@ -8,9 +8,10 @@ from . import html, markdown
 
 
 class Report:
-    """Results of one commit and backend in one folder."""
-    def __init__(self, folder, head):
+    """Results of one commit and backend in one folder. `names`: all parts, in the order of the pages."""
+    def __init__(self, folder, head, names):
         self.folder, self.file = folder, folder / "report.json"
+        self.order = {name: number for number, name in enumerate(names)}
         folder.mkdir(parents=True, exist_ok=True)
         old = self.read()
         same = all(old.get(name) == head[name] for name in ("commit", "backend", "installed"))
@@ -33,7 +34,8 @@ class Report:
         return self.data["parts"].get(name, {}).get("status")
 
     def save(self, name, result):
-        self.data["parts"][name] = result
+        parts = {**self.data["parts"], name: result}
+        self.data["parts"] = dict(sorted(parts.items(), key=lambda part: self.order.get(part[0], len(self.order))))
         self.write()
 
     def write(self):
