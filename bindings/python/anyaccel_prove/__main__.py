@@ -144,7 +144,8 @@ def main(arguments=None, root=None):
         return USAGE
     try:
         setting.build.mkdir(parents=True, exist_ok=True)
-        report = Report(out, {"commit": commit, "backend": given.backend, "installed": root is None, "facts": found}, [part.name for part in parts])
+        head = {"commit": commit, "backend": given.backend, "installed": root is None, "facts": found}
+        report = Report(out, head, [part.name for part in parts])
     except OSError as error:
         print(f"{given.name}: cannot write {error.filename}: {error.strerror}. Name another folder with --out or --build.",
               file=sys.stderr)
