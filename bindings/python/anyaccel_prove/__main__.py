@@ -117,27 +117,40 @@ def is_done(part, report, setting, again):
     return part.name != "build" or (setting.build / "CMakeCache.txt").exists()
 
 
-def main(arguments=None, root=None):
-    """Run the command and return its exit code. `root` is the source tree, or None."""
-    given = options.parse(sys.argv[1:] if arguments is None else arguments, root, os.environ.get("ANYACCEL_PROVE_PROGRAM"))
-    begin = time.monotonic()
-    found = facts.device_facts(given.python, "sim" if given.stands_in else given.backend) if not given.list else {}
+def facts_of(given):
+    """Return the facts for the report."""
+    found = facts.device_facts(given.python, "sim" if given.stands_in else given.backend)
     if given.program:
         found["AnyAccel"] = facts.output_of(given.program, "--version").split(" ")[-1]
     if given.stands_in:
         found["stands in"] = f"the simulated accelerator, for {given.stands_in}"
-    if found and found["torch"] == "not importable":
+    return found
+
+
+def list_parts(given, root):
+    """Print the names of the parts."""
+    given.build = given.build or pathlib.Path("build/hardware")
+    setting = plan.Setting(given, root)
+    print("\n".join(part.name for part in plan.parts_of(setting, setting.environment(os.environ))))
+    return 0
+
+
+def main(arguments=None, root=None):
+    """Run the command and return its exit code. `root` is the source tree, or None."""
+    given = options.parse(sys.argv[1:] if arguments is None else arguments, root, os.environ.get("ANYACCEL_PROVE_PROGRAM"))
+    if given.list:
+        return list_parts(given, root)
+    begin = time.monotonic()
+    found = facts_of(given)
+    if found["torch"] == "not importable":
         print(f"{given.name}: {given.python} cannot import torch. Name an interpreter that can: --python FILE.", file=sys.stderr)
         return FAILED
     commit = given.commit or facts.commit_of(root)
-    out = (given.out or default_folder(root, given.backend, found, commit) if not given.list else pathlib.Path(".")).resolve()
+    out = (given.out or default_folder(root, given.backend, found, commit)).resolve()
     given.build = given.build or (root / "build/hardware" if root is not None else out / "work")
     setting = plan.Setting(given, root)
     environment = setting.environment(os.environ)
     parts = plan.parts_of(setting, environment)
-    if given.list:
-        print("\n".join(part.name for part in parts))
-        return 0
     chosen = chosen_parts(parts, given.only)
     if not chosen:
         print(f"{given.name}: no part matches {given.only!r}. --list lists the parts.", file=sys.stderr)
