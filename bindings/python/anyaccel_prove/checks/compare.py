@@ -8,6 +8,8 @@ import torch
 from .protocol import Skip
 from .table import ERRORS, Draw
 
+# Longer than the host needs to call an op, so that a kernel on a wrong stream runs too early.
+DELAY_S = 0.03
 MODES = ("reference", "forward", "stream", "graph")
 
 
@@ -67,23 +69,26 @@ class Checker:
             return [each.clone() if host or not each.numel() else self.accelerator.pin_memory(each) for each in inputs]
         return [each.to(self.device, copy=True) for each in inputs]
 
+    def calibrate(self):
+        """Find a product and a number of repetitions that keep the device busy for DELAY_S."""
+        size = 128
+        while True:
+            left = torch.randn(size, size, device=self.device)
+            left @ left
+            self.accelerator.synchronize()
+            begin = time.perf_counter()
+            left @ left
+            self.accelerator.synchronize()
+            seconds = time.perf_counter() - begin
+            if seconds > DELAY_S / 10 or size >= 4096:
+                return left, min(64, int(DELAY_S / max(seconds, 1e-6)) + 1)
+            size *= 2
+
     def delay(self):
-        """Queue a few milliseconds of work on the current stream."""
-        if self.busy is None:
-            size = 128
-            while True:
-                left = torch.randn(size, size, device=self.device)
-                left @ left
-                self.accelerator.synchronize()
-                begin = time.perf_counter()
-                left @ left
-                self.accelerator.synchronize()
-                if time.perf_counter() - begin > 2e-3 or size >= 4096:
-                    break
-                size *= 2
-            self.busy = left
-        for _ in range(3):
-            self.busy @ self.busy
+        """Queue work for DELAY_S on the current stream."""
+        left, repeats = self.busy
+        for _ in range(repeats):
+            left @ left
 
     def check(self, case, size, dtype, mode):
         """Raise an exception if the check fails, or Skip."""
@@ -128,7 +133,7 @@ class Checker:
         for each in given:
             if each.is_floating_point():
                 each.zero_()
-        self.delay()
+        self.busy = self.busy or self.calibrate()
         self.accelerator.synchronize()
         stream = self.accelerator.Stream()
         with self.accelerator.stream(stream):
