@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import anyaccel
+from anyaccel_prove import plan
 from anyaccel_prove.checks import cases, compare, ops
 from anyaccel_prove.checks.table import Case
 
@@ -23,6 +24,17 @@ def test_every_builder_has_a_case():
     names = {re.search(r"^class_name = (\w+)", file.read_text(), re.M).group(1) for file in (ROOT / "src/ops").glob("*/*.op")}
     assert names == set(cases.CASES) | set(cases.NO_KERNELS)
     assert not set(cases.CASES) & set(cases.NO_KERNELS)
+
+
+def test_lists_of_builders_are_complete():
+    # Fails if an installation's report lacks an op, or compute-sanitizer does not see an op's CUDA
+    # kernels.
+    found = {}
+    for file in (ROOT / "src/ops").glob("*/*.op"):
+        text = file.read_text()
+        found.setdefault(re.search(r"^class_name = (\w+)", text, re.M).group(1), []).append("\nbackends = cuda\n" in text)
+    assert set(plan.BUILDERS) == set(found)
+    assert set(plan.KERNELS) == {name for name, is_cuda in found.items() if any(is_cuda)}
 
 
 def test_names_are_unique():

@@ -45,7 +45,8 @@ def parse(arguments, root, program):
     parser.add_argument("--python",
                         metavar="FILE",
                         default=facts.python_with_torch(root),
-                        help="Python interpreter with torch (default: %(default)s)")
+                        help="Python interpreter with torch (default: the one that runs this program" + 
+                        (")" if root is None else " if it has torch, otherwise that of .venv)"))
     parser.add_argument("--program", metavar="FILE", default=program or "", help=argparse.SUPPRESS)
     parser.add_argument("--commit", metavar="NAME", help="commit to report if git cannot tell")
     parser.add_argument("--minutes",

@@ -2,7 +2,9 @@
 the package anyaccel, and each runs in its own process.
 """
 
+import importlib
 import os
 
+# The simulator can replace a device type only before torch is imported.
 if os.environ.get("SIM_STANDS_IN_FOR"):
-    import anyaccel  # noqa: F401  the simulator can replace a device type only before torch is imported
+    importlib.import_module("anyaccel")
