@@ -184,8 +184,8 @@ def benchmark_parts(setting, needs):
                 word.replace("{python}", setting.python).replace("{here}", str(setting.root / "benchmarks"))
                 for word in benchmark.sides[0].command
             ]
-            out.append(
-                Part(f"bench:{benchmark.name}", [words + ["small"] * len(small)], needs=needs, read=readers.benchmark(benchmark)))
+            read = readers.benchmark(benchmark, bool(small))
+            out.append(Part(f"bench:{benchmark.name}", [words + ["small"] * len(small)], needs=needs, read=read))
     return out
 
 
