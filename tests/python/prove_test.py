@@ -2,6 +2,7 @@
 graphs.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -13,7 +14,7 @@ import torch
 
 import anyaccel
 from anyaccel_prove import plan
-from anyaccel_prove.checks import cases, compare, ops
+from anyaccel_prove.checks import cases, compare, ops, protocol
 from anyaccel_prove.checks.table import Case
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -99,6 +100,26 @@ def test_wrong_streams_and_graphs_are_found():
         "right stream passed", "right graph passed", "default stream forward passed", "default stream stream failed",
         "capture forward passed", "capture graph failed"
     ], done.stdout + done.stderr
+
+
+def test_results(capsys):
+    # Fails if skipped checks count as passed, a failed one does not fail the part, or checks go on
+    # after the device has failed.
+    def fail():
+        raise ValueError("wrong")
+
+    def skip():
+        raise protocol.Skip("no graphs")
+
+    broken = "1 failed; the device failed in 0, the later checks were not run"
+    for checks, alive, code, summary in (([], True, 0, ""), ([skip], True, 77, "skipped: no graphs"),
+                                         ([skip, str], True, 0, "1 passed, 1 skipped"),
+                                         ([fail, str], True, 1, "1 passed, 1 failed"), ([fail, str], False, 1, broken)):
+        out = protocol.Results(alive=lambda alive=alive: alive)
+        for number, check in enumerate(checks):
+            out.run(str(number), check)
+        assert out.end() == code
+        assert json.loads(capsys.readouterr().out.splitlines()[-1])["summary"] == summary
 
 
 @pytest.mark.parametrize("got, want, exact", [([1.0, 2.0], [1.0, 2.1], False), ([1.0, torch.nan], [1.0, 2.0], False),

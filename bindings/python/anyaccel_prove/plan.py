@@ -199,7 +199,7 @@ def find_sanitizer():
 
 def sanitizer_parts(setting, needs):
     tool = find_sanitizer()
-    if setting.backend != "cuda":
+    if setting.backend != "cuda" or setting.stands_in:
         return [Part("sanitizer", skip="compute-sanitizer examines CUDA kernels only")]
     if not tool:
         return [Part("sanitizer", skip="compute-sanitizer is neither on PATH nor in the CUDA toolkit")]

@@ -18,7 +18,7 @@ import anyaccel
 
 from .cases import CASES, NO_KERNELS
 from .compare import MODES, Checker
-from .protocol import Results, say
+from .protocol import SKIPPED, Results, say
 
 
 def checks_of(builder, quick):
@@ -61,7 +61,7 @@ def main():
     compatible = builder.compatibility()
     if not compatible.compatible:
         say(summary=f"skipped: {compatible.reason}")
-        return 77
+        return SKIPPED
     begin = time.monotonic()
     module = builder.load()
     loaded = f"loaded in {time.monotonic() - begin:.1f} s"
