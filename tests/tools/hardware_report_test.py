@@ -267,6 +267,15 @@ class HardwareReport(unittest.TestCase):
         self.assertEqual((status, report), (1, None), said)
         self.assertIn("torch-python cannot import torch. Name an interpreter that can: --python FILE.", said)
 
+    # Fails if a full build is tested with the programs of a minimal one.
+    def test_full_build(self):
+        self.program("kit", "#!/bin/sh\nexit 1\n")
+        parts = self.run_tool("--only", "[cm]o*", "--preset", "release")[2]["parts"]
+        self.assertIn(f"{self.folder}/build/bin/anyaccel conformance --backend sim", parts["conformance"]["command"])
+        self.assertIn(f"checks.program {self.folder}/build/bin/anyaccel ", parts["models:program"]["command"])
+        parts = self.run_tool("--only", "models:program")[2]["parts"]
+        self.assertIn("--preset release", parts["models:program"]["summary"])
+
     # Fails if an op or a GPU benchmark is not a separate part.
     def test_parts(self):
         parts = self.run_tool("--list", backend="cuda")[1].split()

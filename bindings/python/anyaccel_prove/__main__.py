@@ -157,14 +157,15 @@ def main(arguments=None, root=None):
         return USAGE
     try:
         setting.build.mkdir(parents=True, exist_ok=True)
-        head = {"commit": commit, "backend": given.backend, "installed": root is None, "facts": found}
+        build = given.preset if root is not None else "installed"
+        head = {"commit": commit, "backend": given.backend, "build": build, "facts": found}
         report = Report(out, head, [part.name for part in parts])
     except OSError as error:
         print(f"{given.name}: cannot write {error.filename}: {error.strerror}. Name another folder with --out or --build.",
               file=sys.stderr)
         return FAILED
     if report.kept:
-        print(f"{given.name}: the earlier report is for another commit or backend; kept as {report.kept}", flush=True)
+        print(f"{given.name}: the earlier report is for another commit, backend or build; kept as {report.kept}", flush=True)
     print(f"{given.name}: {json.dumps({name: value for name, value in found.items() if value})}", flush=True)
     run = Run(report, setting, environment, given.minutes, begin)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -103,11 +103,13 @@ def build_parts(setting):
 
 
 def conformance_part(setting, environment, needs):
-    kit = setting.program("anyaccel_conformance")
-    program = setting.program("anyaccel")
-    command = [str(kit)] if kit else [str(program), "conformance"] if program else \
-        [str(setting.build / "bin/anyaccel_conformance")] if setting.root is not None else None
-    if command is None:
+    """The conformance kit. Minimal builds have a program of their own for it."""
+    if setting.root is not None:
+        minimal = setting.preset == "minimal"
+        command = [str(setting.bin / "anyaccel_conformance")] if minimal else [str(setting.bin / "anyaccel"), "conformance"]
+    elif program := setting.program("anyaccel"):
+        command = [str(program), "conformance"]
+    else:
         return Part("conformance", skip="this installation has no program")
     command = [*command, "--backend", setting.backend]
     return Part("conformance", [[*command, "--json", "-"]],
@@ -147,24 +149,17 @@ def test_parts(setting, needs):
 
 def model_parts(setting, environment, needs):
     """Training and generation: with the ops from Python, and with the program if there is one."""
-    command = setting.module("end_to_end")
-    out = [
-        Part(f"models:{name}", [[*command, name]], needs=needs, read=readers.checks(command_text([*command, name], environment)))
-        for name in ("train", "generate")
-    ]
-    program = setting.program("anyaccel")
+    out = []
+    for name in ("train", "generate"):
+        command = setting.module("end_to_end", name)
+        out.append(Part(f"models:{name}", [command], needs=needs, read=readers.checks(command_text(command, environment))))
+    if setting.root is not None and setting.preset == "minimal":
+        return [*out, Part("models:program", skip="the minimal build has no program; --preset release builds it")]
+    program = setting.program("anyaccel") if setting.root is None else setting.bin / "anyaccel"
     if program is None:
-        minimal = setting.root is not None and setting.preset == "minimal"
-        reason = "the minimal build has no program; --preset release builds it" if minimal else "this installation has no program"
-        # A build that has not run yet may still create it.
-        return out + [Part("models:program", skip=reason)] if minimal or setting.root is None else \
-            out + [_program_part(setting, setting.build / "bin/anyaccel", environment, needs)]
-    return out + [_program_part(setting, program, environment, needs)]
-
-
-def _program_part(setting, program, environment, needs):
+        return [*out, Part("models:program", skip="this installation has no program")]
     command = setting.module("program", str(program), str(setting.build / "models"))
-    return Part("models:program", [command], needs=needs, read=readers.checks(command_text(command, environment)))
+    return [*out, Part("models:program", [command], needs=needs, read=readers.checks(command_text(command, environment)))]
 
 
 def benchmark_parts(setting, needs):

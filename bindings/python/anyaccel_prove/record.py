@@ -8,13 +8,13 @@ from . import html, markdown
 
 
 class Report:
-    """Results of one commit and backend in one folder. `names`: all parts, in the order of the pages."""
+    """Results of one commit, backend and build in a folder. `names`: all parts, in the order of the pages."""
     def __init__(self, folder, head, names):
         self.folder, self.file = folder, folder / "report.json"
         self.order = {name: number for number, name in enumerate(names)}
         folder.mkdir(parents=True, exist_ok=True)
         old = self.read()
-        same = all(old.get(name) == head[name] for name in ("commit", "backend", "installed"))
+        same = all(old.get(name) == head[name] for name in ("commit", "backend", "build"))
         self.data = {**head, "parts": old.get("parts", {}) if same else {}}
         self.kept = None
         if old and not same:
