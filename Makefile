@@ -56,7 +56,7 @@ bench:  ## Build and run the benchmarks; write docs/benchmarks.md
 	@benchmarks/run --all --build $(BUILD) --out docs/benchmarks.md
 
 hardware-report:  ## Build, test and measure on this machine's accelerator, without network; can be resumed; BACKEND=name
-	@tools/hardware_report $(if $(BACKEND),--backend $(BACKEND))
+	@tools/hardware_report $(if $(BACKEND),--backend $(BACKEND)) $(if $(OUT),--out "$(OUT)")
 
 install: build  ## Install to PREFIX
 	@cmake --install $(BUILD) --prefix "$(PREFIX)"

@@ -1,23 +1,27 @@
 """Times matrix products with few rows, and a decoding step of one layer with a long KV cache, on a
 GPU with AnyAccel and with torch.
 
-usage: inference_cuda.py [needs]
+usage: inference_cuda.py [needs|small]
 
-Prints one JSON object with microseconds. `needs` exits with 0 if such a device exists. The products
+Prints one JSON object with microseconds. `needs` exits with 0 if such a device exists. `small` uses
+small sizes, so that it runs on any device. The products
 cycle through matrices that together exceed the L2 cache, so that each is read from memory as in a
 model.
 """
 import json
+import sys
 
 import torch
 
 from anyaccel.ops.decoder import DecoderConfig, DecoderLayerConfig
 from on_device import seconds, with_builders
 
-SHAPES = {"4096x4096": (4096, 4096), "14336x4096": (14336, 4096), "4096x14336": (4096, 14336)}
+SMALL = sys.argv[1:] == ["small"]
+SHAPES = {"256x512": (256, 512)} if SMALL else {"4096x4096": (4096, 4096), "14336x4096": (14336, 4096), "4096x14336": (4096, 14336)}
+LENGTHS = (64,) if SMALL else (512, 4096, 32768)
 ROWS = (1, 4, 16)
 GROUP = 128
-BYTES = 256 << 20
+BYTES = 1 << 20 if SMALL else 256 << 20
 
 
 def microseconds(calls, synchronize):
@@ -65,7 +69,7 @@ def attention(device, synchronize):
     flat = [drawn(hidden), None, drawn((heads + 2 * kv_heads) * dim, hidden), *[None] * 11, *[None] * 4, drawn(hidden, heads * dim), None, None, None,
             None, None, drawn(hidden), None, drawn(64, hidden), *[None] * 7, drawn(hidden, 32), *[None] * 3, None, None, None, None, None,
             drawn(hidden), None, drawn(8, hidden), None, None, None]
-    for length in (512, 4096, 32768):
+    for length in LENGTHS:
         caches = [[drawn(1, kv_heads, length, dim)] for _ in range(2)]
         config = DecoderConfig(heads, kv_heads, dim, gated=True, final_norm=True, layers=[DecoderLayerConfig(dim**-0.5)]).pack()
         x, logits = torch.randn(1, hidden, device=device), torch.empty(1, 8, device=device)

@@ -12,7 +12,7 @@ import anyaccel
 def with_builders(*names):
     """Load these ops and return the accelerator and its torch device.
 
-    Exit the program if the accelerator is unavailable, or if the only argument is `needs`.
+    Exit the program if the accelerator or an op is unavailable, or if the only argument is `needs`.
     """
     os.environ.setdefault("DS_ACCELERATOR", "cuda")
     try:
@@ -22,7 +22,11 @@ def with_builders(*names):
     if sys.argv[1:] == ["needs"]:
         sys.exit()
     for name in names:
-        accelerator.create_op_builder(name).load()
+        builder = accelerator.create_op_builder(name)
+        if not builder.compatibility().compatible:
+            print(f"SKIP: {builder.compatibility().reason}")
+            sys.exit(77)
+        builder.load()
     return accelerator, torch.device(accelerator.current_device_name())
 
 

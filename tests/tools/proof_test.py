@@ -37,7 +37,8 @@ BENCHMARKS = {"a": {"title": "CPUAdam", "date": "2026-01-04 10:00 UTC", "machine
                     "targets": [target("fast", 3.0, 1.0, "at least", True), target("slow", 0.5, 1.0, "at least", False),
                                 target("small", 10.0, 12.0, "at most", True)]},
               "b": {"title": "No targets", "date": "", "machine": {}, "versions": {}, "targets": []}}
-HARDWARE = {"commit": "0123456789", "backend": "cuda", "parts": {"device": {"status": "passed", "summary": "NVIDIA H100"}, "op:a": {"status": "failed"}}}
+HARDWARE = {"commit": "0123456789", "backend": "cuda", "facts": {"device": "NVIDIA H100", "torch": "2.11.0"},
+            "parts": {"device": {"status": "passed"}, "op:a": {"status": "failed"}, "op:b": {"status": "blocked"}, "sanitizer": {"status": "skipped"}}}
 
 
 class Proof(unittest.TestCase):
@@ -73,11 +74,23 @@ class Proof(unittest.TestCase):
         self.assertNotIn("No targets", page)
         self.assertIn("Not run: no report from a machine with an accelerator exists yet", page)
 
-    # Fails if a hardware report is ignored, or its failed part counts as passed.
+    # Fails if a hardware report is ignored, a failed or blocked part counts as passed, or a
+    # backend's README lacks its reports or gets another backend's.
     def test_hardware(self):
-        self.write("docs/hardware/h100.json", json.dumps(HARDWARE))
+        block = "before\n<!-- hardware -->\n<!-- end of hardware -->\nafter\n"
+        for name in ("cuda", "npu"):
+            self.write(f"src/backends/{name}/README.md", block)
+        self.write("docs/hardware/2026-01-05-h100/report.json", json.dumps(HARDWARE))
         self.run_tool()
-        self.assertIn("| h100 | cuda: NVIDIA H100 | 0123456 | 1 | 1 |", (self.root / "docs/proof.md").read_text())
+        row = "/2026-01-05-h100/report.md) | cuda: NVIDIA H100 | 2.11.0 | 0123456 | 1 | 2 | 1 |"
+        self.assertIn("| [2026-01-05-h100](hardware" + row, (self.root / "docs/proof.md").read_text())
+        readme = (self.root / "src/backends/cuda/README.md").read_text()
+        self.assertIn("| [2026-01-05-h100](../../../docs/hardware" + row, readme)
+        self.assertTrue(readme.startswith("before\n<!-- hardware -->\n") and readme.endswith("<!-- end of hardware -->\nafter\n"), readme)
+        self.assertIn("This backend has not run on hardware", (self.root / "src/backends/npu/README.md").read_text())
+        self.assertEqual(self.run_tool("--check"), (0, ""))
+        self.write("src/backends/cuda/README.md", block)
+        self.assertEqual(self.run_tool("--check")[0], 1)
 
     # Fails if --check accepts an outdated page, or modifies it.
     def test_check(self):

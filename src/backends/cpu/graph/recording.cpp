@@ -183,6 +183,8 @@ void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, Di
   std::vector<at::Tensor> before;
   if (kind.fast != nullptr) before = copies_of(written(op, args));
   op.redispatchBoxed(below, stack);
+  const auto returned = torch::jit::last(*stack, op.schema().returns().size());
+  check_places(op, returned);
   // The op may have resized an out= argument.
   const Stack after = take(originals);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -200,7 +202,21 @@ void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, Di
       return add(std::move(call));
     }
   }
-  call.step = make_boxed_step(op, call.args, {});
+  // Some ops also return new tensors, for example aten::_native_batch_norm_legit.
+  const auto given = tensors_in(originals);
+  const auto results = tensors_in(returned);
+  const auto is_new = [&](const at::Tensor& result) {
+    return std::none_of(given.begin(), given.end(),
+                        [&](const auto& input) { return input.is_alias_of(result); });
+  };
+  std::vector<at::Tensor> copied;
+  if (std::any_of(results.begin(), results.end(), is_new)) {
+    call.overwrites = false;
+    for (const auto& output : take(Stack(results.begin(), results.end())))
+      copied.push_back(output.toTensor());
+    call.outputs.insert(call.outputs.end(), copied.begin(), copied.end());
+  }
+  call.step = make_boxed_step(op, call.args, std::move(copied));
   add(std::move(call));
 }
 

@@ -6,6 +6,7 @@
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
@@ -299,6 +300,27 @@ TEST(CpuGraph, RejectsReplayAfterAResize) {
     FAIL() << "the graph was replayed";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_state);
+  }
+}
+
+// Fails if replay does not recompute the new tensors that an in-place op returns.
+TEST(CpuGraph, ReplayUpdatesNewResultsOfInPlaceOps) {
+  const auto x = at::randn({16, 3}), mean = at::zeros({3}), variance = at::ones({3});
+  const auto norm = [&](Tensor running_mean, Tensor running_variance) {
+    return std::get<0>(at::_native_batch_norm_legit(x, {}, {}, running_mean, running_variance,
+                                                    /*training=*/true, /*momentum=*/0.1,
+                                                    /*eps=*/1e-5));
+  };
+  Tensor y;
+  const auto graph = capture([&] { y = norm(mean, variance); });
+  for (int i = 0; i < 3; ++i) {
+    x.copy_(at::randn({16, 3}));
+    const auto expected_mean = mean.clone(), expected_variance = variance.clone();
+    const auto expected = norm(expected_mean, expected_variance);
+    graph->replay();
+    EXPECT_TRUE(y.equal(expected));
+    EXPECT_TRUE(mean.equal(expected_mean));
+    EXPECT_TRUE(variance.equal(expected_variance));
   }
 }
 

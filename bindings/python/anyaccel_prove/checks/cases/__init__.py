@@ -1,0 +1,11 @@
+"""The table of op checks: the cases of each op builder, by the builder's class name."""
+
+from . import attention, host, inference, layers, optimizers, quantizers
+
+CASES = {**optimizers.CASES, **quantizers.CASES, **attention.CASES, **layers.CASES, **inference.CASES, **host.CASES}
+# Builders without a case, and why.
+NO_KERNELS = {
+    "CCLCommBuilder": "its collectives need several ranks; the tests of the communication library cover them",
+    "ShareMemCommBuilder": "its collectives need several ranks; the tests of the communication library cover them",
+    "RaggedOpsBuilder": "it exists only on the CPU, where it would be compared with itself",
+}
