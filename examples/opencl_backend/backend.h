@@ -1,0 +1,22 @@
+// The ocl backend: functions that AnyAccel's generic backend cannot provide.
+#pragma once
+
+#include <anyaccel/sdk/torch_backend.h>
+
+namespace ocl_backend {
+
+/// The generic backend implements everything else (devices, streams, events, memory, generators)
+/// through torch's interfaces, which device/ implements.
+class OclBackend final : public anyaccel::sdk::TorchBackend {
+ public:
+  using TorchBackend::TorchBackend;
+  anyaccel::DeviceProperties properties(anyaccel::DeviceIndex index) const override;
+  anyaccel::DtypeSupport dtype_support(anyaccel::DeviceIndex index,
+                                       c10::ScalarType dtype) const override;
+  /// Null, because host memory is the device's memory. A backend for a real device does not
+  /// override this function and provides pinned memory to torch through getPinnedMemoryAllocator()
+  /// of its hooks.
+  c10::Allocator* host_allocator() const override { return nullptr; }
+};
+
+}  // namespace ocl_backend

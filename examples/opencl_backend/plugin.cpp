@@ -1,0 +1,31 @@
+// Entry points that AnyAccel calls when it loads this library.
+#include "anyaccel/sdk/plugin.h"
+
+#include "backend.h"
+#include "device/device.h"
+#include "device/runtime.h"
+
+namespace ocl_backend {
+namespace {
+
+void register_plugin(anyaccel::sdk::Plugin& plugin) {
+  const auto traits = plugin.traits();
+  // Registers the device with torch only when AnyAccel chooses it, because a process has only one
+  // PrivateUse1.
+  plugin.add_backend([traits] {
+    install_device(traits.device_type);
+    return std::make_shared<OclBackend>(traits);
+  }, [] {
+    anyaccel::sdk::Probe probe;
+    probe.device_count = count_devices(probe.reason);
+    return probe;
+  });
+  // The op's sources are next to the plugin, not in AnyAccel's installation.
+  const auto axpy = plugin.folder() + "/ocl/kernels/axpy.op";
+  plugin.add_op_builder("AxpyBuilder", [axpy] { return anyaccel::sdk::make_op_builder(axpy); });
+}
+
+}  // namespace
+}  // namespace ocl_backend
+
+ANYACCEL_PLUGIN(ocl_backend::register_plugin);
