@@ -13,10 +13,6 @@ class OclBackend final : public anyaccel::sdk::TorchBackend {
   anyaccel::DeviceProperties properties(anyaccel::DeviceIndex index) const override;
   anyaccel::DtypeSupport dtype_support(anyaccel::DeviceIndex index,
                                        c10::ScalarType dtype) const override;
-  /// Null, because host memory is the device's memory. A backend for a real device does not
-  /// override this function and provides pinned memory to torch through getPinnedMemoryAllocator()
-  /// of its hooks.
-  c10::Allocator* host_allocator() const override { return nullptr; }
 };
 
 }  // namespace ocl_backend

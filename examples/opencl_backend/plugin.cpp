@@ -3,6 +3,7 @@
 
 #include "backend.h"
 #include "device/device.h"
+#include "device/launch.h"
 #include "device/runtime.h"
 
 namespace ocl_backend {
@@ -12,6 +13,7 @@ void register_plugin(anyaccel::sdk::Plugin& plugin) {
   const auto traits = plugin.traits();
   // Registers the device with torch only when AnyAccel chooses it, because a process has only one
   // PrivateUse1.
+  set_source_folder(plugin.folder() + "/ocl/opencl");
   plugin.add_backend([traits] {
     install_device(traits.device_type);
     return std::make_shared<OclBackend>(traits);
@@ -20,9 +22,6 @@ void register_plugin(anyaccel::sdk::Plugin& plugin) {
     probe.device_count = count_devices(probe.reason);
     return probe;
   });
-  // The op's sources are next to the plugin, not in AnyAccel's installation.
-  const auto axpy = plugin.folder() + "/ocl/kernels/axpy.op";
-  plugin.add_op_builder("AxpyBuilder", [axpy] { return anyaccel::sdk::make_op_builder(axpy); });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Device.h>
+#include <ATen/core/boxing/KernelFunction.h>
 
 #include <string>
 
@@ -29,6 +30,10 @@ bool is_used(c10::DeviceIndex index);
 
 /// Returns the allocator for device memory, which keeps statistics for each device.
 c10::DeviceAllocator& allocator();
+/// Returns the allocator for pinned host memory, which the device reads and writes without waiting
+/// for the host.
+c10::Allocator& pinned_allocator();
+bool is_pinned(const void* address);
 /// Returns the device's default generator.
 const at::Generator& default_generator(c10::DeviceIndex index);
 /// Returns the host generator that a device's generator wraps.
@@ -37,6 +42,9 @@ at::Generator host_generator(const at::Generator& generator);
 /// Returns a CPU tensor that uses the same memory as `tensor`, which stays mapped to the host while
 /// the tensor's storage exists. Waits for the work on the current stream. Kernels may resize it.
 at::Tensor host_view(const at::Tensor& tensor, bool write = true);
+
+/// Runs an op with the CPU kernel; the boxed fallback of the device.
+void fallback(const c10::OperatorHandle& op, c10::Stack* stack);
 
 void register_guard();
 void register_hooks();

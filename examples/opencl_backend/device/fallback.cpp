@@ -147,6 +147,8 @@ void run_on_host(const c10::OperatorHandle& op, c10::Stack* stack) {
     *place = call.to_device(*place);
 }
 
+}  // namespace
+
 void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
   if (!counting()) return run_on_host(op, stack);
   const auto begin = std::chrono::steady_clock::now();
@@ -154,8 +156,6 @@ void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   count_call(c10::toString(op.operator_name()), true, time.count());
 }
-
-}  // namespace
 
 at::Tensor host_view(const at::Tensor& tensor, bool write) {
   const auto& storage = tensor.storage();

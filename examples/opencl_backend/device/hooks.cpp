@@ -60,8 +60,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
     return at::make_generator<Generator>(index < 0 ? current_device() : index);
   }
-  // No memory counts as pinned, because host memory is the device's memory.
-  bool isPinnedPtr(const void* /*pointer*/) const override { return false; }
+  bool isPinnedPtr(const void* pointer) const override { return is_pinned(pointer); }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
 };
 
 }  // namespace

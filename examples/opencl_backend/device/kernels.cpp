@@ -16,6 +16,8 @@
 #include <tuple>
 
 #include "device/device.h"
+#include "device/runtime.h"
+#include "ops/ops.h"
 
 namespace ocl_backend {
 namespace {
@@ -100,17 +102,61 @@ Tensor& set_whole_storage(Tensor& self, at::Storage source) {
                      c10::SymIntArrayRef({c10::SymInt(1)}));
 }
 
-Tensor host_side(const Tensor& tensor) {
-  return tensor.device().type() == kDeviceType ? host_view(tensor) : tensor;
+bool is_ours(const Tensor& tensor) { return tensor.device().type() == kDeviceType; }
+
+/// Copies bytes between this device and the host on the current stream. Returns before the copy is
+/// complete if `non_blocking` and the host memory is pinned.
+void copy_bytes(const Tensor& target, const Tensor& source, bool non_blocking) {
+  const bool to_host = !is_ours(target);
+  const auto device = (to_host ? source : target).device().index();
+  const auto& host = to_host ? target : source;
+  const bool later = non_blocking && is_pinned(host.const_data_ptr());
+  auto& queue = current_queue(device);
+  cl_event event = nullptr;
+  check(clEnqueueSVMMemcpy(queue.handle, later ? CL_FALSE : CL_TRUE, target.mutable_data_ptr(),
+                           source.const_data_ptr(), target.nbytes(), 0, nullptr, &event),
+        "clEnqueueSVMMemcpy");
+  if (later) use_pinned(host.const_data_ptr(), event);
+  queue.enqueued(event);
 }
 
-Tensor& copy_into(Tensor& self, const Tensor& source, bool /*non_blocking*/) {
-  host_side(self).copy_(host_side(source));
+/// Copies `source` to `target`, which have the same sizes. At least one is on this device. Returns
+/// whether kernels and copies of the device did it.
+bool copy_directly(const Tensor& target, const Tensor& source, bool non_blocking) {
+  if (target.is_conj() != source.is_conj() || target.is_neg() != source.is_neg()) return false;
+  if (is_ours(target) && is_ours(source)) {
+    if (target.device() != source.device()) return false;
+    return copy_on_device(target, source);
+  }
+  const auto& host = is_ours(target) ? source : target;
+  if (host.device().type() != at::kCPU) return false;
+  if (target.scalar_type() == source.scalar_type() &&
+      target.is_contiguous() && source.is_contiguous()) {
+    copy_bytes(target, source, non_blocking);
+    return true;
+  }
+  return false;
+}
+
+void copy(const Tensor& target, const Tensor& source, bool non_blocking) {
+  if (target.numel() == 0) return;
+  const c10::DeviceGuard guard((is_ours(target) ? target : source).device());
+  if (copy_directly(target, source, non_blocking)) return;
+  // Other device, complex numbers, or conversion on the way to or from the host.
+  if (is_ours(source) && is_ours(target)) finish_device(source.device().index());
+  const auto to = is_ours(target) ? host_view(target) : target;
+  const auto from = is_ours(source) ? host_view(source, /*write=*/false) : source;
+  to.copy_(from);
+}
+
+Tensor& copy_into(Tensor& self, const Tensor& source, bool non_blocking) {
+  if (self.is_same(source)) return self;
+  copy(self, source.sizes() == self.sizes() ? source : source.expand_as(self), non_blocking);
   return self;
 }
 
-Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/) {
-  host_side(target).copy_(host_side(self));
+Tensor copy_from(const Tensor& self, const Tensor& target, bool non_blocking) {
+  copy(target, self, non_blocking);
   return target;
 }
 
@@ -187,6 +233,12 @@ void register_kernels() {
   ops.impl("native_dropout", TORCH_FN(dropout));
   ops.impl("convolution_overrideable", TORCH_FN(convolution));
   ops.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+  register_pointwise(ops);
+  register_reductions(ops);
+  register_matmul(ops);
+  register_normalization(ops);
+  register_indexing(ops);
+  register_optimizers(ops);
 }
 
 }  // namespace ocl_backend

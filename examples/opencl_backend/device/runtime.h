@@ -66,6 +66,9 @@ Queue& current_queue(c10::DeviceIndex index);
 c10::StreamId new_stream_id(c10::DeviceIndex index);
 void finish_device(c10::DeviceIndex index);
 
+/// Keeps pinned host memory from being freed before the event is complete.
+void use_pinned(const void* address, cl_event event);
+
 /// Makes SVM accessible to the host while the object exists. The constructor waits for the work
 /// that is queued on the current stream.
 class Mapping {
