@@ -4,10 +4,15 @@
 
 #include <string>
 
+#include "device/runtime.h"
+
 namespace ocl_backend {
 
 bool counting() noexcept;
-/// Counts one call of an op. `seconds` is the host's time in it.
-void count_call(const std::string& op, bool on_host, double seconds);
+/// Counts one call of an op that ran on the host. `seconds` is its time, including the wait for the
+/// device.
+void count_host(const std::string& op, double seconds);
+/// Counts one launch of a kernel. The event gives its time on the device.
+void count_kernel(const std::string& name, cl_event event);
 
 }  // namespace ocl_backend

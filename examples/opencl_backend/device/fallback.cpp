@@ -154,7 +154,7 @@ void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
   const auto begin = std::chrono::steady_clock::now();
   run_on_host(op, stack);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  count_call(c10::toString(op.operator_name()), true, time.count());
+  count_host(c10::toString(op.operator_name()), time.count());
 }
 
 at::Tensor host_view(const at::Tensor& tensor, bool write) {

@@ -91,6 +91,8 @@ Kernel& generated_kernel(const std::string& name, const std::string& source) {
   return find(source, name, {}, [&] { return read("types.cl") + source; });
 }
 
+Pointer failure_flag(c10::DeviceIndex device) { return {failure_word(device)}; }
+
 Launch::Launch(Kernel& kernel, c10::DeviceIndex device)
     : kernel_(kernel), queue_(current_queue(device)) {
   kernel_.mutex.lock();
@@ -116,8 +118,8 @@ void Launch::run(std::array<std::size_t, 3> global, std::array<std::size_t, 3> l
   check(clEnqueueNDRangeKernel(queue_.handle, kernel_.handle, 3, nullptr, global.data(),
                                local.data(), 0, nullptr, &event),
         "clEnqueueNDRangeKernel");
+  if (counting()) count_kernel(kernel_.name, event);
   queue_.enqueued(event);
-  if (counting()) count_call(kernel_.name, false, 0);
 }
 
 const char* type_name(at::ScalarType type) {
@@ -132,6 +134,16 @@ const char* type_name(at::ScalarType type) {
     case at::kChar: return "i8";
     case at::kByte: return "u8";
     case at::kBool: return "b8";
+    default: return nullptr;
+  }
+}
+
+const char* raw_name(at::ScalarType type) {
+  switch (c10::elementSize(type)) {
+    case 1: return "i8";
+    case 2: return "i16";
+    case 4: return "i32";
+    case 8: return "i64";
     default: return nullptr;
   }
 }

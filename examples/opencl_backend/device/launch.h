@@ -28,6 +28,9 @@ struct Pointer {
 inline Pointer in(const at::Tensor& tensor) { return {tensor.const_data_ptr()}; }
 inline Pointer out(const at::Tensor& tensor) { return {tensor.mutable_data_ptr()}; }
 
+/// Returns the word that kernels set when their input is invalid, see check_failure().
+Pointer failure_flag(c10::DeviceIndex device);
+
 /// One launch. Holds the kernel's lock while arguments are set.
 class Launch {
  public:
@@ -60,6 +63,8 @@ class Launch {
 
 /// Returns the suffix of a dtype's macros in opencl/types.cl, or null if kernels do not support it.
 const char* type_name(at::ScalarType type);
+/// Returns the dtype of the same size whose values any kernel can copy, or null.
+const char* raw_name(at::ScalarType type);
 /// Returns the OpenCL type in which kernels compute: float, double or long.
 const char* compute_name(at::ScalarType type);
 

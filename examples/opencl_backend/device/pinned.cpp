@@ -1,6 +1,9 @@
 // Pinned host memory: a buffer with CL_MEM_ALLOC_HOST_PTR that stays mapped. Freed memory is kept
 // for later allocations, as in torch's CUDA allocator, once the copies that use it are complete.
+#include <ATen/core/CachingHostAllocator.h>
+
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -24,6 +27,7 @@ struct Blocks {
   std::mutex mutex;
   std::map<const char*, std::unique_ptr<Block>> used;
   std::vector<std::unique_ptr<Block>> free;
+  at::HostStats stats;
 };
 
 Blocks& blocks() {
@@ -66,11 +70,13 @@ void release(void* memory) {
   const std::lock_guard lock(blocks().mutex);
   const auto found = blocks().used.find(static_cast<const char*>(memory));
   if (found == blocks().used.end()) return;
+  blocks().stats.active_requests.decrease(1);
+  blocks().stats.active_bytes.decrease(found->second->bytes);
   blocks().free.push_back(std::move(found->second));
   blocks().used.erase(found);
 }
 
-class PinnedAllocator final : public c10::Allocator {
+class PinnedAllocator final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
@@ -87,7 +93,12 @@ class PinnedAllocator final : public c10::Allocator {
       free.erase(found);
     } else {
       block = make(size);
+      ++blocks().stats.num_host_alloc;
+      blocks().stats.allocations.increase(1);
+      blocks().stats.allocated_bytes.increase(size);
     }
+    blocks().stats.active_requests.increase(1);
+    blocks().stats.active_bytes.increase(size);
     auto* memory = block->memory;
     blocks().used[static_cast<const char*>(memory)] = std::move(block);
     return {memory, memory, &release, c10::Device(c10::kCPU)};
@@ -95,6 +106,46 @@ class PinnedAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
+  }
+
+  bool record_event(void* pointer, void* /*context*/, c10::Stream stream) override {
+    auto* event = queue_of(stream).mark();
+    use_pinned(pointer, event);
+    clReleaseEvent(event);
+    return true;
+  }
+  void empty_cache() override {
+    const std::lock_guard lock(blocks().mutex);
+    auto& free = blocks().free;
+    for (auto& block : free) {
+      if (!is_idle(*block)) continue;
+      auto* queue = current_queue(current_device()).handle;
+      clEnqueueUnmapMemObject(queue, block->buffer, block->memory, 0, nullptr, nullptr);
+      clReleaseMemObject(block->buffer);
+      ++blocks().stats.num_host_free;
+      blocks().stats.allocations.decrease(1);
+      blocks().stats.allocated_bytes.decrease(block->bytes);
+      block.reset();
+    }
+    free.erase(std::remove(free.begin(), free.end(), nullptr), free.end());
+  }
+  at::HostStats get_stats() override {
+    const std::lock_guard lock(blocks().mutex);
+    return blocks().stats;
+  }
+  void reset_accumulated_stats() override {
+    const std::lock_guard lock(blocks().mutex);
+    for (auto* stat : all_stats()) stat->reset_accumulated();
+  }
+  void reset_peak_stats() override {
+    const std::lock_guard lock(blocks().mutex);
+    for (auto* stat : all_stats()) stat->reset_peak();
+  }
+
+ private:
+  static std::array<c10::CachingAllocator::Stat*, 4> all_stats() {
+    auto& stats = blocks().stats;
+    return {&stats.active_requests, &stats.active_bytes, &stats.allocations, &stats.allocated_bytes};
   }
 };
 

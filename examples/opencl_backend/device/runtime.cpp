@@ -23,6 +23,8 @@ struct Device {
   std::mutex mutex;
   std::array<std::unique_ptr<Queue>, kQueues> queues;
   std::atomic<unsigned> next{0};
+  std::once_flag failure_made;
+  int* failure = nullptr;
 };
 
 struct Runtime {
@@ -204,7 +206,37 @@ void Queue::wait(cl_event event) {
   enqueued(barrier);
 }
 
-void Queue::finish() { check(clFinish(handle), "clFinish"); }
+void Queue::finish() {
+  check(clFinish(handle), "clFinish");
+  check_failure(device);
+}
+
+int* failure_word(c10::DeviceIndex index) {
+  auto& device = device_at(index);
+  std::call_once(device.failure_made, [&] {
+    device.failure = static_cast<int*>(clSVMAlloc(context(), CL_MEM_READ_WRITE, sizeof(int), 0));
+    TORCH_CHECK_WITH(OutOfMemoryError, device.failure != nullptr, "ocl: clSVMAlloc failed");
+    const int none = 0;
+    check(clEnqueueSVMMemFill(current_queue(index).handle, device.failure, &none, sizeof none,
+                              sizeof none, 0, nullptr, nullptr),
+          "clEnqueueSVMMemFill");
+    check(clFinish(current_queue(index).handle), "clFinish");
+  });
+  return device.failure;
+}
+
+void check_failure(c10::DeviceIndex index) {
+  auto& device = device_at(index);
+  if (device.failure == nullptr) return;  // no kernel that reports failures has run
+  auto* queue = current_queue(index).handle;
+  check(clEnqueueSVMMap(queue, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, device.failure, sizeof(int), 0,
+                        nullptr, nullptr),
+        "clEnqueueSVMMap");
+  const int failure = std::exchange(*device.failure, 0);
+  check(clEnqueueSVMUnmap(queue, device.failure, 0, nullptr, nullptr), "clEnqueueSVMUnmap");
+  TORCH_CHECK_INDEX(failure != 1, "ocl: an index is out of range in index_select or an embedding");
+  TORCH_CHECK_INDEX(failure != 2, "ocl: a target is out of range in nll_loss or cross_entropy");
+}
 
 Queue& queue_of(const c10::Stream& stream) { return queue_at(stream.device_index(), stream.id()); }
 

@@ -34,6 +34,10 @@ struct DeviceInfo {
 /// Returns the number of devices and initializes OpenCL on the first call.
 c10::DeviceIndex device_count() noexcept;
 const DeviceInfo& device_info(c10::DeviceIndex index);
+/// Returns the word in shared memory that kernels of the device set if their input is invalid.
+int* failure_word(c10::DeviceIndex index);
+/// Throws if a kernel that has completed has set the word, and resets it.
+void check_failure(c10::DeviceIndex index);
 cl_context context();
 cl_device_id device_id(c10::DeviceIndex index);
 

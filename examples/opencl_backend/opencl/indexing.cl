@@ -1,13 +1,15 @@
 // Rows by index, the cross-entropy loss, triangular masks. T is the dtype.
 
-// Copies row index[i] of `table` to row i. An index out of range gives a row of zeros, as a kernel
-// cannot throw.
+// Copies row index[i] of `table` to row i. A kernel cannot throw: it sets `failure`, which the host
+// checks when it waits for the device, and writes zeros.
 __kernel void gather_rows(int rows, int width, int count, __global const TYPE(T)* table,
-                          __global const long* index, __global TYPE(T)* out) {
+                          __global const long* index, __global TYPE(T)* out,
+                          __global int* failure) {
   const int x = get_global_id(0), i = get_global_id(1);
   if (x >= width || i >= count) return;
   const long row = index[i];
   const bool good = row >= 0 && row < rows;
+  if (!good) *failure = 1;
   out[(size_t)i * width + x] = good ? table[(size_t)row * width + x] : (TYPE(T))0;
 }
 
@@ -22,13 +24,16 @@ __kernel void add_rows(int width, int count, long padding, __global const float*
 
 // One work-group of 64.
 __kernel void nll_loss(int rows, int classes, long ignored, int mean, __global const float* in,
-                       __global const long* target, __global float* out, __global float* total) {
+                       __global const long* target, __global float* out, __global float* total,
+                       __global int* failure) {
   __local float sums[64];
   __local float counts[64];
   const uint lane = get_local_id(0);
   float sum = 0, count = 0;
   for (int row = lane; row < rows; row += 64)
-    if (target[row] != ignored) {
+    if (target[row] != ignored && (target[row] < 0 || target[row] >= classes)) {
+      *failure = 2;
+    } else if (target[row] != ignored) {
       sum -= in[(size_t)row * classes + target[row]];
       count += 1;
     }
@@ -52,6 +57,7 @@ __kernel void nll_loss_backward(int rows, int classes, long ignored, int mean,
                                 __global const float* total, __global float* out) {
   const int row = get_global_id(0);
   if (row >= rows || target[row] == ignored) return;
+  if (target[row] < 0 || target[row] >= classes) return;  // nll_loss has reported it
   out[(size_t)row * classes + target[row]] = -gradient[0] / (mean ? total[0] : 1.0f);
 }
 

@@ -24,10 +24,10 @@ Tensor index_select(const Tensor& self, std::int64_t dim, const Tensor& index) {
   sizes[0] = places.numel();
   auto out = at::empty(sizes, self.options());
   const auto width = table.numel() / table.size(0);
-  const auto name = "-DT=" + std::string(type_name(self.scalar_type()));
+  const auto name = "-DT=" + std::string(raw_name(self.scalar_type()));
   Launch(kernel("indexing.cl", "gather_rows", name), self.device().index())
       .args(static_cast<cl_int>(table.size(0)), static_cast<cl_int>(width),
-            static_cast<cl_int>(places.numel()), in(table), in(places), ocl_backend::out(out))
+            static_cast<cl_int>(places.numel()), in(table), in(places), ocl_backend::out(out), failure_flag(self.device().index()))
       .run({static_cast<std::size_t>(width), static_cast<std::size_t>(places.numel()), 1}, {64, 1, 1});
   return out;
 }
@@ -72,7 +72,8 @@ std::tuple<Tensor&, Tensor&> nll_forward(const Tensor& self, const Tensor& targe
   Launch(kernel("indexing.cl", "nll_loss", "-DT=f32"), self.device().index())
       .args(static_cast<cl_int>(input.size(0)), static_cast<cl_int>(input.size(1)),
             static_cast<cl_long>(ignored), static_cast<cl_int>(reduction == at::Reduction::Mean),
-            in(input), in(places), ocl_backend::out(out), ocl_backend::out(total))
+            in(input), in(places), ocl_backend::out(out), ocl_backend::out(total),
+            failure_flag(self.device().index()))
       .run(64, 64);
   return {out, total};
 }
@@ -120,7 +121,7 @@ Tensor& triangle(const Tensor& self, std::int64_t diagonal, Tensor& out) {
   }
   const c10::DeviceGuard guard(self.device());
   const auto input = self.contiguous();
-  Launch(kernel("indexing.cl", "triangle", std::string("-DT=") + type_name(self.scalar_type())),
+  Launch(kernel("indexing.cl", "triangle", std::string("-DT=") + raw_name(self.scalar_type())),
          self.device().index())
       .args(static_cast<cl_int>(self.size(-2)), static_cast<cl_int>(self.size(-1)),
             static_cast<cl_uint>(self.numel()), static_cast<cl_int>(diagonal),

@@ -51,8 +51,8 @@ bool multiply(const Tensor& bias, const Tensor& a, const Tensor& b, double beta,
   const std::string defines = std::string("-DT=") + type_name(out.scalar_type());
   Launch(kernel("matmul.cl", "matmul", defines), out.device().index())
       .args(shape, in(a), in(b), in(bias.defined() ? bias : out), ocl_backend::out(out))
-      .run({tiles(b.size(2)) * 8, tiles(a.size(1)) * 8, static_cast<std::size_t>(out.size(0))},
-           {8, 8, 1});
+      .run({tiles(b.size(2)) * 16, tiles(a.size(1)) * 4, static_cast<std::size_t>(out.size(0))},
+           {16, 4, 1});
   return true;
 }
 
