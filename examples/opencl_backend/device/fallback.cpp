@@ -8,6 +8,8 @@
 #include <torch/library.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -150,6 +152,13 @@ void run_on_host(const c10::OperatorHandle& op, c10::Stack* stack) {
 }  // namespace
 
 void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
+  static const bool forbidden = [] {
+    const char* value = std::getenv("OCL_FALLBACK");
+    return value != nullptr && std::string_view(value) == "error";
+  }();
+  TORCH_CHECK_NOT_IMPLEMENTED(!forbidden, "ocl: ", op.operator_name(),
+                              " has no OpenCL kernel for these arguments, and OCL_FALLBACK=error "
+                              "forbids running it on the host");
   if (!counting()) return run_on_host(op, stack);
   const auto begin = std::chrono::steady_clock::now();
   run_on_host(op, stack);
