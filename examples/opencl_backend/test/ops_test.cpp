@@ -162,6 +162,10 @@ double difference(const Tensor& got, const Tensor& want) {
 
 int main() {
   auto& accelerator = anyaccel::get_accelerator();
+  if (accelerator.torch_device().is_cpu()) {
+    std::cout << "ops_test: the accelerator is the CPU; set DS_ACCELERATOR and ANYACCEL_PLUGIN_PATH\n";
+    return 1;
+  }
   int failed = 0, count = 0;
   for (const auto& test : tests()) {
     ++count;
