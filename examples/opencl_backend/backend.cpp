@@ -12,7 +12,7 @@ anyaccel::DeviceProperties OclBackend::properties(anyaccel::DeviceIndex index) c
 }
 
 anyaccel::DtypeSupport OclBackend::dtype_support(anyaccel::DeviceIndex index,
-                                                      c10::ScalarType dtype) const {
+                                                 c10::ScalarType dtype) const {
   auto support = TorchBackend::dtype_support(index, dtype);
   // This example runs CPU kernels, which do not support arithmetic on these dtypes.
   if (dtype == c10::kUInt16 || dtype == c10::kUInt32 || dtype == c10::kUInt64)

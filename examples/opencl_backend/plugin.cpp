@@ -14,14 +14,16 @@ void register_plugin(anyaccel::sdk::Plugin& plugin) {
   // Registers the device with torch only when AnyAccel chooses it, because a process has only one
   // PrivateUse1.
   set_source_folder(plugin.folder() + "/ocl/opencl");
-  plugin.add_backend([traits] {
-    install_device(traits.device_type);
-    return std::make_shared<OclBackend>(traits);
-  }, [] {
-    anyaccel::sdk::Probe probe;
-    probe.device_count = count_devices(probe.reason);
-    return probe;
-  });
+  plugin.add_backend(
+      [traits] {
+        install_device(traits.device_type);
+        return std::make_shared<OclBackend>(traits);
+      },
+      [] {
+        anyaccel::sdk::Probe probe;
+        probe.device_count = count_devices(probe.reason);
+        return probe;
+      });
 }
 
 }  // namespace

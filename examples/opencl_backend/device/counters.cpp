@@ -61,7 +61,8 @@ void print_all() {
   const std::lock_guard lock(counters().mutex);
   collect();
   const auto device = print("device", counters().device), host = print("host", counters().host);
-  std::fprintf(stderr, "ocl: %ld kernels took %.1f ms on the device; %ld ops took %.1f ms on the host\n",
+  std::fprintf(stderr,
+               "ocl: %ld kernels took %.1f ms on the device; %ld ops took %.1f ms on the host\n",
                device.calls, device.seconds * 1e3, host.calls, host.seconds * 1e3);
 }
 

@@ -5,9 +5,9 @@
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/boxing/KernelFunction.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Device.h>
-#include <ATen/core/boxing/KernelFunction.h>
 
 #include <string>
 

@@ -170,12 +170,13 @@ at::Tensor host_view(const at::Tensor& tensor, bool write) {
   const auto& storage = tensor.storage();
   auto* mapping = new Mapping(tensor.device().index(), storage.data(), storage.nbytes(), write);
   // Resizable, because some kernels resize their outputs.
-  c10::Storage memory(c10::Storage::use_byte_size_t(), storage.nbytes(),
-                      c10::DataPtr(const_cast<void*>(storage.data()), mapping,
-                                   [](void* context) { delete static_cast<Mapping*>(context); },
-                                   c10::Device(c10::kCPU)),
-                      c10::GetAllocator(c10::kCPU),
-                      /*resizable=*/true);
+  c10::Storage memory(
+      c10::Storage::use_byte_size_t(), storage.nbytes(),
+      c10::DataPtr(
+          const_cast<void*>(storage.data()), mapping,
+          [](void* context) { delete static_cast<Mapping*>(context); }, c10::Device(c10::kCPU)),
+      c10::GetAllocator(c10::kCPU),
+      /*resizable=*/true);
   return view_of(tensor, std::move(memory));
 }
 

@@ -52,9 +52,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     this_stream[static_cast<std::size_t>(stream.device_index())] = stream.id();
     return old;
   }
-  void* getStreamNativeHandle(c10::Stream stream) const override {
-    return queue_of(stream).handle;
-  }
+  void* getStreamNativeHandle(c10::Stream stream) const override { return queue_of(stream).handle; }
   bool queryStream(const c10::Stream& stream) const override { return queue_of(stream).idle(); }
   void synchronizeStream(const c10::Stream& stream) const override { queue_of(stream).finish(); }
   void synchronizeDevice(c10::DeviceIndex index) const override {

@@ -130,8 +130,8 @@ bool copy_directly(const Tensor& target, const Tensor& source, bool non_blocking
   }
   const auto& host = is_ours(target) ? source : target;
   if (host.device().type() != at::kCPU) return false;
-  if (target.scalar_type() == source.scalar_type() &&
-      target.is_contiguous() && source.is_contiguous()) {
+  if (target.scalar_type() == source.scalar_type() && target.is_contiguous() &&
+      source.is_contiguous()) {
     copy_bytes(target, source, non_blocking);
     return true;
   }
@@ -233,7 +233,7 @@ void register_kernels() {
   ops.impl("native_dropout", TORCH_FN(dropout));
   ops.impl("convolution_overrideable", TORCH_FN(convolution));
   ops.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
-  register_pointwise(ops);
+  register_elementwise(ops);
   register_reductions(ops);
   register_matmul(ops);
   register_normalization(ops);

@@ -52,7 +52,8 @@ cl_program build(const std::string& source, const std::string& options) {
   if (status != CL_SUCCESS) {
     std::string log(16384, '\0');
     std::size_t size = 0;
-    clGetProgramBuildInfo(program, device_id(0), CL_PROGRAM_BUILD_LOG, log.size(), log.data(), &size);
+    clGetProgramBuildInfo(program, device_id(0), CL_PROGRAM_BUILD_LOG, log.size(), log.data(),
+                          &size);
     clReleaseProgram(program);
     log.resize(std::min(size, log.size()));
     TORCH_CHECK(false, "ocl: a kernel does not compile: ", log.c_str());

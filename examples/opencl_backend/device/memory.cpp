@@ -1,6 +1,6 @@
 // Device memory: a caching allocator over clSVMAlloc. Freed blocks are kept per device and stream,
-// and reused by later allocations on the same stream, whose work runs after that of the former
-// owner. A block that other streams used (record_stream) is reused after their work is complete.
+// and reused by later allocations on the same stream, whose work runs after all work that used the
+// block. A block that other streams used (record_stream) is reused after their work is complete.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -22,8 +22,8 @@ constexpr std::size_t kAlignment = 512;
 
 struct Block {
   void* memory = nullptr;
-  std::size_t bytes = 0;     ///< size of the block
-  std::size_t wanted = 0;    ///< size of the tensor
+  std::size_t bytes = 0;   ///< size of the block
+  std::size_t wanted = 0;  ///< size of the tensor
   c10::DeviceIndex device = 0;
   c10::StreamId stream = 0;  ///< the stream that allocated the block
   std::vector<c10::StreamId> others;
@@ -160,8 +160,8 @@ class Allocator final : public c10::DeviceAllocator {
     }
     if (memory == nullptr) ++pool.stats.num_ooms;
     TORCH_CHECK_WITH(OutOfMemoryError, memory != nullptr, "ocl: device ", static_cast<int>(device),
-                     " cannot allocate ", wanted, " bytes; ",
-                     pool.stats.reserved_bytes[0].current, " of ", total, " bytes are in use");
+                     " cannot allocate ", wanted, " bytes; ", pool.stats.reserved_bytes[0].current,
+                     " of ", total, " bytes are in use");
     pool.stats.reserved_bytes[0].increase(bytes);
     auto block = std::make_unique<Block>();
     block->memory = memory;
@@ -199,7 +199,8 @@ class Allocator final : public c10::DeviceAllocator {
 
   static void release(void* context) {
     if (context == nullptr) return;
-    static_cast<Allocator&>(allocator()).give_back(std::unique_ptr<Block>(static_cast<Block*>(context)));
+    static_cast<Allocator&>(allocator())
+        .give_back(std::unique_ptr<Block>(static_cast<Block*>(context)));
   }
 
   std::mutex mutex_;

@@ -145,7 +145,8 @@ class PinnedAllocator final : public at::HostAllocator {
  private:
   static std::array<c10::CachingAllocator::Stat*, 4> all_stats() {
     auto& stats = blocks().stats;
-    return {&stats.active_requests, &stats.active_bytes, &stats.allocations, &stats.allocated_bytes};
+    return {&stats.active_requests, &stats.active_bytes, &stats.allocations,
+            &stats.allocated_bytes};
   }
 };
 

@@ -81,7 +81,8 @@ std::vector<cl_device_id> find_devices(std::string& reason) {
       if (clCreateSubDevices(out[0], how.data(), ids.size(), ids.data(), &found) == CL_SUCCESS)
         out.assign(ids.begin(), ids.begin() + wanted);
     }
-    reason = "OpenCL reports " + std::to_string(out.size()) + " device(s) with shared virtual memory";
+    reason =
+        "OpenCL reports " + std::to_string(out.size()) + " device(s) with shared virtual memory";
     return out;
   }
   return {};
@@ -97,8 +98,7 @@ Runtime& runtime() {
       device.id = id;
       device.info.name = text(id, CL_DEVICE_NAME);
       device.info.memory = info<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE);
-      device.info.compute_units =
-          static_cast<int>(info<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS));
+      device.info.compute_units = static_cast<int>(info<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS));
       device.info.fp64 = info<cl_device_fp_config>(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
     }
     if (ids.empty()) return made;
@@ -118,7 +118,8 @@ Device& device_at(c10::DeviceIndex index) {
 
 Queue& queue_at(c10::DeviceIndex index, c10::StreamId id) {
   auto& device = device_at(index);
-  TORCH_CHECK(id >= 0 && id < static_cast<c10::StreamId>(kQueues), "ocl: no stream has the id ", id);
+  TORCH_CHECK(id >= 0 && id < static_cast<c10::StreamId>(kQueues), "ocl: no stream has the id ",
+              id);
   const std::lock_guard lock(device.mutex);
   auto& queue = device.queues[static_cast<std::size_t>(id)];
   if (queue == nullptr) {
@@ -259,15 +260,16 @@ Mapping::Mapping(c10::DeviceIndex device, const void* memory, std::size_t bytes,
   if (memory == nullptr || bytes == 0) return;
   auto& queue = current_queue(device);
   auto* target = const_cast<void*>(memory);
-  check(clEnqueueSVMMap(queue.handle, CL_TRUE, write ? CL_MAP_READ | CL_MAP_WRITE : CL_MAP_READ, target, bytes, 0, nullptr,
-                        nullptr),
+  check(clEnqueueSVMMap(queue.handle, CL_TRUE, write ? CL_MAP_READ | CL_MAP_WRITE : CL_MAP_READ,
+                        target, bytes, 0, nullptr, nullptr),
         "clEnqueueSVMMap");
   queue_ = &queue;
   memory_ = target;
 }
 
 Mapping::Mapping(Mapping&& other) noexcept
-    : queue_(std::exchange(other.queue_, nullptr)), memory_(std::exchange(other.memory_, nullptr)) {}
+    : queue_(std::exchange(other.queue_, nullptr)),
+      memory_(std::exchange(other.memory_, nullptr)) {}
 
 Mapping::~Mapping() {
   if (queue_ == nullptr) return;

@@ -1,7 +1,7 @@
 // Embeddings, the cross-entropy loss, concatenation and triangular masks.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/empty.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 
 #include "ops/ops.h"
@@ -27,8 +27,10 @@ Tensor index_select(const Tensor& self, std::int64_t dim, const Tensor& index) {
   const auto name = "-DT=" + std::string(raw_name(self.scalar_type()));
   Launch(kernel("indexing.cl", "gather_rows", name), self.device().index())
       .args(static_cast<cl_int>(table.size(0)), static_cast<cl_int>(width),
-            static_cast<cl_int>(places.numel()), in(table), in(places), ocl_backend::out(out), failure_flag(self.device().index()))
-      .run({static_cast<std::size_t>(width), static_cast<std::size_t>(places.numel()), 1}, {64, 1, 1});
+            static_cast<cl_int>(places.numel()), in(table), in(places), ocl_backend::out(out),
+            failure_flag(self.device().index()))
+      .run({static_cast<std::size_t>(width), static_cast<std::size_t>(places.numel()), 1},
+           {64, 1, 1});
   return out;
 }
 
@@ -83,8 +85,8 @@ Tensor& nll_backward(const Tensor& gradient, const Tensor& self, const Tensor& t
                      std::int64_t ignored, const Tensor& total, Tensor& out) {
   if (!loss_on_device(self, target, weight) || reduction == at::Reduction::None ||
       !out.is_contiguous())
-    return host_op<at::_ops::nll_loss_backward_grad_input>(gradient, self, target, weight, reduction,
-                                                           ignored, total, out);
+    return host_op<at::_ops::nll_loss_backward_grad_input>(gradient, self, target, weight,
+                                                           reduction, ignored, total, out);
   const c10::DeviceGuard guard(self.device());
   const auto places = target.contiguous();
   out.zero_();

@@ -10,22 +10,13 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-/// Argument of the kernel; opencl/matmul.cl declares the same structure. Strides are in elements and
-/// in the order batch, row, column.
+/// Argument of the kernel; opencl/matmul.cl declares the same structure. Strides are in elements
+/// and in the order batch, row, column.
 struct Shape {
   cl_int rows, columns, inner;
   cl_int a[3], b[3], bias[3];
   cl_float alpha, beta;
 };
-
-bool usable(std::initializer_list<Tensor> tensors) {
-  const auto type = tensors.begin()->scalar_type();
-  for (const auto& tensor : tensors)
-    if (tensor.scalar_type() != type || tensor.device().type() != kDeviceType ||
-        tensor.numel() == 0 || tensor.numel() > std::numeric_limits<std::int32_t>::max())
-      return false;
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
 
 /// out = beta * bias + alpha * a @ b, for matrices with a batch dimension. `bias` may be undefined.
 bool multiply(const Tensor& bias, const Tensor& a, const Tensor& b, double beta, double alpha,

@@ -32,15 +32,6 @@ Rows rows_of(const Tensor& tensor, std::int64_t dim) {
   return rows;
 }
 
-bool usable(std::initializer_list<Tensor> tensors) {
-  const auto type = tensors.begin()->scalar_type();
-  for (const auto& tensor : tensors)
-    if (tensor.scalar_type() != type || tensor.device().type() != kDeviceType ||
-        tensor.numel() == 0 || tensor.numel() > std::numeric_limits<std::int32_t>::max())
-      return false;
-  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
-
 std::string defines(const Tensor& tensor, bool log = false) {
   return std::string("-DT=") + type_name(tensor.scalar_type()) + (log ? " -DLOG" : "");
 }
@@ -114,10 +105,12 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& self, at::IntArrayRe
   return {out, mean, rstd};
 }
 
-std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(
-    const Tensor& gradient, const Tensor& self, at::IntArrayRef shape, const Tensor& mean,
-    const Tensor& rstd, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
-    std::array<bool, 3> wanted) {
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& gradient, const Tensor& self,
+                                                       at::IntArrayRef shape, const Tensor& mean,
+                                                       const Tensor& rstd,
+                                                       const std::optional<Tensor>& weight,
+                                                       const std::optional<Tensor>& bias,
+                                                       std::array<bool, 3> wanted) {
   const auto length = c10::multiply_integers(shape);
   const bool has_weight = weight && weight->defined();
   if (length == 0 || !usable({self, gradient, mean, rstd}) || self.scalar_type() != at::kFloat ||

@@ -30,9 +30,9 @@ void fused_adamw(TensorList parameters, TensorList gradients, TensorList average
              steps[i].device() == parameters[0].device();
   }
   if (!simple || parameters.empty())
-    return host_op<at::_ops::_fused_adamw_>(parameters, gradients, averages, squares, largest, steps,
-                                            rate, beta1, beta2, decay, eps, amsgrad, maximize, scale,
-                                            found_infinity);
+    return host_op<at::_ops::_fused_adamw_>(parameters, gradients, averages, squares, largest,
+                                            steps, rate, beta1, beta2, decay, eps, amsgrad,
+                                            maximize, scale, found_infinity);
   const c10::DeviceGuard guard(parameters[0].device());
   const auto device = parameters[0].device().index();
   for (std::size_t i = 0; i < parameters.size(); ++i) {

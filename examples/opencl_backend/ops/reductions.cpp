@@ -29,7 +29,8 @@ bool reduce(const char* kind, const Tensor& input, at::IntArrayRef dims, const T
       input.numel() > std::numeric_limits<std::int32_t>::max())
     return false;
   std::bitset<8> reduced;
-  for (const auto dim : dims) reduced.set(static_cast<std::size_t>(at::maybe_wrap_dim(dim, input.dim())));
+  for (const auto dim : dims)
+    reduced.set(static_cast<std::size_t>(at::maybe_wrap_dim(dim, input.dim())));
   if (dims.empty()) reduced.set();
   Shape shape;
   shape.results = shape.terms = 1;
@@ -42,8 +43,9 @@ bool reduce(const char* kind, const Tensor& input, at::IntArrayRef dims, const T
     (is ? shape.terms : shape.results) *= static_cast<cl_uint>(input.size(d));
   }
   const auto compute = std::string(compute_name(input.scalar_type()));
-  const std::string defines = std::string("-DIN=") + type_name(input.scalar_type()) + " -DOUT=" +
-                              type_name(out.scalar_type()) + " -DC=" + compute + " -DKIND_" + kind;
+  const std::string defines = std::string("-DIN=") + type_name(input.scalar_type()) +
+                              " -DOUT=" + type_name(out.scalar_type()) + " -DC=" + compute +
+                              " -DKIND_" + kind;
   const c10::DeviceGuard guard(input.device());
   Launch(kernel("reduce.cl", "reduce", defines), input.device().index())
       .args(shape, ocl_backend::in(input), ocl_backend::out(out))
@@ -64,9 +66,10 @@ Tensor& sum(const Tensor& self, OptionalIntArrayRef dims, bool keep, std::option
   return host_op<at::_ops::sum_IntList_out>(self, dims, keep, type, out);
 }
 
-Tensor& mean(const Tensor& self, OptionalIntArrayRef dims, bool keep, std::optional<ScalarType> type,
-             Tensor& out) {
-  if (is_real_float(self) && is_real_float(out) && !type && reduce("MEAN", self, dims_of(dims), out))
+Tensor& mean(const Tensor& self, OptionalIntArrayRef dims, bool keep,
+             std::optional<ScalarType> type, Tensor& out) {
+  if (is_real_float(self) && is_real_float(out) && !type &&
+      reduce("MEAN", self, dims_of(dims), out))
     return out;
   return host_op<at::_ops::mean_out>(self, dims, keep, type, out);
 }

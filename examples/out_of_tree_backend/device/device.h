@@ -21,8 +21,8 @@ constexpr std::size_t kDeviceMemory = std::size_t{4} << 30;
 /// the same process are no-ops.
 void install_device(const std::string& name);
 
-/// Returns the number of devices. For a real device, ask its runtime and keep the answer: torch calls
-/// this function often, also in forked children.
+/// Returns the number of devices. For a real device, ask its runtime and keep the answer: torch
+/// calls this function often, also in forked children.
 c10::DeviceIndex device_count() noexcept;
 /// Returns this thread's current device.
 c10::DeviceIndex current_device();
@@ -40,8 +40,8 @@ const at::Generator& default_generator(c10::DeviceIndex index);
 at::Generator host_generator(const at::Generator& generator);
 
 /// Returns a CPU tensor that uses the same memory as `tensor`. Kernels may resize it. If the host
-/// cannot access your device's memory, map it here, and unmap it in the deleter of the view's storage.
-/// If the device is asynchronous, wait for the current stream first.
+/// cannot access your device's memory, map it here, and unmap it in the deleter of the view's
+/// storage. If the device is asynchronous, wait for the current stream first.
 at::Tensor host_view(const at::Tensor& tensor);
 
 void register_guard();

@@ -240,10 +240,8 @@ TEST(Kit, EverySuiteHasAStage) {
   for (const auto& item : all_cases()) {
     if (item.suite == "trial" || item.suite == "lone" || item.suite == "pair") continue;
     Report report;
-    report.results.push_back({.suite = item.suite,
-                              .name = item.name,
-                              .grade = item.grade,
-                              .outcome = Outcome::failed});
+    report.results.push_back(
+        {.suite = item.suite, .name = item.name, .grade = item.grade, .outcome = Outcome::failed});
     std::ostringstream out;
     write_text(out, report);
     EXPECT_THAT(out.str(), testing::ContainsRegex(item.suite + ", 1 failed \\([01] required\\): "));
