@@ -74,8 +74,9 @@ class Allocator final : public c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t /*pool*/) override {
     for (c10::DeviceIndex device = 0; device < device_count(); ++device) {
       if (!is_used(device)) continue;
-      finish_device(device);
+      // Under the lock, so that no block with pending work is freed after the wait.
       const std::lock_guard lock(mutex_);
+      finish_device(device);
       drop_cache(of(device));
     }
   }

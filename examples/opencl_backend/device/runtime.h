@@ -25,7 +25,7 @@ void check(cl_int status, const char* what);
 int count_devices(std::string& reason) noexcept;
 
 struct DeviceInfo {
-  std::string name;
+  std::string name, vendor, driver;
   std::size_t memory = 0;
   int compute_units = 0;
   bool fp64 = false;

@@ -13,13 +13,15 @@ __kernel void gather_rows(int rows, int width, int count, __global const TYPE(T)
   out[(size_t)i * width + x] = good ? table[(size_t)row * width + x] : (TYPE(T))0;
 }
 
-// Adds row i of `gradient` to row index[i] of `out`. One work-item per column.
-__kernel void add_rows(int width, int count, long padding, __global const float* gradient,
+// Adds row i of `gradient` to row index[i] of `out`. One work-item per column. The forward pass has
+// reported indices out of range; here they are ignored.
+__kernel void add_rows(int rows, int width, int count, long padding, __global const float* gradient,
                        __global const long* index, __global float* out) {
   const int x = get_global_id(0);
   if (x >= width) return;
   for (int i = 0; i < count; ++i)
-    if (index[i] != padding) out[(size_t)index[i] * width + x] += gradient[(size_t)i * width + x];
+    if (index[i] != padding && index[i] >= 0 && index[i] < rows)
+      out[(size_t)index[i] * width + x] += gradient[(size_t)i * width + x];
 }
 
 // One work-group of 64.

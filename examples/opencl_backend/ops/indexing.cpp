@@ -47,7 +47,8 @@ Tensor embedding_backward(const Tensor& gradient, const Tensor& indices, c10::Sy
   const auto width = gradient.size(-1);
   auto out = at::empty({count.guard_int(__FILE__, __LINE__), width}, gradient.options()).zero_();
   Launch(kernel("indexing.cl", "add_rows", "-DT=f32"), gradient.device().index())
-      .args(static_cast<cl_int>(width), static_cast<cl_int>(places.numel()),
+      .args(static_cast<cl_int>(out.size(0)), static_cast<cl_int>(width),
+            static_cast<cl_int>(places.numel()),
             static_cast<cl_long>(padding.guard_int(__FILE__, __LINE__)), in(of), in(places),
             ocl_backend::out(out))
       .run(static_cast<std::size_t>(width), 16);
