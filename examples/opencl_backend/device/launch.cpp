@@ -101,13 +101,18 @@ Launch::Launch(Kernel& kernel, c10::DeviceIndex device)
 Launch::~Launch() { kernel_.mutex.unlock(); }
 
 Launch& Launch::arg(Pointer pointer) {
-  check(clSetKernelArgSVMPointer(kernel_.handle, next_++, pointer.address),
-        "clSetKernelArgSVMPointer");
+  const auto status = clSetKernelArgSVMPointer(kernel_.handle, next_, pointer.address);
+  TORCH_CHECK(status == CL_SUCCESS, "ocl: pointer argument ", next_, " of kernel ", kernel_.name,
+              " is rejected with OpenCL error ", status);
+  ++next_;
   return *this;
 }
 
 void Launch::set(const void* value, std::size_t bytes) {
-  check(clSetKernelArg(kernel_.handle, next_++, bytes, value), "clSetKernelArg");
+  const auto status = clSetKernelArg(kernel_.handle, next_, bytes, value);
+  TORCH_CHECK(status == CL_SUCCESS, "ocl: argument ", next_, " of ", bytes, " bytes of kernel ",
+              kernel_.name, " is rejected with OpenCL error ", status);
+  ++next_;
 }
 
 void Launch::run(std::size_t global, std::size_t local) { run({global, 1, 1}, {local, 1, 1}); }
@@ -116,9 +121,10 @@ void Launch::run(std::array<std::size_t, 3> global, std::array<std::size_t, 3> l
   for (std::size_t i = 0; i < global.size(); ++i)
     global[i] = (global[i] + local[i] - 1) / local[i] * local[i];
   cl_event event = nullptr;
-  check(clEnqueueNDRangeKernel(queue_.handle, kernel_.handle, 3, nullptr, global.data(),
-                               local.data(), 0, nullptr, &event),
-        "clEnqueueNDRangeKernel");
+  const auto status = clEnqueueNDRangeKernel(queue_.handle, kernel_.handle, 3, nullptr,
+                                             global.data(), local.data(), 0, nullptr, &event);
+  TORCH_CHECK(status == CL_SUCCESS, "ocl: kernel ", kernel_.name,
+              " cannot be enqueued (OpenCL error ", status, ")");
   if (counting()) count_kernel(kernel_.name, event);
   queue_.enqueued(event);
 }
