@@ -13,7 +13,7 @@ struct Stage {
 
 /// The order of a bring-up. A suite builds on the ones above it.
 constexpr Stage kStages[] = {
-    {"identity", "the traits file"},
+    {"identity", "the traits file, or the behavior that it declares"},
     {"devices", "the device guard (devices, current device, synchronization) and copies"},
     {"memory", "the allocator and its statistics"},
     {"dtypes", "the kernels for each dtype, and dtype_support()"},
