@@ -1,6 +1,7 @@
 // Compares ops on the OpenCL device with the CPU. Run it with OCL_FALLBACK=error, so that an op
 // without a kernel fails instead of running on the host.
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
