@@ -74,8 +74,8 @@ class OpenCl(unittest.TestCase):
     # Fails if training on the device gives other losses than on the CPU, or if an op of a training
     # step or of generation runs on the host.
     def test_2_training_and_generation(self):
-        words = ["train", "--steps", "4", "--hidden", "64", "--layers", "1", "--heads", "1", "--kv-heads", "1", "--intermediate", "128",
-                 "--held-out-tokens", "512", "--json"]
+        words = ("train --steps 4 --hidden 64 --layers 1 --heads 1 --kv-heads 1 --intermediate 128 "
+                 "--held-out-tokens 512 --json").split()
 
         def losses(model, **variables):
             text = self.anyaccel(*words, "--out", self.folder / model, **variables).stdout
@@ -108,7 +108,8 @@ class OpenCl(unittest.TestCase):
             self.assertTrue(report["summary"]["conforms"])
             self.assertEqual([c["name"] for c in report["cases"] if c["outcome"] == "failed"], [])
             # Work that runs while the host continues is the point of this example.
-            self.assertIn("asynchronous_work_runs_beside_the_host", [c["name"] for c in report["cases"] if c["outcome"] == "passed"])
+            passed = [c["name"] for c in report["cases"] if c["outcome"] == "passed"]
+            self.assertIn("asynchronous_work_runs_beside_the_host", passed)
             if (os.cpu_count() or 1) < 2:
                 break
 
@@ -122,11 +123,13 @@ class OpenCl(unittest.TestCase):
         self.assertRegex(text, r"accelerator +ocl\n")
         self.assertRegex(" ".join(text.split()), r"ocl +loaded +\S*lib\S*/anyaccel/plugins/ocl.plugin|ocl loaded")
         case = ["conformance", "--case", "ops.mm.float32"]
-        self.assertIn("required       1 passed    0 failed", self.anyaccel(*case, ANYACCEL_PLUGIN_PATH="", OCL_FALLBACK="error").stdout)
+        said = self.anyaccel(*case, ANYACCEL_PLUGIN_PATH="", OCL_FALLBACK="error").stdout
+        self.assertIn("required       1 passed    0 failed", said)
         run("cpack", "-G", "TGZ", cwd=self.built)
         (package,) = self.built.glob("*.tar.gz")
         with tarfile.open(package) as archive:
-            names = sorted(re.sub(r".*/anyaccel/plugins/", "", name) for name in archive.getnames() if not archive.getmember(name).isdir())
+            files = [member.name for member in archive.getmembers() if not member.isdir()]
+        names = sorted(re.sub(r".*/anyaccel/plugins/", "", name) for name in files)
         sources = sorted(f"{NAME}/opencl/{p.name}" for p in (self.project / "opencl").iterdir())
         self.assertEqual(names, sorted([f"lib{'anyaccel_' + NAME}.so", f"{NAME}.plugin", *sources]))
 
