@@ -98,7 +98,7 @@ Runtime& runtime() {
       device.id = id;
       device.info.name = text(id, CL_DEVICE_NAME);
       device.info.vendor = text(id, CL_DEVICE_VENDOR);
-      device.info.driver = text(id, CL_DEVICE_VERSION) + ", driver " + text(id, CL_DRIVER_VERSION);
+      device.info.driver = text(id, CL_DRIVER_VERSION);
       device.info.memory = info<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE);
       device.info.compute_units = static_cast<int>(info<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS));
       device.info.fp64 = info<cl_device_fp_config>(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
