@@ -39,7 +39,7 @@ test: configure  ## Build everything and run the tests
 	@tools/run_tests $(BUILD) --jobs $(JOBS)
 
 test-all:  ## Run all tests and sanitizers with all optional dependencies (downloads another 2.5 GB); write docs/test-results.md
-	@tools/setup --ccl --fuzz --mpi --ssh
+	@tools/setup --ccl --fuzz --mpi --opencl --ssh
 	@tools/test_all --jobs $(JOBS)
 
 docs:  ## Build the documentation site in build/docs, readable without a server; PROGRAM=anyaccel to skip the build

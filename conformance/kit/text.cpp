@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "anyaccel/conformance/kit.h"
+#include "next_steps.h"
 
 namespace anyaccel::conformance {
 
@@ -67,6 +68,20 @@ std::string cell(const std::string& text) {
   return out;
 }
 
+/// Prints what to fix next, if anything failed.
+void write_next_steps(std::ostream& out, const Report& report) {
+  const auto steps = next_steps(report);
+  if (steps.empty()) return;
+  out << "next: fix the failures in this order; a suite builds on the ones above it\n";
+  int number = 0;
+  for (const auto& step : steps) {
+    out << "  " << ++number << ". " << step.suite << ", " << step.cases.size() << " failed ("
+        << step.required << " required)";
+    if (!step.hint.empty()) out << ": " << step.hint;
+    out << "\n     " << some_of(step.cases) << "\n";
+  }
+}
+
 }  // namespace
 
 void write_text(std::ostream& out, const Report& report) {
@@ -85,6 +100,7 @@ void write_text(std::ostream& out, const Report& report) {
   }
   for (const auto& [reason, names] : skips(report))
     out << "skipped " << names.size() << ": " << reason << " (" << some_of(names) << ")\n";
+  write_next_steps(out, report);
   for (const Grade grade : kGrades) {
     out << std::left << std::setw(12) << to_string(grade) << std::right << std::setw(4)
         << report.count(grade, Outcome::passed) << " passed " << std::setw(4)

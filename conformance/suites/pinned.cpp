@@ -15,7 +15,7 @@ bool pins(const Accelerator& accelerator) {
 }
 
 void need_pinning(const Accelerator& accelerator) {
-  if (!pins(accelerator)) skip("host memory does not need pinning");
+  if (!pins(accelerator)) skip("the backend does not pin memory: its host_allocator() is null");
 }
 
 /// Page-aligned memory that the case owns.

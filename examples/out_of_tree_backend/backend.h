@@ -14,8 +14,8 @@ class HostcardBackend final : public anyaccel::sdk::TorchBackend {
   anyaccel::DtypeSupport dtype_support(anyaccel::DeviceIndex index,
                                        c10::ScalarType dtype) const override;
   /// Null, because host memory is the device's memory. A backend for a real device does not
-  /// override this function and provides pinned memory to torch through getPinnedMemoryAllocator()
-  /// of its hooks.
+  /// override this function. It provides an at::HostAllocator, which also counts the pinned bytes,
+  /// through getPinnedMemoryAllocator() of its hooks.
   c10::Allocator* host_allocator() const override { return nullptr; }
 };
 

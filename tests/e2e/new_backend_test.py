@@ -51,8 +51,9 @@ class NewBackend(unittest.TestCase):
     def test_names(self):
         for name in ("Card", "card2", "my-card", "a", "_card", "card_", "my__card", "../x", "x" * 33):
             self.refused(f"'{name}' new", "not a valid backend name")
-        for name in ("cuda", "sim", "meta", "auto"):
+        for name in ("cuda", "sim", "meta", "auto", "opencl"):
             self.refused(f"{name} new", "reserved by AnyAccel or torch")
+            self.refused(f"{name} new", f"want another name, for example my_{name}")
 
     # Fails if an invalid command line does not give an error and exit code 2.
     def test_usage(self):

@@ -13,13 +13,17 @@
 namespace hostcard_backend {
 
 constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
-constexpr c10::DeviceIndex kDeviceCount = 2;
+/// Upper bound on device_count(), for arrays with an element for each device.
+constexpr std::size_t kMaxDevices = 16;
 constexpr std::size_t kDeviceMemory = std::size_t{4} << 30;
 
 /// Renames PrivateUse1 and registers guard, allocator, hooks and kernels with torch. Later calls in
 /// the same process are no-ops.
 void install_device(const std::string& name);
 
+/// Returns the number of devices. For a real device, ask its runtime and keep the answer: torch
+/// calls this function often, also in forked children.
+c10::DeviceIndex device_count() noexcept;
 /// Returns this thread's current device.
 c10::DeviceIndex current_device();
 /// Throws if the device does not exist, like check_device().
@@ -35,7 +39,9 @@ const at::Generator& default_generator(c10::DeviceIndex index);
 /// Returns the host generator that a device's generator wraps.
 at::Generator host_generator(const at::Generator& generator);
 
-/// Returns a CPU tensor that uses the same memory as `tensor`. Kernels may resize it.
+/// Returns a CPU tensor that uses the same memory as `tensor`. Kernels may resize it. If the host
+/// cannot access your device's memory, map it here, and unmap it in the deleter of the view's
+/// storage. If the device is asynchronous, wait for the current stream first.
 at::Tensor host_view(const at::Tensor& tensor);
 
 void register_guard();

@@ -19,6 +19,18 @@ bool is_ours(const at::Tensor& tensor) {
   return tensor.defined() && tensor.device().type() == kDeviceType;
 }
 
+/// Returns a CPU tensor with the sizes and strides of `tensor` in `memory`.
+at::Tensor view_of(const at::Tensor& tensor, c10::Storage memory) {
+  auto view = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(memory), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  auto* impl = view.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
+  view._set_conj(tensor.is_conj());
+  view._set_neg(tensor.is_neg());
+  return view;
+}
+
 /// One call of an op. Maps device tensors to host tensors with the same memory.
 class Call {
  public:
@@ -34,6 +46,10 @@ class Call {
     if (!device_) device_ = tensor.device();
     for (const auto& [own, view] : views_)
       if (own.is_same(tensor)) return view;
+    // Tensors that share a storage share its view, so that a copied or mapped storage has one copy.
+    for (const auto& [own, view] : views_)
+      if (own.storage().is_alias_of(tensor.storage()))
+        return views_.emplace_back(tensor, view_of(tensor, view.storage())).second;
     return views_.emplace_back(tensor, host_view(tensor)).second;
   }
 
@@ -138,14 +154,7 @@ at::Tensor host_view(const at::Tensor& tensor) {
                       c10::DataPtr(const_cast<void*>(storage.data()), c10::Device(c10::kCPU)),
                       c10::GetAllocator(c10::kCPU),
                       /*resizable=*/true);
-  auto view = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(memory), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
-  auto* impl = view.unsafeGetTensorImpl();
-  impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
-  view._set_conj(tensor.is_conj());
-  view._set_neg(tensor.is_neg());
-  return view;
+  return view_of(tensor, std::move(memory));
 }
 
 void register_fallback() {

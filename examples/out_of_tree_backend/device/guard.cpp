@@ -13,14 +13,14 @@ namespace hostcard_backend {
 namespace {
 
 thread_local c10::DeviceIndex this_device = 0;
-thread_local std::array<c10::StreamId, kDeviceCount> this_stream{};
+thread_local std::array<c10::StreamId, kMaxDevices> this_stream{};
 
 using Time = std::chrono::steady_clock::time_point;
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return kDeviceType; }
-  c10::DeviceIndex deviceCount() const noexcept override { return kDeviceCount; }
+  c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
   c10::Device getDevice() const override { return {kDeviceType, this_device}; }
   void setDevice(c10::Device device) const override { set_current_device(device.index()); }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
@@ -71,6 +71,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
                                                      *static_cast<Time*>(begin))
         .count();
   }
+  // C++ programs call this function for memory that another stream uses; its default does nothing.
+  void recordDataPtrOnStream(const c10::DataPtr& memory, const c10::Stream& stream) const override {
+    allocator().recordStream(memory, stream);
+  }
   c10::DeviceCapability getDeviceCapability(c10::Device /*device*/) const override { return {}; }
 
  private:
@@ -86,6 +90,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 
 }  // namespace
 
+c10::DeviceIndex device_count() noexcept { return 2; }
+
 c10::DeviceIndex current_device() { return this_device; }
 
 void set_current_device(c10::DeviceIndex index) {
@@ -94,8 +100,8 @@ void set_current_device(c10::DeviceIndex index) {
 }
 
 void check_device(c10::DeviceIndex index) {
-  TORCH_CHECK(index >= 0 && index < kDeviceCount, "hostcard has devices 0 to ", kDeviceCount - 1,
-              ", got ", index);
+  TORCH_CHECK(index >= 0 && index < device_count(), "hostcard has devices 0 to ",
+              device_count() - 1, ", got ", index);
 }
 
 void register_guard() {

@@ -41,7 +41,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex index) const override { return is_used(index); }
-  c10::DeviceIndex deviceCount() const override { return kDeviceCount; }
+  c10::DeviceIndex deviceCount() const override { return device_count(); }
   // torch.accelerator and DistributedDataParallel change the device through these functions.
   void setCurrentDevice(c10::DeviceIndex index) const override { set_current_device(index); }
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
@@ -68,7 +68,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static const auto* generators = [] {
     auto* all = new std::vector<at::Generator>;
-    for (c10::DeviceIndex i = 0; i < kDeviceCount; ++i)
+    for (c10::DeviceIndex i = 0; i < device_count(); ++i)
       all->push_back(at::make_generator<Generator>(i));
     return all;
   }();

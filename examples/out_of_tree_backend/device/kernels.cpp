@@ -120,8 +120,9 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
   return copy_from(self, target, false);
 }
 
-// A no-op, because a stream has no pending work that could outlive a tensor.
-void record_stream(Tensor& /*self*/, at::Stream /*stream*/) {}
+void record_stream(Tensor& self, at::Stream stream) {
+  allocator().recordStream(self.storage().data_ptr(), stream);
+}
 
 bool same_kind(const Tensor& /*self*/, const Tensor& /*from*/) { return true; }
 

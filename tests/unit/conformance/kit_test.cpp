@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "unit/support/expect_error.h"
@@ -204,6 +205,52 @@ TEST(Kit, ReportsAreWellFormed) {
   write_text(text, report);
   EXPECT_THAT(text.str(), HasSubstr("FAILED  trial.fails (required)"));
   EXPECT_THAT(text.str(), HasSubstr("does not conform"));
+}
+
+// Fails if the list of next steps has the wrong order, omits a failure, or appears without one.
+TEST(Kit, NextStepsFollowABringUp) {
+  Report report;
+  const auto add = [&](const char* suite, const char* name, Grade grade, Outcome outcome) {
+    report.results.push_back({.suite = suite, .name = name, .grade = grade, .outcome = outcome});
+  };
+  const auto text = [&] {
+    std::ostringstream out;
+    write_text(out, report);
+    return out.str();
+  };
+  add("devices", "good", Grade::required, Outcome::passed);
+  add("graphs", "known", Grade::required, Outcome::expected_failure);
+  EXPECT_THAT(text(), testing::Not(HasSubstr("next:")));
+  add("vendor", "own", Grade::required, Outcome::failed);
+  add("ops", "mm", Grade::required, Outcome::failed);
+  add("identity", "late", Grade::recommended, Outcome::failed);
+  add("memory", "peak", Grade::required, Outcome::failed);
+  add("memory", "cache", Grade::optional, Outcome::failed);
+  EXPECT_THAT(text(),
+              HasSubstr("  1. memory, 2 failed (1 required): the allocator and its statistics\n"
+                        "     memory.peak, memory.cache\n"
+                        "  2. ops, 1 failed (1 required): the op's kernel, or the fallback that "
+                        "runs it on the host\n     ops.mm\n"
+                        "  3. vendor, 1 failed (1 required)\n     vendor.own\n"
+                        "  4. identity, 1 failed (0 required): the traits file, or the "
+                        "behavior that it declares\n"
+                        "     identity.late\n"));
+}
+
+// Fails if each suite of the kit does not have a place in the order.
+TEST(Kit, EverySuiteHasAStage) {
+  std::set<std::string> suites;
+  for (const auto& item : all_cases()) {
+    if (item.suite == "trial" || item.suite == "lone" || item.suite == "pair") continue;
+    Report report;
+    report.results.push_back(
+        {.suite = item.suite, .name = item.name, .grade = item.grade, .outcome = Outcome::failed});
+    std::ostringstream out;
+    write_text(out, report);
+    EXPECT_THAT(out.str(), testing::ContainsRegex(item.suite + ", 1 failed \\([01] required\\): "));
+    suites.insert(item.suite);
+  }
+  EXPECT_GE(suites.size(), 15U);
 }
 
 // Fails if a listed option is rejected, or an invalid option or value is accepted.

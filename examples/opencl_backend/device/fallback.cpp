@@ -1,0 +1,192 @@
+// Runs every torch op for which kernels.cpp has no kernel: calls the CPU kernel on the device's
+// memory. A backend for a real device registers kernels in kernels.cpp; its fallback copies tensors
+// to the host or throws.
+#include <ATen/core/Generator.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "device/counters.h"
+#include "device/device.h"
+#include "device/runtime.h"
+
+namespace ocl_backend {
+namespace {
+
+bool is_ours(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.device().type() == kDeviceType;
+}
+
+at::Tensor view_of(const at::Tensor& tensor, c10::Storage memory) {
+  auto view = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(memory), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  auto* impl = view.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
+  view._set_conj(tensor.is_conj());
+  view._set_neg(tensor.is_neg());
+  return view;
+}
+
+/// One call of an op. Maps device tensors to host tensors with the same memory.
+class Call {
+ public:
+  at::Tensor to_host(const at::Tensor& tensor, bool may_differ) {
+    if (!is_ours(tensor)) {
+      TORCH_CHECK(may_differ || !tensor.defined() || tensor.dim() == 0,
+                  "expected all tensors to be on the same device, but one is on ", tensor.device());
+      return tensor;
+    }
+    TORCH_CHECK(!device_ || *device_ == tensor.device() || tensor.dim() == 0,
+                "expected all tensors to be on the same device, but found ", *device_, " and ",
+                tensor.device());
+    if (!device_) device_ = tensor.device();
+    for (const auto& [own, view] : views_)
+      if (own.is_same(tensor)) return view;
+    // A region must not be mapped twice, so tensors that share a storage share its mapping.
+    for (const auto& [own, view] : views_)
+      if (own.storage().is_alias_of(tensor.storage()))
+        return views_.emplace_back(tensor, view_of(tensor, view.storage())).second;
+    return views_.emplace_back(tensor, host_view(tensor)).second;
+  }
+
+  c10::IValue to_host(const c10::IValue& value) {
+    if (value.isTensor()) return to_host(value.toTensor(), false);
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> out;
+      for (const auto& tensor : value.toTensorVector()) out.push_back(to_host(tensor, false));
+      return out;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> out;
+      // Indices may be on the host.
+      for (const std::optional<at::Tensor> tensor : value.toOptionalTensorList())
+        out.push_back(tensor ? std::optional(to_host(*tensor, true)) : std::nullopt);
+      return out;
+    }
+    if (value.isGenerator() && value.toGenerator().device().type() == kDeviceType)
+      return host_generator(value.toGenerator());
+    if (value.isDevice() && value.toDevice().type() == kDeviceType) {
+      device_ = value.toDevice();
+      return c10::Device(c10::kCPU);
+    }
+    return value;
+  }
+
+  /// Returns the device of the results.
+  c10::Device device() const {
+    const auto index = device_ ? device_->index() : c10::DeviceIndex(-1);
+    return {kDeviceType, index < 0 ? current_device() : index};
+  }
+
+  /// If the kernel resized an output, resizes the device tensor and copies the values to it.
+  void put_back() {
+    for (const auto& [own, view] : views_) {
+      if (view.sizes() == own.sizes() && view.storage().data() == own.storage().data()) continue;
+      own.resize_(view.sizes());
+      host_view(own).copy_(view);
+    }
+  }
+
+  at::Tensor to_device(const at::Tensor& result) const {
+    if (!result.defined() || is_ours(result)) return result;
+    for (const auto& [own, view] : views_)
+      if (view.is_same(result)) return own;
+    const auto options = result.options().device(device());
+    for (const auto& [own, view] : views_)
+      if (view.storage().data() != nullptr && view.storage().data() == result.storage().data())
+        return at::empty({0}, options)
+            .set_(own.storage(), result.storage_offset(), result.sizes(), result.strides());
+
+    auto out = at::empty_strided(result.sizes(), result.strides(), options);
+    host_view(out).copy_(result);
+    return out;
+  }
+
+  c10::IValue to_device(const c10::IValue& value) const {
+    if (value.isTensor()) return to_device(value.toTensor());
+    if (!value.isTensorList()) return value;
+    c10::List<at::Tensor> out;
+    for (const auto& tensor : value.toTensorVector()) out.push_back(to_device(tensor));
+    return out;
+  }
+
+ private:
+  std::optional<c10::Device> device_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> views_;
+};
+
+void run_on_host(const c10::OperatorHandle& op, c10::Stack* stack) {
+  const auto& schema = op.schema();
+  const auto count = schema.arguments().size();
+  // The tensors must outlive the call, because the views use their memory.
+  const std::vector<c10::IValue> arguments(stack->end() - static_cast<std::ptrdiff_t>(count),
+                                           stack->end());
+  stack->resize(stack->size() - count);
+  Call call;
+  std::vector<std::size_t> generators;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (schema.arguments()[i].name() == "generator" && arguments[i].isNone())
+      generators.push_back(stack->size());
+    stack->push_back(call.to_host(arguments[i]));
+  }
+  // Without an explicit generator, the kernel would draw from the host's default generator.
+  for (const auto place : generators)
+    (*stack)[place] = host_generator(default_generator(call.device().index()));
+  const c10::DeviceGuard guard(call.device());
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  call.put_back();
+  const auto results = schema.returns().size();
+  for (auto place = stack->end() - static_cast<std::ptrdiff_t>(results); place != stack->end();
+       ++place)
+    *place = call.to_device(*place);
+}
+
+}  // namespace
+
+void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
+  static const bool forbidden = [] {
+    const char* value = std::getenv("OCL_FALLBACK");
+    return value != nullptr && std::string_view(value) == "error";
+  }();
+  TORCH_CHECK_NOT_IMPLEMENTED(!forbidden, "ocl: ", op.operator_name(),
+                              " has no OpenCL kernel for these arguments, and OCL_FALLBACK=error "
+                              "forbids running it on the host");
+  if (!counting()) return run_on_host(op, stack);
+  const auto begin = std::chrono::steady_clock::now();
+  run_on_host(op, stack);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  count_host(c10::toString(op.operator_name()), time.count());
+}
+
+at::Tensor host_view(const at::Tensor& tensor, bool write) {
+  const auto& storage = tensor.storage();
+  auto* mapping = new Mapping(tensor.device().index(), storage.data(), storage.nbytes(), write);
+  // Resizable, because some kernels resize their outputs.
+  c10::Storage memory(
+      c10::Storage::use_byte_size_t(), storage.nbytes(),
+      c10::DataPtr(
+          const_cast<void*>(storage.data()), mapping,
+          [](void* context) { delete static_cast<Mapping*>(context); }, c10::Device(c10::kCPU)),
+      c10::GetAllocator(c10::kCPU),
+      /*resizable=*/true);
+  return view_of(tensor, std::move(memory));
+}
+
+void register_fallback() {
+  static torch::Library ops(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__,
+                            __LINE__);
+  ops.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  static torch::Library autograd(torch::Library::IMPL, "_", c10::DispatchKey::AutogradPrivateUse1,
+                                 __FILE__, __LINE__);
+  autograd.fallback(torch::CppFunction::makeFallthrough());
+}
+
+}  // namespace ocl_backend

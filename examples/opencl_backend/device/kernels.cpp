@@ -1,0 +1,244 @@
+// The ops that every device must implement: creating tensors and views, copying, and the ops that
+// torch leaves to the device. Add the device's kernels to this file; device/fallback.cpp runs all
+// other ops.
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <tuple>
+
+#include "device/device.h"
+#include "device/runtime.h"
+#include "ops/ops.h"
+
+namespace ocl_backend {
+namespace {
+
+using at::IntArrayRef;
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+Tensor on_device(const Tensor& host) {
+  auto out = at::empty_strided(host.sizes(), host.strides(), host.options().device(kDeviceType));
+  host_view(out).copy_(host);
+  return out;
+}
+
+Tensor empty(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
+             std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
+             std::optional<bool> /*pin*/, std::optional<at::MemoryFormat> format) {
+  const c10::OptionalDeviceGuard guard(device);
+  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(size), &allocator(), kKeys,
+                                   dtype.value_or(at::get_default_dtype_as_scalartype()), format);
+}
+
+Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                     std::optional<at::ScalarType> dtype, std::optional<at::Layout> /*layout*/,
+                     std::optional<at::Device> device, std::optional<bool> /*pin*/) {
+  const c10::OptionalDeviceGuard guard(device);
+  return at::detail::empty_strided_generic(C10_AS_INTARRAYREF_SLOW(size),
+                                           C10_AS_INTARRAYREF_SLOW(stride), &allocator(), kKeys,
+                                           dtype.value_or(at::get_default_dtype_as_scalartype()));
+}
+
+Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                  std::optional<c10::SymInt> offset) {
+  return at::native::as_strided_tensorimpl(
+      self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride),
+      offset ? std::optional<std::int64_t>(offset->guard_int(__FILE__, __LINE__)) : std::nullopt);
+}
+
+Tensor view(const Tensor& self, c10::SymIntArrayRef size) {
+  return at::native::view(self, C10_AS_INTARRAYREF_SLOW(size));
+}
+
+Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
+  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size),
+                                    C10_AS_INTARRAYREF_SLOW(stride));
+}
+
+/// Grows the storage to at least `bytes` and preserves its content.
+void grow(c10::StorageImpl& storage, std::size_t bytes) {
+  if (bytes <= storage.nbytes()) return;
+  const c10::DeviceGuard guard(storage.device());
+  auto memory = allocator().allocate(bytes);
+  if (storage.nbytes() > 0) allocator().copy_data(memory.get(), storage.data(), storage.nbytes());
+  storage.set_data_ptr_noswap(std::move(memory));
+  storage.set_nbytes(bytes);
+}
+
+const Tensor& resize(const Tensor& self, c10::SymIntArrayRef size,
+                     std::optional<at::MemoryFormat> format) {
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_sizes_contiguous(C10_AS_INTARRAYREF_SLOW(size));
+  if (format && *format != at::MemoryFormat::Preserve) impl->empty_tensor_restride(*format);
+  grow(*self.storage().unsafeGetStorageImpl(),
+       static_cast<std::size_t>(self.storage_offset() + self.numel()) * self.itemsize());
+  return self;
+}
+
+Tensor& set_storage(Tensor& self, at::Storage source, c10::SymInt offset, c10::SymIntArrayRef size,
+                    c10::SymIntArrayRef stride) {
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(std::move(source));
+  impl->set_sizes_and_strides(C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride),
+                              offset.guard_int(__FILE__, __LINE__));
+  return self;
+}
+
+Tensor& set_whole_storage(Tensor& self, at::Storage source) {
+  const auto count = static_cast<std::int64_t>(source.nbytes() / self.itemsize());
+  return set_storage(self, std::move(source), 0, c10::SymIntArrayRef({c10::SymInt(count)}),
+                     c10::SymIntArrayRef({c10::SymInt(1)}));
+}
+
+bool is_ours(const Tensor& tensor) { return tensor.device().type() == kDeviceType; }
+
+/// Copies bytes between this device and the host on the current stream. Returns before the copy is
+/// complete if `non_blocking` and the host memory is pinned.
+void copy_bytes(const Tensor& target, const Tensor& source, bool non_blocking) {
+  const bool to_host = !is_ours(target);
+  const auto device = (to_host ? source : target).device().index();
+  const auto& host = to_host ? target : source;
+  const bool later = non_blocking && is_pinned(host.const_data_ptr());
+  auto& queue = current_queue(device);
+  cl_event event = nullptr;
+  check(clEnqueueSVMMemcpy(queue.handle, later ? CL_FALSE : CL_TRUE, target.mutable_data_ptr(),
+                           source.const_data_ptr(), target.nbytes(), 0, nullptr, &event),
+        "clEnqueueSVMMemcpy");
+  if (later) use_pinned(host.const_data_ptr(), event);
+  queue.enqueued(event);
+}
+
+/// Copies `source` to `target`, which have the same sizes. At least one is on this device. Returns
+/// whether kernels and copies of the device did it.
+bool copy_directly(const Tensor& target, const Tensor& source, bool non_blocking) {
+  if (target.is_conj() != source.is_conj() || target.is_neg() != source.is_neg()) return false;
+  if (is_ours(target) && is_ours(source)) {
+    if (target.device() != source.device()) return false;
+    return copy_on_device(target, source);
+  }
+  const auto& host = is_ours(target) ? source : target;
+  if (host.device().type() != at::kCPU) return false;
+  if (target.scalar_type() == source.scalar_type() && target.is_contiguous() &&
+      source.is_contiguous()) {
+    copy_bytes(target, source, non_blocking);
+    return true;
+  }
+  return false;
+}
+
+void copy(const Tensor& target, const Tensor& source, bool non_blocking) {
+  if (target.numel() == 0) return;
+  const c10::DeviceGuard guard((is_ours(target) ? target : source).device());
+  if (copy_directly(target, source, non_blocking)) return;
+  // Other device, complex numbers, or conversion on the way to or from the host.
+  if (is_ours(source) && is_ours(target)) finish_device(source.device().index());
+  const auto to = is_ours(target) ? host_view(target) : target;
+  const auto from = is_ours(source) ? host_view(source, /*write=*/false) : source;
+  to.copy_(from);
+}
+
+Tensor& copy_into(Tensor& self, const Tensor& source, bool non_blocking) {
+  if (self.is_same(source)) return self;
+  copy(self, source.sizes() == self.sizes() ? source : source.expand_as(self), non_blocking);
+  return self;
+}
+
+Tensor copy_from(const Tensor& self, const Tensor& target, bool non_blocking) {
+  copy(target, self, non_blocking);
+  return target;
+}
+
+Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
+  target.resize_(self.sizes());
+  return copy_from(self, target, false);
+}
+
+void record_stream(Tensor& self, at::Stream stream) {
+  allocator().recordStream(self.storage().data_ptr(), stream);
+}
+
+bool same_kind(const Tensor& /*self*/, const Tensor& /*from*/) { return true; }
+
+/// Returns SDPBackend::math (0, see ATen/SDPBackend.h): torch composes attention from other ops.
+std::int64_t attention_choice(const Tensor& /*query*/, const Tensor& /*key*/,
+                              const Tensor& /*value*/, const OptionalTensor& /*mask*/,
+                              double /*dropout*/, bool /*causal*/, std::optional<double> /*scale*/,
+                              bool /*gqa*/) {
+  return 0;
+}
+
+// The CPU kernel would draw from the host's generator.
+std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, std::optional<bool> train) {
+  auto mask = at::empty_like(input, input.options().dtype(at::kBool));
+  if (!train.value_or(true) || p == 0) return {input.clone(), mask.fill_(true)};
+  mask.bernoulli_(1 - p);
+  return {p == 1 ? input.mul(0) : input.mul(mask).div_(1 - p), mask};
+}
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                   IntArrayRef output_padding, std::int64_t groups) {
+  const auto host_bias = bias && bias->defined() ? OptionalTensor(host_view(*bias)) : std::nullopt;
+  const c10::DeviceGuard guard(input.device());
+  return on_device(at::convolution(host_view(input), host_view(weight), host_bias, stride, padding,
+                                   dilation, transposed, output_padding, groups));
+}
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, const Tensor& input,
+                                                        const Tensor& weight, IntArrayRef stride,
+                                                        IntArrayRef padding, IntArrayRef dilation,
+                                                        bool transposed, IntArrayRef output_padding,
+                                                        std::int64_t groups,
+                                                        std::array<bool, 3> wanted) {
+  const std::vector<std::int64_t> bias_size{transposed ? weight.size(1) * groups : weight.size(0)};
+  auto [of_input, of_weight, of_bias] = at::convolution_backward(
+      host_view(gradient), host_view(input), host_view(weight), at::OptionalIntArrayRef(bias_size),
+      stride, padding, dilation, transposed, output_padding, groups, wanted);
+  const c10::DeviceGuard guard(input.device());
+  const auto back = [](const Tensor& host) { return host.defined() ? on_device(host) : host; };
+  return {back(of_input), back(of_weight), back(of_bias)};
+}
+
+}  // namespace
+
+void register_kernels() {
+  static torch::Library ops(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
+                            __LINE__);
+  ops.impl("empty.memory_format", TORCH_FN(empty));
+  ops.impl("empty_strided", TORCH_FN(empty_strided));
+  ops.impl("as_strided", TORCH_FN(as_strided));
+  ops.impl("view", TORCH_FN(view));
+  ops.impl("_reshape_alias", TORCH_FN(reshape_alias));
+  ops.impl("resize_", TORCH_FN(resize));
+  ops.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
+  ops.impl("set_.source_Storage", TORCH_FN(set_whole_storage));
+  ops.impl("copy_", TORCH_FN(copy_into));
+  ops.impl("_copy_from", TORCH_FN(copy_from));
+  ops.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  ops.impl("record_stream", TORCH_FN(record_stream));
+  ops.impl("_has_compatible_shallow_copy_type", TORCH_FN(same_kind));
+  ops.impl("_fused_sdp_choice", TORCH_FN(attention_choice));
+  ops.impl("native_dropout", TORCH_FN(dropout));
+  ops.impl("convolution_overrideable", TORCH_FN(convolution));
+  ops.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+  register_elementwise(ops);
+  register_reductions(ops);
+  register_matmul(ops);
+  register_normalization(ops);
+  register_indexing(ops);
+  register_optimizers(ops);
+}
+
+}  // namespace ocl_backend
