@@ -117,11 +117,13 @@ def is_done(part, report, setting, again):
     return part.name != "build" or (setting.build / "CMakeCache.txt").exists()
 
 
-def facts_of(given):
+def facts_of(given, root):
     """Return the facts for the report."""
     found = facts.device_facts(given.python, "sim" if given.stands_in else given.backend)
     if given.program:
         found["AnyAccel"] = facts.output_of(given.program, "--version").split(" ")[-1]
+    elif root is None:
+        found["AnyAccel"] = facts.package_version(given.python, plan.PACKAGES)
     if given.stands_in:
         found["stands in"] = f"the simulated accelerator, for {given.stands_in}"
     return found
@@ -141,7 +143,7 @@ def main(arguments=None, root=None):
     if given.list:
         return list_parts(given, root)
     begin = time.monotonic()
-    found = facts_of(given)
+    found = facts_of(given, root)
     if found["torch"] == "not importable":
         print(f"{given.name}: {given.python} cannot import torch. Name an interpreter that can: --python FILE.", file=sys.stderr)
         return FAILED
@@ -165,7 +167,8 @@ def main(arguments=None, root=None):
               file=sys.stderr)
         return FAILED
     if report.kept:
-        print(f"{given.name}: the earlier report is for another commit, backend or build; kept as {report.kept}", flush=True)
+        print(f"{given.name}: the earlier report is for another commit, backend, build, version or device; kept as {report.kept}",
+              flush=True)
     print(f"{given.name}: {json.dumps({name: value for name, value in found.items() if value})}", flush=True)
     run = Run(report, setting, environment, given.minutes, begin)
     for number in (signal.SIGINT, signal.SIGTERM):

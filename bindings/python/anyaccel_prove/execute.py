@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-from .readers import ENDED
+from .readers import ENDED, last_line
 
 PART_MINUTES = 10
 LOG_CHARACTERS = 6000  # maximum length of each part's output in the report
@@ -33,10 +33,6 @@ def command_text(command, environment):
     return " ".join([*changed, shlex.join(command)])
 
 
-def last_line(text):
-    return (text.strip().splitlines() or [""])[-1]
-
-
 class Processes:
     """The running process groups. They would outlive this process, so a signal ends them."""
     def __init__(self):
@@ -54,7 +50,7 @@ class Processes:
     def kill(self, process):
         with self.lock:
             if process in self.running:
-                os.killpg(process.pid, signal.SIGKILL)
+                self.end(process)
 
     def finished(self, process):
         with self.lock:
@@ -64,7 +60,14 @@ class Processes:
         with self.lock:
             self.stopped = True
             for process in self.running:
-                os.killpg(process.pid, signal.SIGKILL)
+                self.end(process)
+
+    @staticmethod
+    def end(process):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # the process ended by itself and was reaped
 
 
 processes = Processes()

@@ -1,8 +1,9 @@
 """Facts about the machine, collected without AnyAccel."""
 
 import datetime
+import functools
+import hashlib
 import importlib.util
-import json
 import os
 import pathlib
 import platform
@@ -11,34 +12,55 @@ import subprocess
 import sys
 import tempfile
 
+from . import readers
+
 # The name of each device type of torch's, where one is available.
+# Each line replaces the previous one, so a failure or a crash in a device query does not hide
+# torch itself.
 TORCH = """
 import json, torch
 found = dict(torch=torch.__version__, cuda=torch.version.cuda or "", devices=[])
-kind = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") else None
-if kind is not None and torch.accelerator.is_available():
-    module = torch.get_device_module(kind)
-    count = module.device_count()
-    found["accelerator"] = kind.type
-    if hasattr(module, "get_device_name"):
-        found["devices"] = [module.get_device_name(i) for i in range(count)]
-    if hasattr(module, "get_device_capability"):
-        found["capability"] = str(module.get_device_capability(0))
-    if hasattr(module, "get_device_properties"):
-        found["processors"] = getattr(module.get_device_properties(0), "multi_processor_count", 0)
+print(json.dumps(found), flush=True)
+
+def query(name, call):
+    try:
+        found[name] = call()
+        json.dumps(found)
+    except Exception:
+        found.pop(name, None)
+
+def first_type():
+    kind = torch.accelerator.current_accelerator()
+    return kind.type if kind is not None and torch.accelerator.is_available() else ""
+
+query("accelerator", first_type)
+if found.get("accelerator"):
+    print(json.dumps(found), flush=True)
+    module = torch.get_device_module(found["accelerator"])
+    query("devices", lambda: [str(module.get_device_name(i)) for i in range(module.device_count())])
+    query("capability", lambda: str(module.get_device_capability(0)))
+    query("processors", lambda: int(module.get_device_properties(0).multi_processor_count))
 print(json.dumps(found))
 """
 
 
-def output_of(*command):
-    """Return what a command prints, or an empty string if it fails or is missing. Python would also
-    import modules of the current folder, so the command runs in another one.
+def printed_by(*command, must_pass=False):
+    """Return what a command prints, or an empty string if it is missing or, with `must_pass`, fails.
+    Python would also import modules of the current folder, so the command runs in another one.
     """
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True, "errors": "replace"}
     try:
-        done = subprocess.run(command, cwd="/", capture_output=True, text=True, errors="replace", timeout=120)
-    except (OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(command, cwd="/", timeout=120, **pipes)
+    except OSError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    except subprocess.TimeoutExpired as error:
+        return "" if must_pass else (error.stdout or b"").decode(errors="replace")
+    return done.stdout if done.returncode == 0 or not must_pass else ""
+
+
+def output_of(*command):
+    """Return what a command prints, or an empty string if it fails or is missing."""
+    return printed_by(*command, must_pass=True).strip()
 
 
 def first_line(*command):
@@ -50,11 +72,17 @@ def version_of(command):
     return "".join(re.findall(r"(?:release|version) V?([\d.]+)", output_of(command, "--version"), re.I)[:1])
 
 
+@functools.lru_cache
 def torch_facts(python):
-    try:
-        return json.loads(first_line(python, "-c", TORCH))
-    except ValueError:
-        return {}
+    """Return what TORCH prints, or nothing if the interpreter cannot import torch."""
+    found = [line for line in readers.lines_of(printed_by(python, "-c", TORCH)) if "torch" in line]
+    return found[-1] if found else {}
+
+
+def package_version(python, folder):
+    """Return the version of the package anyaccel in a folder, or an empty string."""
+    command = f"import sys; sys.path.insert(0, {str(folder)!r}); import anyaccel; print(anyaccel.__version__)"
+    return readers.last_line(output_of(python, "-c", command))
 
 
 def processor():
@@ -85,14 +113,26 @@ def is_writable(folder):
 
 
 def commit_of(root):
-    """Return the short commit, with "-dirty" if files differ other than reports, or "unknown"."""
+    """Return the short commit, or "unknown". If files differ other than reports, "-dirty-" and a
+    hash of the differences follow.
+    """
     if root is None:
         return "unknown"
     commit = first_line("git", "-C", str(root), "rev-parse", "--short=12", "HEAD")
     if not commit:
         return "unknown"
-    changed = first_line("git", "-C", str(root), "status", "--porcelain", "--", ".", ":!docs/hardware")
-    return commit + ("-dirty" if changed else "")
+    here = ("--", ".", ":!docs/hardware")
+    changed = output_of("git", "-C", str(root), "status", "--porcelain", "--untracked-files=all", *here)
+    if not changed:
+        return commit
+    digest = hashlib.sha256(changed.encode(errors="replace"))
+    digest.update(output_of("git", "-C", str(root), "diff", "--binary", "HEAD", *here).encode(errors="replace"))
+    for name in output_of("git", "-C", str(root), "ls-files", "-z", "--others", "--exclude-standard", *here).split("\0"):
+        try:
+            digest.update(pathlib.Path(root, name).read_bytes() if name else b"")
+        except OSError:
+            continue  # the name and the state are in `changed`
+    return f"{commit}-dirty-{digest.hexdigest()[:8]}"
 
 
 def device_name(backend, devices, gpu):

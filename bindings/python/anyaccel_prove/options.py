@@ -24,8 +24,9 @@ def parse(arguments, root, program):
                         help=f"folder for report.json, report.md and report.html (default: {where})")
     parser.add_argument("--backend",
                         metavar="NAME",
-                        default=os.environ.get("DS_ACCELERATOR") or "cuda",
-                        help="backend to test (default: $DS_ACCELERATOR, or cuda if it is unset)")
+                        default=os.environ.get("DS_ACCELERATOR"),
+                        help="backend to test (default: $DS_ACCELERATOR, otherwise this machine's accelerator as torch reports "
+                        "it, otherwise cuda)")
     parser.add_argument("--stands-in-for",
                         dest="stands_in",
                         metavar="NAME",
@@ -63,7 +64,10 @@ def parse(arguments, root, program):
     options = parser.parse_args(arguments)
     if options.minutes <= 0:
         parser.error(f"--minutes is out of range (got {options.minutes:g}, expected a positive number)")
-    if options.stands_in:
-        options.backend = options.stands_in
+    if "/" in options.python:  # commands run in other folders; symbolic links are kept, because they lead to a venv
+        options.python = os.path.abspath(options.python)
+    if options.program:
+        options.program = os.path.abspath(options.program)
+    options.backend = options.stands_in or options.backend or facts.torch_facts(options.python).get("accelerator") or "cuda"
     options.name = name
     return options

@@ -25,6 +25,8 @@ KERNELS = ("DecoderInferenceBuilder", "EvoformerAttnBuilder", "FPQuantizerBuilde
            "FusedLionBuilder", "QuantizerBuilder", "RandomLTDBuilder", "SparseAttnBuilder", "SpatialInferenceBuilder",
            "StochasticTransformerBuilder", "TransformerBuilder")
 SANITIZED = ("memcheck", "racecheck")
+# The folder of this package. In a build folder, its files are links into the source tree.
+PACKAGES = pathlib.Path(os.path.abspath(__file__)).parent.parent
 
 
 class Setting:
@@ -36,11 +38,10 @@ class Setting:
     def __init__(self, options, root):
         self.root, self.build, self.python, self.backend = root, options.build.resolve(), options.python, options.backend
         self.preset, self.stands_in = options.preset, options.stands_in
-        package = pathlib.Path(os.path.abspath(__file__)).parent.parent  # in a build folder, the files are links into the tree
         if root is not None:
             self.packages, self.bin = self.build / "python", self.build / "bin"
         else:
-            self.packages, self.bin = package, pathlib.Path(options.program).parent if options.program else None
+            self.packages, self.bin = PACKAGES, pathlib.Path(options.program).parent if options.program else None
 
     def environment(self, base):
         """Return the variables of all parts. If the home directory is read-only, the caches of torch
@@ -158,7 +159,7 @@ def model_parts(setting, environment, needs):
     program = setting.program("anyaccel") if setting.root is None else setting.bin / "anyaccel"
     if program is None:
         return [*out, Part("models:program", skip="this installation has no program")]
-    command = setting.module("program", str(program), str(setting.build / "models"))
+    command = setting.module("program", str(program), str(setting.build / "prove-models"))
     return [*out, Part("models:program", [command], needs=needs, read=readers.checks(command_text(command, environment)))]
 
 

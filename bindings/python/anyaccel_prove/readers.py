@@ -6,6 +6,10 @@ import shlex
 ENDED = "the process ended during this check"
 
 
+def last_line(text):
+    return (text.strip().splitlines() or [""])[-1]
+
+
 def conformance(command):
     """Return a reader of the conformance kit's JSON. `command` runs the kit in a shell, without
     output options.

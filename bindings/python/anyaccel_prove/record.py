@@ -3,22 +3,44 @@
 import datetime
 import json
 import os
+import re
 
 from . import html, markdown
 
 
+# An installation does not know its commit, so these facts also tell whether earlier results still apply.
+SAME_FACTS = ("AnyAccel", "torch", "CUDA of torch", "device", "devices", "driver", "stands in")
+
+
+def identity(head):
+    """Return what two reports must have in common to share results."""
+    facts = head.get("facts")
+    facts = facts if isinstance(facts, dict) else {}
+    return [head.get(name) for name in ("commit", "backend", "build")] + [facts.get(name) for name in SAME_FACTS]
+
+
+def unused(folder, *words):
+    """Return the path of a new file for an earlier report."""
+    stem = "-".join(re.sub(r"[^\w.]+", "-", str(word)) for word in ("report", *words))
+    path, number = folder / f"{stem}.json", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{stem}-{number}.json"
+    return path
+
+
 class Report:
-    """Results of one commit, backend and build in a folder. `names`: all parts, in the order of the pages."""
+    """Results of one commit, backend, build and machine in a folder. `names`: all parts, in the order of the pages."""
     def __init__(self, folder, head, names):
         self.folder, self.file = folder, folder / "report.json"
         self.order = {name: number for number, name in enumerate(names)}
         folder.mkdir(parents=True, exist_ok=True)
         old = self.read()
-        same = all(old.get(name) == head[name] for name in ("commit", "backend", "build"))
+        same = identity(old) == identity(head)
         self.data = {**head, "parts": old.get("parts", {}) if same else {}}
         self.kept = None
         if old and not same:
-            self.kept = folder / f"report-{old.get('commit', 'old')}-{old.get('backend', 'old')}.json"
+            self.kept = unused(folder, *(old.get(name, "old") for name in ("commit", "backend", "build")))
             self.file.rename(self.kept)
         self.write()
 

@@ -16,6 +16,10 @@ import time
 import torch
 
 
+# The device type of torch's for each backend that is not named after its type.
+DEVICE_TYPES = {"klxpu": "cuda"}
+
+
 def device_and_synchronize(with_anyaccel):
     """Return the torch device that DS_ACCELERATOR names, and a function that waits for it."""
     name = os.environ.get("DS_ACCELERATOR") or "cpu"
@@ -23,18 +27,15 @@ def device_and_synchronize(with_anyaccel):
         import anyaccel
         accelerator = anyaccel.get_accelerator()
         return torch.device(accelerator.current_device_name()), accelerator.synchronize
-    try:
-        device = torch.device(name)
-    except RuntimeError:  # a backend whose name is not a device type of torch's
-        device = torch.accelerator.current_accelerator()
-    if device.type == "cpu":
-        return device, lambda: None
-    if not torch.accelerator.is_available() or torch.accelerator.current_accelerator().type != device.type:
-        sys.exit(
-            f"peaks: torch {torch.__version__} finds no device of type {device.type}. "
-            "Install a torch build for it, or check the driver."
-        )
-    return device, torch.accelerator.synchronize
+    kind = DEVICE_TYPES.get(name, name)
+    if kind == "cpu":
+        return torch.device(kind), lambda: None
+    present = torch.accelerator.current_accelerator()
+    if present is None or present.type != kind or not torch.accelerator.is_available():
+        sys.exit(f"peaks: torch {torch.__version__} finds no device of type {kind} "
+                 f"(found: {present.type if present is not None else 'none'}). "
+                 "Install a torch build for it, or check the driver.")
+    return torch.device(kind), torch.accelerator.synchronize
 
 
 def best_seconds(call, synchronize, *, rounds=5, least=0.02):

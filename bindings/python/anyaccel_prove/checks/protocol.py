@@ -2,8 +2,10 @@
 
 import fnmatch
 import json
+import sys
 
-SKIPPED = 77  # exit status if nothing applies
+SKIPPED, USAGE = 77, 2  # exit status if nothing applies, or if no check matches
+DEVICE_IS_CPU = "the device is the CPU, so there is nothing to compare"
 
 
 class Skip(Exception):
@@ -14,18 +16,24 @@ def say(**values):
     print(json.dumps(values), flush=True)
 
 
+def no_match(pattern, names):
+    return f"--only matches no check (got {pattern!r}, expected one of: {', '.join(names)})"
+
+
 class Results:
     """Runs checks whose names match a pattern, prints their results and counts them."""
     def __init__(self, pattern="*", alive=lambda: True):
-        self.pattern, self.alive = pattern, alive
+        self.pattern, self.alive, self.names, self.matched = pattern, alive, [], False
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
         self.reason = ""  # why the last skipped check was skipped
         self.broken = None  # the check after which the device no longer works
 
     def run(self, name, check, *arguments):
         """Run a check: a function that returns a text, or raises an exception if it fails."""
+        self.names.append(name)
         if self.broken or not fnmatch.fnmatchcase(name, self.pattern):
             return
+        self.matched = True
         say(begin=name)
         status, message = "passed", ""
         try:
@@ -41,7 +49,12 @@ class Results:
         self.counts[status] += 1
 
     def end(self, text=""):
-        """Print the summary and return the exit code: 77 if all checks were skipped."""
+        """Print the summary and return the exit code: 77 if all checks were skipped, 2 if no name
+        matches the pattern.
+        """
+        if self.names and not self.matched:
+            print(no_match(self.pattern, self.names), file=sys.stderr)
+            return USAGE
         if self.counts["skipped"] and not self.counts["passed"] and not self.counts["failed"]:
             say(summary=f"skipped: {self.reason}")
             return SKIPPED

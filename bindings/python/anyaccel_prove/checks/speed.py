@@ -16,6 +16,7 @@ import torch
 import anyaccel
 
 from .peaks import best_seconds
+from .protocol import USAGE, no_match
 from .speed_table import KERNELS
 
 
@@ -44,6 +45,10 @@ def main():
     parser.add_argument("--small", action="store_true", help="use small sizes")
     parser.add_argument("--only", metavar="PATTERN", default="*", help="time only matching kernels")
     options = parser.parse_args()
+    names = [kernel.name for kernel in KERNELS]
+    if not fnmatch.filter(names, options.only):
+        print(no_match(options.only, names), file=sys.stderr)
+        return USAGE
     peaks = json.loads(options.peaks.read_text())
     torch.manual_seed(0)
     accelerator = anyaccel.get_accelerator()
