@@ -14,7 +14,7 @@ import torch
 
 import anyaccel
 from anyaccel_prove import plan
-from anyaccel_prove.checks import cases, compare, ops, protocol
+from anyaccel_prove.checks import cases, compare, ops, peaks, program, protocol
 from anyaccel_prove.checks.table import Case
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -120,6 +120,99 @@ def test_results(capsys):
             out.run(str(number), check)
         assert out.end() == code
         assert json.loads(capsys.readouterr().out.splitlines()[-1])["summary"] == summary
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_errors_are_relative_to_the_largest_magnitude(dtype):
+    # Fails if a kernel that returns zeros passes because the expected values are small.
+    case, want = Case("numbers", None, None), torch.tensor([0.001, -0.002], dtype=dtype)
+    with pytest.raises(AssertionError):
+        compare.compare(case, [torch.zeros_like(want)], [want], exact=False)
+    compare.compare(case, [want * (1 + 1e-6)], [want], exact=False)
+    # Rounding errors in place of an exact zero are accepted.
+    compare.compare(case, [torch.full_like(want, 1e-10)], [torch.zeros_like(want)], exact=False)
+
+
+class FailingGraphs:
+    """The accelerator, except that its create_graph() raises an error or returns None."""
+    def __init__(self, error):
+        self.error = error
+
+    def __getattr__(self, name):
+        return getattr(anyaccel.get_accelerator(), name)
+
+    def create_graph(self):
+        if self.error:
+            raise self.error
+        return None
+
+
+@pytest.mark.parametrize("error, raised", [(None, protocol.Skip), (anyaccel.Error("no graphs", "unsupported"), protocol.Skip),
+                                           (anyaccel.Error("lost", "device_error"), anyaccel.Error), (ValueError("x"), ValueError)])
+def test_only_missing_graphs_are_skipped(error, raised):
+    # Fails if a failure of create_graph() is reported as a backend without graphs.
+    case = Case("double", lambda draw, size, dtype: [draw.normal(size)], lambda module, tensors: [tensors[0] * 2])
+    with pytest.raises(raised):
+        compare.Checker(FailingGraphs(error), None).check(case, 3, "float32", "graph")
+
+
+def run_check(name, *words, **variables):
+    return subprocess.run([sys.executable, "-B", "-m", f"anyaccel_prove.checks.{name}", *map(str, words)],
+                          env={**os.environ, **variables},
+                          capture_output=True,
+                          text=True)
+
+
+def test_a_folder_of_the_user_is_kept(tmp_path):
+    # Fails if files that the program did not create are deleted, or a folder that it did create is
+    # not replaced.
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    (theirs / "checkpoint").mkdir(parents=True)
+    done = run_check("program", "/bin/false", theirs)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert "contains files that this program did not create" in done.stderr
+    assert [path.name for path in theirs.iterdir()] == ["checkpoint"]
+    run_check("program", "/bin/false", ours)
+    (ours / "cpu").mkdir()
+    done = run_check("program", "/bin/false", ours)
+    assert '"check": "train", "status": "failed"' in done.stdout, done.stdout + done.stderr
+    assert sorted(path.name for path in ours.iterdir()) == [program.MARKER, "text"]
+
+
+def test_a_pattern_without_checks_fails(tmp_path):
+    # Fails if a misspelled name runs nothing and passes.
+    for name, words, known in (("program", ["/bin/false", tmp_path / "folder"], "generate-int8"), ("end_to_end", ["train"],
+                                                                                                   "layer-FusedLion/float32"),
+                               ("speed", ["--peaks", tmp_path / "peaks.json"], "adamw")):
+        done = run_check(name, *words, "--only", "typo")
+        lines = done.stderr.splitlines()
+        assert (done.returncode, len(lines)) == (2, 1), done.stderr
+        assert lines[0].startswith("--only matches no check (got 'typo', expected one of: ") and known in lines[0]
+
+
+def test_the_cpu_is_not_compared_with_itself():
+    # Fails if a comparison of the CPU with itself counts as passed.
+    done = run_check("end_to_end", "generate", DS_ACCELERATOR="cpu")
+    found = {line["check"]: line["status"] for line in map(json.loads, done.stdout.splitlines()) if "check" in line}
+    assert found == {"decoder/float32/formula": "passed", "decoder/float32": "skipped", "decoder/bfloat16": "skipped"}, done.stderr
+
+
+def test_names_of_device_types():
+    # Fails if a backend gets another type than in the library.
+    for file in (ROOT / "src/backends").glob("*/traits.cpp"):
+        name = file.parent.name
+        kind = re.search(r'\bdevice_type = "(\w+)"', file.read_text()).group(1)
+        assert peaks.DEVICE_TYPES.get(name, name) == kind
+
+
+@pytest.mark.parametrize("backend", ["klxpu", "supa", "nonsense"])
+def test_peaks_are_those_of_the_named_backend(backend):
+    # Fails if another device is measured instead, or the error is not one line.
+    if torch.accelerator.is_available():
+        pytest.skip("requires a CPU build of torch")
+    done = run_check("peaks", DS_ACCELERATOR=backend)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
+    assert f"finds no device of type {peaks.DEVICE_TYPES.get(backend, backend)} (found: none)" in done.stderr
 
 
 @pytest.mark.parametrize("got, want, exact", [([1.0, 2.0], [1.0, 2.1], False), ([1.0, torch.nan], [1.0, 2.0], False),
