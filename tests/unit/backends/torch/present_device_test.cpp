@@ -68,7 +68,8 @@ TEST(PresentDevice, SurvivesMissingQueries) {
 // Fails if a device without these kernels cannot use staged collectives, or if moving a module to
 // it replaces the parameters that an optimizer holds.
 TEST(PresentDevice, GetsMissingKernels) {
-  test::install_test_device("foreign");
+  auto& device = test::install_test_device("foreign");
+  device.minimal_guard = true;  // cannot synchronize a stream
   const auto host = at::empty({2});
   const auto tensor = at::empty({2}, at::TensorOptions().device("foreign:0"));
   EXPECT_FALSE(at::_has_compatible_shallow_copy_type(host, tensor));
@@ -77,7 +78,9 @@ TEST(PresentDevice, GetsMissingKernels) {
   EXPECT_TRUE(at::_has_compatible_shallow_copy_type(host, tensor));
   EXPECT_TRUE(at::_has_compatible_shallow_copy_type(tensor, host));
   EXPECT_FALSE(at::_has_compatible_shallow_copy_type(at::empty({2}, at::kMeta), tensor));
+  const int awaited = device.events_awaited;
   tensor.record_stream(stream.unwrap());
+  EXPECT_EQ(device.events_awaited, awaited + 1);
 }
 
 // Fails if a failed allocation of a device that does not throw torch's error is not recognized.
