@@ -265,7 +265,7 @@ class HardwareReport(unittest.TestCase):
             self.assertIn(text, said)
         status, said, report = self.run_tool("--only", "device", NO_TORCH="1")
         self.assertEqual((status, report), (1, None), said)
-        self.assertIn("torch-python cannot import torch. Name an interpreter that can: --python FILE.", said)
+        self.assertIn("torch-python cannot import torch. Pass an interpreter with torch: --python FILE.", said)
 
     # Fails if a full build is tested with the programs of a minimal one.
     def test_full_build(self):

@@ -23,7 +23,7 @@ c10::Stream initial_stream(c10::Device device) {
 
 std::uint64_t storable_dtypes(c10::Device device) {
   constexpr auto kAll = ~std::uint64_t{0};
-  static std::atomic<std::uint64_t> silent{0};  // one bit per device type whose guard is silent
+  static std::atomic<std::uint64_t> silent{0};  // device types whose guards do not report dtypes
   const auto type = std::uint64_t{1} << static_cast<unsigned>(device.type());
   if ((silent.load(std::memory_order_relaxed) & type) != 0) return kAll;
   try {
