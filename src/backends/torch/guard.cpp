@@ -11,7 +11,7 @@ namespace anyaccel::torch_parts {
 
 c10::Stream initial_stream(c10::Device device) {
   static auto* streams = new std::map<std::pair<c10::DeviceType, int>, c10::Stream>;
-  static auto* mutex = new std::mutex;  // never destroyed, because threads may outlive the program
+  static auto* mutex = new std::mutex;  // leaked, because threads may outlive static destruction
   const std::lock_guard lock(*mutex);
   const std::pair key{device.type(), static_cast<int>(device.index())};
   const auto found = streams->find(key);
