@@ -1,4 +1,4 @@
-// Functions that torch lets a device guard leave out.
+// Recognizes optional functions that a device guard does not implement.
 #pragma once
 
 #include <c10/core/Event.h>

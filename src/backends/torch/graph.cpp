@@ -43,7 +43,7 @@ class Captures {
 };
 
 Captures& captures() {
-  static auto* instance = new Captures;  // never destroyed, because graphs may outlive the program
+  static auto* instance = new Captures;  // leaked, because graphs may outlive static destruction
   return *instance;
 }
 

@@ -20,7 +20,7 @@ bool has_kernel(const char* op) {
 }
 
 /// Waits until the stream has finished its queued work. The allocator may then reuse or free the
-/// memory at any time. Slower than an allocator that tracks streams, but as safe.
+/// memory at any time. Slower than an allocator that tracks streams, but equally safe.
 void record_stream(at::Tensor& /*self*/, at::Stream stream) { synchronize_stream(stream); }
 
 bool is_dense_here_or_on_host(const at::Tensor& tensor) {

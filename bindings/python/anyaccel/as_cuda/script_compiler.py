@@ -53,7 +53,7 @@ class ScriptCompiler:
             if found is None:
                 return value
         elif isinstance(value, str) and _NAME.fullmatch(value):
-            index = value[len(CUDA):]  # the CPU has one device; its name may still need the rest of a format
+            index = value[len(CUDA):]  # on the CPU, drop an index but keep a placeholder
             found = self._devices.type + ("" if self._devices.is_cpu and index[1:].isdigit() else index)
         else:
             return value

@@ -22,7 +22,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-// Fails if a device type is invented before a package registers it.
+// Fails if a device type is reported before a package registers it.
 TEST(PresentDevice, NothingWithoutAPackage) {
   EXPECT_FALSE(present_device());
   EXPECT_THAT(registered_backends(), Not(Contains("privateuseone")));
@@ -110,7 +110,7 @@ TEST(PresentDevice, GivesWayToABackend) {
   EXPECT_THAT(registered_backends(), Contains("foreign"));
 }
 
-// Fails if the name of a known vendor's device type gets a second backend.
+// Fails if a device type with a vendor backend is also given to the generic backend.
 TEST(PresentDevice, KnownDeviceTypesKeepTheirBackend) {
   if (registered_backends().size() < 10) GTEST_SKIP() << "this build lacks some backends";
   test::install_test_device("npu");
