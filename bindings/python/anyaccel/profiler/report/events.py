@@ -15,20 +15,26 @@ _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _SPACE = re.compile(r"[\s,]*")
 
 
+_EVALUATE = "autograd::engine::evaluate_function: "
+
+
 class Ops:
-    """Expands the events in which the recorder packs ops (native/profiler_ops.h) to one event per op,
-    and adds arrows from forward to backward ops, as torch's profiler does.
+    """Expands the events in which the recorder packs ops (native/profiler_ops.h) to one event per op.
+    Like torch's profiler, it adds arrows from forward to backward ops, and gives autograd's
+    evaluate_function the sequence number of the backward op in it.
     """
     def __init__(self) -> None:
         self._kinds: Dict[int, List[Any]] = {}
         self._time: Dict[int, int] = {}  # begin of each thread's last op, in ns since the base
+        self._evaluating: Dict[int, Dict[str, Any]] = {}  # by thread: the last op, if it is evaluate_function
         self._count = 0
-        #: (logical thread, sequence number) -> (thread, begin in µs): the innermost forward op, and
-        #: the outermost backward op.
+        #: (logical thread, sequence number) -> (thread, begin in µs): the last forward op, and the
+        #: first backward op.
         self._forward: Dict[Tuple[int, int], Tuple[int, float]] = {}
         self._backward: Dict[Tuple[int, int], Tuple[int, float]] = {}
 
     def expand(self, packed: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+        """The ops of an event, in any order."""
         tid, logical, rows = int(packed["tid"]), int(packed["logical"]), packed["rows"]
         kinds = self._kinds.setdefault(tid, [])
         kinds.extend(packed["kinds"])
@@ -40,23 +46,32 @@ class Ops:
             self._count += 1
             begin = time / 1000
             args = {"External id": self._count, "Input Dims": shapes, "Input type": types}
+            op = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 0, "tid": tid, "ts": begin, "dur": duration / 1000, "args": args}
+            outer = self._evaluating.pop(tid, None)
             if sequence >= 0:
-                args.update({"Sequence number": sequence, "Fwd thread id": forward})
-                if forward > 0:
-                    self._backward.setdefault((forward, sequence), (tid, begin))
-                else:
+                numbers = {"Sequence number": sequence, "Fwd thread id": forward}
+                args.update(numbers)
+                if forward == 0:
                     self._forward[logical, sequence] = (tid, begin)
-            yield {
-                "ph": "X", "cat": "cpu_op", "name": name, "pid": 0, "tid": tid, "ts": begin, "dur": duration / 1000, "args": args
-            }
+                else:
+                    self._backward.setdefault((forward, sequence), (tid, begin))
+                if outer and outer["name"] == _EVALUATE + name:
+                    outer["args"].update(numbers)
+            if outer:
+                yield outer
+            if name.startswith(_EVALUATE):
+                self._evaluating[tid] = op
+            else:
+                yield op
 
-    def arrows(self) -> Iterator[Dict[str, Any]]:
-        """The arrows between the ops that were expanded."""
+    def rest(self) -> Iterator[Dict[str, Any]]:
+        """The last ops, and the arrows."""
+        yield from self._evaluating.values()
         for number, (key, target) in enumerate(self._backward.items(), 1):
             if key in self._forward:
-                for phase, (tid, begin) in (("s", self._forward[key]), ("f", target)):
-                    arrow = {"ph": phase, "id": number, "pid": 0, "tid": tid, "ts": begin, "cat": "fwdbwd", "name": "fwdbwd"}
-                    yield {**arrow, "bp": "e"} if phase == "f" else arrow
+                arrow = {"id": number, "pid": 0, "cat": "fwdbwd", "name": "fwdbwd"}
+                for phase, (tid, begin) in (({"ph": "s"}, self._forward[key]), ({"ph": "f", "bp": "e"}, target)):
+                    yield {**phase, **arrow, "tid": tid, "ts": begin}
 
 
 class Window:
@@ -76,9 +91,9 @@ class Window:
                 continue
             try:
                 yield from ops.expand(event)
-            except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
                 self.error = self.error or f"unreadable ops: {type(error).__name__}: {error}"[:200]
-        yield from ops.arrows()
+        yield from ops.rest()
 
     def _stored(self) -> Iterator[Dict[str, Any]]:
         decode = json.JSONDecoder().raw_decode
