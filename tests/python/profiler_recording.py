@@ -27,6 +27,7 @@ class Recording:
     def __init__(self, folder):
         self.process = json.loads((folder / "process.json").read_text())
         self.windows = [read_window(path) for path in sorted(folder.glob("window-*.json.gz"))]
+        self.sizes = [len(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("window-*.json.gz"))]
         self.lines = [json.loads(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("lines-*.json.gz"))]
         self.leftovers = list(folder.glob("*.tmp"))
 

@@ -34,16 +34,11 @@ constexpr std::size_t kMostPerThread = 1 << 20;
 /// Maximum number of ranges of all threads. Ranges accumulate while the recording is paused.
 constexpr std::size_t kMostRanges = 1 << 20;
 
+constexpr std::size_t kMemoryPerEvent = 256;
+
 struct LineRecord {
   Ticks time;
   std::uint32_t line;
-};
-struct MemoryRecord {
-  Ticks time;
-  void* address;
-  std::int64_t bytes;
-  std::size_t allocated, reserved;
-  c10::Device device;
 };
 
 struct ThreadLog {
@@ -356,15 +351,12 @@ Observed take_observed(std::int64_t base, bool all_ranges) {
       lines.swap(log->lines);
       memory.swap(log->memory);
     }
-    for (const auto& record : memory)
-      add(R"({"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":)" + process +
-          R"(,"tid":)" + std::to_string(log->id) + R"(,"ts":)" +
-          microseconds(clock(record.time) - base) + R"(,"args":{"Total Reserved":)" +
-          std::to_string(record.reserved) + R"(,"Total Allocated":)" +
-          std::to_string(record.allocated) + R"(,"Bytes":)" + std::to_string(record.bytes) +
-          R"(,"Addr":)" + std::to_string(reinterpret_cast<std::uintptr_t>(record.address)) +
-          R"(,"Device Id":)" + std::to_string(record.device.index()) + R"(,"Device Type":)" +
-          std::to_string(static_cast<int>(record.device.type())) + "}}");
+    // Several events per thread, so that a truncated file loses few of them.
+    for (std::size_t at = 0; at < memory.size(); at += kMemoryPerEvent) {
+      const auto end = std::min(memory.size(), at + kMemoryPerEvent);
+      add(memory_event(log->id, {memory.begin() + at, memory.begin() + end}, base, clock));
+      result.count += end - at - 1;
+    }
     if (lines.empty()) continue;
     Observed::Thread thread{.id = log->id};
     for (const auto& record : lines) {

@@ -140,4 +140,24 @@ void OpLog::write(int thread, std::uint64_t logical, std::int64_t base,
   }
 }
 
+std::string memory_event(int thread, const std::vector<MemoryRecord>& records, std::int64_t base,
+                         const std::function<std::int64_t(Ticks)>& clock) {
+  std::string text = R"({"ph":"memory","tid":)" + std::to_string(thread) + R"(,"rows":[)";
+  auto before = base;
+  for (const auto& record : records) {
+    const auto time = clock(record.time);
+    for (const std::int64_t number :
+         {time - before, reinterpret_cast<std::int64_t>(record.address), record.bytes,
+          static_cast<std::int64_t>(record.allocated), static_cast<std::int64_t>(record.reserved),
+          static_cast<std::int64_t>(record.device.type()),
+          static_cast<std::int64_t>(record.device.index())}) {
+      append(text, number);
+      text += ',';
+    }
+    before = time;
+  }
+  text.back() = ']';
+  return text + '}';
+}
+
 }  // namespace anyaccel::python::profiler

@@ -1,8 +1,9 @@
-// Ops of one thread, recorded without torch's profiler. Converting its records to a trace takes
-// several times as long as recording an op and writing it as one row of numbers.
+// Ops and allocations of one thread, as rows of numbers in the trace. torch's profiler takes many
+// times as long to convert an op to a trace event.
 #pragma once
 
 #include <ATen/record_function.h>
+#include <c10/core/Device.h>
 #include <c10/util/ApproximateClock.h>
 
 #include <atomic>
@@ -53,5 +54,19 @@ class OpLog {
   std::unordered_map<std::string, std::uint32_t> kinds_;
   std::vector<const std::string*> descriptions_;  // by index; they point to the keys of kinds_
 };
+
+struct MemoryRecord {
+  Ticks time;
+  void* address;
+  std::int64_t bytes;
+  std::size_t allocated, reserved;
+  c10::Device device;
+};
+
+/// A trace event with a thread's allocations, which `events.py` reads. A row is nanoseconds since
+/// the previous row (since the base, for the first), address, bytes, allocated bytes, reserved bytes,
+/// device type and device index.
+std::string memory_event(int thread, const std::vector<MemoryRecord>& records, std::int64_t base,
+                         const std::function<std::int64_t(Ticks)>& clock);
 
 }  // namespace anyaccel::python::profiler

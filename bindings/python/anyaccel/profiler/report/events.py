@@ -74,6 +74,20 @@ class Ops:
                     yield {**phase, **arrow, "tid": tid, "ts": begin}
 
 
+def _expand_memory(packed: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+    """The allocations in an event."""
+    rows, tid, time = packed["rows"], int(packed["tid"]), 0
+    for at in range(0, len(rows), 7):
+        delta, address, size, allocated, reserved, kind, device = rows[at:at + 7]
+        time += delta
+        yield {
+            "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 0, "tid": tid, "ts": time / 1000, "args": {
+                "Total Reserved": reserved, "Total Allocated": allocated, "Bytes": size, "Addr": address, "Device Id": device,
+                "Device Type": kind
+            }
+        }
+
+
 class Window:
     """Iterate over a window's events. `base_ns` is known after the first event. `error` says why
     the end of the file is missing; it is empty if the file is complete.
@@ -86,13 +100,14 @@ class Window:
     def __iter__(self) -> Iterator[Dict[str, Any]]:
         ops = Ops()
         for event in self._stored():
-            if event.get("ph") != "ops":
+            phase = event.get("ph")
+            if phase not in ("ops", "memory"):
                 yield event
                 continue
             try:
-                yield from ops.expand(event)
+                yield from ops.expand(event) if phase == "ops" else _expand_memory(event)
             except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
-                self.error = self.error or f"unreadable ops: {type(error).__name__}: {error}"[:200]
+                self.error = self.error or f"unreadable {phase}: {type(error).__name__}: {error}"[:200]
         yield from ops.rest()
 
     def _stored(self) -> Iterator[Dict[str, Any]]:
