@@ -42,7 +42,7 @@ def test_broken_files(tmp_path):
     assert "not read completely" in text
 
 
-# Fails if ops that the recorder has packed have the wrong times, names or numbers, if a truncated file
+# Fails if packed ops have the wrong times, names or numbers, if a truncated file
 # loses more than its last event, or if a damaged one raises an exception.
 def test_packed_ops(tmp_path):
     kinds = [["autograd::engine::evaluate_function: MmBackward0", [], [], 0], ["MmBackward0", [[2, 2]], ["float"], 1],

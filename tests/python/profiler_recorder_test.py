@@ -105,7 +105,7 @@ def test_ops_are_packed():
             x.add_(1)
         """, ANYACCEL_PROFILE_WINDOW="1000")
     assert len(one.events(name="aten::add_")) == 20_000
-    assert one.sizes[-1] < 20_000 * 40, one.sizes
+    assert sum(one.sizes) < 50 * len(one.events()), (one.sizes, len(one.events()))  # torch's profiler: 500
 
 
 # Fails if an op's time in the lines file differs from its time in the trace, because the page finds

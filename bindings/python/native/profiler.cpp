@@ -86,7 +86,8 @@ void save_window(const std::string& path) {
   if (without_torch) {
     std::ofstream file(path, std::ios::binary);
     if (!(file << profiler::take_ops()).flush())
-      throw std::runtime_error("cannot write \"" + path + "\". Check its folder and the disk space.");
+      throw std::runtime_error("cannot write \"" + path +
+                               "\". Check the folder and the free space.");
     return;
   }
   if (!stopped) return;

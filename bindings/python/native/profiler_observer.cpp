@@ -392,22 +392,4 @@ void forget_after_fork() {
   to.handle = at::INVALID_CALLBACK_HANDLE;
 }
 
-std::string json_text(std::string_view text) {
-  std::string result;
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      result += '\\';
-      result += letter;
-    } else if (byte < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", byte);
-      result += escaped;
-    } else {
-      result += letter;
-    }
-  }
-  return result;
-}
-
 }  // namespace anyaccel::python::profiler

@@ -160,4 +160,22 @@ std::string memory_event(int thread, const std::vector<MemoryRecord>& records, s
   return text + '}';
 }
 
+std::string json_text(std::string_view text) {
+  std::string result;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      result += '\\';
+      result += letter;
+    } else if (byte < 0x20) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", byte);
+      result += escaped;
+    } else {
+      result += letter;
+    }
+  }
+  return result;
+}
+
 }  // namespace anyaccel::python::profiler

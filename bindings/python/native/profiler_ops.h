@@ -25,9 +25,8 @@ struct OpRecord {
   std::uint32_t kind = 0;
 };
 
-/// Appends an op's name, shapes, types and forward thread as JSON: [name, [shape, ...], [type, ...],
-/// thread]. The types have the names that torch's profiler uses. May run Python code, if a tensor
-/// computes its sizes in Python.
+/// Appends an op as JSON: [name, [shape, ...], [type, ...], forward thread]. The types have the
+/// names that torch's profiler uses. May run Python code, if a tensor computes its sizes in Python.
 void describe_op(const at::RecordFunction& op, std::string& text);
 
 /// The ops of a thread in a window. The owner synchronizes calls.
@@ -40,9 +39,10 @@ class OpLog {
   void clear();
 
   /// Appends the ops as trace events that `events.py` reads, each with a comma and a newline:
-  /// {"ph":"ops","tid":THREAD,"logical":THREAD,"kinds":[DESCRIPTION, ...],"rows":[...]}. A row is the
-  /// index of a description (counted over the thread's events), nanoseconds since the begin of the
-  /// previous row (of the base, for the first), duration in nanoseconds, and sequence number.
+  /// {"ph":"ops","tid":THREAD,"logical":THREAD,"kinds":[DESCRIPTION, ...],"rows":[...]}. A row
+  /// consists of the index of a description, counted over the thread's events, the nanoseconds
+  /// since the previous row's begin (the first row: since the base), the duration in nanoseconds,
+  /// and the sequence number.
   void write(int thread, std::uint64_t logical, std::int64_t base,
              const std::function<std::int64_t(Ticks)>& clock, std::string& text) const;
 
@@ -63,9 +63,9 @@ struct MemoryRecord {
   c10::Device device;
 };
 
-/// A trace event with a thread's allocations, which `events.py` reads. A row is nanoseconds since
-/// the previous row (since the base, for the first), address, bytes, allocated bytes, reserved bytes,
-/// device type and device index.
+/// Returns a trace event with a thread's allocations, which `events.py` reads. A row consists of
+/// the nanoseconds since the previous row (the first row: since the base), the address, the bytes,
+/// the allocated bytes, the reserved bytes, the device type and the device index.
 std::string memory_event(int thread, const std::vector<MemoryRecord>& records, std::int64_t base,
                          const std::function<std::int64_t(Ticks)>& clock);
 
