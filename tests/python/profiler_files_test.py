@@ -60,7 +60,8 @@ def test_packed_ops(tmp_path):
     path.write_text(whole[:-10])
     window = Window(path)
     assert [event["name"] for event in window] == ["aten::mm"] and window.error
-    for damage in ('"rows": 3', '"rows": [9, 0, 0, 0]', '"rows": [0, "x", 0, 0]', '"rows": [0, 1e400, 0, 0]', '"rows": [0, 0, 0, {}]'):
+    for damage in ('"rows": 3',
+                   '"rows": [9, 0, 0, 0]', '"rows": [0, "x", 0, 0]', '"rows": [0, 1e400, 0, 0]', '"rows": [0, 0, 0, {}]'):
         path.write_text(re.sub(r'"rows": \[0[^]]*\]', damage, whole))
         window = Window(path)
         assert "MmBackward0" in [event["name"] for event in window], damage
