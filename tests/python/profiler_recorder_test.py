@@ -82,7 +82,8 @@ def test_ops_equal_those_of_torch():
     def ops(events):
         keys = ("Input Dims", "Input type", "Fwd thread id")
         found = [(event["name"], event["args"]) for event in events if event.get("cat") == "cpu_op"]
-        return collections.Counter((name, str([args.get(key) or None for key in keys]), "Sequence number" in args) for name, args in found)
+        return collections.Counter(
+            (name, str([args.get(key) or None for key in keys]), "Sequence number" in args) for name, args in found)
 
     def arrows(events):
         names = {event["ts"]: event["name"] for event in reversed(events) if event.get("cat") == "cpu_op"}
