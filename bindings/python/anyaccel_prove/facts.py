@@ -14,9 +14,8 @@ import tempfile
 
 from . import readers
 
-# The name of each device type of torch's, where one is available.
-# Each line replaces the previous one, so a failure or a crash in a device query does not hide
-# torch itself.
+# Prints what torch reports about its version and its accelerator. Only the last line counts. The
+# earlier ones are for queries that crash.
 TORCH = """
 import json, torch
 found = dict(torch=torch.__version__, cuda=torch.version.cuda or "", devices=[])
@@ -46,7 +45,7 @@ print(json.dumps(found))
 
 def printed_by(*command, must_pass=False):
     """Return what a command prints, or an empty string if it is missing or, with `must_pass`, fails.
-    Python would also import modules of the current folder, so the command runs in another one.
+    The command runs in the root folder, because Python also imports modules from the current folder.
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True, "errors": "replace"}
     try:
@@ -54,7 +53,8 @@ def printed_by(*command, must_pass=False):
     except OSError:
         return ""
     except subprocess.TimeoutExpired as error:
-        return "" if must_pass else (error.stdout or b"").decode(errors="replace")
+        found = error.stdout or ""  # bytes, although `text` is set
+        return "" if must_pass else found if isinstance(found, str) else found.decode(errors="replace")
     return done.stdout if done.returncode == 0 or not must_pass else ""
 
 
@@ -94,7 +94,7 @@ def processor():
 
 
 def jobs():
-    """Return the number of compilers that fit in memory: one needs about 1.5 GB."""
+    """Return the number of parallel compile jobs: at most one per core and per 1.5 GB of free memory."""
     cores = len(os.sched_getaffinity(0))
     try:
         found = re.search(r"MemAvailable:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())
@@ -104,7 +104,7 @@ def jobs():
 
 
 def is_writable(folder):
-    """Return whether files can be created in a folder. Permissions alone do not tell."""
+    """Return whether files can be created in a folder. Permission bits alone are not reliable."""
     try:
         with tempfile.TemporaryDirectory(dir=folder):
             return True
@@ -113,8 +113,8 @@ def is_writable(folder):
 
 
 def commit_of(root):
-    """Return the short commit, or "unknown". If files differ other than reports, "-dirty-" and a
-    hash of the differences follow.
+    """Return the short commit, or "unknown". If files other than reports differ, "-dirty-" and a hash
+    of the differences follow.
     """
     if root is None:
         return "unknown"
@@ -145,7 +145,7 @@ def device_name(backend, devices, gpu):
 
 
 def device_facts(python, backend):
-    """Return a dictionary of texts and numbers, in the order in which the report shows them."""
+    """Return a dictionary of strings and numbers, in the order of the report."""
     torch = torch_facts(python)
     devices = [str(each) for each in torch.get("devices", [])] if backend not in ("cpu", "sim") else []
     line = first_line("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")

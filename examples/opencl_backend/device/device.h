@@ -1,6 +1,5 @@
-// The device as seen by torch. In this example, it uses host memory and CPU kernels. For a real
-// device, replace guard.cpp and memory.cpp with calls to its runtime, and fallback.cpp with
-// kernels.
+// The device as seen by torch: current device, memory, generators and the fallback. The OpenCL
+// calls are declared in runtime.h and launch.h.
 #pragma once
 
 #include <ATen/core/Generator.h>

@@ -1,6 +1,5 @@
-// Runs every torch op for which kernels.cpp has no kernel: calls the CPU kernel on the device's
-// memory. A backend for a real device registers kernels in kernels.cpp; its fallback copies tensors
-// to the host or throws.
+// Runs every torch op without a kernel in kernels.cpp or ops/: maps the device's memory to the host
+// and calls the CPU kernel. OCL_FALLBACK=error makes it throw instead.
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>

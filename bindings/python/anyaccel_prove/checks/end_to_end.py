@@ -34,7 +34,7 @@ def train_check(device, make, optimizer, dtype):
 
 
 def losses_check(device, make, optimizer, dtype, tolerance):
-    """Train on both sides with the same start and data. The losses must agree."""
+    """Train on the CPU and the device with the same weights and data. The losses must agree."""
     if device.type == "cpu":
         raise Skip(DEVICE_IS_CPU)
     here, there = (trained(make, optimizer, where, dtype)[1] for where in (torch.device("cpu"), device))
@@ -61,7 +61,7 @@ def formula_check():
 
 
 def generate_check(device, dtype, tolerance):
-    """Generate with the CPU's kernels, and compute the same logits on the device."""
+    """Generate greedily on the CPU, and compare the logits for the same tokens on the device."""
     if device.type == "cpu":
         raise Skip(DEVICE_IS_CPU)
     module, prompt, tokens, here = generated(dtype)
@@ -70,7 +70,7 @@ def generate_check(device, dtype, tolerance):
     assert off <= tolerance, f"the logits differ from the CPU's by up to {off:.3g}, expected at most {tolerance:g}"
     margin = here.topk(2).values
     sure = margin[:, 0] - margin[:, 1] > 2 * tolerance * here.abs().max()
-    assert torch.equal(there.argmax(-1)[sure], here.argmax(-1)[sure]), "the device chooses other tokens than the CPU"
+    assert torch.equal(there.argmax(-1)[sure], here.argmax(-1)[sure]), "the device and the CPU choose different tokens"
     return f"{len(tokens)} tokens, {int(sure.sum())} compared, logits at most {off:.2g} from the CPU's"
 
 

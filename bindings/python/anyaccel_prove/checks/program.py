@@ -98,7 +98,9 @@ class Program:
 def main():
     parser = argparse.ArgumentParser(prog="python3 -m anyaccel_prove.checks.program", description=__doc__.splitlines()[0])
     parser.add_argument("program", type=pathlib.Path, help="the program anyaccel")
-    parser.add_argument("folder", type=pathlib.Path, help="folder for texts and models: a new or empty one, or that of a previous run, which is replaced")
+    parser.add_argument("folder",
+                        type=pathlib.Path,
+                        help="folder for texts and models; content of an earlier run is deleted, other content is an error")
     parser.add_argument("--only", metavar="PATTERN", default="*", help="run only matching checks (default: all)")
     options = parser.parse_args()
     program, out = Program(options.program, options.folder), Results(options.only)
