@@ -111,7 +111,7 @@ def test_results(capsys):
     def skip():
         raise protocol.Skip("no graphs")
 
-    broken = "1 failed; the device failed in 0, the later checks were not run"
+    broken = "1 failed; the device failed in 0, later checks were not run"
     for checks, alive, code, summary in (([], True, 0, ""), ([skip], True, 77, "skipped: no graphs"),
                                          ([skip, str], True, 0, "1 passed, 1 skipped"),
                                          ([fail, str], True, 1, "1 passed, 1 failed"), ([fail, str], False, 1, broken)):

@@ -47,9 +47,8 @@ def printed_by(*command, must_pass=False):
     """Return what a command prints, or an empty string if it is missing or, with `must_pass`, fails.
     The command runs in the root folder, because Python also imports modules from the current folder.
     """
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True, "errors": "replace"}
     try:
-        done = subprocess.run(command, cwd="/", timeout=120, **pipes)
+        done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=120)
     except OSError:
         return ""
     except subprocess.TimeoutExpired as error:

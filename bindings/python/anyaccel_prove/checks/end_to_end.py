@@ -16,11 +16,15 @@ from . import models
 from .protocol import DEVICE_IS_CPU, Results, Skip
 
 STEPS = 60
+# Name, model, optimizer, dtype and tolerance of the losses.
+TRAINED = (("decoder-FusedAdam/float32", models.Decoder, models.adam, torch.float32, 0.02),
+           ("layer-FusedLion/float32", models.Encoder, models.lion, torch.float32, 0.02),
+           ("decoder-FusedAdam/bfloat16", models.Decoder, models.adam, torch.bfloat16, 0.05))
 
 
 @functools.lru_cache
 def trained(make, optimizer, device, dtype):
-    """Return the model and the losses."""
+    """Return the model and the losses. Checks share the result, so they do not change the model."""
     return models.train(make, optimizer, device, STEPS, dtype)
 
 
@@ -83,10 +87,7 @@ def main():
     device = torch.device(anyaccel.get_accelerator().current_device_name())
     out = Results(options.only)
     if options.what == "train":
-        for name, make, optimizer, dtype, tolerance in (("decoder-FusedAdam/float32", models.Decoder, models.adam, torch.float32, 0.02),
-                                                        ("layer-FusedLion/float32", models.Encoder, models.lion, torch.float32, 0.02),
-                                                        ("decoder-FusedAdam/bfloat16", models.Decoder, models.adam, torch.bfloat16,
-                                                         0.05)):
+        for name, make, optimizer, dtype, tolerance in TRAINED:
             out.run(name, train_check, device, make, optimizer, dtype)
             out.run(f"{name}/losses", losses_check, device, make, optimizer, dtype, tolerance)
     else:
