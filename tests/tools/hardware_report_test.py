@@ -342,8 +342,8 @@ class HardwareReport(unittest.TestCase):
         self.assertEqual(len(set(names)), 5, names)
         self.assertTrue(all(name.startswith(f"{clean}-dirty-") for name in names[1:]), names)
 
-    # Fails if an interpreter that is named relative to the current folder is not found, or if a link
-    # is resolved, which would leave the virtual environment.
+    # Fails if an interpreter with a relative path is not found, or if a link is resolved, which
+    # would leave the virtual environment.
     def test_relative_interpreter(self):
         (self.folder / "log").write_text("")
         os.symlink("torch-python", self.folder / "bin/linked")

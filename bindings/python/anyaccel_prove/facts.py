@@ -48,7 +48,7 @@ def printed_by(*command, must_pass=False):
     The command runs in the root folder, because Python also imports modules from the current folder.
     """
     try:
-        done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=120)
+        done = subprocess.run(command, cwd="/", capture_output=True, text=True, errors="replace", timeout=120)
     except OSError:
         return ""
     except subprocess.TimeoutExpired as error:

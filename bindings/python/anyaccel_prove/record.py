@@ -8,7 +8,7 @@ import re
 from . import html, markdown
 
 
-# An installation does not know its commit, so these facts also decide whether earlier results apply.
+# An installation does not know its commit, so these facts also decide whether results apply.
 SAME_FACTS = ("AnyAccel", "torch", "CUDA of torch", "device", "devices", "driver", "stands in")
 
 
