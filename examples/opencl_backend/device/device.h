@@ -1,6 +1,5 @@
-// The device as seen by torch. In this example, it uses host memory and CPU kernels. For a real
-// device, replace guard.cpp and memory.cpp with calls to its runtime, and fallback.cpp with
-// kernels.
+// The device as seen by torch: declarations for the files that register guard, allocator, hooks,
+// fallback and kernels. runtime.h and launch.h declare the calls to OpenCL.
 #pragma once
 
 #include <ATen/core/Generator.h>
