@@ -3,8 +3,8 @@ GPU with AnyAccel and with torch.
 
 usage: inference_cuda.py [needs|small]
 
-Prints one JSON object with microseconds. `needs` exits with 0 if such a device exists. `small` uses
-small sizes, so that it runs on any device. The products
+Prints one JSON object with times in microseconds. `needs` exits with 0 if such a device exists.
+`small` uses sizes that are small enough for any device. The products
 cycle through matrices that together exceed the L2 cache, so that each is read from memory as in a
 model.
 """

@@ -11,7 +11,7 @@ struct Stage {
   const char* hint;
 };
 
-/// The order of a bring-up. A suite builds on the ones above it.
+/// The suites in the order in which to implement them. Each suite builds on the ones above it.
 constexpr Stage kStages[] = {
     {"identity", "the traits file, or the behavior that it declares"},
     {"devices", "the device guard (devices, current device, synchronization) and copies"},
@@ -19,11 +19,11 @@ constexpr Stage kStages[] = {
     {"dtypes", "the kernels for each dtype, and dtype_support()"},
     {"ops", "the op's kernel, or the fallback that runs it on the host"},
     {"random", "the generators of the hooks"},
-    {"errors", "checks of arguments, and errors of work that failed"},
+    {"errors", "argument checks, and errors of failed work"},
     {"streams", "the streams and events of the device guard, and record_stream()"},
     {"threads", "thread-local current devices and streams, and locks"},
     {"fork", "functions that must work in a forked child"},
-    {"pinned", "the allocator of pinned memory, and copies that do not wait"},
+    {"pinned", "the allocator for pinned memory, and non-blocking copies"},
     {"environment", "the environment variables in the traits file"},
     {"op_builders", "the op builders that the plugin registers"},
     {"device_module", "torch.<device type>, the hooks and autocast"},

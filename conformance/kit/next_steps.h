@@ -16,8 +16,8 @@ struct NextStep {
   int required = 0;                ///< how many of them are required
 };
 
-/// Returns the suites with failures in the order in which a backend is brought up: suites with
-/// required failures first, and among them each suite after the suites that it builds on.
+/// Returns the suites with failures in the order in which to fix them. Suites with required
+/// failures come first. Otherwise, each suite comes after the suites that it builds on.
 std::vector<NextStep> next_steps(const Report& report);
 
 }  // namespace anyaccel::conformance

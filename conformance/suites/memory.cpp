@@ -40,7 +40,8 @@ std::string failed_allocation(const Accelerator& accelerator, bool& is_memory_er
 
 void fail_an_allocation(const Accelerator& accelerator) {
   bool is_memory_error = false;
-  failed_allocation(accelerator, is_memory_error);
+  if (failed_allocation(accelerator, is_memory_error).empty())
+    skip("a tensor of 2^50 bytes can be allocated");
 }
 
 }  // namespace

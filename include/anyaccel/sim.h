@@ -71,7 +71,8 @@ ANYACCEL_API void reset(const Options& options);
 /// Incorrect use of a device that the checker found. docs/reference/checking.md explains each kind.
 struct Problem {
   /// One of "host_access", "wrong_device", "not_synchronized", "unordered_streams", "freed_in_use",
-  /// "memory_limit", "unordered_threads", "uninitialized", "leak" and "other_accelerator".
+  /// "memory_limit", "unordered_threads", "uninitialized", "leak", "other_accelerator" and
+  /// "out_of_bounds".
   std::string kind;
   std::string op;       ///< the op, for example "aten::mm"; "host code" outside of ops
   std::string stream;   ///< the stream, for example "stream 3 of sim:0"; empty if none is involved
@@ -86,7 +87,8 @@ struct Problem {
 /// off. Thread-safe.
 ANYACCEL_API std::vector<Problem> problems();
 
-/// Return the out-of-memory errors from which the program has recovered so far. Thread-safe.
+/// Return what the checker found that is not a problem: out-of-memory errors from which the program
+/// has recovered, rejected calls and unseeded devices. Thread-safe.
 ANYACCEL_API std::vector<Problem> notes();
 
 /// Return whether install() has succeeded in this process. Thread-safe.

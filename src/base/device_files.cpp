@@ -31,7 +31,7 @@ bool of_this_maker(const DeviceFiles& files, const fs::path& device) {
   return value && trimmed(*value) == files.attribute_value;
 }
 
-/// Returns true if a variable selects devices. For most vendors, an empty one does not.
+/// Returns true if a variable selects devices. Most vendors ignore an empty variable.
 bool applies(const char* variable, VisibleIds ids) {
   const char* value = std::getenv(variable);
   const bool empty_counts = ids == VisibleIds::ascending || ids == VisibleIds::unique;
@@ -80,7 +80,7 @@ std::vector<int> numbered_files(const fs::path& folder, std::string_view prefix)
 
 int count_visible(std::string_view list, int present, VisibleIds ids) noexcept {
   if (ids == VisibleIds::ascending) list = list.substr(0, list.find_first_not_of("0123456789,"));
-  // Like Cambricon's package, which takes a long list with a hyphen for UUIDs.
+  // Cambricon's package treats a long list with a hyphen as UUIDs.
   const bool uuids = ids == VisibleIds::unique && list.size() >= 36 && list.find('-') != list.npos;
   std::set<std::string_view> seen;
   std::optional<std::size_t> in_range;  // number of entries before the first that is out of range

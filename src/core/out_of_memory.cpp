@@ -18,10 +18,13 @@ bool contains(std::string_view text, std::string_view part) {
 }  // namespace
 
 bool reports_allocation_failure(std::string_view message) noexcept {
-  static constexpr std::array<std::string_view, 8> kPhrases{
-      "out of memory",    "failed to allocate", "can't allocate",     "cannot allocate memory",
-      "cannot allocate ", "could not allocate", "unable to allocate", "insufficient memory"};
-  return std::any_of(kPhrases.begin(), kPhrases.end(),
+  if (contains(message, "out of memory") || contains(message, "insufficient memory")) return true;
+  static constexpr std::array<std::string_view, 5> kPhrases{"failed to allocate", "can't allocate",
+                                                            "cannot allocate", "could not allocate",
+                                                            "unable to allocate"};
+  // A device may also fail to allocate a stream, for example.
+  return (contains(message, "memory") || contains(message, "byte")) &&
+         std::any_of(kPhrases.begin(), kPhrases.end(),
                      [&](std::string_view phrase) { return contains(message, phrase); });
 }
 

@@ -12,8 +12,7 @@ namespace anyaccel {
 bool reports_allocation_failure(std::string_view message) noexcept;
 
 /// True for c10::OutOfMemoryError, and for a plain c10::Error (RuntimeError in Python) whose
-/// message reports a failed allocation. Several PrivateUse1 devices throw
-/// such an error.
+/// message reports a failed allocation. Several PrivateUse1 devices throw such an error.
 bool is_out_of_memory(const c10::Error& error) noexcept;
 
 }  // namespace anyaccel

@@ -63,8 +63,7 @@ Finders& finders() {
 
 /// Adds the device that another package has registered with torch, unless a backend is registered
 /// for it. Checked at each query, because the package may be imported at any time.
-void add_present_device(std::vector<BackendEntry>& entries) {
-  auto present = present_device();
+void add_present_device(std::vector<BackendEntry>& entries, std::optional<BackendEntry> present) {
   if (!present) return;
   for (const auto& entry : entries)
     if (entry.traits.name == present->traits.name ||
@@ -145,10 +144,12 @@ void answer_probe(const std::string& name, sdk::Probe answer) {
 std::vector<BackendEntry> registered_entries() {
   register_built_once();
   run_finders();
+  // May load a library, whose initialization may query the registry.
+  auto present = present_device();
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   auto entries = state.entries;
-  add_present_device(entries);
+  add_present_device(entries, std::move(present));
   for (auto& entry : entries)
     if (const auto found = state.answers.find(entry.traits.name); found != state.answers.end())
       entry.probe = [answer = found->second] { return answer; };

@@ -1,31 +1,11 @@
 #include "anyaccel/stream.h"
 
-#include <c10/core/Event.h>
-
 #include "anyaccel/accelerator.h"
 #include "anyaccel/sdk/backend.h"
 #include "core/checks.h"
 #include "core/guard_functions.h"
 
 namespace anyaccel {
-
-namespace {
-
-/// Calls `direct`. If the device guard does not implement it (on Apple GPUs and Gaudi), calls
-/// `through_event` with an event that marks the end of the stream's work.
-template <typename Direct, typename ThroughEvent>
-auto ask_guard(const c10::Stream& stream, Direct&& direct, ThroughEvent&& through_event) {
-  try {
-    return direct();
-  } catch (const c10::Error& error) {
-    if (!guard_lacks_function(error)) throw;
-    c10::Event event(stream.device_type());
-    event.record(stream);
-    return through_event(event);
-  }
-}
-
-}  // namespace
 
 bool Stream::query() const {
   return translated("Stream::query", [&] {
@@ -36,11 +16,7 @@ bool Stream::query() const {
 }
 
 void Stream::synchronize() const {
-  translated("Stream::synchronize", [&] {
-    ask_guard(
-        stream_, [&] { stream_.synchronize(); },
-        [](const c10::Event& event) { event.synchronize(); });
-  });
+  translated("Stream::synchronize", [&] { synchronize_stream(stream_); });
 }
 
 void Stream::wait_event(const Event& event) const { event.wait(*this); }

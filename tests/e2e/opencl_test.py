@@ -77,8 +77,8 @@ class OpenCl(unittest.TestCase):
         done = run("ctest", "--test-dir", self.built, "-V", "-R", "^device", env=ENVIRONMENT)
         self.assertEqual(len(re.findall(r"ocl: [1-9]\d* checks, 0 failures", done.stdout)), 2)
 
-    # Fails if training on the device gives other losses than on the CPU, or if an op of a training
-    # step or of generation runs on the host.
+    # Fails if the losses differ from the CPU's, or if an op of a training step or of generation
+    # runs on the host.
     def test_2_training_and_generation(self):
         words = ("train --steps 4 --hidden 64 --layers 1 --heads 1 --kv-heads 1 --intermediate 128 "
                  "--held-out-tokens 512 --json").split()

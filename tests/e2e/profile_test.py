@@ -1,5 +1,4 @@
 """Tests of `anyaccel profile` in a real shell: exit status, folders, ranks, signals."""
-import gzip
 import json
 import os
 import pathlib
@@ -13,6 +12,10 @@ from shell import libtorch_accelerator, shell, wait_for
 
 PYTHON = os.environ["ANYACCEL_TEST_PYTHON"]
 PACKAGE = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "python", "anyaccel", "profiler")
+# The report is read without AnyAccel's libraries.
+sys.path.insert(0, PACKAGE)
+from report.events import Window  # noqa: E402
+
 OPS = "import torch; torch.ones(3).sin(); "
 
 
@@ -32,9 +35,9 @@ class Profile(unittest.TestCase):
         return [json.loads(path.read_text()) for path in self.folder.glob(folder + "/raw/*/process.json")]
 
     def ops(self, folder="out"):
-        names = set()
-        for path in self.folder.glob(folder + "/raw/*/window-*.json.gz"):
-            names |= {(event.get("cat"), event["name"]) for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]}
+        found = [Window(path) for path in self.folder.glob(folder + "/raw/*/window-*.json.gz")]
+        names = {(event.get("cat"), event["name"]) for window in found for event in window}
+        self.assertEqual([window.error for window in found if window.error], [])
         return names
 
     # Fails if a result is missing, if the peak is not measured, or if the program's output changes.

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from shell import BIN, shell
+from shell import BIN, libtorch_accelerator, shell
 from sim_python_test import MODULE
 from small_model import SMALL, SmallModelTest
 
@@ -82,6 +82,34 @@ except RuntimeError:
     pass
 torch.ones(3, dtype=torch.float64, device="sim")
 """
+
+
+# Each version seeds generators, then draws random numbers on the device.
+SEEDED = """
+import random, sys
+
+def seed():
+    {seed}
+
+def draw():
+    return torch.nn.functional.dropout(torch.ones(64, device="{device}"))
+
+{before}
+import torch
+{after}
+draw()
+draw()
+"""
+
+# The seeding call, whether the program calls it before it imports torch, and the generator that the
+# note names.
+HOST_SEEDS = (("random.seed(3)", True, "Python's random module"), ("random.seed(3)", False, "Python's random module"),
+              ("import numpy; numpy.random.seed(3)", True, "NumPy"),
+              ("torch.default_generator.manual_seed(3)", False, "torch's host generator"))
+# Correct programs: seeds for every device, for one, or none.
+OTHER_SEEDS = (("random.seed(3); torch.manual_seed(3)", "sim"), ("random.seed(3); torch.manual_seed(3)", "cuda"),
+               ("torch.default_generator.manual_seed(3); torch.get_device_module().manual_seed(3)", "sim"),
+               ("random.seed()", "sim"))
 
 
 # The programs in stream_bugs.py, and the kind of problem that the checker must report.
@@ -243,6 +271,47 @@ class SimCheck(SmallModelTest):
         self.assertIn("must wait for its values", notes[1]["what"])
         self.assertIn("Double", notes[2]["what"])
         self.assertNotIn("sim check", done.stderr)
+
+    def run_seeded(self, seed, before=False, device="sim", **variables):
+        program = os.path.join(self.folder, "seeded.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(SEEDED.format(seed=seed, device=device, before="seed()" if before else "", after="" if before else "seed()"))
+        stands_in = "" if device == "sim" else f"--stands-in-for {device}"
+        done, notes = self.run_checked(f"anyaccel sim run {stands_in} -- {sys.executable} {program}", "abort", "notes", **variables)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done, notes
+
+    # Fails if a program that seeds only the host and then draws on the device is not noted once,
+    # with the first line that draws and, for Python's generator, the line that seeds.
+    def test_seeding_only_the_host(self):
+        if subprocess.run([sys.executable, "-c", "import torch, numpy"], check=False).returncode != 0:
+            self.skipTest("this Python has no torch, or no numpy")
+        for seed, before, generator in HOST_SEEDS:
+            with self.subTest(seed, before=before):
+                done, notes = self.run_seeded(seed, before)
+                self.assertEqual([(note["kind"], note["seen"]) for note in notes], [("unseeded_device", 1)], done.stderr)
+                self.assertIn("line 8 in draw", notes[0]["line"])
+                self.assertIn("the program seeded " + generator, notes[0]["what"])
+                if "random" in generator:
+                    self.assertIn("line 5 in seed", notes[0]["what"])
+                    self.assertIn("line 5 in seed", "".join(notes[0]["before"]["stack"]))
+                self.assertEqual(done.stderr.count("note: only the host's random numbers are seeded"), 1, done.stderr)
+        with open(os.path.join(self.folder, "known.txt"), "w", encoding="utf-8") as file:
+            file.write("unseeded_device:*\n")
+        done, notes = self.run_seeded("random.seed(3)", SIM_CHECK_SUPPRESSIONS=f"{self.folder}/known.txt")
+        self.assertEqual(notes, [])
+        self.assertNotIn("(unseeded_device)", done.stderr)
+
+    # Fails if a program that never seeds, seeds without a value, or also seeds the device is noted.
+    def test_other_ways_to_seed(self):
+        if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
+            self.skipTest("this Python has no torch")
+        for seed, device in OTHER_SEEDS:
+            if device == "cuda" and libtorch_accelerator() is not None:
+                continue  # this torch has its own accelerator
+            with self.subTest(seed, device=device):
+                done, notes = self.run_seeded(seed, device=device)
+                self.assertEqual(notes, [], done.stderr)
 
     def run_out_of_memory(self, way, check, kind):
         program = os.path.join(self.folder, "out_of_memory.py")

@@ -153,7 +153,7 @@ def compare(op, device, kind):
         found = differ(ours, reference, kind)
         if found:
             return f"sample {count}: {found}"
-        # The simulator remembers the shapes of an op's results, so a repeated call differs inside.
+        # The simulator caches the shapes of an op's results, so a repeated call takes another path.
         found = differ(call(op, sample, device), reference, kind)
         if found:
             return f"sample {count}, second call: {found}"

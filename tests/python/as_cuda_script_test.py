@@ -16,7 +16,7 @@ def defaults(x, name: str = "cuda", place: torch.device = torch.device("cuda")):
 def questions(x) -> typing.Tuple[bool, bool, bool]:
     return x.is_cuda, x.to("cpu").is_cuda, x.device.type == "cuda"
 def words(x, word: str) -> typing.Tuple[str, bool]:
-    return "cudagraphs", word == "cuda_x"
+    return "cudagraphs" + f"", word == "cuda_x"
 
 for function in (literals, defaults):
     for compiled in (torch.jit.script(function), torch.jit.script(function)):
@@ -39,6 +39,12 @@ class Model(torch.nn.Module):
         self.inner, self.layer, self.place = Inner(torch.device("cuda")), torch.nn.Linear(2, 2), "cuda"
     def forward(self, x, device: torch.device = torch.device("cuda")):
         return self.layer(self.inner(x)) + torch.zeros(2, device=self.kind) + x.to(device)
+class Flag(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.is_cuda = True
+    def forward(self, x):
+        return x + 1 if self.is_cuda else x
 class Old(torch.jit.ScriptModule):
     @torch.jit.script_method
     def forward(self, x):
@@ -48,6 +54,7 @@ compiled = torch.jit.script(model)
 assert torch.equal(compiled(torch.ones(1, 2)), model(torch.ones(1, 2)))
 assert (model.place, model.kind, model.inner.place, vars(model).get("kind")) == ("cuda", "cuda", torch.device("cuda"), None)
 assert Old()(x).device == real.device
+assert torch.jit.script(Flag())(x).tolist() == [2.0, 2.0]
 with tempfile.NamedTemporaryFile() as file:
     torch.jit.save(compiled, file.name)
     for options in ({}, {"map_location": "cuda"}, {"map_location": torch.device("cuda:0")}):

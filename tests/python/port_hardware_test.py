@@ -38,7 +38,7 @@ def test_capability_without_condition(code):
     assert "compares the compute capability" not in "".join(messages(code))
 
 
-# Fails if a place is missed.
+# Fails if one of these uses is missed.
 @pytest.mark.parametrize("code, expected", [
     ('FLOPS = {"A100": 312e12, "H100": 989e12}', [("device-name-table", "FLOPS")]),
     ('T = ((["h100", "nvl"], 8e14), (["a100"], 3e14))', [("device-name-table", "T")]),

@@ -14,7 +14,7 @@ def notebook(*cells):
     return json.dumps({"cells": [{**CELL, "source": [text]} for text in cells], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
-# Fails if --check passes although it did not understand a file.
+# Fails if --check passes although a file cannot be parsed.
 @pytest.mark.parametrize("name, text, message", [
     ("a.py", "x = (\n", "Python cannot be parsed: invalid syntax at line "),
     ("a.py", "print 'x'\n", "Python cannot be parsed: invalid syntax at line 1, column "),

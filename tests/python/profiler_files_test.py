@@ -13,6 +13,7 @@ from profiler_case import Recording, build, by_name, simple, training
 
 import anyaccel.profiler
 from anyaccel.profiler.report import costs, main, process, summary
+from anyaccel.profiler.report.events import Window
 
 REPORT = pathlib.Path(anyaccel.profiler.__path__[0]) / "report"
 
@@ -39,6 +40,37 @@ def test_broken_files(tmp_path):
     assert "window-0001" not in named
     assert any(op["name"] == "aten::mm" for op in data["ops"])
     assert "not read completely" in text
+
+
+# Fails if packed ops have the wrong times, names or numbers, if a truncated file
+# loses more than its last event, or if a damaged one raises an exception.
+def test_packed_ops(tmp_path):
+    kinds = [["autograd::engine::evaluate_function: MmBackward0", [], [], 0], ["MmBackward0", [[2, 2]], ["float"], 1],
+             ["aten::mm", [[2, 3], [3, 2]], ["float", "float"], 0]]
+    packed = [{"ph": "ops", "tid": 7, "logical": 1, "kinds": kinds[2:], "rows": [0, 1000, 5000, 4]},
+              {"ph": "ops", "tid": 7, "logical": 1, "kinds": kinds[:2], "rows": [1, 9000, 3000, -1, 2, 500, 2000, 4]}]
+    whole = json.dumps({"baseTimeNanoseconds": 5, "traceEvents": packed})
+    path = tmp_path / "window-0001.json"
+    path.write_text(whole)
+    ops = {event["name"].split()[-1] + event["ph"]: event for event in reversed(list(Window(path)))}
+    assert [(op["ts"], op["dur"]) for op in (ops["aten::mmX"], ops["MmBackward0X"])] == [(1, 5), (10, 3)]
+    assert ops["aten::mmX"]["args"]["Input Dims"] == [[2, 3], [3, 2]] and ops["aten::mmX"]["args"]["Fwd thread id"] == 0
+    assert ops["MmBackward0X"]["args"]["Sequence number"] == 4 and ops["MmBackward0X"]["args"]["Fwd thread id"] == 1
+    assert (ops["fwdbwds"]["ts"], ops["fwdbwdf"]["ts"]) == (1, 10.5)
+    path.write_text(whole[:-10])
+    window = Window(path)
+    assert [event["name"] for event in window] == ["aten::mm"] and window.error
+    for damage in ('"rows": 3',
+                   '"rows": [9, 0, 0, 0]', '"rows": [0, "x", 0, 0]', '"rows": [0, 1e400, 0, 0]', '"rows": [0, 0, 0, {}]'):
+        path.write_text(re.sub(r'"rows": \[0[^]]*\]', damage, whole))
+        window = Window(path)
+        assert "MmBackward0" in [event["name"] for event in window], damage
+        assert ("unreadable ops" in window.error) == ("1e400" not in damage), damage
+    memory = {"ph": "memory", "tid": 7, "rows": [1000, 64, 8, 8, 9, 0, -1, 500, 64, -8, 0, 9, 0, -1]}
+    path.write_text(json.dumps({"traceEvents": [memory, dict(memory, rows=[1, 2])]}))
+    window = Window(path)
+    assert [(event["ts"], event["args"]["Bytes"]) for event in window] == [(1, 8), (1.5, -8)]
+    assert "unreadable memory" in window.error
 
 
 # Fails if bytes that a crash left behind raise an exception.

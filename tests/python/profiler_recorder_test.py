@@ -1,4 +1,6 @@
 """Tests of the recorder of `anyaccel profile`: programs that record themselves, and its arithmetic."""
+import collections
+import json
 import signal
 
 from anyaccel.profiler import clocks, peak
@@ -42,6 +44,69 @@ def test_contents():
     assert any(event["args"]["Bytes"] == 4000 for event in one.events(name="[memory]"))
     assert one.process["exit"] == {"kind": "exit", "detail": ""} and one.process["end_ns"] > one.process["start_ns"]
     assert not one.leftovers and done.stderr == ""
+
+
+# Fails if the recorder describes an op differently than torch's profiler does: its name, the shapes
+# and types of its inputs, the numbers that connect forward and backward ops, or the arrows.
+def test_ops_equal_those_of_torch():
+    (one,), done = record("""
+        import json
+        import torch
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 5))
+        optimizer = torch.optim.AdamW(model.parameters())
+        x = torch.randn(2, 3, 8, 8)
+
+        def work():
+            loss = torch.nn.functional.cross_entropy(model(x), torch.tensor([1, 2]))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            torch.cat([x, x]).to(torch.bfloat16)[0:1, ..., ::2].sum([0, 1])
+            x.to_sparse().to_dense()
+            torch.nested.nested_tensor([x[0], x[1]], layout=torch.strided).sin()
+            x[0, 0].clone().index_put_([torch.tensor([1])], torch.tensor(1.0))
+
+        work()
+        with torch.profiler.record_function("recorded"):
+            work()
+        with torch.profiler.profile(record_shapes=True) as profiler:
+            work()
+        profiler.export_chrome_trace("torch.json")
+        print(open("torch.json").read())
+        """, ANYACCEL_PROFILE_WINDOW="1000")
+    (recorded,) = one.events(name="recorded")
+    begin, end = recorded["ts"], recorded["ts"] + recorded["dur"]
+    ours = [event for event in one.events() if begin <= event.get("ts", -1) <= end]
+    theirs = json.loads(done.stdout)["traceEvents"]
+
+    def ops(events):
+        keys = ("Input Dims", "Input type", "Fwd thread id")
+        found = [(event["name"], event["args"]) for event in events if event.get("cat") == "cpu_op"]
+        return collections.Counter(
+            (name, str([args.get(key) or None for key in keys]), "Sequence number" in args) for name, args in found)
+
+    def arrows(events):
+        names = {event["ts"]: event["name"] for event in reversed(events) if event.get("cat") == "cpu_op"}
+        ends = {}
+        for event in events:
+            if event.get("cat") == "fwdbwd":
+                ends.setdefault(event["id"], {})[event["ph"]] = names[event["ts"]]
+        return collections.Counter((found["s"], found["f"]) for found in ends.values())
+
+    assert ops(ours) == ops(theirs) and sum(ops(ours).values()) > 100
+    assert arrows(theirs) and not arrows(theirs) - arrows(one.events())
+
+
+# Fails if torch's profiler records ops although no device is used: it takes many times as long.
+def test_ops_are_packed():
+    (one,), _ = record("""
+        import torch
+        x = torch.ones(3)
+        for _ in range(20_000):
+            x.add_(1)
+        """, ANYACCEL_PROFILE_WINDOW="1000")
+    assert len(one.events(name="aten::add_")) == 20_000
+    assert sum(one.sizes) < 50 * len(one.events()), (one.sizes, len(one.events()))  # torch's profiler: 500
 
 
 # Fails if an op's time in the lines file differs from its time in the trace, because the page finds

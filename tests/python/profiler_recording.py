@@ -8,7 +8,17 @@ import sys
 import tempfile
 import textwrap
 
+from anyaccel.profiler.report.events import Window
+
 HOOK = os.path.join(os.environ["ANYACCEL_BUILD_DIR"], "share", "anyaccel", "python_hook")
+
+
+def read_window(path):
+    """Return a window's trace, with one event per op."""
+    window = Window(path)
+    events = list(window)
+    assert not window.error, window.error
+    return {"baseTimeNanoseconds": window.base_ns, "traceEvents": events}
 
 
 class Recording:
@@ -16,7 +26,8 @@ class Recording:
 
     def __init__(self, folder):
         self.process = json.loads((folder / "process.json").read_text())
-        self.windows = [json.loads(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("window-*.json.gz"))]
+        self.windows = [read_window(path) for path in sorted(folder.glob("window-*.json.gz"))]
+        self.sizes = [len(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("window-*.json.gz"))]
         self.lines = [json.loads(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("lines-*.json.gz"))]
         self.leftovers = list(folder.glob("*.tmp"))
 

@@ -28,8 +28,8 @@ def test_every_builder_has_a_case():
 
 
 def test_lists_of_builders_are_complete():
-    # Fails if an installation's report lacks an op, or compute-sanitizer does not see an op's CUDA
-    # kernels.
+    # Fails if an installation's report lacks an op, or if compute-sanitizer does not examine an
+    # op's CUDA kernels.
     found = {}
     for file in (ROOT / "src/ops").glob("*/*.op"):
         text = file.read_text()

@@ -34,7 +34,7 @@ outcome, message = os.environ.get("OUTCOME", "passed"), "<script>alert('seen')</
 case = dict(suite="memory", name="peak_resets", outcome=outcome, message=message)
 print(json.dumps(dict(cases=[case], summary=dict(required=counts, recommended=counts, optional=counts))))
 """
-# A fake Python with torch. The checks of FusedLionBuilder end the process in their second check.
+# A fake Python with torch. The process exits in the second check of FusedLionBuilder.
 PYTHON = """#!/bin/sh
 echo "python $*" >> "$LOG"
 case "$*" in *"import json, torch"*) [ -z "$NO_TORCH" ] && echo '{"torch": "2.13.0"}'; exit;; esac
@@ -265,7 +265,7 @@ class HardwareReport(unittest.TestCase):
             self.assertIn(text, said)
         status, said, report = self.run_tool("--only", "device", NO_TORCH="1")
         self.assertEqual((status, report), (1, None), said)
-        self.assertIn("torch-python cannot import torch. Name an interpreter that can: --python FILE.", said)
+        self.assertIn("torch-python cannot import torch. Pass an interpreter with torch: --python FILE.", said)
 
     # Fails if a full build is tested with the programs of a minimal one.
     def test_full_build(self):

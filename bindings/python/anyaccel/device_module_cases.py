@@ -182,7 +182,7 @@ def device_scope_restores_the_device():
         _equal(module.current_device(), last, "the current device in the scope of device -1, which means no change")
 
 
-# torch.cuda.device keeps one previous device per object, so an object need not be reusable.
+# Optional, because torch.cuda.device stores only one previous device per object.
 @case("optional")
 def device_scope_can_be_entered_twice():
     module = _module()
@@ -281,7 +281,7 @@ def saved_tensors_come_back_to_their_device():
         assert torch.equal(back.cpu(), there.cpu()), "a saved tensor has different values after loading"
 
 
-# If torch replaces the parameters, an optimizer that was created before the move trains nothing.
+# If torch replaces the parameters, an optimizer created before the move does not train them.
 @case("required")
 def moving_a_module_keeps_its_parameters():
     module = torch.nn.Linear(2, 2)

@@ -25,5 +25,5 @@ def is_name(text: str) -> bool:
 
 
 def is_clear(text: str) -> bool:
-    """Whether a string can mean only a device. "L4" and "ada" can mean something else."""
+    """Whether a string is unambiguously the name of a device, unlike "L4" and "ada"."""
     return is_name(text) and not _UNCLEAR.fullmatch(text)

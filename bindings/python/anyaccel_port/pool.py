@@ -67,7 +67,7 @@ class _Worker:
         context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
         self.connection, child = context.Pipe()
         self.process = context.Process(target=_work, args=(child, request, os.getpid()), daemon=True)
-        with uninterrupted():  # a new process first has this one's signal handlers
+        with uninterrupted():  # a new process inherits this one's signal handlers
             self.process.start()
         child.close()
         self.file: File | None = None

@@ -1,4 +1,4 @@
-"""Checks the syntax of files that contain no keyword, and that are therefore not analyzed."""
+"""Checks the syntax of files that are not analyzed, because they contain no keyword."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LANGUAGES = (languages.PYTHON, languages.NOTEBOOK)
 def check(text: str, file: str, language: languages.Language, target: str) -> None:
     """Raise SourceError if a Python file or a notebook cannot be parsed.
 
-    Python's own parser is much faster than the finder's. The finder decides about sources that it
-    rejects, because they may use the syntax of a newer version.
+    Python's own parser is much faster than the finder's. If it rejects a source, the finder decides,
+    because the source may use syntax of a newer Python version.
     """
     code = text if language == languages.PYTHON else languages.finder(language.module).code_of(text)
     try:

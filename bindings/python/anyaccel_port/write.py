@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Block SIGINT and SIGTERM. Pending signals arrive at the end."""
+    """Block SIGINT and SIGTERM. Pending signals are delivered afterwards."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

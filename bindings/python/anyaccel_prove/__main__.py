@@ -16,12 +16,12 @@ from .markdown import cell
 from .record import Report
 
 FAILED, USAGE, OUT_OF_TIME, INTERRUPTED = 1, 2, 3, 130
-LEAST_SECONDS = 15  # parts do not start with less time, or less than a twentieth of the limit
+LEAST_SECONDS = 15  # parts start only if this much time, or a twentieth of the limit, is left
 
 
 def default_folder(root, backend, found, commit):
-    """Return where the report goes: the newest unfinished or finished report of this device, commit
-    and backend, or a new folder.
+    """Return the report folder: that of the newest report for this device, commit and backend, or a
+    new folder.
     """
     if root is None:
         return pathlib.Path("anyaccel-report")
@@ -39,7 +39,7 @@ def default_folder(root, backend, found, commit):
 
 
 def chosen_parts(parts, pattern):
-    """Return the parts that match, and those that they need."""
+    """Return the matching parts and the parts that they need."""
     names = {part.name for part in parts if fnmatch.fnmatchcase(part.name, pattern)}
     by_name = {part.name: part for part in parts}
     while True:
@@ -143,7 +143,7 @@ def main(arguments=None, root=None):
     begin = time.monotonic()
     found = facts_of(given)
     if found["torch"] == "not importable":
-        print(f"{given.name}: {given.python} cannot import torch. Name an interpreter that can: --python FILE.", file=sys.stderr)
+        print(f"{given.name}: {given.python} cannot import torch. Pass an interpreter with torch: --python FILE.", file=sys.stderr)
         return FAILED
     commit = given.commit or facts.commit_of(root)
     out = (given.out or default_folder(root, given.backend, found, commit)).resolve()

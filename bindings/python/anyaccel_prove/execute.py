@@ -11,7 +11,7 @@ from .readers import ENDED
 
 PART_MINUTES = 10
 LOG_CHARACTERS = 6000  # maximum length of each part's output in the report
-SKIPPED = 77  # exit status of a program that does not apply here; its last line says why
+SKIPPED = 77  # exit status of a program that does not apply; its last line gives the reason
 
 
 class Part:
@@ -28,7 +28,7 @@ class Part:
 
 
 def command_text(command, environment):
-    """Return a line for a shell that sets what differs from this process's environment."""
+    """Return a shell command that also sets the variables that differ from this process's environment."""
     changed = (f"{name}={shlex.quote(value)}" for name, value in environment.items() if os.environ.get(name) != value)
     return " ".join([*changed, shlex.join(command)])
 
@@ -38,7 +38,7 @@ def last_line(text):
 
 
 class Processes:
-    """The running process groups. They would outlive this process, so a signal ends them."""
+    """The running process groups. stop() kills them, because they would outlive this process."""
     def __init__(self):
         self.running, self.stopped, self.lock = set(), False, threading.RLock()
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-# The name of each device type of torch's, where one is available.
+# Prints what torch reports about its version and its accelerator.
 TORCH = """
 import json, torch
 found = dict(torch=torch.__version__, cuda=torch.version.cuda or "", devices=[])
@@ -31,8 +31,8 @@ print(json.dumps(found))
 
 
 def output_of(*command):
-    """Return what a command prints, or an empty string if it fails or is missing. Python would also
-    import modules of the current folder, so the command runs in another one.
+    """Return the output of a command, or an empty string if it fails or is missing. The command runs
+    in the root folder, because Python also imports modules from the current folder.
     """
     try:
         done = subprocess.run(command, cwd="/", capture_output=True, text=True, errors="replace", timeout=120)
@@ -66,7 +66,7 @@ def processor():
 
 
 def jobs():
-    """Return the number of compilers that fit in memory: one needs about 1.5 GB."""
+    """Return the number of parallel compile jobs: at most one per core and per 1.5 GB of free memory."""
     cores = len(os.sched_getaffinity(0))
     try:
         found = re.search(r"MemAvailable:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())
@@ -76,7 +76,7 @@ def jobs():
 
 
 def is_writable(folder):
-    """Return whether files can be created in a folder. Permissions alone do not tell."""
+    """Return whether files can be created in a folder. Permission bits alone are not reliable."""
     try:
         with tempfile.TemporaryDirectory(dir=folder):
             return True
@@ -85,7 +85,7 @@ def is_writable(folder):
 
 
 def commit_of(root):
-    """Return the short commit, with "-dirty" if files differ other than reports, or "unknown"."""
+    """Return the short commit, with "-dirty" if files other than reports differ, or "unknown"."""
     if root is None:
         return "unknown"
     commit = first_line("git", "-C", str(root), "rev-parse", "--short=12", "HEAD")
@@ -105,7 +105,7 @@ def device_name(backend, devices, gpu):
 
 
 def device_facts(python, backend):
-    """Return a dictionary of texts and numbers, in the order in which the report shows them."""
+    """Return a dictionary of strings and numbers, in the order of the report."""
     torch = torch_facts(python)
     devices = [str(each) for each in torch.get("devices", [])] if backend not in ("cpu", "sim") else []
     line = first_line("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")

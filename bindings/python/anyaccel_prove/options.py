@@ -14,9 +14,9 @@ def parse(arguments, root, program):
     name = "tools/hardware_report" if root is not None else "anyaccel prove"
     parser = argparse.ArgumentParser(prog=name,
                                      description=TEXT,
-                                     epilog="Exit code: 0 if every part passed or does not apply, 1 if a part failed, 2 usage "
-                                     "error, 3 if time ran out and the command must be run again, 130 if interrupted.")
-    where = "docs/hardware/DATE-DEVICE, or build/hardware-report for cpu and sim" if root is not None else "anyaccel-report"
+                                     epilog="Exit code: 0 if all parts passed or were skipped, 1 if a part did not pass, 2 for a "
+                                     "usage error, 3 if time ran out and the command must be run again, 130 if interrupted.")
+    where = "docs/hardware/DATE-DEVICE, or build/hardware-report/BACKEND for cpu and sim" if root is not None else "anyaccel-report"
     parser.add_argument("-o",
                         "--out",
                         metavar="DIR",
@@ -48,7 +48,7 @@ def parse(arguments, root, program):
                         help="Python interpreter with torch (default: the one that runs this program" + 
                         (")" if root is None else " if it has torch, otherwise that of .venv)"))
     parser.add_argument("--program", metavar="FILE", default=program or "", help=argparse.SUPPRESS)
-    parser.add_argument("--commit", metavar="NAME", help="commit to report if git cannot tell")
+    parser.add_argument("--commit", metavar="NAME", help="commit to name in the report (default: git's HEAD, or unknown)")
     parser.add_argument("--minutes",
                         metavar="N",
                         type=float,

@@ -14,7 +14,7 @@ from .execute import Part, command_text
 # Test files of tests/python that run on every accelerator.
 TESTS = ("decoder", "decoder_cuda", "decoder_integers", "evoformer_attn", "fp_quantizer", "quantizer", "random_ltd", "sparse_attn",
          "spatial_inference", "transformer", "transformer_layer")
-# Builders that a report covers if the source tree is not there to list them.
+# Builders that a report covers without the source tree, which would list them.
 BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "DecoderInferenceBuilder",
             "EvoformerAttnBuilder", "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder",
             "InferenceBuilder", "InferenceCoreBuilder", "PinMemoryBuilder", "QuantizerBuilder", "RaggedOpsBuilder",
@@ -28,10 +28,10 @@ SANITIZED = ("memcheck", "racecheck")
 
 
 class Setting:
-    """Where the programs are, and how they are started.
+    """Paths of the programs, and how to start them.
 
-    `root` is the source tree, or None for an installation. `build` is the folder of the build,
-    and of what the parts write other than the report.
+    `root` is the source tree, or None for an installation. `build` is the folder for the build and
+    for everything that the parts write except the report.
     """
     def __init__(self, options, root):
         self.root, self.build, self.python, self.backend = root, options.build.resolve(), options.python, options.backend
@@ -43,7 +43,7 @@ class Setting:
             self.packages, self.bin = package, pathlib.Path(options.program).parent if options.program else None
 
     def environment(self, base):
-        """Return the variables of all parts. If the home directory is read-only, the caches of torch
+        """Return the environment variables for all parts. If the home directory is read-only, the caches of torch
         and of the compilers are in the build folder.
         """
         path = [
@@ -85,7 +85,7 @@ def builders(root):
 
 
 def build_parts(setting):
-    """Configure and compile the library, the Python package and the conformance kit."""
+    """Return the part that configures and compiles the library, the Python package and the conformance kit."""
     if setting.root is None:
         return []
     with_sim = setting.backend == "sim" or setting.stands_in
@@ -103,7 +103,7 @@ def build_parts(setting):
 
 
 def conformance_part(setting, environment, needs):
-    """The conformance kit. Minimal builds have a program of their own for it."""
+    """Return the part that runs the conformance kit. Minimal builds have a separate program for it."""
     if setting.root is not None:
         minimal = setting.preset == "minimal"
         command = [str(setting.bin / "anyaccel_conformance")] if minimal else [str(setting.bin / "anyaccel"), "conformance"]
@@ -128,7 +128,7 @@ def op_parts(setting, environment, needs):
 
 
 def test_parts(setting, needs):
-    """The tests of the ops in the source tree, on the device. `make test` runs them on cpu and sim."""
+    """Return the parts that run the ops' tests on the device. `make test` runs them on cpu and sim."""
     if setting.root is None or setting.backend in ("cpu", "sim") or setting.stands_in:
         return []
     have = facts.first_line(setting.python, "-c", "import pytest; print(pytest.__version__)")
@@ -148,7 +148,7 @@ def test_parts(setting, needs):
 
 
 def model_parts(setting, environment, needs):
-    """Training and generation: with the ops from Python, and with the program if there is one."""
+    """Return the parts that train and generate: with the ops in Python, and with the program if it exists."""
     out = []
     for name in ("train", "generate"):
         command = setting.module("end_to_end", name)

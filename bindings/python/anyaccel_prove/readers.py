@@ -38,8 +38,8 @@ def lines_of(output):
 
 
 def checks(command):
-    """Return a reader of the lines of checks/ops.py and checks/end_to_end.py. A check that began
-    and did not end has crashed the process or was running when time ran out.
+    """Return a reader of the lines of checks/ops.py and checks/end_to_end.py. A check that
+    began but did not end either crashed the process or was interrupted by the time limit.
     """
     def read(output):
         begun, failures, summary, counts = None, [], "", {}
@@ -78,8 +78,8 @@ def table(name):
 
 
 def benchmark(declared, small):
-    """Return a reader that compares the output of one round with the benchmark's targets. They do
-    not apply to small sizes.
+    """Return a reader that compares the output of one round with the benchmark's targets, which
+    do not apply to small sizes.
     """
     def read(output):
         numbers = json.loads(output.strip().splitlines()[-1])

@@ -40,7 +40,7 @@ class Report:
 
     def write(self):
         self.data["updated"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        # A process that is killed here leaves either the old or the new file.
+        # Replace each file atomically, because the process may be killed at any time.
         for name, text in (("report.json", json.dumps(self.data, indent=1) + "\n"), ("report.md", markdown.page(self.data)),
                            ("report.html", html.page(self.data))):
             aside = self.folder / (name + ".new")

@@ -9,7 +9,8 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
-#include <thread>
+#include <fstream>
+#include <stdexcept>
 
 namespace anyaccel::python {
 
@@ -38,11 +39,8 @@ ProfilerConfig config(bool private_use) {
                         /*with_flops=*/false, /*with_modules=*/false, experimental);
 }
 
-/// `private_use`: the device's kernels come from a PrivateUse1 backend.
-void start_window(const std::vector<int>& numbers, bool private_use, bool lines) {
+void start_torch(const std::set<ActivityType>& activities, bool private_use) {
   using at::RecordScope;
-  std::set<ActivityType> activities;
-  for (const int number : numbers) activities.insert(static_cast<ActivityType>(number));
   profiler::leave_thread();  // torch would mistake the memory observer for a profiler
   torch::autograd::profiler::prepareProfiler(config(private_use), activities);
   // Omit ranges, because they may stay open when the window ends.
@@ -50,9 +48,25 @@ void start_window(const std::vector<int>& numbers, bool private_use, bool lines)
       config(private_use), activities,
       {RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION,
        RecordScope::CUSTOM_CLASS});
+}
+
+/// True if the open window, or the window that has ended, does not use torch's profiler.
+bool without_torch = false;
+
+/// `private_use`: the device's kernels come from a PrivateUse1 backend.
+void start_window(const std::vector<int>& numbers, bool private_use, bool lines) {
+  std::set<ActivityType> activities;
+  for (const int number : numbers) activities.insert(static_cast<ActivityType>(number));
+  without_torch = !private_use && activities == std::set{ActivityType::CPU};
+  // Kineto must be initialized on the thread that imported torch, which starts the first window. A
+  // later window may need it.
+  static bool initialized = false;
+  if (!initialized || !without_torch) start_torch(activities, private_use);
+  if (!initialized && without_torch) torch::autograd::profiler::disableProfiler();
+  initialized = true;
   // Callbacks run in the order of their registration, also at the end of an op. The observer is
   // registered last, so once it has seen an op end, the op no longer uses torch's profiler.
-  profiler::start_observing(lines);
+  profiler::start_observing(lines, /*ops=*/without_torch);
 }
 
 /// The window that has ended, until it is saved. A static destructor would free records to which
@@ -62,13 +76,20 @@ std::shared_ptr<ProfilerStateBase>& stopped = *new std::shared_ptr<ProfilerState
 /// Stops recording new ops. When a running op ends, torch's profiler writes to the op's record. The
 /// records are therefore collected only after all ops have ended.
 void end_window() {
-  stopped = ProfilerStateBase::pop(/*global=*/true);
+  if (!without_torch) stopped = ProfilerStateBase::pop(/*global=*/true);
   if (stopped) stopped->removeCallback();
   profiler::stop_observing();
 }
 
 /// Writes the window to a file. Call it when all ops have ended.
 void save_window(const std::string& path) {
+  if (without_torch) {
+    std::ofstream file(path, std::ios::binary);
+    if (!(file << profiler::take_ops()).flush())
+      throw std::runtime_error("cannot write \"" + path +
+                               "\". Check the folder and the free space.");
+    return;
+  }
   if (!stopped) return;
   ProfilerStateBase::push(std::move(stopped));
   stopped = nullptr;

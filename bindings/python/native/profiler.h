@@ -1,7 +1,8 @@
 // Parts of the recorder behind `anyaccel profile` (anyaccel/profiler/recorder.py).
 //
-// torch's profiler records ops and kernels in windows. The observer records what torch's profiler
-// cannot record for all threads: source lines, memory and ranges that outlive a window.
+// torch's profiler records kernels, and the ops that launch them, in windows. The observer records
+// what torch's profiler cannot record for all threads: source lines, memory and ranges that outlive
+// a window. Without a device, it also records the ops, because torch's profiler needs more time.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ std::vector<std::string> line_texts(std::size_t first);
 /// True if this build can read the stack without the GIL. Requires the GIL.
 bool reads_frames_without_gil();
 
-/// Observes ops while a window is open.
-void start_observing(bool lines);
+/// Observes ops while a window is open. `ops`: record their times and inputs.
+void start_observing(bool lines, bool ops);
 
 /// Stops observing. Ops that are running remain counted until they end.
 void stop_observing();
@@ -50,6 +51,9 @@ void stop_ranges();
 
 /// Number of ops observed so far.
 std::uint64_t observed_ops();
+
+/// Returns the window's ops as a JSON trace. Call it when all ops have ended.
+std::string take_ops();
 
 /// Data that the observer has recorded since the last call.
 struct Observed {

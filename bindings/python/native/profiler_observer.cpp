@@ -6,6 +6,7 @@
 
 #include <ATen/record_function.h>
 #include <c10/util/ApproximateClock.h>
+#include <pthread.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <thread>
 
 #include "profiler.h"
+#include "profiler_ops.h"
 
 namespace anyaccel::python::profiler {
 
@@ -26,33 +28,31 @@ using torch::profiler::impl::ActiveProfilerType;
 using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerState;
 using torch::profiler::impl::ProfilerStateBase;
-using Ticks = c10::approx_time_t;
 
 /// Maximum number of events per thread and window. Limits the recorder's memory usage.
 constexpr std::size_t kMostPerThread = 1 << 20;
 /// Maximum number of ranges of all threads. Ranges accumulate while the recording is paused.
 constexpr std::size_t kMostRanges = 1 << 20;
 
+constexpr std::size_t kMemoryPerEvent = 256;
+
 struct LineRecord {
   Ticks time;
   std::uint32_t line;
 };
-struct MemoryRecord {
-  Ticks time;
-  void* address;
-  std::int64_t bytes;
-  std::size_t allocated, reserved;
-  c10::Device device;
-};
 
 struct ThreadLog {
   int id = 0;
+  std::uint64_t logical = at::RecordFunction::currentThreadId();
+  std::string name;
   std::atomic<int> depth{0};
   std::atomic<std::uint64_t> ops{0};
   std::atomic<bool> ended{false};
-  std::mutex mutex;  // guards the records
+  std::string description;  // buffer of the thread, which keeps its memory
+  std::mutex mutex;         // guards the records
   std::vector<LineRecord> lines;
   std::vector<MemoryRecord> memory;
+  OpLog ops_log;
 };
 
 struct Range {
@@ -68,6 +68,9 @@ struct State {
   std::list<Range> open_ranges, ranges;
   c10::ApproximateClockToUnixTimeConverter clock;
   std::atomic<bool> lines{false}, memory{false}, ranges_wanted{false};
+  /// Set if the observer records the ops, instead of torch's profiler.
+  std::atomic<bool> records_ops{false};
+  Ticks window_began = 0;
   /// Set from the first window on. torch keeps a running sum of the allocated memory, but only
   /// while an observer requests it, so the sum would miss memory that is freed between windows.
   std::atomic<bool> memory_sum{false};
@@ -86,6 +89,9 @@ struct ThreadLogHolder {
   std::shared_ptr<ThreadLog> log = std::make_shared<ThreadLog>();
   ThreadLogHolder() {
     log->id = static_cast<int>(::gettid());
+    char name[32] = "";
+    ::pthread_getname_np(::pthread_self(), name, sizeof name);
+    log->name = name;
     const std::lock_guard lock(state().mutex);
     state().threads.push_back(log);
   }
@@ -131,6 +137,21 @@ bool is_frame(const at::RecordFunction& op) {
   return op.scope() == at::RecordScope::TORCHSCRIPT_FUNCTION;
 }
 
+struct OpContext final : at::ObserverContext {
+  explicit OpContext(OpRecord& op) : record(op) {}
+  OpRecord& record;
+};
+
+void begin_top_op(ThreadLog& log) {
+  if (state().memory.load(std::memory_order_relaxed)) observe_memory();
+  if (!state().lines.load(std::memory_order_relaxed)) return;
+  const auto time = c10::getApproximateTime();
+  const auto line = current_line();
+  if (line == kNoFrame) return;
+  const std::lock_guard lock(log.mutex);
+  if (log.lines.size() < kMostPerThread) log.lines.push_back({time, line});
+}
+
 std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& op) {
   auto& log = this_thread();
   log.ops.store(log.ops.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -139,18 +160,27 @@ std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& op) {
     state().frames.fetch_add(1);
   else
     log.depth.store(depth + 1, std::memory_order_release);
-  if (depth > 0) return nullptr;
-  if (state().memory.load(std::memory_order_relaxed)) observe_memory();
-  if (!state().lines.load(std::memory_order_relaxed)) return nullptr;
-  const auto time = c10::getApproximateTime();
-  const auto line = current_line();
-  if (line == kNoFrame) return nullptr;
+  if (depth == 0) begin_top_op(log);
+  if (!state().records_ops.load(std::memory_order_relaxed)) return nullptr;
+  // A tensor may run ops to compute its sizes, so they must not use the same buffer.
+  std::string text;
+  text.swap(log.description);
+  text.clear();
+  describe_op(op, text);
   const std::lock_guard lock(log.mutex);
-  if (log.lines.size() < kMostPerThread) log.lines.push_back({time, line});
-  return nullptr;
+  std::unique_ptr<OpContext> context;
+  if (log.ops_log.size() < kMostPerThread) {
+    context = std::make_unique<OpContext>(log.ops_log.add(text, op.seqNr()));
+    context->record.begin = c10::getApproximateTime();
+  }
+  text.swap(log.description);
+  return context;
 }
 
-void end_op(const at::RecordFunction& op, at::ObserverContext* /*context*/) {
+void end_op(const at::RecordFunction& op, at::ObserverContext* context) {
+  if (context != nullptr)
+    static_cast<OpContext*>(context)->record.end.store(c10::getApproximateTime(),
+                                                       std::memory_order_relaxed);
   if (is_frame(op)) {
     state().frames.fetch_sub(1);
     return;
@@ -195,14 +225,17 @@ std::string microseconds(std::int64_t nanoseconds) {
 
 }  // namespace
 
-void start_observing(bool lines) {
+void start_observing(bool lines, bool ops) {
   auto& to = state();
   to.lines.store(lines);
+  to.records_ops.store(ops);
+  to.window_began = c10::getApproximateTime();
   to.memory.store(true);
   to.memory_sum.store(true);
   using at::RecordScope;
   to.handle = at::addGlobalCallback(
       at::RecordFunctionCallback(&begin_op, &end_op)
+          .needsInputs(ops)
           .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION,
                    RecordScope::TORCHSCRIPT_FUNCTION, RecordScope::CUSTOM_CLASS}));
 }
@@ -256,6 +289,33 @@ std::uint64_t observed_ops() {
   return count;
 }
 
+std::string take_ops() {
+  auto& from = state();
+  const auto clock = from.clock.makeConverter();
+  const auto base = clock(from.window_began);
+  const auto process = std::to_string(::getpid());
+  std::string text = R"({"schemaVersion": 1, "baseTimeNanoseconds": )" + std::to_string(base) +
+                     R"(, "traceEvents": [)" + "\n";
+  std::list<std::shared_ptr<ThreadLog>> threads;
+  {
+    const std::lock_guard lock(from.mutex);
+    threads = from.threads;
+  }
+  for (const auto& log : threads) {
+    const std::lock_guard lock(log->mutex);
+    if (log->ops_log.size() > 0)
+      text += R"({"ph":"M","name":"thread_name","ts":0,"pid":)" + process + R"(,"tid":)" +
+              std::to_string(log->id) + R"(,"args":{"name":"thread )" + std::to_string(log->id) +
+              " (" + json_text(log->name) + ")\"}},\n";
+    log->ops_log.write(log->id, log->logical, base, clock, text);
+    log->ops_log.clear();
+  }
+  // The name that torch's profiler gives to the recorded time.
+  return text + R"-({"ph":"X","cat":"Trace","name":"PyTorch Profiler (0)","pid":"Spans",)-" +
+         R"-("tid":"PyTorch Profiler","ts":0,"dur":)-" +
+         microseconds(clock(c10::getApproximateTime()) - base) + "}\n]}\n";
+}
+
 Observed take_observed(std::int64_t base, bool all_ranges) {
   auto& from = state();
   Observed result;
@@ -291,15 +351,12 @@ Observed take_observed(std::int64_t base, bool all_ranges) {
       lines.swap(log->lines);
       memory.swap(log->memory);
     }
-    for (const auto& record : memory)
-      add(R"({"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":)" + process +
-          R"(,"tid":)" + std::to_string(log->id) + R"(,"ts":)" +
-          microseconds(clock(record.time) - base) + R"(,"args":{"Total Reserved":)" +
-          std::to_string(record.reserved) + R"(,"Total Allocated":)" +
-          std::to_string(record.allocated) + R"(,"Bytes":)" + std::to_string(record.bytes) +
-          R"(,"Addr":)" + std::to_string(reinterpret_cast<std::uintptr_t>(record.address)) +
-          R"(,"Device Id":)" + std::to_string(record.device.index()) + R"(,"Device Type":)" +
-          std::to_string(static_cast<int>(record.device.type())) + "}}");
+    // Several events per thread, so that a truncated file loses few of them.
+    for (std::size_t at = 0; at < memory.size(); at += kMemoryPerEvent) {
+      const auto end = std::min(memory.size(), at + kMemoryPerEvent);
+      add(memory_event(log->id, {memory.begin() + at, memory.begin() + end}, base, clock));
+      result.count += end - at - 1;
+    }
     if (lines.empty()) continue;
     Observed::Thread thread{.id = log->id};
     for (const auto& record : lines) {
@@ -323,6 +380,7 @@ void forget_after_fork() {
   to.memory.store(false);
   to.memory_sum.store(false);
   to.lines.store(false);
+  to.records_ops.store(false);
   to.frames.store(0);
   // Another thread may have held the mutex or been changing these lists. They are abandoned, not
   // destroyed.
@@ -332,24 +390,6 @@ void forget_after_fork() {
   new (&to.ranges) std::list<Range>;
   if (to.handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(to.handle);
   to.handle = at::INVALID_CALLBACK_HANDLE;
-}
-
-std::string json_text(std::string_view text) {
-  std::string result;
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      result += '\\';
-      result += letter;
-    } else if (byte < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", byte);
-      result += escaped;
-    } else {
-      result += letter;
-    }
-  }
-  return result;
 }
 
 }  // namespace anyaccel::python::profiler

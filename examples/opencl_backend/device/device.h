@@ -1,5 +1,5 @@
-// The device as seen by torch: declarations for the files that register guard, allocator, hooks,
-// fallback and kernels. runtime.h and launch.h declare the calls to OpenCL.
+// The device as seen by torch: current device, memory, generators and the fallback. The OpenCL
+// calls are declared in runtime.h and launch.h.
 #pragma once
 
 #include <ATen/core/Generator.h>

@@ -1,5 +1,5 @@
-// Runs every torch op without an OpenCL kernel: maps the tensors' memory to the host and calls the
-// CPU kernel. Mapping waits for the work on the current stream.
+// Runs every torch op without a kernel in kernels.cpp or ops/: maps the device's memory to the host
+// and calls the CPU kernel. OCL_FALLBACK=error makes it throw instead.
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>

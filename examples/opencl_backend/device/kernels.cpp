@@ -1,6 +1,6 @@
 // The ops that every device must implement: creating tensors and views, copying, and the ops that
-// torch leaves to the device. Add the device's kernels to this file; device/fallback.cpp runs all
-// other ops.
+// torch leaves to the device. The compute kernels are in ops/; device/fallback.cpp runs all other
+// ops.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>

@@ -38,7 +38,8 @@ struct Pool {
   std::list<std::pair<std::unique_ptr<Block>, std::vector<cl_event>>> waiting;
 };
 
-/// Sizes of cached blocks: multiples of 512 bytes, above 64 KiB of 1/8 of the power of two below.
+/// Rounds up the size of a cached block: to a multiple of 512 bytes, or, above 64 KiB, to a
+/// multiple of 1/8 of the power of two below it.
 std::size_t rounded(std::size_t bytes) {
   std::size_t unit = kAlignment;
   while (unit * 128 < bytes) unit *= 2;
@@ -123,7 +124,7 @@ class Allocator final : public c10::DeviceAllocator {
     return pools_[static_cast<std::size_t>(device)];
   }
 
-  /// Moves freed blocks that no stream uses any more to the free list.
+  /// Moves freed blocks that are no longer used by any stream to the free list.
   static void collect(Pool& pool) {
     for (auto entry = pool.waiting.begin(); entry != pool.waiting.end();) {
       auto& [block, events] = *entry;

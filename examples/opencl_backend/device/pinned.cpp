@@ -1,5 +1,5 @@
-// Pinned host memory: a buffer with CL_MEM_ALLOC_HOST_PTR that stays mapped. Freed memory is kept
-// for later allocations, as in torch's CUDA allocator, once the copies that use it are complete.
+// Pinned host memory: a buffer with CL_MEM_ALLOC_HOST_PTR that stays mapped. Freed memory is
+// reused, as in torch's CUDA allocator, after the copies that use it are complete.
 #include <ATen/core/CachingHostAllocator.h>
 
 #include <algorithm>

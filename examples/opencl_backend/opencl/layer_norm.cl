@@ -1,4 +1,4 @@
-// Layer normalization in float32. One work-group of 64 per row, for the gradients of the weights one
+// Layer normalization in float32: one work-group of 64 per row. The gradients of the weights use one
 // work-item per column.
 inline float group_sum(__local float* parts, float value) {
   const uint lane = get_local_id(0);

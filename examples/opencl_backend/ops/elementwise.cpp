@@ -272,7 +272,7 @@ Tensor& fill(Tensor& self, const Scalar& value) {
 
 Tensor& zero(Tensor& self) { return fill(self, 0); }
 
-/// Reads one value. Waits for the work of the current stream, as the value is needed now.
+/// Reads one value. Waits for the current stream.
 Scalar local_scalar(const Tensor& self) {
   const auto host = at::empty({1}, self.options().device(at::kCPU));
   auto& queue = current_queue(self.device().index());

@@ -38,7 +38,7 @@ Tensor index_select(const Tensor& self, std::int64_t dim, const Tensor& index) {
   return out;
 }
 
-/// Adds the gradients of equal indices in their order: the result does not vary between runs.
+/// Adds the gradients of equal indices in a fixed order, so that the result is deterministic.
 Tensor embedding_backward(const Tensor& gradient, const Tensor& indices, c10::SymInt count,
                           c10::SymInt padding, bool by_frequency) {
   if (by_frequency || gradient.scalar_type() != at::kFloat || !supported({gradient, indices}) ||

@@ -26,7 +26,7 @@ struct Shape {
   std::array<cl_int, 8> kept_strides{}, reduced_strides{};
 };
 
-/// Reduces `dims` of `input` (all, if empty) into `out`, which has the right shape already.
+/// Reduces `dims` of `input` (all if empty) into `out`, which already has the right shape.
 bool reduce(const char* kind, const Tensor& input, at::IntArrayRef dims, const Tensor& out) {
   if (input.dim() > 8 || input.numel() == 0 || !supported({input, out}) || !out.is_contiguous() ||
       input.numel() > std::numeric_limits<std::int32_t>::max())

@@ -21,7 +21,7 @@ constexpr std::size_t kDeviceMemory = std::size_t{4} << 30;
 /// the same process are no-ops.
 void install_device(const std::string& name);
 
-/// Returns the number of devices. For a real device, ask its runtime and keep the answer: torch
+/// Returns the number of devices. For a real device, query its runtime and cache the result: torch
 /// calls this function often, also in forked children.
 c10::DeviceIndex device_count() noexcept;
 /// Returns this thread's current device.

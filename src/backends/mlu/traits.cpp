@@ -30,7 +30,7 @@ const sdk::Traits& traits() {
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .triton = true,
       .priority = 76,
-      .visible_devices_envs = {"MLU_VISIBLE_DEVICES"},
+      .visible_devices_envs = {"MLU_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"},
       .export_envs = {"NEUWARE_HOME", "CNCL", "LD_LIBRARY", "PATH"},
       .start_environment = {},
       .op_builder_dir = "deepspeed.ops.op_builder.mlu",

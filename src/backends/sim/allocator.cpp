@@ -43,6 +43,20 @@ class CopyBytes final : public Task {
 
 }  // namespace
 
+std::optional<std::pair<char*, std::size_t>> DeviceMemory::allocation_with_zones(
+    const void* address) {
+  if (!zones_) return std::nullopt;
+  const auto* at = static_cast<const char*>(address);
+  const std::lock_guard lock(mutex_);
+  auto found = segments_.upper_bound(const_cast<char*>(at));
+  if (found == segments_.begin()) return std::nullopt;
+  const auto& segment = *std::prev(found)->second;
+  for (const auto* block = segment.first; block != nullptr; block = block->after)
+    if (block->allocated && at >= block->address && at < block->address + block->requested)
+      return std::make_pair(block->address, block->requested);
+  return std::nullopt;
+}
+
 SimAllocator& allocator() noexcept {
   static auto* instance = new SimAllocator;
   return *instance;

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -22,12 +23,16 @@ namespace anyaccel::backends::sim {
 /// 0 is the default pool; others belong to graphs.
 using PoolId = std::uint64_t;
 
+/// With zones, at least this many unused bytes precede and follow each block.
+constexpr std::size_t kZone = 512;
+
 struct Segment;
 
 /// A range of a segment, in use or free.
 struct Block {
   Segment* segment = nullptr;
   char* address = nullptr;
+  std::size_t offset = 0;  ///< sizes of all blocks that precede it in the segment
   std::size_t size = 0;
   std::size_t requested = 0;
   SimStream* stream = nullptr;
@@ -51,7 +56,8 @@ struct Segment {
 /// Memory of one device. Thread-safe.
 class DeviceMemory {
  public:
-  DeviceMemory(Device& device, std::size_t limit);
+  /// `zones`: leave unused addresses between blocks. Sizes, statistics and the limit stay the same.
+  DeviceMemory(Device& device, std::size_t limit, bool zones);
   ~DeviceMemory();
 
   /// Throws c10::OutOfMemoryError if the memory still does not fit after the cache is released.
@@ -62,6 +68,10 @@ class DeviceMemory {
   /// Releases the blocks that were freed while other processes used them, once those processes
   /// have released them.
   void collect_shared() noexcept;
+
+  /// The address and size of the allocation that contains `address`; nullopt for free memory, for
+  /// other processes' memory, and without zones.
+  std::optional<std::pair<char*, std::size_t>> allocation_with_zones(const void* address);
 
   /// Reserves an unused address range, into which memory from another process can be mapped.
   char* take_addresses(std::size_t bytes);
@@ -96,6 +106,10 @@ class DeviceMemory {
   };
 
   FreeBlocks& free_blocks(PoolId pool, bool small) { return free_[{pool, small}]; }
+  /// Distance from the segment's address to the block with this offset. The distances of two blocks
+  /// differ by at least kZone more than their offsets.
+  std::size_t distance(std::size_t offset, bool small) const noexcept;
+  std::size_t addresses_of(const Segment& segment) const noexcept;
   Block* find(std::size_t size, SimStream& stream, PoolId pool);
   /// Returns null if there is no free range of `bytes` bytes.
   char* find_addresses(std::size_t bytes);
@@ -112,6 +126,7 @@ class DeviceMemory {
 
   Device& device_;
   std::atomic<std::size_t> limit_;
+  const bool zones_;
   std::mutex mutex_;
   std::map<std::pair<PoolId, bool>, FreeBlocks> free_;
   std::set<PoolId> released_pools_;

@@ -59,8 +59,20 @@ bool DeviceMemory::Fits::operator()(const Block* a, const Block* b) const noexce
   return a->address < b->address;
 }
 
-DeviceMemory::DeviceMemory(Device& device, std::size_t limit) : device_(device), limit_(limit) {}
+DeviceMemory::DeviceMemory(Device& device, std::size_t limit, bool zones)
+    : device_(device), limit_(limit), zones_(zones) {}
 DeviceMemory::~DeviceMemory() = default;
+
+std::size_t DeviceMemory::distance(std::size_t offset, bool small) const noexcept {
+  // A block of a small segment has at least kUnit bytes; one of a large segment has more than
+  // kSmall.
+  return zones_ ? offset + offset / (small ? kUnit : kSmall) * kZone : offset;
+}
+
+std::size_t DeviceMemory::addresses_of(const Segment& segment) const noexcept {
+  const bool foreign = segment.stream == nullptr;
+  return foreign ? segment.size + (zones_ ? kZone : 0) : distance(segment.size, segment.small);
+}
 
 void DeviceMemory::count(const Segment& segment, std::int64_t allocations, std::int64_t bytes,
                          std::int64_t requested) {
@@ -84,10 +96,10 @@ Block* DeviceMemory::find(std::size_t size, SimStream& stream, PoolId pool) {
 
 char* DeviceMemory::find_addresses(std::size_t bytes) {
   collect_given_back();
-  char* address = memory_map.device_base(device_.index);
+  char* address = memory_map.device_base(device_.index) + (zones_ ? kSegmentUnit : 0);
   for (const auto& [start, segment] : segments_) {
     if (static_cast<std::size_t>(start - address) >= bytes) break;
-    address = start + round_up(segment->size, kSegmentUnit);
+    address = start + round_up(addresses_of(*segment), kSegmentUnit);
   }
   const auto* end = memory_map.device_base(device_.index) + memory_map.slice;
   return address + bytes > end ? nullptr : address;
@@ -95,7 +107,7 @@ char* DeviceMemory::find_addresses(std::size_t bytes) {
 
 char* DeviceMemory::take_addresses(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  char* address = find_addresses(bytes);
+  char* address = find_addresses(bytes + (zones_ ? kZone : 0));
   TORCH_CHECK_WITH(OutOfMemoryError, address != nullptr, "[sim] device ", device_.index,
                    " has no free address range for ", in_mib(bytes),
                    " of another process's memory; release memory, or raise SIM_MEMORY");
@@ -126,7 +138,7 @@ Block* DeviceMemory::new_segment(std::size_t size, SimStream& stream, PoolId poo
   // If a whole segment does not fit, try one of the requested size.
   if (held + bytes > limit()) bytes = round_up(size, kUnit);
   if (held + bytes > limit()) return nullptr;
-  char* address = find_addresses(bytes);
+  char* address = find_addresses(distance(bytes, small));
   if (address == nullptr) return nullptr;
   auto segment = std::make_unique<Segment>();
   *segment = {.address = address,
@@ -158,7 +170,8 @@ Block* DeviceMemory::take(Block* block, std::size_t size, std::size_t requested)
   if (small ? left >= kUnit : left > kSmall) {
     auto* rest = new Block;
     *rest = {.segment = block->segment,
-             .address = block->address + size,
+             .address = block->segment->address + distance(block->offset + size, small),
+             .offset = block->offset + size,
              .size = left,
              .stream = block->stream};
     rest->before = block;
@@ -284,6 +297,7 @@ void DeviceMemory::merge(Block* block, Block* neighbour, FreeBlocks& blocks) {
   add(stats_.inactive_split_bytes, small, -static_cast<std::int64_t>(neighbour->size));
   if (neighbour == block->before) {
     block->address = neighbour->address;
+    block->offset = neighbour->offset;
     block->before = neighbour->before;
     if (block->before != nullptr) block->before->after = block;
     if (block->segment->first == neighbour) block->segment->first = block;
@@ -323,7 +337,7 @@ void DeviceMemory::release_unused(PoolId pool) {
       auto* segment = block->segment;
       // Queued work may still write to this block, and another stream may get the memory next.
       if (block->stream->capture() == nullptr) block->stream->wait(block->stream->last());
-      release_pages(segment->address, segment->size);
+      release_pages(segment->address, addresses_of(*segment));
       add(stats_.segment, small, -1);
       add(stats_.reserved_bytes, small, -static_cast<std::int64_t>(segment->size));
       ++stats_.num_device_free;

@@ -167,12 +167,13 @@ void launch_call(const Call& call, std::unique_ptr<Task> task,
   if (rows != nullptr) rows->submitted();
 }
 
-/// Reports to the observer an op that the host ran in place of the stream.
-void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
+/// Reports to the observer, which must exist, an op that the host runs in place of the stream.
+std::unique_ptr<KernelWatch> tell(const Call& call, std::vector<Operand> operands,
+                                  const std::vector<at::Tensor>& fresh) {
   add_results(operands, fresh);
-  auto* watching = observer();
-  if (watching != nullptr)
-    watching->on_launch(call.stream(), {.op = call.info().name.c_str(), .operands = operands});
+  const LaunchInfo info{.op = call.info().name.c_str(), .operands = operands};
+  observer()->on_launch(call.stream(), info);
+  return observer()->watch_kernel(call.stream(), info);
 }
 
 /// Queues a call whose result geometry is known, without waiting.
@@ -213,10 +214,10 @@ void run_now(const Call& call, Stack& host) {
     }
   };
   if (info.own_thread) {
-    if (observer() != nullptr) tell(call, call.operands(), {});
+    const auto watch = observer() != nullptr ? tell(call, call.operands(), {}) : nullptr;
     stream.wait(stream.last());
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    body();
+    run_watched(watch.get(), body);
   } else {
     launch_call(call, std::make_unique<FunctionTask<decltype(body)>>(info.name.c_str(), body));
     stream.wait(stream.last());

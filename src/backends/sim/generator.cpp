@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::size_t kStateBytes = 16;
 
+bool unseeded(at::Generator& generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.get<SimGenerator>()->unseeded();
+}
+
 }  // namespace
 
 at::Generator RandomDraw::host_generator() const {
@@ -28,6 +33,7 @@ SimGenerator::SimGenerator(int device)
 void SimGenerator::set_current_seed(std::uint64_t seed) {
   seed_ = seed;
   offset_ = 0;
+  unseeded_ = false;
 }
 void SimGenerator::set_offset(std::uint64_t offset) { offset_ = offset; }
 std::uint64_t SimGenerator::get_offset() const { return offset_; }
@@ -46,6 +52,7 @@ void SimGenerator::set_state(const c10::TensorImpl& state) {
   const auto* bytes = static_cast<const char*>(state.data());
   std::memcpy(&seed_, bytes, sizeof seed_);
   std::memcpy(&offset_, bytes + sizeof seed_, sizeof offset_);
+  unseeded_ = false;
 }
 
 c10::intrusive_ptr<c10::TensorImpl> SimGenerator::get_state() const {
@@ -61,6 +68,7 @@ void SimGenerator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorIm
   TORCH_CHECK(other != nullptr, "[sim] the state belongs to another device's generator");
   seed_ = other->seed_;
   offset_ = other->offset_;
+  unseeded_ = false;
 }
 
 c10::intrusive_ptr<c10::GeneratorImpl> SimGenerator::graphsafe_get_state() const {
@@ -84,8 +92,10 @@ const at::Generator& default_generator(int device) {
   static auto* all = [] {
     auto* list = new std::vector<at::Generator>;
     // Devices may become visible later.
-    for (int i = 0; i < runtime().options.devices; ++i)
+    for (int i = 0; i < runtime().options.devices; ++i) {
       list->push_back(at::make_generator<SimGenerator>(i));
+      list->back().get<SimGenerator>()->mark_unseeded();
+    }
     return list;
   }();
   return (*all)[static_cast<std::size_t>(device_at(device < 0 ? current_device() : device).index)];
@@ -95,7 +105,10 @@ RandomDraw next_draw(int device, const std::optional<at::Generator>& given) {
   at::Generator generator = given && given->defined() ? *given : default_generator(device);
   TORCH_CHECK(generator.device().type() == runtime().type, "Expected a '", runtime().type,
               "' device type for generator but found '", generator.device().type(), "'");
-  if (auto* capture = current_stream(device).capture()) return capture->draw(generator);
+  auto& stream = current_stream(device);
+  if (auto* watching = observer(); watching != nullptr && unseeded(generator))
+    watching->on_unseeded_draw(stream);
+  if (auto* capture = stream.capture()) return capture->draw(generator);
   const std::lock_guard lock(generator.mutex());
   return generator.get<SimGenerator>()->draw();
 }

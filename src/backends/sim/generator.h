@@ -39,6 +39,11 @@ class SimGenerator final : public c10::GeneratorImpl {
   void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& state) override;
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
 
+  /// True for a device's own generator until the program seeds it or sets its state. On a GPU, such
+  /// a generator starts with a random seed.
+  bool unseeded() const noexcept { return unseeded_; }
+  void mark_unseeded() noexcept { unseeded_ = true; }
+
   /// Advances by one. The caller holds `mutex_`.
   RandomDraw draw() { return {.seed = seed_, .offset = ++offset_}; }
   /// Advances by `count` for a graph's replay. The caller holds `mutex_`.
@@ -48,6 +53,7 @@ class SimGenerator final : public c10::GeneratorImpl {
   SimGenerator* clone_impl() const override;
   std::uint64_t seed_ = c10::default_rng_seed_val;
   std::uint64_t offset_ = 0;
+  bool unseeded_ = false;
 };
 
 const at::Generator& default_generator(int device);

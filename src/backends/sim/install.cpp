@@ -94,7 +94,8 @@ void choose_devices(const Options& options) {
   while (devices.size() < count) {
     devices.push_back(
         std::make_unique<Device>(static_cast<int>(devices.size()), options.latency_us));
-    devices.back()->memory = std::make_unique<DeviceMemory>(*devices.back(), memory);
+    devices.back()->memory = std::make_unique<DeviceMemory>(
+        *devices.back(), memory, /*zones=*/!target.options.check.empty());
     devices.back()->keep_locks_free_in_forks();
   }
   for (std::size_t i = 0; i < count; ++i) {
@@ -121,8 +122,8 @@ void fill_runtime(const Options& options) {
   target.keys = c10::DispatchKeySet(target.key);
   target.dtype_bits = dtype_bits(options);
   // Reserve twice the memory size: address space is cheap, and segments of different sizes fragment
-  // it.
-  const auto memory = static_cast<std::size_t>(options.memory);
+  // it. The checker's zones can double the addresses of a segment.
+  const auto memory = static_cast<std::size_t>(options.memory) * (options.check.empty() ? 1 : 2);
   constexpr std::size_t unit = 256 << 20;
   reserve_memory(options.devices, (2 * memory + unit - 1) / unit * unit);
   choose_devices(options);

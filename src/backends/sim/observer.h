@@ -38,6 +38,23 @@ struct LaunchInfo {
   bool replay = false;          ///< true if this launch replays `graph`
 };
 
+/// Checks one kernel. The functions are called on the thread that runs the kernel, just before and
+/// just after each run.
+class KernelWatch {
+ public:
+  virtual ~KernelWatch() = default;
+  virtual void before() noexcept = 0;
+  virtual void after() noexcept = 0;
+};
+
+/// Runs a kernel. `watch` may be null.
+template <typename Function>
+void run_watched(KernelWatch* watch, const Function& run) {
+  if (watch != nullptr) watch->before();
+  run();
+  if (watch != nullptr) watch->after();
+}
+
 /// The simulator calls each function on the thread that causes the event, before the event takes
 /// effect. If a lock orders the effects, the functions are called in the same order. They may throw
 /// to reject the event, except on_free(). They must not launch work, and must not allocate or free
@@ -46,6 +63,12 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void on_launch(SimStream& /*stream*/, const LaunchInfo& /*info*/) {}
+  /// Called after on_launch(), unless a graph is replayed. Returns null if the kernel is not
+  /// checked.
+  virtual std::unique_ptr<KernelWatch> watch_kernel(SimStream& /*stream*/,
+                                                    const LaunchInfo& /*info*/) {
+    return nullptr;
+  }
   /// The program created a stream, and got this one from the pool.
   virtual void on_stream_create(SimStream& /*stream*/) noexcept {}
   /// Called after the allocation. From now on, work on `stream` may use the memory.
@@ -61,6 +84,9 @@ class Observer {
   virtual void on_reject(const std::string& /*what*/) {}
   virtual void on_record_stream(const void* /*address*/, std::size_t /*bytes*/,
                                 SimStream& /*stream*/) {}
+  /// The next launch on `stream` draws random numbers from the device's own generator. The program
+  /// has never seeded that generator.
+  virtual void on_unseeded_draw(SimStream& /*stream*/) {}
   /// The graph's work was destroyed, or its capture was abandoned. Called on any thread.
   virtual void on_graph_end(const void* /*graph*/) noexcept {}
   /// `record` identifies the recording. on_event_wait() and on_event_synchronize() get it, too.

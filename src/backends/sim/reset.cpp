@@ -46,6 +46,7 @@ void reset_device(Device& device, const Options& options, const std::vector<Faul
   device.memory->reset_peak_stats();
   auto generator = default_generator(device.index);
   generator.set_current_seed(c10::default_rng_seed_val);
+  generator.get<SimGenerator>()->mark_unseeded();
   exchange_stream(*device.streams[0]);
 }
 
@@ -75,7 +76,7 @@ void reset(const Options& given, std::int64_t installed_memory) {
   set_current_device(0);
   runtime().options = options;
   runtime().dtype_bits = dtype_bits(options);
-  if (auto* checker = checking::checker()) checker->reporter().clear();
+  if (auto* checker = checking::checker()) checker->clear();
 }
 
 }  // namespace anyaccel::backends::sim

@@ -179,7 +179,7 @@ namespace {
 
 void run_traced(SimStream& stream, Task& task, bool again) {
   const auto start = c10::getTime();
-  task.run(again);
+  run_watched(task.watch.get(), [&] { task.run(again); });
   trace::add({.name = task.name(),
               .device = stream.device().index,
               .stream = stream.id(),
@@ -204,7 +204,7 @@ void execute_task(SimStream& stream, Task& task, bool again) {
     if (task.kernel() && trace::active.load(std::memory_order_relaxed)) {
       run_traced(stream, task, again);
     } else {
-      task.run(again);
+      run_watched(task.watch.get(), [&] { task.run(again); });
     }
   } catch (const c10::Error& error) {
     device.fail(task.name(), error.what_without_backtrace());
@@ -226,6 +226,7 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
       told.pool = capture->pool();
     }
     watching->on_launch(stream, told);
+    if (task->kernel() && !told.replay) task->watch = watching->watch_kernel(stream, told);
   }
   // Captured work runs at a replay, which counts as one launch.
   if (task->kernel() && stream.capture() == nullptr) {

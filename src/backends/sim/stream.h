@@ -32,6 +32,7 @@ class Task {
   /// Correlation ID that the profiler gave the op that launched the task; 0 if no profiler is
   /// recording.
   std::uint64_t correlation = 0;
+  std::unique_ptr<KernelWatch> watch;  ///< may be null
   /// Rows whose index tensor the worker reads before it runs the task; may be null.
   std::shared_ptr<IndexRows> rows;
 

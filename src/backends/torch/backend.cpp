@@ -132,11 +132,13 @@ std::shared_ptr<GraphImpl> TorchBackend::new_graph() {
 
 bool TorchBackend::is_current_stream_capturing() const {
 #if ANYACCEL_TORCH_AT_LEAST(2, 12)
-  if (!is_initialized()) return false;
   try {
+    // Guards that do not implement the query return false, and hooks that do not implement
+    // hasPrimaryContext() look uninitialized.
+    if (torch_parts::is_capturing(device_type())) return true;
+    if (!is_initialized()) return false;
     const auto stream = guard(device_type()).getStream(guard(device_type()).getDevice());
-    // Guards that do not implement the query return false.
-    return guard(device_type()).isStreamCapturing(stream) || torch_parts::is_captured(stream);
+    return guard(device_type()).isStreamCapturing(stream);
   } catch (const c10::Error&) {  // device types that do not implement it cannot capture
     return false;
   }

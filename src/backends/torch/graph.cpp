@@ -30,8 +30,8 @@ class Captures {
     streams_.erase(found);
     --count_;
   }
+  bool any() const { return count_ != 0; }
   bool contain(const c10::Stream& stream) {
-    if (count_ == 0) return false;
     const std::lock_guard lock(mutex_);
     return std::find(streams_.begin(), streams_.end(), stream) != streams_.end();
   }
@@ -43,7 +43,7 @@ class Captures {
 };
 
 Captures& captures() {
-  static auto* instance = new Captures;  // never destroyed, because graphs may outlive the program
+  static auto* instance = new Captures;  // leaked, because graphs may outlive static destruction
   return *instance;
 }
 
@@ -96,12 +96,14 @@ std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType type) {
   return std::make_shared<TorchGraph>(type, at::create_graph_impl(type));
 }
 
-bool is_captured(const c10::Stream& stream) { return captures().contain(stream); }
+bool is_capturing(c10::DeviceType type) {
+  return captures().any() && captures().contain(guard(type).getStream(guard(type).getDevice()));
+}
 
 #else
 
 std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType /*type*/) { return nullptr; }
-bool is_captured(const c10::Stream& /*stream*/) { return false; }
+bool is_capturing(c10::DeviceType /*type*/) { return false; }
 
 #endif
 

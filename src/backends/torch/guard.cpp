@@ -11,7 +11,7 @@ namespace anyaccel::torch_parts {
 
 c10::Stream initial_stream(c10::Device device) {
   static auto* streams = new std::map<std::pair<c10::DeviceType, int>, c10::Stream>;
-  static auto* mutex = new std::mutex;  // never destroyed, because threads may outlive the program
+  static auto* mutex = new std::mutex;  // leaked, because threads may outlive static destruction
   const std::lock_guard lock(*mutex);
   const std::pair key{device.type(), static_cast<int>(device.index())};
   const auto found = streams->find(key);
@@ -23,7 +23,7 @@ c10::Stream initial_stream(c10::Device device) {
 
 std::uint64_t storable_dtypes(c10::Device device) {
   constexpr auto kAll = ~std::uint64_t{0};
-  static std::atomic<std::uint64_t> silent{0};  // one bit per device type whose guard is silent
+  static std::atomic<std::uint64_t> silent{0};  // device types whose guards do not report dtypes
   const auto type = std::uint64_t{1} << static_cast<unsigned>(device.type());
   if ((silent.load(std::memory_order_relaxed) & type) != 0) return kAll;
   try {

@@ -2,12 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
 #include <mutex>
 
 #include "base/log.h"
+#include "core/guard_functions.h"
 
 namespace anyaccel::torch_parts {
 
@@ -20,10 +20,8 @@ bool has_kernel(const char* op) {
 }
 
 /// Waits until the stream has finished its queued work. The allocator may then reuse or free the
-/// memory at any time. Slower than an allocator that tracks streams, but as safe.
-void record_stream(at::Tensor& /*self*/, at::Stream stream) {
-  c10::impl::VirtualGuardImpl(stream.device_type()).synchronizeStream(stream);
-}
+/// memory at any time. Slower than an allocator that tracks streams, but equally safe.
+void record_stream(at::Tensor& /*self*/, at::Stream stream) { synchronize_stream(stream); }
 
 bool is_dense_here_or_on_host(const at::Tensor& tensor) {
   return tensor.layout() == c10::kStrided && (tensor.is_privateuseone() || tensor.is_cpu());

@@ -34,8 +34,9 @@ std::shared_ptr<sdk::EventImpl> make_event(c10::DeviceType type, bool enable_tim
 /// Returns null if torch does not provide graphs for the type.
 std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType type);
 
-/// Returns true if a graph from make_graph() is capturing the stream. Thread-safe.
-bool is_captured(const c10::Stream& stream);
+/// Returns true if a graph from make_graph() is capturing this thread's current stream.
+/// Thread-safe.
+bool is_capturing(c10::DeviceType type);
 
 /// Calls the initialization function of the vendor's library for `type` with a device index, if
 /// there is one that has not been called yet. Thread-safe.

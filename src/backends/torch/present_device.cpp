@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "anyaccel/sdk/torch_backend.h"
 #include "base/dynamic_library.h"
@@ -62,6 +63,8 @@ std::string load_device_library() {
 
 void load_device_library_once() {
   static std::once_flag once;
+  static thread_local bool loading = false;  // the library's initialization queries the registry
+  if (std::exchange(loading, true)) return;
   std::call_once(once, [] {
     std::string reason;
     try {
@@ -72,6 +75,7 @@ void load_device_library_once() {
     if (!reason.empty())
       log(LogLevel::warning, std::string(kLibrary) + " adds no device: " + reason);
   });
+  loading = false;
 }
 
 }  // namespace

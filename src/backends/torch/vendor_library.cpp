@@ -37,7 +37,7 @@ struct Initializer {
 
 Initializer& initializer() {
   static auto* instance =
-      new Initializer;  // never destroyed, because threads may outlive the program
+      new Initializer;  // leaked, because threads may outlive static destruction
   return *instance;
 }
 

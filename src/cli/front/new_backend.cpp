@@ -40,10 +40,8 @@ void check_name(const std::string& name) {
          "2 to 32 lowercase letters (a-z), optionally separated by single underscores, for example "
          "my_card");
   if (is_reserved_name(name))
-    fail(
-        "this name is reserved by AnyAccel or torch: a backend or a device type, which may be "
-        "unused",
-        name, "another name, for example my_" + name);
+    fail("this name is reserved by AnyAccel or torch for a backend or a device type", name,
+         "another name, for example my_" + name);
 }
 
 void check_folder(const fs::path& folder) {

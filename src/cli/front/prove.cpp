@@ -5,7 +5,7 @@
 namespace anyaccel::cli {
 
 int run_prove(std::span<const char* const> arguments) {
-  // The report includes the conformance kit, training and generation with this program.
+  // The report runs the conformance kit, training and generation with this program.
   run_python_package("prove", "anyaccel_prove", "ANYACCEL_PROVE_PROGRAM", arguments);
 }
 

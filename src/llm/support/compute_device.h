@@ -5,8 +5,9 @@
 
 namespace anyaccel::llm {
 
-/// Returns the accelerator's current device after initializing it. Some device types that other
-/// packages add to torch require that before the first tensor; in C++, torch does not do it.
+/// Initializes and returns the accelerator's current device. Some device types that other packages
+/// add to torch must be initialized before the first tensor is created, which torch does not do in
+/// C++.
 c10::Device compute_device();
 
 }  // namespace anyaccel::llm

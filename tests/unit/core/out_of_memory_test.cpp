@@ -15,14 +15,15 @@ TEST(OutOfMemory, MessagesOfDevices) {
     EXPECT_TRUE(reports_allocation_failure(message)) << message;
 }
 
-// Fails if other errors are taken for a lack of memory.
+// Fails if other errors are classified as out-of-memory errors.
 TEST(OutOfMemory, OtherMessages) {
   for (const auto* message : {"", "an illegal memory access was encountered", "out of bounds",
-                              "memory format is not supported", "allocate() is not implemented"})
+                              "memory format is not supported", "Failed to allocate a stream",
+                              "allocate() is not implemented"})
     EXPECT_FALSE(reports_allocation_failure(message)) << message;
 }
 
-// Fails if torch's own error type needs a particular message.
+// Fails if torch's own error type is recognized only by its message.
 TEST(OutOfMemory, TypeOfTheError) {
   const c10::SourceLocation here{};
   EXPECT_TRUE(is_out_of_memory(c10::OutOfMemoryError(here, "device full")));

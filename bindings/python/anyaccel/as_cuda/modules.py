@@ -1,4 +1,4 @@
-"""Counts the program's calls of functions of torch that move or load many tensors."""
+"""Counts the program's calls of torch functions that move or load many tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .devices import CUDA
 from .patches import Patches
 from .usage import Usage
 
-# Functions, and the name under which their calls are counted. "": the names of what they use.
+# (owners, function, name under which its calls are counted). If the name is empty, each name that
+# the function uses is counted once per call.
 _FUNCTIONS: "tuple[tuple[tuple[object, ...], str, str], ...]" = (
     ((torch.nn.Module, ), CUDA, "Module.cuda"),
     ((torch.nn.Module, ), "to", ""),

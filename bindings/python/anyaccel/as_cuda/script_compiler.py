@@ -53,7 +53,7 @@ class ScriptCompiler:
             if found is None:
                 return value
         elif isinstance(value, str) and _NAME.fullmatch(value):
-            index = value[len(CUDA):]  # the CPU has one device; its name may still need the rest of a format
+            index = value[len(CUDA):]  # on the CPU, drop an index but keep a placeholder
             found = self._devices.type + ("" if self._devices.is_cpu and index[1:].isdigit() else index)
         else:
             return value
@@ -72,7 +72,7 @@ class ScriptCompiler:
         """f"cuda:{i}"."""
 
         def build_format(ctx: typing.Any, expr: ast.JoinedStr) -> typing.Any:
-            first = expr.values[0]
+            first = expr.values[0] if expr.values else None
             if isinstance(first, ast.Constant) and first.value == CUDA + ":":
                 start = ast.copy_location(ast.Constant(self._mapped(first.value)), first)
                 expr = ast.copy_location(ast.JoinedStr([start, *expr.values[1:]]), expr)
@@ -81,11 +81,11 @@ class ScriptCompiler:
         return build_format
 
     def _attribute(self, build: typing.Callable) -> typing.Callable:
-        """`x.is_cuda` is `x.device.type == TYPE`."""
+        """`x.is_cuda` is `x.device.type == TYPE`. A module's own `self.is_cuda` stays as it is."""
 
         def build_attribute(ctx: typing.Any, expr: ast.Attribute) -> typing.Any:
             made = build(ctx, expr)
-            if expr.attr != "is_cuda":
+            if expr.attr != "is_cuda" or (isinstance(expr.value, ast.Name) and expr.value.id == "self"):
                 return made
             place = made.range()
             self._usage.count("Tensor.is_cuda in TorchScript")

@@ -21,9 +21,9 @@ _LIBRARY = os.path.dirname(os.__file__)
 class _Call(threading.local):
     """The program's call that this thread is executing.
 
-    names: the names that the call has counted, None outside of one_call(). everything: whether nothing
-    more is counted. module: the module under construction. module_names: the names that its
-    constructor has counted.
+    names: the names that the call has counted, or None outside of one_call(). everything: whether all
+    further names are ignored. module: the module under construction. module_names: the names that
+    its constructor has counted.
     """
     names: "set[str] | None" = None
     everything = False
@@ -56,10 +56,10 @@ class Usage:
 
     @contextlib.contextmanager
     def one_call(self, name: str = "") -> "typing.Iterator[None]":
-        """Until the end, count each name once. With `name`, count only that."""
+        """Count each name at most once in this context. With `name`, count only `name`."""
         call = self._call
         if call.names is not None:
-            yield  # an inner call of torch's
+            yield  # a nested call inside torch
             return
         if name:
             self.count(name)
@@ -131,7 +131,7 @@ class Usage:
 
 
 def _outermost_internal_frame() -> "types.FrameType | None":
-    """The frame of torch that the program's code has called. None if the program called us."""
+    """Return the torch frame that the program's code called, or None if the program called AnyAccel directly."""
     frame, found = sys._getframe(1), None
     while frame is not None and not is_programs(frame.f_globals.get("__name__")):
         if not frame.f_globals.get("__name__", "").startswith("anyaccel."):

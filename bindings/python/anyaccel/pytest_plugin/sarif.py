@@ -20,6 +20,7 @@ _TITLES = {
     "uninitialized": "Read of uninitialized memory",
     "leak": "Memory still allocated at exit",
     "other_accelerator": "Use of another accelerator's device",
+    "out_of_bounds": "Write outside of a tensor's memory",
 }
 
 

@@ -1,4 +1,4 @@
-"""CUDA's own code in C++ sources: headers, preprocessor conditions, kernels and their launches."""
+"""CUDA-specific code in C++ sources: headers, preprocessor conditions, kernels and their launches."""
 
 from __future__ import annotations
 

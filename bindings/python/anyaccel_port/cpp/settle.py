@@ -29,7 +29,7 @@ def handles(finder: Finder):
     for finding in found:
         if finding.severity == EQUIVALENT and finder.function(finding.start) in left:
             finding.severity, finding.edits = REVIEW, ()
-            finding.message += " Something else in this function needs CUDA's type."
+            finding.message += " Other code in this function needs CUDA's type."
 
 
 def includes(finder: Finder):

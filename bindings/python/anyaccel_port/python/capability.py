@@ -1,4 +1,4 @@
-"""Conditions on NVIDIA's compute capability, and the features that they ask for."""
+"""Explains comparisons of NVIDIA's compute capability: which feature they test, and how to query it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEATURES = (
 
 
 def explain(source: Source, call: cst.Call) -> str:
-    """The explanation of a call that returns a capability or a device's properties, "" if no condition uses it."""
+    """Return a message for a call that returns a capability or a device's properties, or "" if no comparison uses it."""
     asked = _asked(source, call)
     if asked is None:
         return ""
@@ -27,7 +27,7 @@ def explain(source: Source, call: cst.Call) -> str:
         return text + "Query the feature that the code needs instead."
     _, name, query = known[-1]
     first = known[-1][0]
-    return text + f"NVIDIA devices from {first[0]}.{first[1]} on have {name}. If the code needs that, query {query} instead."
+    return text + f"NVIDIA devices with {first[0]}.{first[1]} or higher have {name}. If the code needs this, query {query} instead."
 
 
 def _asked(source: Source, call: cst.Call) -> tuple[int, int] | None:

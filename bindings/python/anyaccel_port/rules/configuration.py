@@ -51,7 +51,7 @@ PACKAGES = (
     Rule("package-cuda-build", "a CUDA build of torch", "review", ("package:torch+cu10", "package:torch+cu11", "package:torch+cu12", "package:torch+cu13"), {},
          "The version selects a CUDA build. Install the accelerator's build from the matching index.", "torch==2.1.0+cu121"),
     Rule("package-extra", "an extra that installs CUDA packages", "review", ("package:extra cuda", "shell:pip install x[cuda]", "shell:--extra gpu"), {},
-         "The extra selects CUDA packages. Add an extra for each accelerator, and let the user select it.",
+         "Other accelerators need other packages. Add an extra for each accelerator, and let the user select it.",
          "jax[cuda12]"),
     Rule("package-index", "torch's package index for CUDA", "review", ("package:whl",), {},
          "The index has CUDA builds. Builds for other accelerators are in other indexes; CPU builds are in whl/cpu.",

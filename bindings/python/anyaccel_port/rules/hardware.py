@@ -9,7 +9,7 @@ RULES = (
     Rule("device-name-table", "a table with the names of NVIDIA devices", "review",
          ("string:A100", "string:H100", "string:V100", "string:RTX", "string:GeForce", "string:Tesla"), {},
          "The table has no entry for other accelerators. Look the device up by `get_accelerator().device_properties().name`, add "
-         "entries for other devices, and let the user set the value of a device that has none.",
+         "entries for other devices, and let the user set the value for a device without an entry.",
          'PEAK_FLOPS = {"A100": 312e12, "H100": 989e12}'),
     Rule("device-name-comparison", "a comparison with the name of an NVIDIA device", "review", ("string:compare H100", ), {},
          "Other accelerators never take this branch. Query the feature that the branch needs, such as `is_bf16_supported()`, or "

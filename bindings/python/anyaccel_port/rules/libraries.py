@@ -23,9 +23,9 @@ LIBRARIES = (
         "use an op builder.",
         "torch.utils.cpp_extension.CUDAExtension('op', ['op.cpp'])"),
     Rule(
-        "cuda-source", "a CUDA source in a list of sources", "review", ("string:x.cu", ), {},
-        "Only CUDA's compiler builds .cu files. Write the kernels for other accelerators in sources of their own, and select "
-        "the sources by the accelerator.", "sources = ['op.cpp', 'op_kernel.cu']"),
+        "cuda-source", "a CUDA file in a list of sources", "review", ("string:x.cu", ), {},
+        "Only CUDA's compiler builds .cu files. Put kernels for other accelerators in separate files, and select the files "
+        "by accelerator.", "sources = ['op.cpp', 'op_kernel.cu']"),
     Rule(
         "cuda-library", "a library that works only with CUDA", "none",
         tuple(n for m in ("flash_attn", "flash_attn_interface", "flash_attn_2_cuda", "flash_attn_3", "ring_flash_attn",

@@ -39,7 +39,7 @@ DEVICES = (
          'the choice between "cuda" and "cpu"',
          "equivalent", ("string:cuda if available else cpu", ),
          _same("{type}"),
-         "The replacement is the CPU on a machine without an accelerator.",
+         "The replacement selects the CPU on a machine without an accelerator.",
          'device = "cuda" if torch.cuda.is_available() else "cpu"',
          "device = get_accelerator().device_name()",
          runtime="device"),
@@ -156,7 +156,7 @@ SETTINGS = (
     Rule("attention-backend", "an attention backend that only some devices have", "review",
          tuple(f"torch.nn.attention.SDPBackend.{name}" for name in ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")), {},
          "scaled_dot_product_attention raises an error if the device has none of the selected backends. Add `SDPBackend.MATH`, "
-         "which every device has, or do not select backends. Selections that contain it are not reported.",
+         "which every device supports, or remove the selection. Selections with this backend are not reported.",
          "torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION)"),
     Rule("version-cuda", "torch.version.cuda", "none", ("torch.version.cuda", "torch.has_cuda"), {},
          "The CUDA version that torch was built for, or None in builds without CUDA. Code that parses it needs a default.", "torch.version.cuda"),

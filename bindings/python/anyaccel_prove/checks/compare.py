@@ -1,5 +1,4 @@
-"""Runs a case of the table on the device in several modes and compares the results with the CPU's.
-"""
+"""Runs a case of the table on the device in several modes and compares the results with the CPU's."""
 
 import time
 
@@ -8,7 +7,7 @@ import torch
 from .protocol import Skip
 from .table import ERRORS, Draw
 
-# Longer than the host needs to call an op, so that a kernel on a wrong stream runs too early.
+# Longer than the host needs to call an op, so that a kernel on the wrong stream runs too early.
 DELAY_S = 0.03
 MODES = ("reference", "forward", "stream", "graph")
 
@@ -49,7 +48,7 @@ def compare(case, got, want, *, exact, looser=1.0):
         assert mine.shape == right.shape, f"result {number} has shape {tuple(mine.shape)}, expected {tuple(right.shape)}"
         if exact or not right.is_floating_point():
             differ = int(((mine != right) & ~(mine.isnan() & right.isnan())).sum())
-            assert not differ, f"result {number}: {differ} of {right.numel()} elements differ, expected the same bits"
+            assert not differ, f"result {number}: {differ} of {right.numel()} elements differ, expected identical bits"
             continue
         off, most = error_of(mine, right), ERRORS[mine.dtype] * case.looser * looser
         assert off <= most, f"result {number}: relative error {off:.3g}, expected at most {most:.3g}"
@@ -63,7 +62,7 @@ class Checker:
         self.busy = None
 
     def there(self, case, inputs):
-        """Return copies of the inputs where the op expects them."""
+        """Return copies of the inputs in the memory that the op expects."""
         if case.pinned:
             host = self.device.type == "cpu"
             return [each.clone() if host or not each.numel() else self.accelerator.pin_memory(each) for each in inputs]
@@ -91,7 +90,7 @@ class Checker:
             left @ left
 
     def check(self, case, size, dtype, mode):
-        """Raise an exception if the check fails, or Skip."""
+        """Raise an exception if the check fails, or Skip if it does not apply."""
         try:
             self.compare(case, size, dtype, mode)
         except NotImplementedError as error:
@@ -124,8 +123,8 @@ class Checker:
         compare(case, got, want, exact=case.exact)
 
     def on_a_stream(self, case, inputs):
-        """Call the op on a new stream that fills its inputs late. A kernel on another stream reads
-        zeros.
+        """Call the op on a new stream that fills its inputs after a delay, so that a kernel on another
+        stream reads zeros.
         """
         if self.accelerator.Stream is None:
             raise Skip("the backend has no streams")
@@ -165,7 +164,7 @@ class Checker:
             raise Skip("the backend has no graphs")
         with self.accelerator.capture_to_graph(graph):
             got = results(case, self.module, given, gradients=False)
-        for _ in range(2):  # the second replay must not depend on what the first left
+        for _ in range(2):  # the second replay must not depend on the first
             for to, each in zip(given, source):
                 to.copy_(each)
             self.accelerator.replay_graph(graph)

@@ -17,7 +17,7 @@ STEPS = 60
 
 
 def train_check(accelerator, make, optimizer, dtype, tolerance):
-    """Train on both sides with the same start and data. The losses must fall and agree."""
+    """Train on the CPU and the device with the same weights and data. The losses must fall and agree."""
     device = torch.device(accelerator.current_device_name())
     here = models.train(make, optimizer, torch.device("cpu"), STEPS, dtype)[1]
     there = models.train(make, optimizer, device, STEPS, dtype)[1]
@@ -31,7 +31,7 @@ def train_check(accelerator, make, optimizer, dtype, tolerance):
 
 
 def generate_check(accelerator, dtype, tolerance):
-    """Generate greedily with the CPU's kernels, and compute the same logits on the device."""
+    """Generate greedily on the CPU, and compare the logits for the same tokens on the device."""
     module = models.train(models.Decoder, models.adam, torch.device("cpu"), STEPS, torch.float32)[0].to(dtype)
     prompt = models.text(8)[0].tolist()
     tokens, here = models.generate(module, prompt, 40, torch.device("cpu"))
@@ -40,7 +40,7 @@ def generate_check(accelerator, dtype, tolerance):
     assert off <= tolerance, f"the logits differ from the CPU's by up to {off:.3g}, expected at most {tolerance:g}"
     margin = here.topk(2).values
     sure = margin[:, 0] - margin[:, 1] > 2 * tolerance * here.abs().max()
-    assert torch.equal(there.argmax(-1)[sure], here.argmax(-1)[sure]), "the device chooses other tokens than the CPU"
+    assert torch.equal(there.argmax(-1)[sure], here.argmax(-1)[sure]), "the device and the CPU choose different tokens"
     if dtype == torch.float32:
         want = module.logits_after(torch.tensor([prompt + tokens[:-1]]))[0, len(prompt) - 1:]
         plain = ((here - want).abs().max() / want.abs().max()).item()

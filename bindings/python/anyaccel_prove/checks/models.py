@@ -1,4 +1,4 @@
-"""Small language models over bytes, composed of torch's operations and AnyAccel's ops."""
+"""Small language models over bytes, composed of torch's and AnyAccel's ops."""
 
 import torch
 from torch.nn import functional as F
@@ -13,7 +13,7 @@ VOCABULARY, LENGTH, BATCH, LAYERS = 64, 32, 8, 2
 
 
 def text(batch, seed=0):
-    """Return rows of tokens that count up or down in random steps, which is easy to learn."""
+    """Return rows of tokens, each an arithmetic sequence with a random start and step."""
     draw = Draw(seed)
     start, step = draw.integers(0, VOCABULARY, batch, 1), draw.integers(1, 4, batch, 1)
     return (start + step * torch.arange(LENGTH + 1)) % VOCABULARY
@@ -134,8 +134,8 @@ def train(make, optimizer, device, steps, dtype):
 
 
 def generate(model, prompt, count, device, follow=None):
-    """Return tokens and logits of a greedy continuation with the op. `follow`: take these tokens
-    instead of the most likely ones.
+    """Return tokens and logits of a greedy continuation with the op. If `follow` is given, use
+    its tokens instead of the most likely ones.
     """
     load("DecoderInferenceBuilder")
     dtype, config = model.head.dtype, config_of(LAYERS)

@@ -2,9 +2,9 @@
 
 usage: python3 -m anyaccel_prove.checks.ops BUILDER [--only PATTERN] [--quick] [--list]
 
-Prints one JSON object a line: {"begin": CHECK} before each check, its result after it, and a
+Prints one JSON object per line: {"begin": CHECK} before each check, its result after it, and a
 summary at the end. A check is named CASE/SIZE/DTYPE/MODE; PATTERN is a shell pattern of such names.
---quick leaves out the modes and sizes that are slow in compute-sanitizer.
+--quick omits the modes and sizes that are slow in compute-sanitizer.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main():
     parser = argparse.ArgumentParser(prog="python3 -m anyaccel_prove.checks.ops", description=__doc__.splitlines()[0])
     parser.add_argument("builder", help="class name of the op's builder, for example FusedAdamBuilder")
     parser.add_argument("--only", metavar="PATTERN", default="*", help="run only matching checks (default: all)")
-    parser.add_argument("--quick", action="store_true", help="run only what compute-sanitizer has to see")
+    parser.add_argument("--quick", action="store_true", help="run only the checks for compute-sanitizer")
     parser.add_argument("--list", action="store_true", help="list the checks and exit")
     options = parser.parse_args()
     checks = [each for each in checks_of(options.builder, options.quick) if fnmatch.fnmatchcase(each[0], options.only)]

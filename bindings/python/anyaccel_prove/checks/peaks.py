@@ -2,7 +2,7 @@
 
 usage: python3 -m anyaccel_prove.checks.peaks [--out FILE] [--anyaccel]
 
-Prints one JSON object. Adds "peaks" for the report and writes the numbers to FILE, for speed.py.
+Prints one JSON object with the rows for the report, and writes the numbers for speed.py to FILE.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def device_and_synchronize(with_anyaccel):
 
 
 def best_seconds(call, synchronize, *, rounds=5, least=0.02):
-    """Return the seconds of a call: the best round of back-to-back calls."""
+    """Return the time per call in seconds, from the fastest round of back-to-back calls."""
     call()
     synchronize()
     repeats, best = 1, math.inf
@@ -61,7 +61,7 @@ def best_seconds(call, synchronize, *, rounds=5, least=0.02):
 
 
 def matmul(device, synchronize, dtype):
-    """Return FLOP per second of the largest square product that takes less than 50 ms."""
+    """Return the highest FLOP per second of square products with sizes up to 8192 or 50 ms."""
     best, size = 0.0, 512
     while size <= 8192:
         left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
@@ -78,7 +78,7 @@ def main():
     parser.add_argument("--out", metavar="FILE", type=pathlib.Path, help="file for the numbers")
     parser.add_argument("--anyaccel",
                         action="store_true",
-                        help="take the device from AnyAccel, because torch alone does not know it")
+                        help="get the device from AnyAccel, for devices that torch alone does not support")
     options = parser.parse_args()
     device, synchronize = device_and_synchronize(options.anyaccel)
     here = device.type == "cpu" or options.anyaccel

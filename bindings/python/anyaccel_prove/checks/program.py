@@ -75,7 +75,7 @@ class Program:
 def main():
     parser = argparse.ArgumentParser(prog="python3 -m anyaccel_prove.checks.program", description=__doc__.splitlines()[0])
     parser.add_argument("program", type=pathlib.Path, help="the program anyaccel")
-    parser.add_argument("folder", type=pathlib.Path, help="folder for texts and models; it is replaced")
+    parser.add_argument("folder", type=pathlib.Path, help="folder for texts and models; existing content is deleted")
     parser.add_argument("--only", metavar="PATTERN", default="*", help="run only matching checks (default: all)")
     options = parser.parse_args()
     program, out = Program(options.program, options.folder), Results(options.only)

@@ -1,4 +1,4 @@
-"""How the programs in this folder print their results: one JSON object a line."""
+"""Prints the results of the programs in this folder: one JSON object per line."""
 
 import fnmatch
 import json
@@ -46,6 +46,6 @@ class Results:
             say(summary=f"skipped: {self.reason}")
             return SKIPPED
         counts = ", ".join(f"{count} {status}" for status, count in self.counts.items() if count)
-        broken = f"the device failed in {self.broken}, the later checks were not run" if self.broken else ""
+        broken = f"the device failed in {self.broken}, later checks were not run" if self.broken else ""
         say(summary="; ".join(part for part in (text, counts, broken) if part))
         return 1 if self.counts["failed"] else 0

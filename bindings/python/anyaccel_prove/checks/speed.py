@@ -2,7 +2,7 @@
 
 usage: python3 -m anyaccel_prove.checks.speed --peaks FILE [--small] [--only PATTERN]
 
-Prints one JSON object. --small uses sizes for a processor.
+Prints one JSON object. --small uses sizes that suit a CPU.
 """
 
 import argparse
@@ -40,8 +40,8 @@ def measure(kernel, accelerator, peaks, small):
 
 def main():
     parser = argparse.ArgumentParser(prog="python3 -m anyaccel_prove.checks.speed", description=__doc__.splitlines()[0])
-    parser.add_argument("--peaks", metavar="FILE", type=pathlib.Path, required=True, help="file that peaks.py wrote")
-    parser.add_argument("--small", action="store_true", help="use small sizes")
+    parser.add_argument("--peaks", metavar="FILE", type=pathlib.Path, required=True, help="output file of peaks.py")
+    parser.add_argument("--small", action="store_true", help="use sizes that suit a CPU")
     parser.add_argument("--only", metavar="PATTERN", default="*", help="time only matching kernels")
     options = parser.parse_args()
     peaks = json.loads(options.peaks.read_text())

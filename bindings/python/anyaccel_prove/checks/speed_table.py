@@ -1,4 +1,4 @@
-"""The kernels that speed.py times, with the bytes that they move or the operations that they do."""
+"""The kernels that speed.py times, with the bytes that they move or the FLOP that they perform."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,7 +13,7 @@ MILLION = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """Prepared calls. Each makes `calls` calls of the kernel."""
+    """Prepared functions, each of which calls the kernel `calls` times."""
 
     ours: Callable
     torch: Callable | None = None

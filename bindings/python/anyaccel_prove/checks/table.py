@@ -1,12 +1,12 @@
-"""How a case of the table of op checks is described."""
+"""Types that describe the cases of the op checks."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
 
 import torch
 
-# Empty, one element, fewer elements than a vector, one more than a vector, and a number that is
-# not a multiple of any vector width or block size.
+# Empty, one element, fewer elements than a vector, one element more than a vector, and a number
+# that is not a multiple of any vector width or block size.
 SIZES = (0, 1, 3, 17, 1003)
 FLOATS = ("float32", "bfloat16", "float16")
 # Largest allowed error, relative to the largest magnitude of the expected tensor.
@@ -39,8 +39,8 @@ class Case:
 
     `make(draw, size, dtype)` returns the inputs in host memory. `call(module, tensors)` calls the
     op with them, or with copies on the device, and returns the results and the tensors that it
-    changed. `plain(tensors)` is the same function in terms of torch's operations in float64; it
-    checks the results of the CPU, with which the device's are compared.
+    changed. `plain(tensors)` computes the same function with torch's ops in float64, as a reference
+    for the CPU's results.
     """
 
     name: str

@@ -5,6 +5,7 @@
 
 #include "anyaccel/error.h"
 #include "backends/sim/check/fault_handler.h"
+#include "backends/sim/check/host_seeding.h"
 #include "backends/sim/check/operands.h"
 #include "backends/sim/check/stack.h"
 #include "backends/sim/fork.h"
@@ -187,6 +188,13 @@ void Checker::keep_locks_free_in_forks() {
   hold_at_fork(detector_.lock_for_fork(), ForkOrder::history);
   hold_at_fork(streams_mutex_, ForkOrder::reports);
   hold_at_fork(reporter_.lock_for_fork(), ForkOrder::reports);
+  hold_at_fork(host_seeding_lock_for_fork(), ForkOrder::reports);
+}
+
+void Checker::clear() {
+  reporter_.clear();
+  forget_host_seeding();
+  unseeded_noted_ = false;
 }
 
 Checker* checker() noexcept { return started.load(std::memory_order_acquire); }
@@ -202,6 +210,7 @@ void start_checks() {
   one->keep_locks_free_in_forks();
   started.store(one, std::memory_order_release);
   set_observer(one);
+  watch_host_seeding();
   watch_ops({.refused = [one](const Refusal& refusal) { one->on_refused(refusal); },
              .wants_host_op = [one] { return one->wants_host_op(); },
              .host_op = [one](const auto& op, auto arguments) { one->on_host_op(op, arguments); },

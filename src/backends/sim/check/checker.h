@@ -39,11 +39,13 @@ class Checker final : public Observer {
           Suppressions suppressions = {}, int exit_code = 0, ExtraChecks extra = {});
 
   void on_launch(SimStream& stream, const LaunchInfo& info) override;
+  std::unique_ptr<KernelWatch> watch_kernel(SimStream& stream, const LaunchInfo& info) override;
   void on_stream_create(SimStream& stream) noexcept override;
   void on_allocate(const void* address, std::size_t bytes, SimStream& stream) override;
   void on_free(const void* address, std::size_t bytes, SimStream& stream) noexcept override;
   void on_out_of_memory(int device, std::size_t bytes) override;
   void on_reject(const std::string& what) override;
+  void on_unseeded_draw(SimStream& stream) override;
   void on_record_stream(const void* address, std::size_t bytes, SimStream& stream) override;
   void on_graph_end(const void* graph) noexcept override;
   void on_event_record(std::uint64_t record, SimStream& stream) override;
@@ -76,6 +78,8 @@ class Checker final : public Observer {
   /// destroyed.
   void keep_locks_free_in_forks();
 
+  /// Forgets what was reported, when the devices are reset.
+  void clear();
   Reporter& reporter() noexcept { return reporter_; }
   const Reporter& reporter() const noexcept { return reporter_; }
 
@@ -92,6 +96,7 @@ class Checker final : public Observer {
   /// Records an error that the program may still handle, together with the calling thread's stack.
   void note(Problem problem);
   Part part(const Use& use) const;
+  friend class ZoneWatch;
   std::string created_at(StreamId stream) const;
 
   void went_on() noexcept {
@@ -103,6 +108,7 @@ class Checker final : public Observer {
   const ExtraChecks extra_;
   std::atomic<bool> stopped_{
       false};  ///< nothing was launched or allocated since the last out-of-memory error
+  std::atomic<bool> unseeded_noted_{false};
   Detector detector_;
   HostViews views_;
   mutable std::mutex streams_mutex_;

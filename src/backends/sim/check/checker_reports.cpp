@@ -5,6 +5,7 @@
 
 #include "backends/sim/check/checker.h"
 #include "backends/sim/check/host_operands.h"
+#include "backends/sim/check/host_seeding.h"
 #include "backends/sim/check/operands.h"
 #include "backends/sim/check/stack.h"
 #include "backends/sim/check/tensors.h"
@@ -193,6 +194,29 @@ void Checker::note(Problem problem) {
   problem.now.stack = stack_text(stack);
   problem.line = caller(stack);
   reporter_.note(std::move(problem));
+}
+
+void Checker::on_unseeded_draw(SimStream& stream) {
+  if (unseeded_noted_.load(std::memory_order_relaxed)) return;
+  const auto seeding = find_host_seeding();
+  if (!seeding || unseeded_noted_.exchange(true)) return;
+  const auto device = device_text(stream.device().index);
+  Problem problem{.kind = Kind::unseeded_device, .what = {}, .now = {}};
+  problem.now = {.op = current_op(), .stream = stream_text(id_of(stream)), .shape = {}};
+  const auto stack = capture_stack();
+  problem.line = caller(stack);
+  problem.place = place(stack);
+  problem.now.stack = stack_text(stack);
+  problem.what = problem.now.op + " draws random numbers on " + device +
+                 ", whose generator was never seeded, although the program seeded " +
+                 seeding->generator;
+  if (seeding->stack) {
+    problem.what += " (" + caller(*seeding->stack) + ")";
+    problem.before = {.op = "seeding " + seeding->generator, .stream = {}, .shape = {}};
+    problem.before.stack = stack_text(*seeding->stack);
+  }
+  problem.what += "; on a GPU, the results differ from run to run";
+  reporter_.notice(std::move(problem));
 }
 
 void Checker::on_program_end(bool failed, Uncaught uncaught) {

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "backends/sim/check/host_seeding.h"
 #include "backends/sim/check/program_end.h"
 #include "backends/sim/check/tensors.h"
 #include "backends/sim/check/thread_hooks.h"
@@ -139,6 +140,8 @@ void start_watching_python() {
                      .map = callbacks().map,
                      .unmap = callbacks().unmap}))
     python_waits = true;
+  else
+    watch_host_seeding();  // again, after Python has imported NumPy
 }
 
 std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& function) {

@@ -14,7 +14,7 @@ struct Words {
 };
 
 // In the order of the enumerators of Kind.
-constexpr std::array<Words, 11> kWords{{
+constexpr std::array<Words, 13> kWords{{
     {"host_access", "host access to device memory",
      "copy the tensor to the host first (tensor.cpu(), item()), or run the code as an op on the "
      "device"},
@@ -43,6 +43,12 @@ constexpr std::array<Words, 11> kWords{{
      "take the device from get_accelerator() (device_name(), current_device_name()) or from a "
      "tensor"},
     {"rejected", "call that the device rejects", "change the call as the error message says"},
+    {"out_of_bounds", "kernel writes outside of a tensor's memory",
+     "correct the kernel's indices: check them against the tensor's sizes, strides and storage "
+     "offset, especially in the last block of a loop"},
+    {"unseeded_device", "only the host's random numbers are seeded",
+     "call torch.manual_seed(seed), which seeds the host and all devices, or seed the device's "
+     "generator"},
 }};
 
 const Words& words(Kind kind) { return kWords[static_cast<std::size_t>(kind)]; }
@@ -119,8 +125,8 @@ const char* name(Kind kind) noexcept { return words(kind).name; }
 const char* title(Kind kind) noexcept { return words(kind).title; }
 const char* remedy(Kind kind) noexcept { return words(kind).remedy; }
 
-std::string text(const Problem& problem, const std::string& rank) {
-  std::string out = "anyaccel: sim check: " + (rank.empty() ? "" : "rank " + rank + ": ") +
+std::string text(const Problem& problem, const std::string& rank, const char* prefix) {
+  std::string out = "anyaccel: sim check: " + (rank.empty() ? "" : "rank " + rank + ": ") + prefix +
                     title(problem.kind) + " (" + name(problem.kind) + ")\n";
   out += "  " + problem.what + "\n";
   add_part(out, "op:     ", problem.now);

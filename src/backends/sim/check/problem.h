@@ -21,6 +21,8 @@ enum class Kind {
   leak,               ///< memory that is allocated when the program exits
   other_accelerator,  ///< use of another accelerator's device
   rejected,           ///< call that ended in an error, which the program may have handled
+  out_of_bounds,      ///< write outside of a tensor's memory
+  unseeded_device,    ///< random numbers from an unseeded device, although the host was seeded
 };
 
 /// All kinds, in the order of the enumerators.
@@ -57,7 +59,8 @@ struct Problem {
 };
 
 /// `rank`: the process's rank in a job; empty outside of jobs.
-std::string text(const Problem& problem, const std::string& rank = {});
+/// `prefix`: words before the title.
+std::string text(const Problem& problem, const std::string& rank = {}, const char* prefix = "");
 /// Returns {"tool": ..., "problems": [...], "notes": [...]}, one problem per line.
 std::string json(const std::vector<Problem>& problems, const std::vector<Problem>& notes,
                  const std::string& rank = {});

@@ -38,6 +38,9 @@ std::string with_process(std::string name) {
   return name;
 }
 
+/// False for notes about something other than an error that may end the program.
+bool is_error(Kind kind) { return kind != Kind::rejected && kind != Kind::unseeded_device; }
+
 }  // namespace
 
 Reporter::Reporter(bool aborts, const std::string& json_file, Suppressions suppressions)
@@ -83,7 +86,7 @@ bool Reporter::count_note_locked(const Problem& problem) {
   auto* known = same(notes_, problem);
   if (known == nullptr) return false;
   ++known->seen;
-  if (known->kind != Kind::rejected) last_note_ = static_cast<std::size_t>(known - notes_.data());
+  if (is_error(known->kind)) last_note_ = static_cast<std::size_t>(known - notes_.data());
   return true;
 }
 
@@ -103,9 +106,22 @@ void Reporter::note(Problem problem) {
   // Keep the newest note, because its error may be the one that ends the program.
   if (notes_.size() == kMaxProblems) notes_.pop_back();
   if (last_note_ >= notes_.size()) last_note_ = kNone;
-  if (problem.kind != Kind::rejected) last_note_ = notes_.size();
+  if (is_error(problem.kind)) last_note_ = notes_.size();
   notes_.push_back(std::move(problem));
   write_file();
+}
+
+void Reporter::notice(Problem problem) {
+  const auto printed = text(problem, rank_, "note: ");
+  {
+    const std::lock_guard lock(mutex_);
+    if (suppressions_.match(problem)) {
+      if (suppressed_.size() < kMaxProblems) suppressed_.push_back(std::move(problem));
+      return;
+    }
+  }
+  note(std::move(problem));
+  write_all(STDERR_FILENO, printed);
 }
 
 void Reporter::report_last_note() {
@@ -165,7 +181,7 @@ void Reporter::finish() {
   std::uint64_t handled = 0;
   const Problem* first = nullptr;
   for (const auto& note : notes_) {
-    if (note.kind == Kind::rejected) continue;  // the program's own error message describes it
+    if (!is_error(note.kind)) continue;  // others have been printed
     if (first == nullptr) first = &note;
     handled += note.seen;
   }

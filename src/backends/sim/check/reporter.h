@@ -27,8 +27,10 @@ class Reporter {
   bool count_note(const Problem& problem);
   /// Records an error that the program may still handle. Neither prints it nor ends the program.
   void note(Problem problem);
+  /// Records a note and prints it, unless it is suppressed. Does not end the program.
+  void notice(Problem problem);
   /// Reports the last note as a problem, because the program did not handle that error. Notes of
-  /// the kind `rejected` do not count.
+  /// the kinds `rejected` and `unseeded_device` do not count.
   void report_last_note();
   /// Prints a new problem, or counts a repeated one. Writes the file each time, because the program
   /// may crash next.

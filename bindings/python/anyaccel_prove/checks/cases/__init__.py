@@ -3,7 +3,7 @@
 from . import attention, host, inference, layers, optimizers, quantizers
 
 CASES = {**optimizers.CASES, **quantizers.CASES, **attention.CASES, **layers.CASES, **inference.CASES, **host.CASES}
-# Builders without a case, and why.
+# Builders without a case, with the reason.
 NO_KERNELS = {
     "CCLCommBuilder": "its collectives need several ranks; the tests of the communication library cover them",
     "ShareMemCommBuilder": "its collectives need several ranks; the tests of the communication library cover them",

@@ -33,7 +33,7 @@ def flag(tensors):
 
 def fused_adam(mode):
     def call(module, tensors):
-        # The op ignores the flag. A tensor that is made here would be part of a captured graph.
+        # The flag may be created inside a captured graph, because the op ignores it.
         module.multi_tensor_adam(65536, flag(tensors), lists(tensors), RATE, BETA1, BETA2, EPS, STEP, mode, 1, DECAY)
         return tensors[2:]
 
@@ -133,7 +133,7 @@ CASES = {
         for name, mode in (("adam", 0), ("adamw", 1))
     ],
     "FusedLionBuilder": [Case("lion", states(1), fused_lion, dtypes=FLOATS, exact=True, plain=plain_lion)],
-    # The norms are summed in a different order, and float32 states follow from them.
+    # Not exact: the norms, which affect the float32 states, are summed in a different order.
     "FusedLambBuilder": [Case("lamb", lamb_inputs, lamb, dtypes=FLOATS),
                          Case("lamb-formula", lamb_inputs, lamb, plain=plain_lamb)],
     "CPUAdamBuilder": [Case("adamw", states(2, squares=(3, )), cpu_adam, plain=plain_adam(1), **HOST)],

@@ -126,6 +126,28 @@ TEST(SimCheckReport, NotesAreKeptAndNeverAbort) {
   EXPECT_TRUE(read(file)["problems"].empty());
 }
 
+// Fails if a notice is not printed, ends the program, counts as the error that ended it, or cannot
+// be suppressed.
+TEST(SimCheckReport, NoticesArePrinted) {
+  auto notice = example();
+  notice.kind = Kind::unseeded_device;
+  for (const char* known : {"", "unseeded_device:*"}) {
+    const llm::TemporaryFolder folder;
+    const auto file = folder.path() / "problems.json";
+    Reporter reporter(/*aborts=*/true, file.string(), Suppressions::parse(known, "known.txt"));
+    testing::internal::CaptureStderr();
+    reporter.notice(notice);
+    reporter.report_last_note();
+    reporter.finish();
+    const auto printed = testing::internal::GetCapturedStderr();
+    const bool suppressed = *known != 0;
+    EXPECT_EQ(printed.find("sim check: note: only the host's") == printed.npos, suppressed);
+    EXPECT_EQ(printed.find("handled"), printed.npos);
+    EXPECT_EQ(read(file)["notes"].size(), suppressed ? 0U : 1U);
+    EXPECT_TRUE(read(file)["problems"].empty());
+  }
+}
+
 // Fails if the error that terminated the program stays a note, or a different error is reported
 // instead.
 TEST(SimCheckReport, LastNoteBecomesAProblem) {

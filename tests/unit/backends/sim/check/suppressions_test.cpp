@@ -37,8 +37,9 @@ TEST(SimCheckSuppressions, KindAndPatternMustMatch) {
 
 // Fails if a kind of problem cannot be suppressed by its name, for example because it is new.
 TEST(SimCheckSuppressions, AcceptEveryKind) {
-  for (const auto kind : {Kind::host_access, Kind::unordered_threads, Kind::uninitialized,
-                          Kind::leak, Kind::other_accelerator}) {
+  for (const auto kind :
+       {Kind::host_access, Kind::unordered_threads, Kind::uninitialized, Kind::leak,
+        Kind::other_accelerator, Kind::out_of_bounds, Kind::unseeded_device}) {
     auto problem = unordered_mm();
     problem.kind = kind;
     EXPECT_TRUE(
