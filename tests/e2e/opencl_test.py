@@ -71,6 +71,12 @@ class OpenCl(unittest.TestCase):
         done = run("ctest", "--test-dir", self.built, "-V", "-R", "^ops$", env=ENVIRONMENT)
         self.assertRegex(done.stdout, r"ocl: [1-9]\d* tests, 0 failures")
 
+    # Fails if a wait hides the error of a kernel, if threads or devices corrupt a queue's state or
+    # reuse memory too early, or if memory is mapped twice.
+    def test_1_device(self):
+        done = run("ctest", "--test-dir", self.built, "-V", "-R", "^device", env=ENVIRONMENT)
+        self.assertEqual(len(re.findall(r"ocl: [1-9]\d* checks, 0 failures", done.stdout)), 2)
+
     # Fails if the losses differ from the CPU's, or if an op of a training step or of generation
     # runs on the host.
     def test_2_training_and_generation(self):

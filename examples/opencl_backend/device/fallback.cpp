@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -85,12 +86,20 @@ class Call {
     return {kDeviceType, index < 0 ? current_device() : index};
   }
 
-  /// If the kernel resized an output, resizes the device tensor and copies the values to it.
+  /// If the kernel resized an output, resizes the device tensor. Copies the values if the kernel
+  /// moved them to other memory of the host; the view of the old memory is then gone.
   void put_back() {
     for (const auto& [own, view] : views_) {
-      if (view.sizes() == own.sizes() && view.storage().data() == own.storage().data()) continue;
-      own.resize_(view.sizes());
-      host_view(own).copy_(view);
+      const bool moved = view.storage().data() != own.storage().data();
+      if (view.sizes() == own.sizes() && !moved) continue;
+      if (moved) {
+        own.resize_(view.sizes());
+        host_view(own).copy_(view);
+      } else {
+        // The memory is still mapped by `view`, and a region must not be mapped twice.
+        own.unsafeGetTensorImpl()->set_sizes_and_strides(view.sizes(), view.strides(),
+                                                         view.storage_offset());
+      }
     }
   }
 
@@ -167,12 +176,14 @@ void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
 
 at::Tensor host_view(const at::Tensor& tensor, bool write) {
   const auto& storage = tensor.storage();
-  auto* mapping = new Mapping(tensor.device().index(), storage.data(), storage.nbytes(), write);
+  auto mapping =
+      std::make_unique<Mapping>(tensor.device().index(), storage.data(), storage.nbytes(), write);
+  check_failure(tensor.device().index());
   // Resizable, because some kernels resize their outputs.
   c10::Storage memory(
       c10::Storage::use_byte_size_t(), storage.nbytes(),
       c10::DataPtr(
-          const_cast<void*>(storage.data()), mapping,
+          const_cast<void*>(storage.data()), mapping.release(),
           [](void* context) { delete static_cast<Mapping*>(context); }, c10::Device(c10::kCPU)),
       c10::GetAllocator(c10::kCPU),
       /*resizable=*/true);

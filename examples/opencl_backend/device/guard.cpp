@@ -75,8 +75,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return event == nullptr || is_complete(static_cast<cl_event>(event));
   }
   void synchronizeEvent(void* event) const override {
-    auto* handle = static_cast<cl_event>(event);
-    if (handle != nullptr) check(clWaitForEvents(1, &handle), "clWaitForEvents");
+    if (event != nullptr) wait_for(static_cast<cl_event>(event));
   }
   double elapsedTime(void* begin, void* end, c10::DeviceIndex /*index*/) const override {
     const auto from = end_time(static_cast<cl_event>(begin));

@@ -112,12 +112,22 @@ void copy_bytes(const Tensor& target, const Tensor& source, bool non_blocking) {
   const auto& host = to_host ? target : source;
   const bool later = non_blocking && is_pinned(host.const_data_ptr());
   auto& queue = current_queue(device);
-  cl_event event = nullptr;
-  check(clEnqueueSVMMemcpy(queue.handle, later ? CL_FALSE : CL_TRUE, target.mutable_data_ptr(),
-                           source.const_data_ptr(), target.nbytes(), 0, nullptr, &event),
+  auto* to = target.mutable_data_ptr();
+  const auto* from = source.const_data_ptr();
+  cl_event copied = nullptr;
+  // Enqueued without waiting, so that other threads can use the queue while the copy runs.
+  check(queue.enqueue([&](cl_event* event) {
+    const auto status =
+        clEnqueueSVMMemcpy(queue.handle, CL_FALSE, to, from, target.nbytes(), 0, nullptr, event);
+    if (status == CL_SUCCESS) clRetainEvent(copied = *event);
+    return status;
+  }),
         "clEnqueueSVMMemcpy");
-  if (later) use_pinned(host.const_data_ptr(), event);
-  queue.enqueued(event);
+  if (later) use_pinned(host.const_data_ptr(), copied);
+  const auto waited = later ? CL_SUCCESS : clWaitForEvents(1, &copied);
+  clReleaseEvent(copied);
+  check(waited, "clWaitForEvents");
+  if (!later) check_failure(device);
 }
 
 /// Copies `source` to `target`, which have the same sizes. At least one is on this device. Returns
@@ -138,7 +148,7 @@ bool copy_directly(const Tensor& target, const Tensor& source, bool non_blocking
   return false;
 }
 
-void copy(const Tensor& target, const Tensor& source, bool non_blocking) {
+void copy_tensor(const Tensor& target, const Tensor& source, bool non_blocking) {
   if (target.numel() == 0) return;
   const c10::DeviceGuard guard((is_ours(target) ? target : source).device());
   if (copy_directly(target, source, non_blocking)) return;
@@ -151,12 +161,12 @@ void copy(const Tensor& target, const Tensor& source, bool non_blocking) {
 
 Tensor& copy_into(Tensor& self, const Tensor& source, bool non_blocking) {
   if (self.is_same(source)) return self;
-  copy(self, source.sizes() == self.sizes() ? source : source.expand_as(self), non_blocking);
+  copy_tensor(self, source.sizes() == self.sizes() ? source : source.expand_as(self), non_blocking);
   return self;
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& target, bool non_blocking) {
-  copy(target, self, non_blocking);
+  copy_tensor(target, self, non_blocking);
   return target;
 }
 

@@ -120,13 +120,14 @@ void Launch::run(std::size_t global, std::size_t local) { run({global, 1, 1}, {l
 void Launch::run(std::array<std::size_t, 3> global, std::array<std::size_t, 3> local) {
   for (std::size_t i = 0; i < global.size(); ++i)
     global[i] = (global[i] + local[i] - 1) / local[i] * local[i];
-  cl_event event = nullptr;
-  const auto status = clEnqueueNDRangeKernel(queue_.handle, kernel_.handle, 3, nullptr,
-                                             global.data(), local.data(), 0, nullptr, &event);
+  const auto status = queue_.enqueue([&](cl_event* event) {
+    const auto done = clEnqueueNDRangeKernel(queue_.handle, kernel_.handle, 3, nullptr,
+                                             global.data(), local.data(), 0, nullptr, event);
+    if (done == CL_SUCCESS && counting()) count_kernel(kernel_.name, *event);
+    return done;
+  });
   TORCH_CHECK(status == CL_SUCCESS, "ocl: kernel ", kernel_.name,
               " cannot be enqueued (OpenCL error ", status, ")");
-  if (counting()) count_kernel(kernel_.name, event);
-  queue_.enqueued(event);
 }
 
 const char* type_name(at::ScalarType type) {

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "device/device.h"
@@ -25,8 +27,8 @@ struct Block {
   std::size_t bytes = 0;   ///< size of the block
   std::size_t wanted = 0;  ///< size of the tensor
   c10::DeviceIndex device = 0;
-  c10::StreamId stream = 0;  ///< the stream that allocated the block
-  std::vector<c10::StreamId> others;
+  c10::StreamId stream = 0;         ///< the stream that allocated the block
+  std::vector<c10::Stream> others;  ///< may belong to other devices
 };
 
 struct Pool {
@@ -65,10 +67,10 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     auto& queue = current_queue(current_device());
-    cl_event event = nullptr;
-    check(clEnqueueSVMMemcpy(queue.handle, CL_FALSE, to, from, bytes, 0, nullptr, &event),
+    check(queue.enqueue([&](cl_event* event) {
+      return clEnqueueSVMMemcpy(queue.handle, CL_FALSE, to, from, bytes, 0, nullptr, event);
+    }),
           "clEnqueueSVMMemcpy");
-    queue.enqueued(event);
   }
 
   bool initialized() override { return true; }
@@ -77,7 +79,7 @@ class Allocator final : public c10::DeviceAllocator {
       if (!is_used(device)) continue;
       // Under the lock, so that no block with pending work is freed after the wait.
       const std::lock_guard lock(mutex_);
-      finish_device(device);
+      drain_device(device);
       drop_cache(of(device));
     }
   }
@@ -85,9 +87,9 @@ class Allocator final : public c10::DeviceAllocator {
     if (pointer.get_deleter() != &release || pointer.get_context() == nullptr) return;
     const std::lock_guard lock(mutex_);
     auto& block = *static_cast<Block*>(pointer.get_context());
-    if (stream.id() != block.stream &&
-        std::find(block.others.begin(), block.others.end(), stream.id()) == block.others.end())
-      block.others.push_back(stream.id());
+    const bool own = stream.device_index() == block.device && stream.id() == block.stream;
+    if (!own && std::find(block.others.begin(), block.others.end(), stream) == block.others.end())
+      block.others.push_back(stream);
   }
   Stats getDeviceStats(c10::DeviceIndex device) override {
     const std::lock_guard lock(mutex_);
@@ -157,7 +159,7 @@ class Allocator final : public c10::DeviceAllocator {
       if (bytes <= total && reserved <= total - bytes)
         memory = clSVMAlloc(context(), CL_MEM_READ_WRITE, bytes, 0);
       if (memory != nullptr || last) break;
-      finish_device(device);
+      drain_device(device);
       drop_cache(pool);
     }
     if (memory == nullptr) ++pool.stats.num_ooms;
@@ -191,18 +193,23 @@ class Allocator final : public c10::DeviceAllocator {
     pool.stats.allocated_bytes[0].decrease(block->wanted);
     if (block->others.empty()) return keep(pool, std::move(block));
     std::vector<cl_event> events;
-    for (const auto stream : block->others)
-      events.push_back(queue_of(c10::Stream(c10::Stream::UNSAFE,
-                                            c10::Device(kDeviceType, block->device), stream))
-                           .mark());
+    for (const auto stream : block->others) events.push_back(queue_of(stream).mark());
     block->others.clear();
     pool.waiting.emplace_back(std::move(block), std::move(events));
   }
 
   static void release(void* context) {
     if (context == nullptr) return;
-    static_cast<Allocator&>(allocator())
-        .give_back(std::unique_ptr<Block>(static_cast<Block*>(context)));
+    // A deleter must not throw. After an error, it is unknown whether a stream still uses the
+    // memory, so it is leaked.
+    try {
+      static_cast<Allocator&>(allocator())
+          .give_back(std::unique_ptr<Block>(static_cast<Block*>(context)));
+    } catch (const std::exception& error) {
+      const std::string_view what = error.what();
+      std::fprintf(stderr, "ocl: freed memory is leaked: %.*s\n",
+                   static_cast<int>(std::min(what.size(), what.find('\n'))), what.data());
+    }
   }
 
   std::mutex mutex_;

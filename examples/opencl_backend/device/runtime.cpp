@@ -24,7 +24,9 @@ struct Device {
   std::array<std::unique_ptr<Queue>, kQueues> queues;
   std::atomic<unsigned> next{0};
   std::once_flag failure_made;
-  int* failure = nullptr;
+  std::atomic<int*> failure{nullptr};
+  std::mutex checks_mutex;
+  std::unique_ptr<Queue> checks;  ///< reads and resets the word `failure`
 };
 
 struct Runtime {
@@ -118,22 +120,25 @@ Device& device_at(c10::DeviceIndex index) {
   return runtime().devices[static_cast<std::size_t>(index)];
 }
 
+std::unique_ptr<Queue> make_queue(c10::DeviceIndex index) {
+  const std::array<cl_queue_properties, 3> properties{CL_QUEUE_PROPERTIES,
+                                                      CL_QUEUE_PROFILING_ENABLE, 0};
+  cl_int status = CL_SUCCESS;
+  auto queue = std::make_unique<Queue>();
+  queue->device = index;
+  queue->handle = clCreateCommandQueueWithProperties(context(), device_at(index).id,
+                                                     properties.data(), &status);
+  check(status, "clCreateCommandQueueWithProperties");
+  return queue;
+}
+
 Queue& queue_at(c10::DeviceIndex index, c10::StreamId id) {
   auto& device = device_at(index);
   TORCH_CHECK(id >= 0 && id < static_cast<c10::StreamId>(kQueues), "ocl: no stream has the id ",
               id);
   const std::lock_guard lock(device.mutex);
   auto& queue = device.queues[static_cast<std::size_t>(id)];
-  if (queue == nullptr) {
-    const std::array<cl_queue_properties, 3> properties{CL_QUEUE_PROPERTIES,
-                                                        CL_QUEUE_PROFILING_ENABLE, 0};
-    cl_int status = CL_SUCCESS;
-    queue = std::make_unique<Queue>();
-    queue->device = index;
-    queue->handle =
-        clCreateCommandQueueWithProperties(context(), device.id, properties.data(), &status);
-    check(status, "clCreateCommandQueueWithProperties");
-  }
+  if (queue == nullptr) queue = make_queue(index);
   return *queue;
 }
 
@@ -174,12 +179,6 @@ const DeviceInfo& device_info(c10::DeviceIndex index) { return device_at(index).
 cl_context context() { return runtime().context; }
 cl_device_id device_id(c10::DeviceIndex index) { return device_at(index).id; }
 
-void Queue::enqueued(cl_event event) {
-  const std::lock_guard lock(mutex_);
-  if (last_ != nullptr) clReleaseEvent(last_);
-  last_ = event;
-}
-
 bool Queue::idle() {
   check(clFlush(handle), "clFlush");
   const std::lock_guard lock(mutex_);
@@ -193,50 +192,79 @@ bool is_complete(cl_event event) {
   return status <= CL_COMPLETE;  // an error is negative
 }
 
+void wait_for(cl_event event) {
+  cl_command_queue queue = nullptr;
+  cl_device_id id = nullptr;
+  check(clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, nullptr),
+        "clGetEventInfo");
+  check(clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, nullptr),
+        "clGetCommandQueueInfo");
+  check(clWaitForEvents(1, &event), "clWaitForEvents");
+  for (c10::DeviceIndex index = 0; index < device_count(); ++index)
+    if (device_id(index) == id) check_failure(index);
+}
+
 cl_event Queue::mark() {
-  cl_event event = nullptr;
-  check(clEnqueueMarkerWithWaitList(handle, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
-  clRetainEvent(event);
-  enqueued(event);
+  cl_event marker = nullptr;
+  check(enqueue([&](cl_event* event) {
+          const auto status = clEnqueueMarkerWithWaitList(handle, 0, nullptr, event);
+          if (status == CL_SUCCESS) clRetainEvent(marker = *event);
+          return status;
+        }),
+        "clEnqueueMarkerWithWaitList");
   // Another queue can wait for the event only if the device has received it.
   check(clFlush(handle), "clFlush");
-  return event;
+  return marker;
 }
 
 void Queue::wait(cl_event event) {
-  cl_event barrier = nullptr;
-  check(clEnqueueBarrierWithWaitList(handle, 1, &event, &barrier), "clEnqueueBarrierWithWaitList");
-  enqueued(barrier);
+  check(enqueue([&](cl_event* barrier) {
+          return clEnqueueBarrierWithWaitList(handle, 1, &event, barrier);
+        }),
+        "clEnqueueBarrierWithWaitList");
 }
 
+void Queue::drain() { check(clFinish(handle), "clFinish"); }
+
 void Queue::finish() {
-  check(clFinish(handle), "clFinish");
+  drain();
   check_failure(device);
 }
 
 int* failure_word(c10::DeviceIndex index) {
   auto& device = device_at(index);
   std::call_once(device.failure_made, [&] {
-    device.failure = static_cast<int*>(clSVMAlloc(context(), CL_MEM_READ_WRITE, sizeof(int), 0));
-    TORCH_CHECK_WITH(OutOfMemoryError, device.failure != nullptr, "ocl: clSVMAlloc failed");
+    auto* word = static_cast<int*>(clSVMAlloc(context(), CL_MEM_READ_WRITE, sizeof(int), 0));
+    TORCH_CHECK_WITH(OutOfMemoryError, word != nullptr, "ocl: clSVMAlloc failed");
+    device.checks = make_queue(index);
     const int none = 0;
-    check(clEnqueueSVMMemFill(current_queue(index).handle, device.failure, &none, sizeof none,
-                              sizeof none, 0, nullptr, nullptr),
+    check(clEnqueueSVMMemFill(device.checks->handle, word, &none, sizeof none, sizeof none, 0,
+                              nullptr, nullptr),
           "clEnqueueSVMMemFill");
-    check(clFinish(current_queue(index).handle), "clFinish");
+    device.checks->drain();
+    device.failure = word;
   });
   return device.failure;
 }
 
 void check_failure(c10::DeviceIndex index) {
   auto& device = device_at(index);
-  if (device.failure == nullptr) return;  // no kernel that reports failures has run
-  auto* queue = current_queue(index).handle;
-  check(clEnqueueSVMMap(queue, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, device.failure, sizeof(int), 0,
-                        nullptr, nullptr),
-        "clEnqueueSVMMap");
-  const int failure = std::exchange(*device.failure, 0);
-  check(clEnqueueSVMUnmap(queue, device.failure, 0, nullptr, nullptr), "clEnqueueSVMUnmap");
+  int* word = device.failure;
+  if (word == nullptr) return;  // no kernel that reports failures has run
+  int failure = 0;
+  {
+    // The word is read on its own queue, so that the check does not wait for later kernels, and
+    // copied, because kernels of other queues may write it and must not run while it is mapped.
+    const std::lock_guard lock(device.checks_mutex);
+    auto* queue = device.checks->handle;
+    check(clEnqueueSVMMemcpy(queue, CL_TRUE, &failure, word, sizeof failure, 0, nullptr, nullptr),
+          "clEnqueueSVMMemcpy");
+    if (failure == 0) return;
+    const int none = 0;
+    check(clEnqueueSVMMemFill(queue, word, &none, sizeof none, sizeof none, 0, nullptr, nullptr),
+          "clEnqueueSVMMemFill");
+    device.checks->drain();
+  }
   TORCH_CHECK_INDEX(failure != 1, "ocl: an index is out of range in index_select or an embedding");
   TORCH_CHECK_INDEX(failure != 2, "ocl: a target is out of range in nll_loss or cross_entropy");
 }
@@ -247,7 +275,7 @@ c10::StreamId new_stream_id(c10::DeviceIndex index) {
   return 1 + static_cast<c10::StreamId>(device_at(index).next++ % (kQueues - 1));
 }
 
-void finish_device(c10::DeviceIndex index) {
+void drain_device(c10::DeviceIndex index) {
   auto& device = device_at(index);
   std::vector<Queue*> queues;
   {
@@ -255,7 +283,12 @@ void finish_device(c10::DeviceIndex index) {
     for (auto& queue : device.queues)
       if (queue != nullptr) queues.push_back(queue.get());
   }
-  for (auto* queue : queues) queue->finish();
+  for (auto* queue : queues) queue->drain();
+}
+
+void finish_device(c10::DeviceIndex index) {
+  drain_device(index);
+  check_failure(index);
 }
 
 Mapping::Mapping(c10::DeviceIndex device, const void* memory, std::size_t bytes, bool write) {
@@ -275,9 +308,9 @@ Mapping::Mapping(Mapping&& other) noexcept
 
 Mapping::~Mapping() {
   if (queue_ == nullptr) return;
-  cl_event event = nullptr;
-  if (clEnqueueSVMUnmap(queue_->handle, memory_, 0, nullptr, &event) == CL_SUCCESS)
-    queue_->enqueued(event);
+  queue_->enqueue([&](cl_event* event) {
+    return clEnqueueSVMUnmap(queue_->handle, memory_, 0, nullptr, event);
+  });
 }
 
 }  // namespace ocl_backend

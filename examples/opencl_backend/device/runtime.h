@@ -36,7 +36,8 @@ c10::DeviceIndex device_count() noexcept;
 const DeviceInfo& device_info(c10::DeviceIndex index);
 /// Returns the word in shared memory that kernels of the device set if their input is invalid.
 int* failure_word(c10::DeviceIndex index);
-/// Throws if a kernel that has completed has set the word, and resets it.
+/// Throws if a kernel that has completed has set the word, and resets it. Called after each wait,
+/// except while memory is allocated.
 void check_failure(c10::DeviceIndex index);
 cl_context context();
 cl_device_id device_id(c10::DeviceIndex index);
@@ -46,10 +47,24 @@ class Queue {
  public:
   cl_command_queue handle = nullptr;
   c10::DeviceIndex device = 0;
-  /// Remembers the last command, whose state is the state of the queue. Takes ownership.
-  void enqueued(cl_event event);
+  /// Calls `call(&event)`, which enqueues one command without waiting for it, and keeps the event:
+  /// its state is the state of the queue. Threads that share the queue enqueue one at a time, so
+  /// that the last event belongs to the last command. Returns the status of the call.
+  template <class Call>
+  cl_int enqueue(const Call& call) {
+    const std::lock_guard lock(mutex_);
+    cl_event event = nullptr;
+    const cl_int status = call(&event);
+    if (status != CL_SUCCESS) return status;
+    if (last_ != nullptr) clReleaseEvent(last_);
+    last_ = event;
+    return status;
+  }
   /// Returns whether all commands are complete.
   bool idle();
+  /// Waits for all commands. Does not check for failures in kernels.
+  void drain();
+  /// Waits for all commands and calls check_failure().
   void finish();
   /// Returns an event that completes after all commands so far. The caller releases it.
   cl_event mark();
@@ -62,12 +77,17 @@ class Queue {
 };
 
 bool is_complete(cl_event event);
+/// Waits for the event and checks the event's device for failures in kernels.
+void wait_for(cl_event event);
 
 /// Returns the queue of a stream, or of this thread's current stream on the device.
 Queue& queue_of(const c10::Stream& stream);
 Queue& current_queue(c10::DeviceIndex index);
 /// Returns the id of a new or pooled stream.
 c10::StreamId new_stream_id(c10::DeviceIndex index);
+/// Waits for all queues of the device. Does not check for failures in kernels.
+void drain_device(c10::DeviceIndex index);
+/// Waits for all queues of the device and calls check_failure().
 void finish_device(c10::DeviceIndex index);
 
 /// Keeps pinned host memory from being freed before the event is complete.

@@ -279,6 +279,7 @@ Scalar local_scalar(const Tensor& self) {
   check(clEnqueueSVMMemcpy(queue.handle, CL_TRUE, host.mutable_data_ptr(), self.const_data_ptr(),
                            self.itemsize(), 0, nullptr, nullptr),
         "clEnqueueSVMMemcpy");
+  check_failure(self.device().index());
   return host.item();
 }
 

@@ -1,7 +1,11 @@
 // Embeddings, the cross-entropy loss, concatenation and triangular masks.
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/cat_meta.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/nll_loss_backward_meta.h>
+#include <ATen/ops/nll_loss_forward_meta.h>
+#include <ATen/ops/tril_meta.h>
 #include <c10/core/DeviceGuard.h>
 
 #include "ops/ops.h"
@@ -55,6 +59,10 @@ Tensor embedding_backward(const Tensor& gradient, const Tensor& indices, c10::Sy
   return out;
 }
 
+at::OptionalTensorRef reference(const std::optional<Tensor>& tensor) {
+  return tensor && tensor->defined() ? at::OptionalTensorRef(*tensor) : at::OptionalTensorRef();
+}
+
 /// Whether the kernels compute this loss: a matrix of float32 without class weights.
 bool loss_on_device(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight) {
   return self.scalar_type() == at::kFloat && target.scalar_type() == at::kLong && self.dim() == 2 &&
@@ -66,6 +74,8 @@ std::tuple<Tensor&, Tensor&> nll_forward(const Tensor& self, const Tensor& targe
                                          const std::optional<Tensor>& weight,
                                          std::int64_t reduction, std::int64_t ignored, Tensor& out,
                                          Tensor& total) {
+  prepare<at::meta::structured_nll_loss_forward>({out, total}, self, target, reference(weight),
+                                                 reduction, ignored);
   if (!loss_on_device(self, target, weight) || reduction == at::Reduction::None)
     return host_op<at::_ops::nll_loss_forward_output>(self, target, weight, reduction, ignored, out,
                                                       total);
@@ -84,7 +94,10 @@ std::tuple<Tensor&, Tensor&> nll_forward(const Tensor& self, const Tensor& targe
 Tensor& nll_backward(const Tensor& gradient, const Tensor& self, const Tensor& target,
                      const std::optional<Tensor>& weight, std::int64_t reduction,
                      std::int64_t ignored, const Tensor& total, Tensor& out) {
+  prepare<at::meta::structured_nll_loss_backward>({out}, gradient, self, target, reference(weight),
+                                                  reduction, ignored, total);
   if (!loss_on_device(self, target, weight) || reduction == at::Reduction::None ||
+      gradient.scalar_type() != at::kFloat || !supported({self, gradient, total}) ||
       !out.is_contiguous())
     return host_op<at::_ops::nll_loss_backward_grad_input>(gradient, self, target, weight,
                                                            reduction, ignored, total, out);
@@ -100,6 +113,7 @@ Tensor& nll_backward(const Tensor& gradient, const Tensor& self, const Tensor& t
 }
 
 Tensor& cat(const at::ITensorListRef& tensors, std::int64_t dim, Tensor& out) {
+  prepare<at::meta::structured_cat>({out}, tensors, dim);
   const auto parts = tensors.materialize();
   bool simple = out.dim() > 0 && type_name(out.scalar_type()) != nullptr;
   for (const Tensor& part : parts)
@@ -116,6 +130,7 @@ Tensor& cat(const at::ITensorListRef& tensors, std::int64_t dim, Tensor& out) {
 
 template <bool lower>
 Tensor& triangle(const Tensor& self, std::int64_t diagonal, Tensor& out) {
+  prepare<at::meta::structured_tril>({out}, self, diagonal);  // triu has the same checks
   if (!supported({self, out}) || self.scalar_type() != out.scalar_type() || self.dim() < 2 ||
       self.numel() == 0 || !out.is_contiguous() ||
       self.numel() > std::numeric_limits<std::int32_t>::max()) {

@@ -1,5 +1,10 @@
 // Matrix products: one kernel for mm, addmm, addmv, bmm and baddbmm, in any layout.
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/addmm_meta.h>
+#include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/mm_meta.h>
 #include <c10/core/DeviceGuard.h>
 
 #include "ops/ops.h"
@@ -50,17 +55,20 @@ bool multiply(const Tensor& bias, const Tensor& a, const Tensor& b, double beta,
 Tensor batched(const Tensor& matrix) { return matrix.unsqueeze(0); }
 
 Tensor& mm(const Tensor& a, const Tensor& b, Tensor& out) {
+  prepare<at::meta::structured_mm>({out}, a, b);
   if (multiply({}, batched(a), batched(b), 0, 1, batched(out))) return out;
   return host_op<at::_ops::mm_out>(a, b, out);
 }
 
 Tensor& bmm(const Tensor& a, const Tensor& b, Tensor& out) {
+  prepare<at::meta::structured_bmm>({out}, a, b);
   if (multiply({}, a, b, 0, 1, out)) return out;
   return host_op<at::_ops::bmm_out>(a, b, out);
 }
 
 Tensor& addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
               const Scalar& alpha, Tensor& out) {
+  prepare<at::meta::structured_addmm>({out}, self, a, b, beta, alpha);
   const bool reads = beta.toComplexDouble() != 0.0;
   const auto bias = reads ? batched(self.expand({a.size(0), b.size(1)})) : Tensor();
   if (!beta.isComplex() && !alpha.isComplex() &&
@@ -71,6 +79,7 @@ Tensor& addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar
 
 Tensor& addmv(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
               const Scalar& alpha, Tensor& out) {
+  prepare<at::meta::structured_addmv>({out}, self, a, b, beta, alpha);
   const bool reads = beta.toComplexDouble() != 0.0;
   const auto column = [](const Tensor& vector) { return vector.unsqueeze(1).unsqueeze(0); };
   const auto bias = reads ? column(self.expand({a.size(0)})) : Tensor();
@@ -82,6 +91,7 @@ Tensor& addmv(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar
 
 Tensor& baddbmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                 const Scalar& alpha, Tensor& out) {
+  prepare<at::meta::structured_baddbmm>({out}, self, a, b, beta, alpha);
   const bool reads = beta.toComplexDouble() != 0.0;
   const auto bias = reads ? self.expand({a.size(0), a.size(1), b.size(2)}) : Tensor();
   if (!beta.isComplex() && !alpha.isComplex() &&

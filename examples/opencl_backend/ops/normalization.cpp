@@ -1,5 +1,9 @@
 // Softmax, log-softmax and layer normalization, with their gradients: one work-group per row.
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/_log_softmax_backward_data_meta.h>
+#include <ATen/ops/_log_softmax_meta.h>
+#include <ATen/ops/_softmax_backward_data_meta.h>
+#include <ATen/ops/_softmax_meta.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
@@ -61,20 +65,24 @@ bool backward(bool log, const Tensor& gradient, const Tensor& output, std::int64
 }
 
 Tensor& softmax(const Tensor& self, std::int64_t dim, bool to_float, Tensor& out) {
+  prepare<at::meta::structured__softmax>({out}, self, dim, to_float);
   if (!to_float && forward(false, self, dim, out)) return out;
   return host_op<at::_ops::_softmax_out>(self, dim, to_float, out);
 }
 Tensor& log_softmax(const Tensor& self, std::int64_t dim, bool to_float, Tensor& out) {
+  prepare<at::meta::structured__log_softmax>({out}, self, dim, to_float);
   if (!to_float && forward(true, self, dim, out)) return out;
   return host_op<at::_ops::_log_softmax_out>(self, dim, to_float, out);
 }
 Tensor& softmax_backward(const Tensor& gradient, const Tensor& output, std::int64_t dim,
                          at::ScalarType type, Tensor& out) {
+  prepare<at::meta::structured__softmax_backward_data>({out}, gradient, output, dim, type);
   if (backward(false, gradient, output, dim, out)) return out;
   return host_op<at::_ops::_softmax_backward_data_out>(gradient, output, dim, type, out);
 }
 Tensor& log_softmax_backward(const Tensor& gradient, const Tensor& output, std::int64_t dim,
                              at::ScalarType type, Tensor& out) {
+  prepare<at::meta::structured__log_softmax_backward_data>({out}, gradient, output, dim, type);
   if (backward(true, gradient, output, dim, out)) return out;
   return host_op<at::_ops::_log_softmax_backward_data_out>(gradient, output, dim, type, out);
 }

@@ -3,11 +3,15 @@
 
 #include <ATen/Operators.h>
 #include <ATen/TensorIterator.h>
+#include <ATen/TensorMeta.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/native/Resize.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/device.h"
@@ -29,6 +33,41 @@ decltype(auto) host_op(Arguments&&... arguments) {
   return at::native::call_fallback_fn<&fallback, Op>::call(std::forward<Arguments>(arguments)...);
 }
 
+/// Runs the first half of a structured op of torch (`Meta`), for prepare().
+template <class Meta>
+class Outputs final : public Meta {
+ public:
+  explicit Outputs(std::vector<at::Tensor> outputs) : outputs_(std::move(outputs)) {}
+  const at::Tensor& maybe_get_output(std::int64_t index) override {
+    return outputs_[static_cast<std::size_t>(index)];
+  }
+  void set_output_raw_strided(std::int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
+                              at::TensorOptions options) override {
+    const auto& out = maybe_get_output(index);
+    TORCH_CHECK(out.dtype() == options.dtype(), "ocl: out= has the dtype ", out.dtype(),
+                ", but the result has ", options.dtype());
+    TORCH_CHECK(out.device() == options.device(), "ocl: out= is on ", out.device(),
+                ", but the inputs are on ", options.device());
+    if (at::native::resize_output(out, sizes) && !strides.empty()) out.as_strided_(sizes, strides);
+  }
+  void set_output_strided(std::int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options) override {
+    set_output_raw_strided(index, sizes, strides, options);
+  }
+
+ private:
+  std::vector<at::Tensor> outputs_;
+};
+
+/// Checks the inputs of an `.out` kernel and resizes its outputs. torch does neither for kernels
+/// that are registered by these names: it passes the user's `out=` as it is. Kernels that use
+/// TensorIterator do not need this function, because the iterator resizes the output.
+template <class Meta, class... Arguments>
+void prepare(std::vector<at::Tensor> outputs, const Arguments&... arguments) {
+  const c10::DeviceGuard guard(outputs[0].device());
+  Outputs<Meta>(std::move(outputs)).meta(arguments...);
+}
+
 /// Runs `expression` for each element of the iterator. The expression uses the inputs a, b and c
 /// and the parameters p0, p1 and p2. `compute` is the dtype in which it is computed. Returns false
 /// if a dtype or the number of dimensions is unsupported.
@@ -42,7 +81,8 @@ bool copy_on_device(const at::Tensor& target, const at::Tensor& source);
 /// Returns whether all tensors are on this device and have a dtype that kernels support.
 inline bool supported(std::initializer_list<at::Tensor> tensors) {
   for (const auto& tensor : tensors)
-    if (tensor.device().type() != kDeviceType || type_name(tensor.scalar_type()) == nullptr)
+    if (tensor.device().type() != kDeviceType || tensor.device() != tensors.begin()->device() ||
+        type_name(tensor.scalar_type()) == nullptr)
       return false;
   return true;
 }
@@ -56,7 +96,8 @@ inline bool usable(std::initializer_list<at::Tensor> tensors) {
   const auto type = tensors.begin()->scalar_type();
   for (const auto& tensor : tensors)
     if (tensor.scalar_type() != type || tensor.device().type() != kDeviceType ||
-        tensor.numel() == 0 || tensor.numel() > std::numeric_limits<std::int32_t>::max())
+        tensor.device() != tensors.begin()->device() || tensor.numel() == 0 ||
+        tensor.numel() > std::numeric_limits<std::int32_t>::max())
       return false;
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }

@@ -1,6 +1,9 @@
 // Reductions: one work-group per result.
 #include <ATen/WrapDimUtils.h>
-#include <ATen/native/Resize.h>
+#include <ATen/ops/all_meta.h>
+#include <ATen/ops/linalg_vector_norm_meta.h>
+#include <ATen/ops/mean_meta.h>
+#include <ATen/ops/sum_meta.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <array>
@@ -59,6 +62,7 @@ at::DimVector dims_of(OptionalIntArrayRef dims) {
 
 Tensor& sum(const Tensor& self, OptionalIntArrayRef dims, bool keep, std::optional<ScalarType> type,
             Tensor& out) {
+  prepare<at::meta::structured_sum_dim_IntList>({out}, self, dims, keep, type);
   if (is_real_float(self) && is_real_float(out) &&
       (self.scalar_type() == at::kDouble) == (out.scalar_type() == at::kDouble) &&
       reduce("SUM", self, dims_of(dims), out))
@@ -68,6 +72,7 @@ Tensor& sum(const Tensor& self, OptionalIntArrayRef dims, bool keep, std::option
 
 Tensor& mean(const Tensor& self, OptionalIntArrayRef dims, bool keep,
              std::optional<ScalarType> type, Tensor& out) {
+  prepare<at::meta::structured_mean_dim>({out}, self, dims, keep, type);
   if (is_real_float(self) && is_real_float(out) && !type &&
       reduce("MEAN", self, dims_of(dims), out))
     return out;
@@ -76,12 +81,14 @@ Tensor& mean(const Tensor& self, OptionalIntArrayRef dims, bool keep,
 
 Tensor& vector_norm(const Tensor& self, const Scalar& order, OptionalIntArrayRef dims, bool keep,
                     std::optional<ScalarType> type, Tensor& out) {
+  prepare<at::meta::structured_linalg_vector_norm>({out}, self, order, dims, keep, type);
   if (order.equal(2) && is_real_float(self) && !type && reduce("NORM", self, dims_of(dims), out))
     return out;
   return host_op<at::_ops::linalg_vector_norm_out>(self, order, dims, keep, type, out);
 }
 
 Tensor& all(const Tensor& self, std::int64_t dim, bool keep, Tensor& out) {
+  prepare<at::meta::structured_all_dim>({out}, self, dim, keep);
   if (self.scalar_type() == at::kBool && out.scalar_type() == at::kBool && self.dim() > 0 &&
       reduce("ALL", self, {dim}, out))
     return out;

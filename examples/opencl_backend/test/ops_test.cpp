@@ -69,13 +69,18 @@
 #include <anyaccel/anyaccel.h>
 
 #include <cmath>
-#include <functional>
 #include <iostream>
-#include <string>
-#include <vector>
+#include <utility>
 
-using at::Tensor;
-using Tensors = std::vector<Tensor>;
+#include "ops_test.h"
+
+Tensor values(at::IntArrayRef sizes, at::ScalarType type) {
+  static auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
+  return at::rand(sizes, generator).mul(4).sub(2).to(type);
+}
+Tensor labels(std::int64_t count, std::int64_t classes) {
+  return at::arange(count, at::kLong).mul(7).remainder(classes);
+}
 
 namespace {
 
@@ -86,15 +91,7 @@ struct Test {
   double tolerance = 1e-5;
 };
 
-/// A reproducible tensor on the host with values from -2 to 2.
-Tensor values(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
-  static auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
-  return at::rand(sizes, generator).mul(4).sub(2).to(type);
-}
 Tensor positive(at::IntArrayRef sizes) { return values(sizes).abs().add(0.1); }
-Tensor labels(std::int64_t count, std::int64_t classes) {
-  return at::arange(count, at::kLong).mul(7).remainder(classes);
-}
 
 std::vector<Test> tests() {
   std::vector<Test> all;
@@ -219,6 +216,7 @@ std::vector<Test> tests() {
   add("cat, tril, triu", {values({5, 6}), values({5, 3})}, [](const Tensors& in) {
     return Tensors{at::cat({in[0], in[1]}, 1), in[0].tril(1), in[0].triu()};
   });
+  add_out_tests(add);
   for (const bool amsgrad : {false, true})
     add(amsgrad ? "AdamW with amsgrad" : "AdamW",
         {values({70}), values({70}), values({70}), positive({70}), positive({70}),
@@ -242,9 +240,17 @@ double difference(const Tensor& got, const Tensor& want) {
   return error.isnan().any().item<bool>() ? INFINITY : error.max().item<double>();
 }
 
+/// Ignores torch's warning that `out=` is resized.
+struct Silence final : c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
 }  // namespace
 
 int main() {
+  Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard silent(&silence);
+  std::cout << std::unitbuf;  // lines before a crash are kept
   auto& accelerator = anyaccel::get_accelerator();
   if (accelerator.torch_device().is_cpu()) {
     std::cout

@@ -82,12 +82,20 @@ class Call {
     return {kDeviceType, index < 0 ? current_device() : index};
   }
 
-  /// If the kernel resized an output, resizes the device tensor and copies the values to it.
+  /// If the kernel resized an output, resizes the device tensor. Copies the values if the kernel
+  /// moved them to other memory of the host; the view of the old memory is then gone.
   void put_back() {
     for (const auto& [own, view] : views_) {
-      if (view.sizes() == own.sizes() && view.storage().data() == own.storage().data()) continue;
-      own.resize_(view.sizes());
-      host_view(own).copy_(view);
+      const bool moved = view.storage().data() != own.storage().data();
+      if (view.sizes() == own.sizes() && !moved) continue;
+      if (moved) {
+        own.resize_(view.sizes());
+        host_view(own).copy_(view);
+      } else {
+        // The memory is still mapped by `view`, and a region must not be mapped twice.
+        own.unsafeGetTensorImpl()->set_sizes_and_strides(view.sizes(), view.strides(),
+                                                         view.storage_offset());
+      }
     }
   }
 
