@@ -114,9 +114,13 @@ class Plugin(unittest.TestCase):
         self.assertGreater(len(cases), 15)
         self.assertEqual([case for case in cases if case["outcome"] != "passed"], [])
 
-    # Fails if a plugin installed into AnyAccel's prefix is not found without ANYACCEL_PLUGIN_PATH.
+    # Fails if a plugin installed into AnyAccel's prefix is not found without ANYACCEL_PLUGIN_PATH, or
+    # if it contains library paths of the build machine.
     def test_6_installed_into_prefix(self):
         run("cmake", "--install", self.built, "--prefix", self.prefix, env=ENVIRONMENT)
+        (library,) = self.prefix.rglob(f"libanyaccel_{NAME}.so")
+        said = run("readelf", "-d", library, env={**ENVIRONMENT, "LC_ALL": "C"}).stdout
+        self.assertEqual(re.findall(r"R(?:UN)?PATH.*\[(.*)\]", said), ["$ORIGIN/../.."])
         done = run(self.prefix / "bin/anyaccel", "report", env={**ENVIRONMENT, "DS_ACCELERATOR": NAME})
         self.assertIn("lib", done.stdout)
         self.assertRegex(done.stdout, rf"(?m)^accelerator +{NAME}$")
