@@ -13,7 +13,6 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
-#include <cstring>
 #include <tuple>
 
 #include "device/device.h"
@@ -71,7 +70,7 @@ void grow(c10::StorageImpl& storage, std::size_t bytes) {
   if (bytes <= storage.nbytes()) return;
   const c10::DeviceGuard guard(storage.device());
   auto memory = allocator().allocate(bytes);
-  if (storage.nbytes() > 0) std::memcpy(memory.get(), storage.data(), storage.nbytes());
+  if (storage.nbytes() > 0) allocator().copy_data(memory.get(), storage.data(), storage.nbytes());
   storage.set_data_ptr_noswap(std::move(memory));
   storage.set_nbytes(bytes);
 }
