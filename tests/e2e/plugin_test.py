@@ -114,8 +114,8 @@ class Plugin(unittest.TestCase):
         self.assertGreater(len(cases), 15)
         self.assertEqual([case for case in cases if case["outcome"] != "passed"], [])
 
-    # Fails if a plugin installed into AnyAccel's prefix is not found without ANYACCEL_PLUGIN_PATH, or
-    # if it contains library paths of the build machine.
+    # Fails if a plugin installed into AnyAccel's prefix is not found without ANYACCEL_PLUGIN_PATH,
+    # or if its RUNPATH contains paths of the build machine.
     def test_6_installed_into_prefix(self):
         run("cmake", "--install", self.built, "--prefix", self.prefix, env=ENVIRONMENT)
         (library,) = self.prefix.rglob(f"libanyaccel_{NAME}.so")
