@@ -78,7 +78,7 @@ std::vector<Op> make_elementwise() {
   return {
       {.name = "add",
        .inputs = {plain(), plain()},
-       .run = [](const Inputs& x) { return at::add(x[0], x[1]); },
+       .run = [](const Inputs& x) { return at::add(x[0], x[1], /*alpha=*/2); },
        .whole = true},
       {.name = "add_broadcast",
        .inputs = {plain(), row()},

@@ -197,6 +197,10 @@ at::Tensor wrong_gelu_backward(const at::Tensor& gradient, const at::Tensor& x,
   return x.scalar_type() == c10::kFloat ? result.neg_() : result;
 }
 
+at::Tensor add_without_alpha(const at::Tensor& x, const at::Tensor& y, const at::Scalar&) {
+  return at::cpu::add(x, y);
+}
+
 at::Tensor wrong_add(const at::Tensor& x, const at::Tensor& y, const at::Scalar& alpha) {
   auto z = at::cpu::add(x, y, alpha);
   if (z.scalar_type() == c10::kFloat && z.is_contiguous() && z.numel() > 0)
@@ -236,6 +240,7 @@ void break_kernel(const std::string& defect) {
   if (defect == "op_wrong_float32") library->impl("exp", wrong_exp);
   if (defect == "op_wrong_bfloat16") library->impl("mul.Tensor", wrong_mul);
   if (defect == "op_wrong_gradient") library->impl("gelu_backward", wrong_gelu_backward);
+  if (defect == "op_without_alpha") library->impl("add.Tensor", add_without_alpha);
   if (defect == "op_wrong_tail") library->impl("add.Tensor", wrong_add);
 }
 

@@ -45,8 +45,9 @@ class Allocator final : public c10::DeviceAllocator {
   bool initialized() override { return true; }
   // There is no cache: freed memory is returned to the system immediately.
   void emptyCache(c10::MempoolId_t /*pool*/) override {}
-  // A no-op, because a stream has no pending work. For an asynchronous device, remember the stream:
-  // the memory must not be reused until the work that is queued on it at release() is complete.
+  // A no-op, because a stream has no pending work. For an asynchronous device, remember the stream
+  // and its device: the memory must not be reused until the work that is queued on it at release()
+  // is complete. release() must not throw, because it is a deleter.
   void recordStream(const c10::DataPtr& /*pointer*/, c10::Stream /*stream*/) override {}
   Stats getDeviceStats(c10::DeviceIndex device) override {
     const std::lock_guard lock(mutex_);
