@@ -7,6 +7,10 @@
 # ANYACCEL_PLUGIN_PATH can point. If the install prefix is AnyAccel's, AnyAccel finds the installed
 # plugin automatically. FILES are folders to place next to the library in both locations, for
 # example sources of ops that are built when they are loaded.
+#
+# The installed library's RUNPATH contains CMAKE_INSTALL_RPATH and AnyAccel's lib folder, but no
+# paths of the build machine. Set CMAKE_INSTALL_RPATH before the call if a library in LIBRARIES is
+# not in the loader's default path.
 set(ANYACCEL_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
 function(anyaccel_add_plugin name)
@@ -26,7 +30,8 @@ function(anyaccel_add_plugin name)
   target_compile_definitions(${target} PRIVATE ANYACCEL_PLUGIN_NAME="${name}")
   set_target_properties(${target} PROPERTIES
     PREFIX lib SUFFIX .so CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    LIBRARY_OUTPUT_DIRECTORY "${folder}" LINK_DEPENDS "${traits}" INSTALL_RPATH_USE_LINK_PATH ON)
+    LIBRARY_OUTPUT_DIRECTORY "${folder}" LINK_DEPENDS "${traits}"
+    ANYACCEL_PLUGIN ON INSTALL_RPATH "${CMAKE_INSTALL_RPATH};\$ORIGIN/../.." INSTALL_RPATH_USE_LINK_PATH OFF)
   # The versions are read from the library, so that the text file always matches it.
   add_custom_command(TARGET ${target} POST_BUILD VERBATIM
     COMMAND "${CMAKE_COMMAND}" "-DNAME=${name}" "-DLIBRARY=$<TARGET_FILE:${target}>" "-DTRAITS=${traits}"

@@ -90,7 +90,9 @@ if(NOT ANYACCEL_TORCH_ERROR AND NOT TARGET anyaccel_torch)
   # symbols, so without no-as-needed the linker would drop it, and GPUs would not be found.
   # libstdc++ precedes libtorch.so, because CUDA builds of libtorch.so export functions of an old
   # std::filesystem, which crash when called.
-  target_link_options(anyaccel_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${anyaccel_lib}>
+  # Plugins omit the path, because AnyAccel has loaded LibTorch before it loads a plugin.
+  target_link_options(anyaccel_torch INTERFACE
+    $<BUILD_INTERFACE:$<$<NOT:$<BOOL:$<TARGET_PROPERTY:ANYACCEL_PLUGIN>>>:-Wl,-rpath,${anyaccel_lib}>>
     $<BUILD_INTERFACE:-Wl,--push-state,--no-as-needed,-lstdc++,${anyaccel_lib}/libtorch.so,--pop-state>)
   target_link_libraries(anyaccel_torch INTERFACE
     $<BUILD_INTERFACE:${anyaccel_lib}/libtorch_cpu.so> $<BUILD_INTERFACE:${anyaccel_lib}/libc10.so>)

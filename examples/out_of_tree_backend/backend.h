@@ -13,9 +13,9 @@ class HostcardBackend final : public anyaccel::sdk::TorchBackend {
   anyaccel::DeviceProperties properties(anyaccel::DeviceIndex index) const override;
   anyaccel::DtypeSupport dtype_support(anyaccel::DeviceIndex index,
                                        c10::ScalarType dtype) const override;
-  /// Null, because host memory is the device's memory. A backend for a real device does not
-  /// override this function. It provides an at::HostAllocator, which also counts the pinned bytes,
-  /// through getPinnedMemoryAllocator() of its hooks.
+  /// Null: the backend does not pin memory. Keep this override until the hooks in device/hooks.cpp
+  /// implement getPinnedMemoryAllocator(), and then remove it. The default calls that function,
+  /// which throws if the hooks do not implement it.
   c10::Allocator* host_allocator() const override { return nullptr; }
 };
 

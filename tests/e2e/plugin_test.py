@@ -12,6 +12,24 @@ import unittest
 from installed import BUILD, ENVIRONMENT, SOURCE, build, cached, configure, install, run
 
 NAME = "hostcard"
+# Operands that share a storage: a copy within a tensor, and a convolution with flat parameters.
+SHARED_STORAGE = """#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/conv2d.h>
+#include <anyaccel/anyaccel.h>
+
+static at::Tensor result(at::Device device) {
+  const auto x = at::arange(40, at::TensorOptions(device).dtype(at::kFloat));
+  x.slice(0, 35).copy_(x.slice(0, 0, 5));
+  x.copy_(x);
+  return at::conv2d(x.slice(0, 10, 40).view({1, 1, 5, 6}), x.slice(0, 0, 9).view({1, 1, 3, 3}), x.slice(0, 9, 10)).cpu();
+}
+
+int main() {
+  const auto device = anyaccel::get_accelerator().torch_device();
+  return at::allclose(result(device), result(at::kCPU)) ? 0 : 1;
+}
+"""
 
 
 class Plugin(unittest.TestCase):
@@ -114,13 +132,40 @@ class Plugin(unittest.TestCase):
         self.assertGreater(len(cases), 15)
         self.assertEqual([case for case in cases if case["outcome"] != "passed"], [])
 
-    # Fails if a plugin installed into AnyAccel's prefix is not found without ANYACCEL_PLUGIN_PATH.
+    # Fails if a plugin installed into AnyAccel's prefix is not found without ANYACCEL_PLUGIN_PATH,
+    # or if its RUNPATH contains paths of the build machine.
     def test_6_installed_into_prefix(self):
         run("cmake", "--install", self.built, "--prefix", self.prefix, env=ENVIRONMENT)
+        (library,) = self.prefix.rglob(f"libanyaccel_{NAME}.so")
+        said = run("readelf", "-d", library, env={**ENVIRONMENT, "LC_ALL": "C"}).stdout
+        self.assertEqual(re.findall(r"R(?:UN)?PATH.*\[(.*)\]", said), ["$ORIGIN/../.."])
         done = run(self.prefix / "bin/anyaccel", "report", env={**ENVIRONMENT, "DS_ACCELERATOR": NAME})
         self.assertIn("lib", done.stdout)
         self.assertRegex(done.stdout, rf"(?m)^accelerator +{NAME}$")
         self.assertIn("yes", re.search(r"AxpyBuilder.*", done.stdout).group(0))
+
+    # Fails if the example maps a storage to the host twice at the same time, which runtimes such as
+    # OpenCL do not allow. Here, mapping a storage twice throws.
+    def test_7_storages_are_mapped_once(self):
+        project = shutil.copytree(self.project, self.folder / "mapped")
+        source = project / "device/fallback.cpp"
+        text = source.read_text()
+        for old, new in (
+                ("#include <utility>\n", "#include <set>\n#include <utility>\n"),
+                ("  // Resizable, because some kernels resize their outputs.\n",
+                 "  static std::set<const void*> mapped;\n"
+                 "  TORCH_CHECK(!storage.nbytes() || mapped.insert(storage.data()).second, \"mapped twice\");\n"),
+                ("c10::DataPtr(const_cast<void*>(storage.data()), c10::Device(c10::kCPU)),",
+                 "c10::DataPtr(const_cast<void*>(storage.data()), const_cast<void*>(storage.data()), "
+                 "[](void* memory) { mapped.erase(memory); }, c10::Device(c10::kCPU)),")):
+            self.assertEqual(text.count(old), 1, old)
+            text = text.replace(old, new)
+        source.write_text(text)
+        (project / "test/axpy_test.cpp").write_text(SHARED_STORAGE)
+        configure(project, project / "build", self.prefix)
+        build(project / "build", self.prefix)
+        said = run("ctest", "--test-dir", project / "build", "-V", "-R", "^axpy$", check=False, env=ENVIRONMENT).stdout
+        self.assertIn("100% tests passed, 0 tests failed out of 1", said)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/boxing/KernelFunction.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Device.h>
 
 #include <string>
+#include <vector>
 
 namespace hostcard_backend {
 
@@ -43,6 +45,13 @@ at::Generator host_generator(const at::Generator& generator);
 /// cannot access your device's memory, map it here, and unmap it in the deleter of the view's
 /// storage. If the device is asynchronous, wait for the current stream first.
 at::Tensor host_view(const at::Tensor& tensor);
+/// Returns views of several tensors. Tensors that share a storage share its view, because a region
+/// must not be mapped twice. Tensors of other devices are returned unchanged.
+std::vector<at::Tensor> host_views(at::ArrayRef<at::Tensor> tensors);
+
+/// Runs an op with its CPU kernel. A kernel calls it for dtypes and strides that it does not
+/// support, through at::native::call_fallback_fn.
+void fallback(const c10::OperatorHandle& op, c10::Stack* stack);
 
 void register_guard();
 void register_hooks();

@@ -127,6 +127,8 @@ class Call {
   std::vector<std::pair<at::Tensor, at::Tensor>> views_;
 };
 
+}  // namespace
+
 void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
   const auto& schema = op.schema();
   const auto count = schema.arguments().size();
@@ -153,8 +155,6 @@ void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
     *place = call.to_device(*place);
 }
 
-}  // namespace
-
 at::Tensor host_view(const at::Tensor& tensor) {
   const auto& storage = tensor.storage();
   // Resizable, because some kernels resize their outputs.
@@ -163,6 +163,20 @@ at::Tensor host_view(const at::Tensor& tensor) {
                       c10::GetAllocator(c10::kCPU),
                       /*resizable=*/true);
   return view_of(tensor, std::move(memory));
+}
+
+std::vector<at::Tensor> host_views(at::ArrayRef<at::Tensor> tensors) {
+  std::vector<at::Tensor> views;
+  for (const auto& tensor : tensors) {
+    if (!is_ours(tensor)) {
+      views.push_back(tensor);
+      continue;
+    }
+    std::size_t i = 0;  // the first tensor with the same storage
+    while (!is_ours(tensors[i]) || !tensors[i].storage().is_alias_of(tensor.storage())) ++i;
+    views.push_back(i < views.size() ? view_of(tensor, views[i].storage()) : host_view(tensor));
+  }
+  return views;
 }
 
 void register_fallback() {

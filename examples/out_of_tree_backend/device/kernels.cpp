@@ -1,6 +1,6 @@
 // The ops that every device must implement: creating tensors and views, copying, and the ops that
-// torch leaves to the device. Add the device's kernels to this file; device/fallback.cpp runs all
-// other ops.
+// torch leaves to the device. Add the device's kernels for torch's ops to this file;
+// device/fallback.cpp runs all other ops. The folder kernels/ is for ops with op builders.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -13,7 +13,6 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
-#include <cstring>
 #include <tuple>
 
 #include "device/device.h"
@@ -71,7 +70,7 @@ void grow(c10::StorageImpl& storage, std::size_t bytes) {
   if (bytes <= storage.nbytes()) return;
   const c10::DeviceGuard guard(storage.device());
   auto memory = allocator().allocate(bytes);
-  if (storage.nbytes() > 0) std::memcpy(memory.get(), storage.data(), storage.nbytes());
+  if (storage.nbytes() > 0) allocator().copy_data(memory.get(), storage.data(), storage.nbytes());
   storage.set_data_ptr_noswap(std::move(memory));
   storage.set_nbytes(bytes);
 }
@@ -101,18 +100,15 @@ Tensor& set_whole_storage(Tensor& self, at::Storage source) {
                      c10::SymIntArrayRef({c10::SymInt(1)}));
 }
 
-Tensor host_side(const Tensor& tensor) {
-  return tensor.device().type() == kDeviceType ? host_view(tensor) : tensor;
-}
-
-Tensor& copy_into(Tensor& self, const Tensor& source, bool /*non_blocking*/) {
-  host_side(self).copy_(host_side(source));
-  return self;
-}
-
 Tensor copy_from(const Tensor& self, const Tensor& target, bool /*non_blocking*/) {
-  host_side(target).copy_(host_side(self));
+  const auto views = host_views({target, self});
+  views[0].copy_(views[1]);
   return target;
+}
+
+Tensor& copy_into(Tensor& self, const Tensor& source, bool non_blocking) {
+  copy_from(source, self, non_blocking);
+  return self;
 }
 
 Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
@@ -145,10 +141,10 @@ std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, std::optional<
 Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
                    IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
                    IntArrayRef output_padding, std::int64_t groups) {
-  const auto host_bias = bias && bias->defined() ? OptionalTensor(host_view(*bias)) : std::nullopt;
+  const auto views = host_views({input, weight, bias.value_or(Tensor())});
   const c10::DeviceGuard guard(input.device());
-  return on_device(at::convolution(host_view(input), host_view(weight), host_bias, stride, padding,
-                                   dilation, transposed, output_padding, groups));
+  return on_device(at::convolution(views[0], views[1], views[2], stride, padding, dilation,
+                                   transposed, output_padding, groups));
 }
 
 std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, const Tensor& input,
@@ -158,9 +154,10 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, 
                                                         std::int64_t groups,
                                                         std::array<bool, 3> wanted) {
   const std::vector<std::int64_t> bias_size{transposed ? weight.size(1) * groups : weight.size(0)};
+  const auto views = host_views({gradient, input, weight});
   auto [of_input, of_weight, of_bias] = at::convolution_backward(
-      host_view(gradient), host_view(input), host_view(weight), at::OptionalIntArrayRef(bias_size),
-      stride, padding, dilation, transposed, output_padding, groups, wanted);
+      views[0], views[1], views[2], at::OptionalIntArrayRef(bias_size), stride, padding, dilation,
+      transposed, output_padding, groups, wanted);
   const c10::DeviceGuard guard(input.device());
   const auto back = [](const Tensor& host) { return host.defined() ? on_device(host) : host; };
   return {back(of_input), back(of_weight), back(of_bias)};
