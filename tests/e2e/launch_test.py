@@ -267,10 +267,13 @@ class Launch(LaunchCase):
         show = "sh -c 'echo $LOCAL_RANK of $ASCEND_RT_VISIBLE_DEVICES $CUDA_VISIBLE_DEVICES'"
         result = self.run_line("anyaccel launch -q " + show, **root, CUDA_VISIBLE_DEVICES="")
         self.assertEqual(sorted(result.stdout.splitlines()), ["0 of 0,1,2", "1 of 0,1,2", "2 of 0,1,2"], result.stderr)
-        result = self.run_line("anyaccel launch -q --num_gpus 1 " + show, **root, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES="2,1")
-        self.assertEqual(result.stdout, "0 of 2\n", result.stderr)
-        result = self.run_line("anyaccel launch -q --include localhost:1 " + show, **root, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES="2,1")
+        result = self.run_line("anyaccel launch -q --num_gpus 1 " + show, **root, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES="1,2")
         self.assertEqual(result.stdout, "0 of 1\n", result.stderr)
+        result = self.run_line("anyaccel launch -q --include localhost:2 " + show, **root, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES="1,2")
+        self.assertEqual(result.stdout, "0 of 2\n", result.stderr)
+        # Ascend's library hides all devices if the list is not in ascending order.
+        result = self.run_line("anyaccel launch -q " + show, **root, ASCEND_RT_VISIBLE_DEVICES="2,1")
+        self.assertIn("has no devices here", result.stderr)
         self.assertIn("--num_accelerators exceeds the slots of", self.run_line("anyaccel launch --num_gpus 4 true", **root).stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch.distributed")
