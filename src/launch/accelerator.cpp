@@ -78,7 +78,10 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
 
 /// Returns the entries of the first visible-devices variable that is set, or nullopt if none is.
 std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& accelerator) {
-  for (const auto& variable : accelerator.traits.visible_devices_envs) {
+  auto variables = accelerator.traits.visible_devices_envs;
+  const auto& aliases = accelerator.traits.visible_devices_aliases;
+  variables.insert(variables.end(), aliases.begin(), aliases.end());
+  for (const auto& variable : variables) {
     const auto list = env(variable.c_str());
     if (!list) continue;
     std::vector<std::string> out;

@@ -120,7 +120,7 @@ std::vector<std::string> mutant_defects() {
                              "op_wrong_float32",
                              "op_wrong_bfloat16",
                              "op_wrong_gradient",
-                             "op_without_alpha",
+                             "op_wrong_alpha",
                              "op_wrong_tail",
                              "synchronize_current_device_only",
                              "set_stream_resets_other_devices",

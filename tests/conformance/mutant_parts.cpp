@@ -240,7 +240,7 @@ void break_kernel(const std::string& defect) {
   if (defect == "op_wrong_float32") library->impl("exp", wrong_exp);
   if (defect == "op_wrong_bfloat16") library->impl("mul.Tensor", wrong_mul);
   if (defect == "op_wrong_gradient") library->impl("gelu_backward", wrong_gelu_backward);
-  if (defect == "op_without_alpha") library->impl("add.Tensor", add_without_alpha);
+  if (defect == "op_wrong_alpha") library->impl("add.Tensor", add_without_alpha);
   if (defect == "op_wrong_tail") library->impl("add.Tensor", wrong_add);
 }
 

@@ -56,6 +56,9 @@ struct Traits {
 
   /// Environment variables that select devices. The first one is the default.
   std::vector<std::string> visible_devices_envs;
+  /// Other variables that the vendor's library reads if none of `visible_devices_envs` is set. The
+  /// launcher reads them, and sets only `visible_devices_envs`.
+  std::vector<std::string> visible_devices_aliases = {};
   /// Prefixes of the environment variables that a launcher passes to other nodes.
   std::vector<std::string> export_envs;
   /// Variables to set once when the backend is chosen.

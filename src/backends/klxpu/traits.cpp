@@ -27,7 +27,8 @@ const sdk::Traits& traits() {
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .use_host_timers = true,  // overridden by XPU_EVENT_KL3_ENABLE=1; see backend.cpp
       .priority = 85,           // above cuda, because torch_xmlir uses torch's CUDA device type
-      .visible_devices_envs = {"CUDA_VISIBLE_DEVICES", "XPU_VISIBLE_DEVICES"},
+      .visible_devices_envs = {"CUDA_VISIBLE_DEVICES"},
+      .visible_devices_aliases = {"XPU_VISIBLE_DEVICES"},
       .export_envs = {"BKCL", "XPU", "XMLIR", "LD_LIBRARY", "PATH"},
       .start_environment = {},
       .op_builder_dir = "deepspeed.ops.op_builder.klxpu",

@@ -80,9 +80,9 @@ TEST_F(LaunchAccelerator, SimulatedDevicesAreCounted) {
 // DeepSpeed's launcher fails if the visible-devices variable contains device names, and ignores the
 // variable if the number of devices is given.
 TEST_F(LaunchAccelerator, VisibleDevicesAreTheSlots) {
-  ::setenv(kVisible, "2,0", 1);
-  EXPECT_THAT(visible_slots(find_accelerator("npu")), ElementsAre("2", "0"));
-  EXPECT_THAT(visible_names(find_accelerator("npu"), {"1", "0"}), ElementsAre("0", "2"));
+  ::setenv(kVisible, "0,2", 1);
+  EXPECT_THAT(visible_slots(find_accelerator("npu")), ElementsAre("0", "2"));
+  EXPECT_THAT(visible_names(find_accelerator("npu"), {"1", "0"}), ElementsAre("2", "0"));
   EXPECT_THROW(visible_names(find_accelerator("npu"), {"2"}), Error);
   ::setenv(kVisible, "1,-1,2", 1);
   EXPECT_THAT(visible_slots(find_accelerator("npu")), ElementsAre("1"));
@@ -95,6 +95,13 @@ TEST_F(LaunchAccelerator, VisibleByName) {
   EXPECT_THAT(visible_slots(accelerator),
               ElementsAre("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "MIG-x"));
   EXPECT_THAT(visible_names(accelerator, {"GPU-of-its-own"}), ElementsAre("GPU-of-its-own"));
+  // An alias counts only if the variable itself is not set.
+  accelerator.traits.visible_devices_aliases = {"LAUNCH_TEST_ALIAS"};
+  ::setenv("LAUNCH_TEST_ALIAS", "2,3", 1);
+  EXPECT_THAT(visible_slots(accelerator), testing::Contains("MIG-x"));
+  ::unsetenv("LAUNCH_TEST_VISIBLE");
+  EXPECT_THAT(visible_slots(accelerator), ElementsAre("2", "3"));
+  ::unsetenv("LAUNCH_TEST_ALIAS");
   ::unsetenv("LAUNCH_TEST_VISIBLE");
   EXPECT_THAT(visible_slots(accelerator), ElementsAre("0", "1"));
 }
