@@ -94,10 +94,10 @@ def test_mutant_is_detected(mutant, case):
     spoil = "\n".join("    " + line for line in DEFECTS[mutant].strip().splitlines())
     results = run_suite("sim", case, f"""
 import os, torch
-def make(name, accelerator, make=device_module._make):
+def make(name, accelerator, make=device_module.make):
     module = make(name, accelerator)
 {spoil}
     return module
-device_module._make = make
+device_module.make = make
 """, **VARIABLES.get(mutant, {}))
     assert [outcome for outcome, _ in results.values()] == ["failed"], results
