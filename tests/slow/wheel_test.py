@@ -119,8 +119,8 @@ class Wheel(unittest.TestCase):
                      "anyaccel/include/anyaccel/accelerator.h", "anyaccel/lib/cmake/anyaccel/anyaccelConfig.cmake",
                      "anyaccel/share/anyaccel/ops/cpu_adam/cpu_adam.op", "anyaccel/share/anyaccel/backend_template/CMakeLists.txt"):
             self.assertIn(part, names)
-        # Only the hook through which DeepSpeed uses AnyAccel, the pytest plugin, `anyaccel port` and
-        # `anyaccel prove` are outside the package: Python reads .pth files only in site-packages,
+        # Outside the package are only the hook for DeepSpeed, the pytest plugin and the packages
+        # of `anyaccel port` and `anyaccel prove`. Python reads .pth files only in site-packages,
         # and the others must not import torch.
         self.assertEqual(sorted(n for n in names if not re.match(r"anyaccel(_port|_prove|-[^/]*\.(dist-info|data))?/", n)),
                          ["_anyaccel_deepspeed.py", "_anyaccel_pytest.py", "anyaccel_deepspeed.pth"])
