@@ -124,7 +124,7 @@ class Allocator final : public c10::DeviceAllocator {
     return pools_[static_cast<std::size_t>(device)];
   }
 
-  /// Moves freed blocks that are no longer used by any stream to the free list.
+  /// Moves freed blocks to the free list once no stream uses them.
   static void collect(Pool& pool) {
     for (auto entry = pool.waiting.begin(); entry != pool.waiting.end();) {
       auto& [block, events] = *entry;

@@ -10,7 +10,7 @@ namespace anyaccel::torch_parts {
 /// - `record_stream`: waits for the stream. DeepSpeed's ZeRO 3, FSDP and staged collectives call
 /// it.
 /// - `_has_compatible_shallow_copy_type`: without it, `module.to(device)` replaces the parameters
-///   (LibTorch 2.12 and later), so an optimizer created before the move does not train them.
+///   (seen with LibTorch 2.13), so an optimizer created before the move does not train them.
 ///
 /// Does nothing for other device types and after the first call. Thread-safe.
 void supply_missing_kernels(c10::DeviceType type);

@@ -17,7 +17,7 @@ def find(text: str, file: str, target: str) -> list[Finding]:
 
 
 def fix(text: str, findings: list[Finding], target: str) -> str:
-    """Apply the findings' edits, and replace includes that are no longer needed."""
+    """Apply the findings' edits, and replace includes that the edited code does not need."""
     others = [e for f in findings if f.rule != "cpp-include" for e in f.edits]
     wanted = {f.text for f in findings if f.rule == "cpp-include" and f.edits}
     fixed = matching.apply(text, others)
