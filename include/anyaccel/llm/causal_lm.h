@@ -43,23 +43,23 @@ struct CausalLMOptions {
 /// omitted inputs. Tensors may be on the host or on the accelerator. Masks and ids of positions and
 /// sequences are read on the host, so keep them there to avoid waiting for the accelerator.
 struct CausalLMInput {
-  at::Tensor ids;  ///< int64 [batch, time], token ids
+  at::Tensor ids = {};  ///< int64 [batch, time], token ids
   /// int64. The token that is expected at each position, usually a copy of `ids`; -100 excludes a
   /// position from the loss. As in transformers, forward() shifts them: the output at position t
   /// predicts labels[t + 1]. Padded positions and the first token of a sequence are excluded
   /// without a -100.
-  at::Tensor labels;
+  at::Tensor labels = {};
   /// Integer or bool; 0 marks padding. Padding may be on the left or on the right. It is skipped,
   /// not computed.
-  at::Tensor attention_mask;
+  at::Tensor attention_mask = {};
   /// int64, position of each token in its sequence. Default: the column; for OPT, the number of
   /// real tokens before it, as in transformers. Without `sequence_ids` and padding, a position that
   /// does not follow the previous one begins another sequence, as in transformers.
-  at::Tensor position_ids;
+  at::Tensor position_ids = {};
   /// int64, for packed rows: a change of the id within a row begins another sequence. Tokens attend
   /// only to earlier tokens of their own sequence. The default of `position_ids` is then the
   /// position in the sequence.
-  at::Tensor sequence_ids;
+  at::Tensor sequence_ids = {};
   /// Return logits. False: compute the loss in chunks of rows, without memory for all logits.
   bool logits = true;
   /// Divide the sum of the losses by this number, as transformers does for gradient accumulation.
@@ -159,6 +159,7 @@ class ANYACCEL_API CausalLMImpl : public torch::nn::Module {
   CausalState& state() const noexcept { return *state_; }
 
  private:
+  explicit CausalLMImpl(std::unique_ptr<CausalState> state);
   std::unique_ptr<CausalState> state_;
 };
 
