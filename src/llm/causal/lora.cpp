@@ -18,7 +18,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-[[noreturn]] void reject(const std::string& what, std::string got, std::string want) {
+[[noreturn]] void reject_option(const std::string& what, std::string got, std::string want) {
   throw Error(ErrorCode::invalid_argument, "inject_adapter",
               {.what = what, .got = std::move(got), .want = std::move(want)});
 }
@@ -68,16 +68,16 @@ std::vector<LinearModule> target_modules(const ModelConfig& config,
   }
   std::string known = "all-linear";
   for (const std::string& name : names) known += ", " + name;
-  reject("a target module is not a linear layer of the model that can have an adapter",
+  reject_option("a target module is not a linear layer of the model that can have an adapter",
          quoted_text(target), known);
 }
 
 void check_config(const LoraConfig& config) {
-  if (config.r < 1) reject("r is out of range", std::to_string(config.r), "at least 1");
+  if (config.r < 1) reject_option("r is out of range", std::to_string(config.r), "at least 1");
   if (!std::isfinite(config.lora_alpha))
-    reject("lora_alpha is out of range", std::to_string(config.lora_alpha), "a number");
+    reject_option("lora_alpha is out of range", std::to_string(config.lora_alpha), "a number");
   if (!(config.lora_dropout >= 0 && config.lora_dropout < 1))
-    reject("lora_dropout is out of range", std::to_string(config.lora_dropout),
+    reject_option("lora_dropout is out of range", std::to_string(config.lora_dropout),
            "a number in [0, 1)");
 }
 

@@ -1,9 +1,9 @@
 #include "llm/causal/recompute.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/custom_class.h>
 
 #include <utility>
 

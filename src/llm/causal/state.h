@@ -63,7 +63,7 @@ struct CausalState {
   /// dtype differ.
   void restore_sharing();
   /// Calls function(base, leaves) for each tensor in the model's weights.
-  void each_leaf(const std::function<void(at::Tensor& base, Leaves& leaves)>& function);
+  void each_leaf(const std::function<void(at::Tensor& base, Leaves& own)>& function);
   /// The model's weights as functions of the leaves.
   Weights differentiable() const;
   /// Forgets the decoder op's list of weights, after tensors or adapters were replaced.
