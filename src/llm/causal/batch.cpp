@@ -24,17 +24,17 @@ void check_tensor(const char* name, const at::Tensor& tensor, const at::Tensor& 
   if (!tensor.defined()) return;
   if (tensor.sizes() != ids.sizes())
     reject_input(std::string(name) + " has another shape than ids", shortened_list(tensor.sizes()),
-           shortened_list(ids.sizes()));
+                 shortened_list(ids.sizes()));
   if (!c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true))
     reject_input(std::string(name) + " has the wrong dtype", c10::toString(tensor.scalar_type()),
-           "int64");
+                 "int64");
 }
 
 void check_input(const CausalLMInput& input) {
   if (!input.ids.defined() || input.ids.dim() != 2 || input.ids.numel() == 0)
     reject_input("ids is not a batch of tokens",
-           input.ids.defined() ? shortened_list(input.ids.sizes()) : "an undefined tensor",
-           "int64 [batch, time] with at least one token");
+                 input.ids.defined() ? shortened_list(input.ids.sizes()) : "an undefined tensor",
+                 "int64 [batch, time] with at least one token");
   check_tensor("ids", input.ids, input.ids);
   check_tensor("labels", input.labels, input.ids);
   check_tensor("attention_mask", input.attention_mask, input.ids);
@@ -42,7 +42,7 @@ void check_input(const CausalLMInput& input) {
   check_tensor("sequence_ids", input.sequence_ids, input.ids);
   if (input.num_items_in_batch < 0)
     reject_input("num_items_in_batch is negative", std::to_string(input.num_items_in_batch),
-           "0 or the number of labels in the whole batch");
+                 "0 or the number of labels in the whole batch");
 }
 
 /// An int64 copy on the host, readable as an array. Null if the tensor is undefined.
@@ -84,8 +84,8 @@ Tokens find_tokens(const CausalLMInput& input, bool by_count) {
         starts = positions[i] != positions[i - 1] + 1;
       if (!starts && column != last + 1)
         reject_input("attention_mask has padding in the middle of a sequence",
-               "row " + std::to_string(row) + ", column " + std::to_string(last + 1),
-               "padding on the left or on the right");
+                     "row " + std::to_string(row) + ", column " + std::to_string(last + 1),
+                     "padding on the left or on the right");
       if (starts) {
         begin = column;
         out.lengths.push_back(0);
@@ -102,13 +102,14 @@ Tokens find_tokens(const CausalLMInput& input, bool by_count) {
       ++real;
     }
   }
-  if (out.index.empty()) reject_input("attention_mask excludes all tokens", "zeros", "one real token");
+  if (out.index.empty())
+    reject_input("attention_mask excludes all tokens", "zeros", "one real token");
   return out;
 }
 
 at::Tensor tensor_of(const std::vector<std::int64_t>& values, c10::Device device) {
-  const at::Tensor host = at::empty({static_cast<std::int64_t>(values.size())},
-                                    at::TensorOptions().dtype(c10::kLong));
+  const at::Tensor host =
+      at::empty({static_cast<std::int64_t>(values.size())}, at::TensorOptions().dtype(c10::kLong));
   std::copy(values.begin(), values.end(), host.mutable_data_ptr<std::int64_t>());
   return host.to(device);
 }
@@ -132,14 +133,15 @@ void check_range(const char* name, const at::Tensor& values, std::int64_t low, s
   const std::int64_t least = values.min().item<std::int64_t>();
   const std::int64_t most = values.max().item<std::int64_t>();
   if (least < low || most >= high)
-    reject_input(std::string(name) + " has a value out of range", std::to_string(least < low ? least : most),
-           std::to_string(low) + " to " + std::to_string(high - 1));
+    reject_input(std::string(name) + " has a value out of range",
+                 std::to_string(least < low ? least : most),
+                 std::to_string(low) + " to " + std::to_string(high - 1));
 }
 
 void check_span(std::int64_t span, const ModelConfig& config) {
   if (span > config.context_length())
     reject_input("a sequence is longer than the model's context", std::to_string(span) + " tokens",
-           "at most " + std::to_string(config.context_length()) + " tokens");
+                 "at most " + std::to_string(config.context_length()) + " tokens");
 }
 
 /// Sets `counted` if excluding the other tokens saves a tenth of the head's work.
@@ -171,7 +173,8 @@ TokenBatch make_batch(const CausalLMInput& input, const ModelConfig& config, c10
   const Tokens tokens = find_tokens(input, /*by_count=*/config.position_offset > 0);
   const auto count = static_cast<std::int64_t>(tokens.index.size());
   const auto [least, most] = std::minmax_element(tokens.position.begin(), tokens.position.end());
-  if (*least < 0) reject_input("position_ids has a negative value", std::to_string(*least), "0 or more");
+  if (*least < 0)
+    reject_input("position_ids has a negative value", std::to_string(*least), "0 or more");
   out.span = *most + 1;
   check_span(out.span, config);
   const std::int64_t length = tokens.lengths.front();
@@ -185,7 +188,8 @@ TokenBatch make_batch(const CausalLMInput& input, const ModelConfig& config, c10
     usual = tokens.position[static_cast<std::size_t>(i)] == i % length;
   if (!usual) out.positions = tensor_of(tokens.position, device).view(shape);
   if (count < ids.numel()) out.index = tensor_of(tokens.index, device);
-  out.ids = (out.index.defined() ? ids.reshape({-1}).index_select(0, out.index) : ids).reshape(shape);
+  out.ids =
+      (out.index.defined() ? ids.reshape({-1}).index_select(0, out.index) : ids).reshape(shape);
   if (!input.labels.defined()) return out;
   const at::Tensor host_targets = tensor_of(tokens.target, c10::Device(c10::kCPU));
   out.targets = host_targets.to(device);

@@ -65,9 +65,9 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
                             const at::Tensor& head, const HeadLoss& info) {
     const std::int64_t tokens = hidden.size(0);
     const auto options = hidden.options().dtype(c10::kFloat).requires_grad(false);
-    const at::Tensor divisor =
-        info.divisor > 0 ? at::full({}, info.divisor, options)
-                         : info.targets.ne(ignored_label).sum().to(c10::kFloat);
+    const at::Tensor divisor = info.divisor > 0
+                                   ? at::full({}, info.divisor, options)
+                                   : info.targets.ne(ignored_label).sum().to(c10::kFloat);
     const at::Tensor share = divisor.reciprocal();
     at::Tensor for_hidden, for_head;
     if (info.for_hidden) for_hidden = at::empty_like(hidden);
@@ -123,10 +123,10 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& head
                                 const Scales& scales, const at::Tensor& targets, double softcap,
                                 double divisor) {
   const bool gradient = c10::GradMode::is_enabled();
-  return LinearCrossEntropy::apply(hidden, head,
-                                   HeadLoss{scales, targets, softcap, divisor,
-                                            gradient && hidden.requires_grad(),
-                                            gradient && head.requires_grad()});
+  return LinearCrossEntropy::apply(
+      hidden, head,
+      HeadLoss{scales, targets, softcap, divisor, gradient && hidden.requires_grad(),
+               gradient && head.requires_grad()});
 }
 
 }  // namespace anyaccel::llm

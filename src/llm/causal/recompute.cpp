@@ -40,7 +40,7 @@ void each_tensor(LayerWeights& layer, const Function& function) {
   layer.adapters = std::move(adapters);
 }
 
-/// What the backward pass needs in addition to tensors.
+/// Arguments of the recomputation that are not tensors.
 struct LayerCall : torch::CustomClassHolder {
   LayerWeights layer;  ///< without tensors that may have gradients
   LayerFunction function;
