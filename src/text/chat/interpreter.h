@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "anyaccel/llm/chat.h"
 #include "text/chat/operations.h"
 #include "text/chat/syntax.h"
 
@@ -19,6 +21,11 @@ class Interpreter {
   explicit Interpreter(const Limits& limits) : budget_(limits) {}
   /// Renders a template. `variables` is a dict.
   std::string render(const Block& document, const Value& variables);
+  /// The parts of the rendered text that {% generation %} blocks wrote. Empty if one of the blocks
+  /// is inside a macro or a block assignment, whose text may end up anywhere.
+  std::vector<TextSpan> generated() const {
+    return generation_captured_ ? std::vector<TextSpan>() : generated_;
+  }
 
  private:
   enum class Flow { on, stop, next };
@@ -43,6 +50,9 @@ class Interpreter {
 
   Budget budget_;
   std::string output_;
+  int captures_ = 0;  ///< number of macro calls and block assignments around the current statement
+  std::vector<TextSpan> generated_;
+  bool generation_captured_ = false;
 };
 
 }  // namespace anyaccel::llm::chat
