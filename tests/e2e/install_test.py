@@ -98,6 +98,33 @@ class Install(unittest.TestCase):
         self.assertEqual(len(losses), 5, first)
         self.assertLess(losses[-1], losses[0] - 0.1)
 
+    # Fails if an external program cannot fine-tune a checkpoint or train an adapter over quantized
+    # weights, if the loss does not fall, or if the results cannot be loaded.
+    def test_1_fine_tuning(self):
+        program = self.prefix / "bin/anyaccel"
+        if cached("ANYACCEL_MINIMAL") == "ON":
+            self.skipTest("this build has no language models")
+        text = self.folder / "text.txt"
+        text.write_text("".join(f"line {i} of a text that repeats itself\n" for i in range(400)))
+        model = self.folder / "model"
+        size = "--hidden 64 --layers 1 --heads 2 --kv-heads 2 --head-dim 32 --intermediate 128 --context 32 --vocab-size 257 --steps 5"
+        environment = {**self.environment, "DS_ACCELERATOR": "cpu"}
+        run(program, "train", "--data", text, "--out", model, *size.split(), env=environment)
+        for name in ("fine_tune", "lora"):
+            self.configure(f"{name}-built", source=shutil.copytree(SOURCE / "examples" / name, self.folder / name))
+            build(self.folder / f"{name}-built", self.prefix)
+        output = run(self.folder / "fine_tune-built/fine_tune", model, text, self.folder / "tuned", "12", env=environment).stdout
+        losses = [float(loss) for loss in re.findall(r"step \d+: loss ([0-9.]+)", output)]
+        self.assertEqual(len(losses), 12, output)
+        self.assertLess(losses[-1], losses[0] - 0.3)
+        generated = run(program, "generate", "--model", self.folder / "tuned", "--prompt", "line 3", "-n", "4", env=environment).stdout
+        self.assertTrue(generated)
+        output = run(self.folder / "lora-built/lora", model, text, self.folder / "adapter", "20", env=environment).stdout
+        self.assertIn("7 modules, 14 trained tensors\n", output)
+        before, after, loaded = re.search(r"loss ([0-9.]+) to ([0-9.]+), loaded ([0-9.]+)", output).groups()
+        self.assertLess(float(after), float(before) - 0.3)
+        self.assertAlmostEqual(float(after), float(loaded), delta=1e-3)
+
     # Fails if an external program cannot link the conformance kit, or if its own cases do not run
     # alongside the kit's cases.
     def test_1_conformance_program(self):

@@ -8,7 +8,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kBlanks = " \t\r\n";
 
 /// Returns the places of all tokens in the text, or nullopt if the tokens' texts differ from it.
 std::optional<std::vector<TextSpan>> places_of(const Tokenizer& tokenizer, std::string_view text,
@@ -23,7 +23,7 @@ std::optional<std::vector<TextSpan>> places_of(const Tokenizer& tokenizer, std::
     if (!text.substr(at).starts_with(piece)) {
       // An added token may include the whitespace around it, and some tokenizers put a space before
       // a text.
-      const std::size_t word = std::min(text.find_first_not_of(kSpace, at), text.size());
+      const std::size_t word = std::min(text.find_first_not_of(kBlanks, at), text.size());
       if (word > at && text.substr(word).starts_with(piece))
         at = word;
       else if (piece.starts_with(' ') && text.substr(at).starts_with(piece.substr(1)))
@@ -34,7 +34,7 @@ std::optional<std::vector<TextSpan>> places_of(const Tokenizer& tokenizer, std::
     at += piece.size();
     places.push_back({begin, at});
   }
-  if (text.find_first_not_of(kSpace, at) != std::string_view::npos) return std::nullopt;
+  if (text.find_first_not_of(kBlanks, at) != std::string_view::npos) return std::nullopt;
   return places;
 }
 
@@ -77,7 +77,7 @@ void drop_space_after_end(const Tokenizer& tokenizer, const std::vector<std::int
       span.end = end;
       return;
     }
-    if (piece.find_first_not_of(kSpace) != std::string::npos) return;
+    if (piece.find_first_not_of(kBlanks) != std::string::npos) return;
     --end;
   }
 }

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kBlock = std::size_t{8} << 20;
+constexpr std::size_t kTextBlock = std::size_t{8} << 20;
 /// Lines that are encoded at the same time, and their maximum total size.
 constexpr std::size_t kBatchLines = 256;
 constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
@@ -109,9 +109,9 @@ class Reader {
                    .hint = "for a JSON list, run: jq -c '.[]' FILE > FILE.jsonl"});
     }
     bool begins = true;
-    auto block = file.next_block(kBlock);
+    auto block = file.next_block(kTextBlock);
     while (block) {
-      auto next = file.next_block(kBlock);
+      auto next = file.next_block(kTextBlock);
       check_text(file.path(), *block);
       const auto example = encoder_.text(*block, begins, !next);
       if (!example.ids.empty()) store_.add(example.ids, example.learned);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kOpenRows = 64;
 
 /// SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014).
-std::uint64_t next(std::uint64_t& state) {
+std::uint64_t next_random(std::uint64_t& state) {
   std::uint64_t z = state += 0x9e3779b97f4a7c15ULL;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
@@ -42,10 +42,10 @@ std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed, std::
   std::vector<std::uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0U);
   std::uint64_t state = seed;
-  state = next(state) ^ stream;
+  state = next_random(state) ^ stream;
   for (std::size_t i = count; i > 1; --i) {
     // The upper half of a product: a number below i.
-    const auto wide = static_cast<unsigned __int128>(next(state)) * i;
+    const auto wide = static_cast<unsigned __int128>(next_random(state)) * i;
     std::swap(order[i - 1], order[static_cast<std::size_t>(wide >> 64)]);
   }
   return order;

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kLarge = std::int64_t{1} << 60;
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 60;
 constexpr std::int64_t kDefaultContext = 1024;
 constexpr std::int64_t kMaxContext = std::int64_t{1} << 30;
 
@@ -24,7 +24,7 @@ void check(bool good, const char* option, const std::string& got, const char* wa
 }
 
 void check_count(std::int64_t value, std::int64_t low, const char* option) {
-  check(value >= low && value <= kLarge, option, std::to_string(value),
+  check(value >= low && value <= kMaxCount, option, std::to_string(value),
         low == 0 ? "0 or more" : "1 or more");
 }
 
@@ -191,11 +191,11 @@ FineTuneOptions options_from_json(const Json& json, const std::string& source) {
   o.skip_bad_lines = in.boolean("skip_bad_lines").value_or(false);
   o.context = in.required_integer("context", 2, kMaxContext);
   o.packing = in.boolean("packing").value_or(true);
-  o.steps = in.integer("steps", 1, kLarge);
+  o.steps = in.integer("steps", 1, kMaxCount);
   o.epochs = in.number("epochs");
   o.minutes = in.number("minutes");
-  o.batch_size = in.required_integer("batch_size", 1, kLarge);
-  o.accumulation = in.required_integer("gradient_accumulation_steps", 1, kLarge);
+  o.batch_size = in.required_integer("batch_size", 1, kMaxCount);
+  o.accumulation = in.required_integer("gradient_accumulation_steps", 1, kMaxCount);
   if (!json.contains("seed") || !json["seed"].is_number_unsigned())
     throw Error(ErrorCode::corrupt, "resume", {.what = source + " lacks the seed"});
   o.seed = json["seed"].get<std::uint64_t>();
@@ -209,13 +209,13 @@ FineTuneOptions options_from_json(const Json& json, const std::string& source) {
   o.beta2 = number("beta2");
   o.weight_decay = number("weight_decay");
   o.clip = number("clip");
-  o.save_every = in.integer("save_every", 0, kLarge);
-  o.eval_every = in.integer("eval_every", 0, kLarge);
+  o.save_every = in.integer("save_every", 0, kMaxCount);
+  o.eval_every = in.integer("eval_every", 0, kMaxCount);
   o.bucket_cap_mb = number("bucket_cap_mb");
   if (const Json* lora = in.object("lora")) {
     const JsonReader adapter(*lora, source + ", lora");
     AdapterOptions& a = o.adapter.emplace();
-    a.r = adapter.required_integer("r", 1, kLarge);
+    a.r = adapter.required_integer("r", 1, kMaxCount);
     a.alpha = adapter.number("alpha").value_or(static_cast<double>(a.r));
     a.dropout = adapter.number("dropout").value_or(0);
     a.targets.clear();

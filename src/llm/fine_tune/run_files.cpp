@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kLarge = std::int64_t{1} << 60;
+constexpr std::int64_t kMaxStep = std::int64_t{1} << 60;
 constexpr std::size_t kMaxTokenizer = std::size_t{512} << 20;
 /// Files that are copied from the model's folder.
 constexpr std::array kCopied{"tokenizer.json",          "tokenizer_config.json",
@@ -144,14 +144,14 @@ FineTuneOptions read_run(const fs::path& folder, FineTuneProgress& progress) {
   const Json json = read_json_object(path);
   const JsonReader in(json, path.string());
   in.required_integer("version", 1, 1);
-  progress.step = in.required_integer("step", 0, kLarge);
+  progress.step = in.required_integer("step", 0, kMaxStep);
   progress.seconds = in.number("seconds").value_or(0);
   if (!json.contains("data_fingerprint") || !json["data_fingerprint"].is_number_unsigned())
     corrupt(path.string() + " lacks the data fingerprint");
   progress.fingerprint = json["data_fingerprint"].get<std::uint64_t>();
   if (const Json* best = in.object("best")) {
     const JsonReader part(*best, path.string() + ", best");
-    progress.best_step = part.required_integer("step", 0, kLarge);
+    progress.best_step = part.required_integer("step", 0, kMaxStep);
     if (const auto loss = part.number("loss")) progress.best_loss = *loss;
   }
   const Json* options = in.object("options");

@@ -30,6 +30,12 @@ const c10::TypedOperatorHandle<Decode>& decode_op() {
   return op;
 }
 
+/// Returns whether a layer has LoRA adapters, which the op does not compute.
+bool adapted(const Weights& weights) {
+  return std::any_of(weights.layers.begin(), weights.layers.end(),
+                     [](const LayerWeights& layer) { return layer.adapters != nullptr; });
+}
+
 bool known(const ModelConfig& config) {
   const bool experts = !config.expert_layers.empty();
   const bool known_experts = config.gated && config.expert_size > 0;
@@ -109,7 +115,9 @@ const DecodeStep* DecodeStep::of(const Weights& weights, const ModelConfig& conf
 std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const ModelConfig& config) {
   const at::Tensor& first = weights.embedding;
   const auto type = first.scalar_type();
-  if (!known(config) || weights.project_out.defined() || weights.layers.empty()) return nullptr;
+  if (!known(config) || weights.project_out.defined() || weights.layers.empty() ||
+      adapted(weights))
+    return nullptr;
   if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
   if (!ops::has_op(op_builder) || !ops::has_kernel(decode_op(), first)) return nullptr;
   // A call for half a layer does not include the norms after the sum, so models with such norms

@@ -7,6 +7,8 @@
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <vector>
+
 #include "llm/model/activation.h"
 
 namespace anyaccel::llm {
@@ -23,21 +25,23 @@ at::Tensor run_experts(const LayerWeights& layer, const ModelConfig& config, con
   const at::Tensor counts = at::bincount(pairs, {}, config.num_experts);
   const at::Tensor order = at::argsort(pairs, /*stable=*/true, 0, false);
   const at::Tensor tokens = order.div(config.experts_per_token, "floor").to(x.device());
-  const at::Tensor inputs = rows.index_select(0, tokens);
   const at::Tensor weights =
       shares.reshape({-1}).index_select(0, order.to(x.device())).unsqueeze(1);
+  const auto* sizes = counts.const_data_ptr<std::int64_t>();
+  const std::vector<std::int64_t> split(sizes, sizes + config.num_experts);
+  // Split and unbind once: the backward pass of each narrow() or select() fills a tensor for all
+  // experts.
+  const auto inputs = rows.index_select(0, tokens).split_with_sizes(split);
+  const auto factors = weights.split_with_sizes(split);
+  const auto targets = tokens.split_with_sizes(split);
+  const auto gate_ups = layer.expert_gate_up.unbind(0), downs = layer.expert_down.unbind(0);
   at::Tensor out = at::zeros_like(rows);
-  std::int64_t begin = 0;
-  for (std::int64_t expert = 0; expert < config.num_experts; ++expert) {
-    const std::int64_t count = counts.const_data_ptr<std::int64_t>()[expert];
-    if (count == 0) continue;
-    const at::Tensor gate_up =
-        at::linear(inputs.narrow(0, begin, count), layer.expert_gate_up.select(0, expert));
-    const at::Tensor inner = activate_gate(gate_up, config.activation);
-    const at::Tensor result =
-        at::linear(inner, layer.expert_down.select(0, expert)).mul(weights.narrow(0, begin, count));
-    out = out.index_add(0, tokens.narrow(0, begin, count), result.to(out.scalar_type()));
-    begin += count;
+  for (std::size_t expert = 0; expert < split.size(); ++expert) {
+    if (split[expert] == 0) continue;
+    const at::Tensor inner =
+        activate_gate(at::linear(inputs[expert], gate_ups[expert]), config.activation);
+    const at::Tensor result = at::linear(inner, downs[expert]).mul(factors[expert]);
+    out = out.index_add(0, targets[expert], result.to(out.scalar_type()));
   }
   return out.view(x.sizes());
 }

@@ -97,8 +97,8 @@ class RotarySplit : public Function<RotarySplit> {
     const auto all = heads + 2 * kv_heads;
     const auto width = qkv.size(-1) / all;
     const at::Tensor in = qkv.view({qkv.size(0), qkv.size(1), all, width});
-    const at::Tensor c = cos.to(qkv.scalar_type()).unsqueeze(1);
-    const at::Tensor s = sin.to(qkv.scalar_type()).unsqueeze(1);
+    const at::Tensor c = cos.to(qkv.scalar_type()).unsqueeze(-2);
+    const at::Tensor s = sin.to(qkv.scalar_type()).unsqueeze(-2);
     at::Tensor rotated =
         at::empty_like(in.narrow(2, 0, heads + kv_heads), at::MemoryFormat::Contiguous);
     rotate_into(rotated, in.narrow(2, 0, heads + kv_heads), c, s, 1.0);

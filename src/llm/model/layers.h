@@ -33,11 +33,36 @@ at::Tensor soft_cap(const at::Tensor& x, double cap);
 /// Concatenates along `axis`. A single tensor is not copied.
 at::Tensor joined(const std::vector<at::Tensor>& rows, std::int64_t axis);
 
+/// Dropout in a layer during training. The probabilities are 0 in all other passes.
+struct LayerDropout {
+  double attention = 0;  ///< on the attention probabilities
+  double residual = 0;   ///< on the outputs of attention and of the feed-forward layer
+  double adapter = 0;    ///< on the inputs of LoRA adapters
+  /// Masks to use instead of `residual`, [batch, time, hidden]; undefined: none.
+  at::Tensor after_attention = {}, after_feed_forward = {};
+};
+
 /// Attention output of layer `index`, [batch, time, hidden].
 at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x,
                      const at::Tensor& cos, const at::Tensor& sin, std::int64_t index,
-                     std::vector<BatchSequence>& parts);
+                     std::vector<BatchSequence>& parts, const LayerDropout& dropout = {});
 
-at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x);
+at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x,
+                        const LayerDropout& dropout = {});
+
+/// Output of decoder layer `index` for the residual stream `x`, [batch, time, hidden]. `shards`:
+/// the ranks that share the model, or null.
+at::Tensor decoder_layer(const LayerWeights& layer, const ModelConfig& config, at::Tensor x,
+                         const Rotation& rotation, std::int64_t index,
+                         std::vector<BatchSequence>& parts, Shards* shards,
+                         const LayerDropout& dropout = {});
+
+/// Embedded tokens without positions: scaled, and projected to the layers' width. `padding`: token
+/// whose embedding gets no gradient, or -1.
+at::Tensor embed_tokens(const Weights& weights, const ModelConfig& config, const at::Tensor& ids,
+                        std::int64_t padding = -1);
+
+/// Input of the head for the last layer's output.
+at::Tensor head_input(const Weights& weights, const ModelConfig& config, const at::Tensor& x);
 
 }  // namespace anyaccel::llm

@@ -1,9 +1,6 @@
 #include "llm/model/llama.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/embedding.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/linear.h>
 #include <c10/core/GradMode.h>
 
 #include "llm/model/decode_step.h"
@@ -30,11 +27,7 @@ Rotation rotation_of(const std::vector<BatchSequence>& parts, Rows rows) {
 
 at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Tensor& ids,
                  const std::vector<BatchSequence>& parts) {
-  at::Tensor x = weights.shards ? weights.shards->embed(weights.embedding, ids)
-                                : at::embedding(weights.embedding, ids);
-  // Multiply by a tensor, which rounds the factor to the model's dtype as in transformers.
-  if (config.embedding_scale != 1.0) x = x.mul(at::full({}, config.embedding_scale, x.options()));
-  if (weights.project_in.defined()) x = at::linear(x, weights.project_in);
+  const at::Tensor x = embed_tokens(weights, config, ids);
   if (!config.learned_positions) return x;
   std::vector<at::Tensor> rows;
   for (const BatchSequence& part : parts) {
@@ -46,9 +39,8 @@ at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Te
 }
 
 at::Tensor last_logits(const Weights& weights, const ModelConfig& config, const at::Tensor& x) {
-  at::Tensor out = config.final_norm ? norm(x, weights.norm, config, weights.norm_bias) : x;
-  if (weights.project_out.defined()) out = at::linear(out, weights.project_out);
-  out = linear(out, weights.head, weights.head_scales, {});
+  at::Tensor out =
+      linear(head_input(weights, config, x), weights.head, weights.head_scales, {});
   if (weights.shards) out = weights.shards->all_logits(out);
   return soft_cap(out, config.logit_softcap);
 }
@@ -68,29 +60,14 @@ at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTab
   }
   at::Tensor x = embed(weights, config, ids, parts);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-    const LayerWeights& layer = weights.layers[i];
-    const auto& [cos, sin] =
-        !config.windows.empty() && config.windows[i] > 0 ? window_rotation : rotation;
-    const auto input_norm = [&](const at::Tensor& in) {
-      return norm(in, layer.input_norm, config, layer.input_norm_bias);
-    };
-    const auto post_norm = [&](const at::Tensor& in) {
-      return norm(in, layer.post_norm, config, layer.post_norm_bias);
-    };
-    const at::Tensor normed = config.norms_before ? input_norm(x) : x;
-    at::Tensor change =
-        attention(layer, config, normed, cos, sin, static_cast<std::int64_t>(i), parts);
-    if (weights.shards) change = weights.shards->after_attention(change);
-    if (config.norms_after) change = norm(change, layer.after_attention, config);
-    if (masks) change = change.mul((*masks)[2 * i]);
-    x = x.add(change);
-    if (!config.norms_before) x = input_norm(x);
-    change = feed_forward(layer, config, config.norms_before ? post_norm(x) : x);
-    if (weights.shards) change = weights.shards->after_feed_forward(change);
-    if (config.norms_after) change = norm(change, layer.after_feed_forward, config);
-    if (masks) change = change.mul((*masks)[2 * i + 1]);
-    x = x.add(change);
-    if (!config.norms_before) x = post_norm(x);
+    LayerDropout dropout;
+    if (masks) {
+      dropout.after_attention = (*masks)[2 * i];
+      dropout.after_feed_forward = (*masks)[2 * i + 1];
+    }
+    const bool slides = !config.windows.empty() && config.windows[i] > 0;
+    x = decoder_layer(weights.layers[i], config, x, slides ? window_rotation : rotation,
+                      static_cast<std::int64_t>(i), parts, weights.shards.get(), dropout);
   }
   for (const BatchSequence& part : parts) {
     if (part.cache && !part.next) part.cache->advance(part.time);

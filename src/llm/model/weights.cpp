@@ -75,6 +75,7 @@ Weights make_weights(const ModelConfig& config, c10::ScalarType dtype, c10::Devi
 void initialize(Weights& weights, const ModelConfig& config, HostRandom& random) {
   const c10::AutoGradMode no_gradient(false);
   const double deviation = config.initializer_range;
+  const double one = config.norm_plus_one ? 0.0 : 1.0;  // the norm's weight that changes nothing
   const double residual = deviation / std::sqrt(2.0 * static_cast<double>(config.num_layers));
   random.fill_normal(weights.embedding, 0.0, deviation);
   for (at::Tensor* matrix : {&weights.positions, &weights.project_in, &weights.project_out}) {
@@ -83,7 +84,7 @@ void initialize(Weights& weights, const ModelConfig& config, HostRandom& random)
   for (LayerWeights& layer : weights.layers) {
     for (at::Tensor* norm : {&layer.input_norm, &layer.post_norm, &layer.query_norm,
                              &layer.key_norm, &layer.after_attention, &layer.after_feed_forward}) {
-      if (norm->defined()) norm->fill_(1.0);
+      if (norm->defined()) norm->fill_(one);
     }
     random.fill_normal(layer.qkv, 0.0, deviation);
     random.fill_normal(layer.output, 0.0, residual);
@@ -100,7 +101,7 @@ void initialize(Weights& weights, const ModelConfig& config, HostRandom& random)
       if (bias->defined()) bias->zero_();
     }
   }
-  if (weights.norm.defined()) weights.norm.fill_(1.0);
+  if (weights.norm.defined()) weights.norm.fill_(one);
   if (weights.norm_bias.defined()) weights.norm_bias.zero_();
   if (!config.tie_word_embeddings) random.fill_normal(weights.head, 0.0, deviation);
 }

@@ -21,6 +21,19 @@ class Shards;
 class StoredWeights;
 struct ParallelPlan;
 
+/// A LoRA adapter for rows [begin, begin + rows) of a matrix: adds `scale * b a x` to their
+/// outputs.
+struct Adapter {
+  std::int64_t begin, rows;
+  at::Tensor a, b;  ///< [rank, inputs], [rows, rank]
+  double scale;
+};
+
+/// The adapters of one decoder layer, in ascending order of their rows.
+struct LayerAdapters {
+  std::vector<Adapter> qkv, output, gate_up, down;
+};
+
 /// One decoder layer. Query, key and value share a matrix, and so do gate and up, for fewer and
 /// larger matrix products. Without a gate, gate_up contains only up. If a mapped file stores the
 /// parts separately, the fused matrices are undefined and the parts are set.
@@ -39,6 +52,7 @@ struct LayerWeights {
   std::vector<at::Tensor> gate_up_parts;  ///< gate, up
   /// Defined for quantized matrices.
   Scales qkv_scales, output_scales, gate_up_scales, down_scales;
+  std::shared_ptr<const LayerAdapters> adapters;  ///< null without LoRA
 };
 
 /// All weights of a model, on the accelerator.

@@ -3,10 +3,12 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>
@@ -77,7 +79,56 @@ at::Tensor linear_in_pieces(const at::Tensor& x, const at::Tensor& weight, const
   return out;
 }
 
+/// The gradient of x: gradient * weight, in chunks of rows of the weight.
+at::Tensor product_in_pieces(const at::Tensor& gradient, const at::Tensor& weight,
+                             const Scales& scales) {
+  const c10::ScalarType type =
+      is_slow(gradient.scalar_type()) ? c10::kFloat : gradient.scalar_type();
+  const std::int64_t outputs = weight.size(0), inputs = inputs_of(weight);
+  const at::Tensor rows = gradient.to(type).reshape({-1, outputs});
+  const std::int64_t step = std::max<std::int64_t>(64, piece_values / inputs);
+  at::Tensor sum;
+  for (std::int64_t begin = 0; begin < outputs; begin += step) {
+    const std::int64_t count = std::min(step, outputs - begin);
+    const at::Tensor part = rows.narrow(1, begin, count);
+    const at::Tensor values = piece_of(weight, scales, begin, count, type);
+    // Add in float32: each addition rounds.
+    if (begin == 0)
+      sum = count == outputs ? at::mm(part, values) : at::mm(part, values).to(c10::kFloat);
+    else
+      sum.add_(at::mm(part, values));
+  }
+  std::vector<std::int64_t> shape = gradient.sizes().vec();
+  shape.back() = inputs;
+  return sum.to(gradient.scalar_type()).view(shape);
+}
+
+/// A product with a quantized weight that saves only the weight for the backward pass, not its
+/// dequantized values.
+class QuantizedLinear : public torch::autograd::Function<QuantizedLinear> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight, const at::Tensor& scales,
+                            const at::Tensor& zeros) {
+    context->save_for_backward({weight, scales, zeros});
+    return linear_in_pieces(x, weight, {scales, zeros}, {});
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    return {product_in_pieces(gradients[0], saved[0], {saved[1], saved[2]}), at::Tensor(),
+            at::Tensor(), at::Tensor()};
+  }
+};
+
 }  // namespace
+
+at::Tensor linear_gradient(const at::Tensor& gradient, const at::Tensor& weight,
+                           const Scales& scales) {
+  if (!scales.scales.defined() && !is_slow(weight.scalar_type())) return gradient.matmul(weight);
+  return product_in_pieces(gradient, weight, scales);
+}
 
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group) {
   if (has_integer_ops(weight)) return quantize_by_op(weight.contiguous(), bits, group);
@@ -146,6 +197,10 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& s
   const bool integers = scales.scales.defined();
   if (integers && !gradient && rows <= max_integer_rows && has_integer_ops(weight))
     return linear_by_op(x, weight, scales, bias);
+  if (integers && gradient) {
+    const at::Tensor out = QuantizedLinear::apply(x, weight, scales.scales, scales.zeros);
+    return bias.defined() ? out.add(bias) : out;
+  }
   if (integers || (!gradient && rows >= many_rows && is_slow(weight.scalar_type())))
     return linear_in_pieces(x, weight, scales, bias);
   return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);

@@ -53,10 +53,14 @@ at::Tensor pack_int4(const at::Tensor& q, std::int64_t group);
 at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
                       std::int64_t count);
 
-/// Computes x weight^T + bias (undefined: no bias) in x's dtype. Differentiable if the weight is
-/// floating-point.
+/// Computes x weight^T + bias (undefined: no bias) in x's dtype. Differentiable; a quantized weight
+/// gets no gradient. Its backward pass dequantizes the weight again.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& scales,
                   const at::Tensor& bias);
+/// Returns the gradient of linear()'s x, gradient * weight, in the gradient's dtype. Dequantizes a
+/// chunk of the weight at a time.
+at::Tensor linear_gradient(const at::Tensor& gradient, const at::Tensor& weight,
+                           const Scales& scales);
 /// Like linear(), for a float matrix that is split by rows into parts.
 at::Tensor linear(const at::Tensor& x, const std::vector<at::Tensor>& parts,
                   const at::Tensor& bias);

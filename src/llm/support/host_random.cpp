@@ -34,6 +34,12 @@ void HostRandom::fill_normal(at::Tensor& tensor, double mean, double deviation) 
   tensor.copy_(host);
 }
 
+void HostRandom::fill_uniform(at::Tensor& tensor, double low, double high) {
+  at::Tensor host = at::empty(tensor.sizes(), at::TensorOptions().dtype(c10::kFloat));
+  host.uniform_(low, high, generator_);
+  tensor.copy_(host);
+}
+
 at::Tensor HostRandom::dropout_mask(at::IntArrayRef shape, double rate) {
   at::Tensor mask = at::empty(shape, at::TensorOptions().dtype(c10::kFloat));
   mask.bernoulli_(1.0 - rate, generator_);

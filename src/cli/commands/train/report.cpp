@@ -30,7 +30,7 @@ std::string progress_text(const llm::FineTuneStep& s, double loss) {
   return text;
 }
 
-ordered_json optional_number(const std::optional<double>& value) {
+ordered_json number_or_null(const std::optional<double>& value) {
   return value ? ordered_json(*value) : ordered_json();
 }
 
@@ -113,8 +113,8 @@ void print_result(const llm::FineTuneResult& r, const llm::FineTuneInfo& info, b
                 {"tokens_per_second", r.tokens_per_second},
                 {"steps", r.steps},
                 {"seconds", r.seconds},
-                {"validation_loss", optional_number(r.validation_loss)},
-                {"best_validation_loss", optional_number(r.best_validation_loss)},
+                {"validation_loss", number_or_null(r.validation_loss)},
+                {"best_validation_loss", number_or_null(r.best_validation_loss)},
                 {"best_step", r.best_validation_loss ? ordered_json(r.best_step) : ordered_json()},
                 {"interrupted", r.interrupted},
                 {"dtype", dtype_name(info.options.dtype)},

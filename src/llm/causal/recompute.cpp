@@ -1,0 +1,136 @@
+#include "llm/causal/recompute.h"
+
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
+
+#include <utility>
+
+#include "anyaccel/accelerator.h"
+
+namespace anyaccel::llm {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Calls function(tensor) for each tensor of a layer, in a fixed order. Replaces the adapters by a
+/// copy, so that the function may change them.
+template <typename Function>
+void each_tensor(LayerWeights& layer, const Function& function) {
+  for (at::Tensor* tensor :
+       {&layer.input_norm, &layer.input_norm_bias, &layer.qkv, &layer.qkv_bias, &layer.query_norm,
+        &layer.key_norm, &layer.output, &layer.output_bias, &layer.after_attention,
+        &layer.post_norm, &layer.post_norm_bias, &layer.gate_up, &layer.gate_up_bias, &layer.down,
+        &layer.down_bias, &layer.after_feed_forward, &layer.router, &layer.expert_gate_up,
+        &layer.expert_down}) {
+    if (tensor->defined()) function(*tensor);
+  }
+  if (!layer.adapters) return;
+  auto adapters = std::make_shared<LayerAdapters>(*layer.adapters);
+  for (std::vector<Adapter>* list :
+       {&adapters->qkv, &adapters->output, &adapters->gate_up, &adapters->down}) {
+    for (Adapter& adapter : *list) {
+      function(adapter.a);
+      function(adapter.b);
+    }
+  }
+  layer.adapters = std::move(adapters);
+}
+
+/// What the backward pass needs in addition to tensors.
+struct LayerCall : torch::CustomClassHolder {
+  LayerWeights layer;  ///< without tensors that may have gradients
+  LayerFunction function;
+  at::Tensor generator;  ///< state before the call; undefined unless it draws random numbers
+  bool autocast = false;
+  c10::ScalarType autocast_type = c10::kFloat;
+
+  /// Calls the function for the tensors of the layer, after x.
+  at::Tensor run(const variable_list& inputs) const {
+    LayerWeights own = layer;
+    std::size_t i = 1;
+    each_tensor(own, [&](at::Tensor& tensor) { tensor = inputs[i++]; });
+    return function(own, inputs[0]);
+  }
+};
+
+/// Sets the state of the accelerator's generator, and restores it at the end of its scope.
+class GeneratorState {
+ public:
+  explicit GeneratorState(const at::Tensor& state) {
+    if (!state.defined()) return;
+    kept_ = get_accelerator().get_rng_state();
+    get_accelerator().set_rng_state(state);
+  }
+  ~GeneratorState() {
+    if (kept_.defined()) get_accelerator().set_rng_state(kept_);
+  }
+  GeneratorState(const GeneratorState&) = delete;
+  GeneratorState& operator=(const GeneratorState&) = delete;
+
+ private:
+  at::Tensor kept_;
+};
+
+class Recompute : public torch::autograd::Function<Recompute> {
+ public:
+  static at::Tensor forward(AutogradContext* context, at::TensorList inputs,
+                            const c10::intrusive_ptr<LayerCall>& call) {
+    context->save_for_backward(inputs.vec());
+    context->saved_data["call"] = c10::IValue::make_capsule(call);
+    return call->run(inputs.vec());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto capsule = context->saved_data["call"].toCapsule();
+    const auto& call = static_cast<const LayerCall&>(*capsule);
+    variable_list inputs, needed;
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      const bool needs = context->needs_input_grad(i);
+      inputs.push_back(saved[i].detach().set_requires_grad(needs));
+      if (needs) needed.push_back(inputs.back());
+    }
+    at::Tensor out;
+    {
+      const c10::AutoGradMode gradient(true);
+      const GeneratorState random(call.generator);
+      const Autocast autocast(saved[0].device().type(), call.autocast_type, call.autocast,
+                              /*cache_enabled=*/false);
+      out = call.run(inputs);
+    }
+    const variable_list found = torch::autograd::grad({out}, needed, {gradients[0]}, std::nullopt,
+                                                      /*create_graph=*/false,
+                                                      /*allow_unused=*/true);
+    variable_list all;
+    std::size_t next = 0;
+    for (const at::Tensor& input : inputs)
+      all.push_back(input.requires_grad() ? found[next++] : at::Tensor());
+    all.emplace_back();  // for `call`
+    return all;
+  }
+};
+
+}  // namespace
+
+at::Tensor recompute_in_backward(const LayerWeights& layer, const at::Tensor& x, bool random,
+                                 LayerFunction function) {
+  auto call = c10::make_intrusive<LayerCall>();
+  const c10::DeviceType device = x.device().type();
+  call->layer = layer;
+  call->function = std::move(function);
+  call->autocast = at::autocast::is_autocast_enabled(device);
+  call->autocast_type = at::autocast::get_autocast_dtype(device);
+  if (random) call->generator = get_accelerator().get_rng_state();
+  variable_list inputs = {x};
+  each_tensor(call->layer, [&](at::Tensor& tensor) {
+    inputs.push_back(tensor);
+    tensor = tensor.detach();  // keeps it defined, without its graph
+  });
+  return Recompute::apply(at::TensorList(inputs), call);
+}
+
+}  // namespace anyaccel::llm
