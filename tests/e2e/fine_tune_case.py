@@ -74,7 +74,7 @@ def shuffled(count, seed, stream):
     state = draw() ^ stream
     order = list(range(count))
     for i in range(count, 1, -1):
-        k = (draw() * i) >> 64
+        k = ((draw() >> 32) * i) >> 32
         order[i - 1], order[k] = order[k], order[i - 1]
     return order
 

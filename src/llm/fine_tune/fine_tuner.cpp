@@ -266,10 +266,13 @@ struct FineTuner::Impl {
       batch.logits = false;
       // DataParallel divides the sum over the ranks by their number.
       batch.num_items_in_batch = static_cast<double>(learned) / ranks.size();
-      std::optional<comm::DataParallel::NoSync> later;
-      if (parallel && begin + at_once < own.size()) later.emplace(parallel->no_sync());
       const at::Tensor loss = model->forward(batch).loss;
-      loss.backward();
+      if (parallel && begin + at_once < own.size()) {
+        const auto later = parallel->no_sync();
+        loss.backward();
+      } else {
+        loss.backward();
+      }
       const at::Tensor part = loss.detach();
       sum = sum.defined() ? sum.add(part) : part;
     }

@@ -52,7 +52,9 @@ struct ChatTemplate::Data {
                      std::vector<TextSpan>* generated = nullptr) const {
     chat::Interpreter interpreter({});
     std::string text = interpreter.render(block, chat::Value::dict(std::move(values)));
-    if (generated) *generated = interpreter.generated();
+    if (generated) {
+      for (const auto& [begin, end] : interpreter.generated()) generated->push_back({begin, end});
+    }
     return text;
   }
 

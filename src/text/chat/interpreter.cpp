@@ -61,7 +61,7 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Scope& scope) {
       const Flow flow = run(statement.body, inner);
       // In a captured text, the position in the rendered text is not known yet.
       if (captures_ == 0)
-        generated_.push_back({begin, output_.size()});
+        generated_.emplace_back(begin, output_.size());
       else
         generation_captured_ = true;
       return flow;

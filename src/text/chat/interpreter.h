@@ -1,10 +1,11 @@
 // Runs a template.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "anyaccel/llm/chat.h"
 #include "text/chat/operations.h"
 #include "text/chat/syntax.h"
 
@@ -18,13 +19,16 @@ struct Scope {
 
 class Interpreter {
  public:
+  /// Begin and end of a part of the rendered text, in bytes.
+  using Part = std::pair<std::size_t, std::size_t>;
+
   explicit Interpreter(const Limits& limits) : budget_(limits) {}
   /// Renders a template. `variables` is a dict.
   std::string render(const Block& document, const Value& variables);
   /// The parts of the rendered text that {% generation %} blocks wrote. Empty if one of the blocks
   /// is inside a macro or a block assignment, whose text may end up anywhere.
-  std::vector<TextSpan> generated() const {
-    return generation_captured_ ? std::vector<TextSpan>() : generated_;
+  std::vector<Part> generated() const {
+    return generation_captured_ ? std::vector<Part>() : generated_;
   }
 
  private:
@@ -51,7 +55,7 @@ class Interpreter {
   Budget budget_;
   std::string output_;
   int captures_ = 0;  ///< number of macro calls and block assignments around the current statement
-  std::vector<TextSpan> generated_;
+  std::vector<Part> generated_;
   bool generation_captured_ = false;
 };
 

@@ -56,10 +56,10 @@ void print_info(const llm::FineTuneInfo& info) {
                printable_text(info.model_type, 60).c_str(), millions(info.parameters),
                millions(info.trained_parameters), training_text(o).c_str(), dtype_name(o.dtype));
   std::fprintf(stderr,
-               "data         %lld files, %lld texts, %lld conversations, %.2f million tokens "
-               "(%.2f million count)\n",
+               "data         %lld files, %lld texts, %lld conversations, %lld tokens, of which %lld "
+               "count\n",
                number(info.files), number(info.texts), number(info.conversations),
-               millions(info.tokens), millions(info.learned_tokens));
+               number(info.tokens), number(info.learned_tokens));
   if (info.truncated > 0)
     std::fprintf(stderr, "             %lld conversations cut off at %lld tokens\n",
                  number(info.truncated), number(o.context));
