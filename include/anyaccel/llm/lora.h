@@ -1,5 +1,5 @@
-// LoRA adapters for CausalLM (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021,
-// arXiv:2106.09685), in the file format of PEFT 0.21. Link `anyaccel::llm`.
+// LoRA adapters for CausalLM (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models",
+// 2021, arXiv:2106.09685), in the file format of PEFT 0.21. Link `anyaccel::llm`.
 //
 //     auto model = CausalLM::from_pretrained("SmolLM2-135M", {.bits = 4});
 //     inject_adapter(model, {.r = 16, .lora_alpha = 32, .target_modules = {"all-linear"}});
@@ -23,8 +23,8 @@ struct LoraConfig {
   double lora_alpha = 8;      ///< the adapter's output is multiplied by lora_alpha / r
   double lora_dropout = 0.0;  ///< dropout on the adapter's input in training mode, in [0, 1)
   /// Modules to adapt: full names or last parts of names, for example "q_proj". "all-linear": all
-  /// linear layers except the head. Empty: PEFT's default for the family, for example q_proj and
-  /// v_proj for Llama.
+  /// linear layers except the head. Empty: q_proj and v_proj, or the matrix that contains them
+  /// (c_attn, qkv_proj).
   std::vector<std::string> target_modules = {};
   /// Multiply by lora_alpha / sqrt(r) instead (Kalajdzievski, 2023, arXiv:2312.03732).
   bool use_rslora = false;
