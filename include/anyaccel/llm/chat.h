@@ -70,11 +70,12 @@ class ANYACCEL_API ChatTemplate {
   /// Render a complete conversation like apply_json(), and find the parts that the assistant wrote,
   /// so that a model can be trained to write them.
   ///
-  /// The parts are those in {% generation %} blocks, as in transformers' `return_assistant_tokens_mask`.
-  /// If the template has no such blocks, the part of an assistant message is the text that the
-  /// message adds to the conversation before it with the generation prompt. It includes the end of
-  /// the turn. A template may render a message differently if others follow, for example without
-  /// its reasoning. The part then begins and ends where the text changes with the message.
+  /// The parts are those in {% generation %} blocks, as in transformers'
+  /// `return_assistant_tokens_mask`. If the template has no such blocks, the part of an assistant
+  /// message is the text that the message adds to the conversation before it with the generation
+  /// prompt. It includes the end of the turn. A template may render a message differently if others
+  /// follow, for example without its reasoning. The part then begins and ends where the text
+  /// changes with the message.
   ///
   /// Throws the same errors as apply_json(), and `unsupported` if the part of a message cannot be
   /// found.

@@ -58,9 +58,8 @@ TokenSpan counted(const Tokenizer& tokenizer, std::string_view text,
 }
 
 TokenSpan placed(const std::vector<TextSpan>& places, const TextSpan& part) {
-  const auto begin =
-      std::partition_point(places.begin(), places.end(),
-                           [&](const TextSpan& place) { return place.end <= part.begin; });
+  const auto begin = std::partition_point(
+      places.begin(), places.end(), [&](const TextSpan& place) { return place.end <= part.begin; });
   const auto end = std::partition_point(
       begin, places.end(), [&](const TextSpan& place) { return place.begin < part.end; });
   return {static_cast<std::uint32_t>(begin - places.begin()),

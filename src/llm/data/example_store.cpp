@@ -11,7 +11,7 @@ constexpr std::size_t kTokensPerBlock = std::size_t{1} << 22;
 
 template <typename T>
 std::pair<std::uint32_t, std::uint32_t> append_ids(std::vector<std::vector<T>>& blocks,
-                                               std::span<const std::int64_t> ids) {
+                                                   std::span<const std::int64_t> ids) {
   if (blocks.empty() || blocks.back().capacity() - blocks.back().size() < ids.size()) {
     blocks.emplace_back();
     blocks.back().reserve(std::max(kTokensPerBlock, ids.size()));
@@ -32,7 +32,8 @@ std::uint64_t ExampleStore::mix(std::uint64_t value) noexcept {
 
 void ExampleStore::add(std::span<const std::int64_t> ids, std::span<const TokenSpan> learned) {
   const auto length = static_cast<std::uint32_t>(ids.size());
-  const auto [block, offset] = wide_ ? append_ids(wide_blocks_, ids) : append_ids(narrow_blocks_, ids);
+  const auto [block, offset] =
+      wide_ ? append_ids(wide_blocks_, ids) : append_ids(narrow_blocks_, ids);
   const bool all = learned.size() == 1 && learned[0].begin == 0 && learned[0].end == length;
   examples_.push_back({block, offset, length, all, spans_.size()});
   spans_.insert(spans_.end(), learned.begin(), learned.end());

@@ -56,10 +56,9 @@ void encode(const ExampleEncoder& encoder, const std::string& place, Job& job) {
     job.reason = named ? reason : "[load_data] " + place + ": " + reason;
     job.error = std::current_exception();
     if (!named)
-      job.error = std::make_exception_ptr(Error(error.code() == ErrorCode::unsupported
-                                                    ? ErrorCode::unsupported
-                                                    : ErrorCode::corrupt,
-                                                "load_data", {.what = place + ": " + reason}));
+      job.error = std::make_exception_ptr(Error(
+          error.code() == ErrorCode::unsupported ? ErrorCode::unsupported : ErrorCode::corrupt,
+          "load_data", {.what = place + ": " + reason}));
   }
 }
 

@@ -52,14 +52,14 @@ struct DataCounts {
   std::vector<std::string> bad_reasons;  ///< reasons of the first of them, with file and line
 };
 
-/// Reads files, and all files in folders in sorted order, and adds their examples to `store`. A file
-/// named .jsonl or .ndjson, or whose first line is a record, contains one record a line
-/// (parse_record()). Any other file is one text. It is encoded in parts of 8 MiB, cut at the ends of
-/// lines.
+/// Reads files, and all files in folders in sorted order, and adds their examples to `store`. A
+/// file named .jsonl or .ndjson, or whose first line is a record, contains one record a line
+/// (parse_record()). Any other file is one text. It is encoded in parts of 8 MiB, cut at the ends
+/// of lines.
 ///
 /// A malformed line throws `corrupt`, naming the file and the line; with `skip_bad_lines`, it is
-/// counted instead. Throws `not_found` or `io` for files that cannot be read, and `invalid_argument`
-/// for files that are not text.
+/// counted instead. Throws `not_found` or `io` for files that cannot be read, and
+/// `invalid_argument` for files that are not text.
 DataCounts read_examples(const std::vector<std::filesystem::path>& data,
                          const ExampleEncoder& encoder, bool skip_bad_lines, ExampleStore& store);
 

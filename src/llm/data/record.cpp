@@ -65,15 +65,14 @@ Record conversation(const Json& json, const std::string& place) {
     }
   }
   if (json.contains("tools")) variables["tools"] = json["tools"];
-  return {.chat = true,
-          .content = variables.dump(-1, ' ', false, Json::error_handler_t::replace)};
+  return {.chat = true, .content = variables.dump(-1, ' ', false, Json::error_handler_t::replace)};
 }
 
 }  // namespace
 
 Record parse_record(std::string_view line, const std::string& place) {
-  const Json json = parse_json(
-      line, place, {.max_bytes = InputFile::kMaxLine, .max_depth = kMaxRecordDepth});
+  const Json json =
+      parse_json(line, place, {.max_bytes = InputFile::kMaxLine, .max_depth = kMaxRecordDepth});
   if (!json.is_object()) reject(place, "not a JSON object", shown(json));
   const bool text = json.contains("text"), messages = json.contains("messages");
   if (text && messages) reject(place, R"(both "text" and "messages")", keys_of(json));

@@ -24,8 +24,8 @@ std::uint64_t next_random(std::uint64_t& state) {
 
 std::vector<RowPart> chosen(const std::vector<RowPart>& parts, std::uint64_t seed,
                             const HoldOut& hold_out) {
-  const auto count = static_cast<std::size_t>(
-      std::ceil(hold_out.fraction * static_cast<double>(parts.size())));
+  const auto count =
+      static_cast<std::size_t>(std::ceil(hold_out.fraction * static_cast<double>(parts.size())));
   std::vector<bool> held(parts.size());
   const auto order = shuffled(parts.size(), seed, UINT64_MAX);
   for (std::size_t i = 0; i < std::min(count, order.size()); ++i) held[order[i]] = true;

@@ -26,11 +26,11 @@ struct HoldOut {
 /// The rows of a data set. Thread-safe after construction.
 class Rows {
  public:
-  /// Fills rows of up to `context` tokens. A longer text becomes several sequences; each begins with
-  /// the last token of the previous one, so that every token is predicted once. A longer conversation
-  /// is cut off. With `packing`, sequences share rows: in a random order that depends on `seed`, each
-  /// is put into the fullest of the recent rows that has room. Otherwise, every sequence gets its own
-  /// row. Leaves out sequences without a token to predict.
+  /// Fills rows of up to `context` tokens. A longer text becomes several sequences; each begins
+  /// with the last token of the previous one, so that every token is predicted once. A longer
+  /// conversation is cut off. With `packing`, sequences share rows: in a random order that depends
+  /// on `seed`, each is put into the fullest of the recent rows that has room. Otherwise, every
+  /// sequence gets its own row. Leaves out sequences without a token to predict.
   Rows(const ExampleStore& store, std::int64_t context, bool packing, std::uint64_t seed,
        const HoldOut& hold_out = {});
 
@@ -52,8 +52,8 @@ class Rows {
   std::int64_t tokens_ = 0, truncated_ = 0, left_out_ = 0;
 };
 
-/// An endless sequence of rows: all of them in a random order, then all in another order, and so on.
-/// A position in the sequence determines the row, so a resumed run needs only its position.
+/// An endless sequence of rows: all of them in a random order, then all in another order, and so
+/// on. A position in the sequence determines the row, so a resumed run needs only its position.
 class RowOrder {
  public:
   /// `shuffle` false: the rows' own order in each epoch.

@@ -10,17 +10,14 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/data_parallel.h"
-#include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
-#include "anyaccel/llm/lora.h"
-#include "base/file_group.h"
 #include "base/log.h"
-#include "base/untrusted_text.h"
 #include "llm/data/examples.h"
 #include "llm/fine_tune/batch.h"
 #include "llm/fine_tune/flops.h"
 #include "llm/fine_tune/options.h"
 #include "llm/fine_tune/run_files.h"
+#include "llm/fine_tune/start.h"
 #include "llm/train/ranks.h"
 #include "llm/train/schedule.h"
 #include "llm/train/state.h"
@@ -36,11 +33,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-bool has_weights(const fs::path& folder) {
-  return fs::exists(folder / "model.safetensors") ||
-         fs::exists(folder / "model.safetensors.index.json");
-}
-
 /// The seed of the device's random numbers in a step. Seeding each step makes its dropout masks
 /// independent of what happened before, so that a resumed run repeats them.
 std::uint64_t step_seed(std::uint64_t seed, std::int64_t step, int rank) {
@@ -51,74 +43,23 @@ std::uint64_t step_seed(std::uint64_t seed, std::int64_t step, int rank) {
   return z ^ (z >> 31);
 }
 
-FineTuneOptions effective(FineTuneOptions given, FineTuneProgress& progress, Ranks& ranks) {
-  if (given.resume) {
-    if (ranks.first()) finish_file_group(given.out);
-    ranks.barrier();
-    given = resumed_options(read_run(given.out, progress), given);
-  }
-  check_options(given);
-  std::error_code ignored;
-  if (fs::equivalent(given.model, given.out, ignored)) {
-    throw Error(ErrorCode::invalid_argument, "train",
-                {.what = "the run would overwrite the model that it starts from",
-                 .got = "--out " + quoted_text(given.out.string()),
-                 .want = "a folder other than --model"});
-  }
-  if (!given.resume && !fs::exists(given.model / "config.json")) {
-    throw Error(ErrorCode::not_found, "train",
-                {.what = "the model folder has no config.json",
-                 .got = quoted_text(given.model.string()),
-                 .want = "a Hugging Face folder with config.json and tokenizer.json"});
-  }
-  given.from_scratch = given.from_scratch || (!given.resume && !has_weights(given.model));
-  check_options(given);
-  return given;
-}
-
-CausalLM make_model(const FineTuneOptions& o) {
-  const CausalLMOptions options{.dtype = o.dtype, .bits = o.bits};
-  // A run without an adapter is continued from its own weights.
-  const bool own = o.resume && !o.adapter;
-  CausalLM model = o.from_scratch && !own
-                       ? CausalLM::from_config(o.model, o.seed, options)
-                       : CausalLM::from_pretrained(own ? o.out : o.model, options);
-  if (o.adapter)
-    inject_adapter(model, {.r = o.adapter->r,
-                           .lora_alpha = o.adapter->alpha,
-                           .lora_dropout = o.adapter->dropout,
-                           .target_modules = o.adapter->targets,
-                           .seed = o.seed});
-  if (o.gradient_checkpointing) model->gradient_checkpointing(true);
-  model->train();
-  return model;
-}
-
-void check_dtype(c10::ScalarType dtype) {
-  if (dtype == c10::kFloat || get_accelerator().dtype_support(dtype).computable) return;
-  throw Error(
-      ErrorCode::unsupported, "train",
-      {.what = "the accelerator '" + get_accelerator().name() + "' does not support this dtype",
-       .got = dtype_name(dtype)});
-}
-
 }  // namespace
 
 struct FineTuner::Impl {
   explicit Impl(FineTuneOptions given)
-      : options(effective(std::move(given), progress, ranks)),
+      : options(starting_options(std::move(given), progress, ranks)),
         tokenizer_folder(options.resume && !fs::exists(options.model / "tokenizer.json")
                              ? options.out
                              : options.model),
-        model_config(ModelConfig::read(options.resume && !options.adapter ? options.out
-                                                                          : options.model)),
+        model_config(
+            ModelConfig::read(options.resume && !options.adapter ? options.out : options.model)),
         store(model_config.vocab_size),
         validation_store(model_config.vocab_size) {
     complete_options(options, model_config.context_length(), ranks.size());
     check_dtype(options.dtype);
     if (ranks.first()) check_folder(options.out);  // fail before training, not after it
     read_data();
-    model = make_model(options);
+    model = starting_model(options);
     trained.emplace(model);
     optimizer.emplace(trained->masters(),
                       AdamWOptions{.lr = *options.lr,
@@ -150,8 +91,8 @@ struct FineTuner::Impl {
     const ExampleEncoder encoder(tokenizer_folder, model_config.vocab_size, eos);
     counts = read_examples(options.data, encoder, options.skip_bad_lines, store);
     if (!options.validation.empty()) {
-      const DataCounts more = read_examples(options.validation, encoder, options.skip_bad_lines,
-                                            validation_store);
+      const DataCounts more =
+          read_examples(options.validation, encoder, options.skip_bad_lines, validation_store);
       counts.bad_lines += more.bad_lines;
       counts.bad_reasons.insert(counts.bad_reasons.end(), more.bad_reasons.begin(),
                                 more.bad_reasons.end());
@@ -166,7 +107,7 @@ struct FineTuner::Impl {
       throw Error(ErrorCode::invalid_argument, "train",
                   {.what = "the training data contain nothing to learn",
                    .got = std::to_string(store.size()) + " examples with " +
-                              std::to_string(store.tokens()) + " tokens",
+                          std::to_string(store.tokens()) + " tokens",
                    .hint = "pass more --data"});
     }
     std::string source;
@@ -213,8 +154,7 @@ struct FineTuner::Impl {
     info.left_out = rows->left_out();
     info.bad_lines = counts.bad_lines;
     info.bad_reasons = counts.bad_reasons;
-    info.validation_rows =
-        validation_rows ? static_cast<std::int64_t>(validation_rows->size()) : 0;
+    info.validation_rows = validation_rows ? static_cast<std::int64_t>(validation_rows->size()) : 0;
     info.steps = all_steps();
     info.first_step = progress.step;
     info.rank = ranks.rank();
@@ -256,8 +196,8 @@ struct FineTuner::Impl {
         share_of_batch(static_cast<std::int64_t>(all.size()), ranks.rank(), ranks.size());
     const std::span<const std::size_t> own(all.data() + share.begin,
                                            static_cast<std::size_t>(share.count));
-    const auto at_once = static_cast<std::size_t>((options.batch_size + ranks.size() - 1) /
-                                                  ranks.size());
+    const auto at_once =
+        static_cast<std::size_t>((options.batch_size + ranks.size() - 1) / ranks.size());
     get_accelerator().manual_seed(step_seed(options.seed, progress.step, ranks.rank()));
     at::Tensor sum;
     for (std::size_t begin = 0; begin < own.size(); begin += at_once) {
@@ -351,7 +291,8 @@ struct FineTuner::Impl {
     saved = progress.step;
     if (!ranks.first()) return;
     files->save(model, *trained, *optimizer, options, progress);
-    if (!options.resume && !cleaned) files->remove_stale(options, std::isfinite(progress.best_loss));
+    if (!options.resume && !cleaned)
+      files->remove_stale(options, std::isfinite(progress.best_loss));
     cleaned = true;
   }
 
@@ -403,12 +344,12 @@ FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition st
   };
   while (progress.step < steps && (limit == 0 || progress.seconds < limit)) {
     const auto step_begin = Clock::now();
-    const double lr = scheduled_rate(options.schedule, *options.lr, options.warmup, progress.step,
-                                     steps);
+    const double lr =
+        scheduled_rate(options.schedule, *options.lr, options.warmup, progress.step, steps);
     const Impl::Outcome outcome = run.step(lr);
     ++progress.step;
-    const StepNews news = run.ranks.exchange(outcome.loss, {}, before + seconds_since(begin),
-                                             stop.stop_requested());
+    const StepNews news =
+        run.ranks.exchange(outcome.loss, {}, before + seconds_since(begin), stop.stop_requested());
     progress.seconds = news.seconds;
     const double elapsed = seconds_since(step_begin);
     tokens += static_cast<double>(outcome.tokens);

@@ -26,8 +26,9 @@ double weights_per_token(const ModelConfig& c) {
     sum += 2 * of(c.hidden_size, c.num_heads * c.head_dim);
     sum += 2 * of(c.hidden_size, c.num_kv_heads * c.head_dim);
     if (c.has_experts(layer))
-      sum += static_cast<double>(c.experts_per_token) * matrices * of(c.hidden_size, c.expert_size) +
-             of(c.hidden_size, c.num_experts);
+      sum +=
+          static_cast<double>(c.experts_per_token) * matrices * of(c.hidden_size, c.expert_size) +
+          of(c.hidden_size, c.num_experts);
     else
       sum += matrices * of(c.hidden_size, c.intermediate_size);
   }
@@ -39,11 +40,11 @@ double weights_per_token(const ModelConfig& c) {
 TrainingFlops training_flops(const ModelConfig& config, std::int64_t trained_adapters) {
   const double weights = weights_per_token(config);
   TrainingFlops flops;
-  flops.per_token = trained_adapters > 0
-                        ? 4 * weights + 6 * static_cast<double>(trained_adapters)
-                        : 6 * weights;
+  flops.per_token =
+      trained_adapters > 0 ? 4 * weights + 6 * static_cast<double>(trained_adapters) : 6 * weights;
   // Scores and weighted sums: two products forward and four backward, half of them masked.
-  flops.per_pair = 6.0 * static_cast<double>(config.num_layers * config.num_heads * config.head_dim);
+  flops.per_pair =
+      6.0 * static_cast<double>(config.num_layers * config.num_heads * config.head_dim);
   return flops;
 }
 
@@ -55,7 +56,8 @@ double measured_peak_flops(c10::ScalarType dtype) {
   double best = 0;
   for (std::int64_t size = 512; size <= 8192; size *= 2) {
     const auto options = at::TensorOptions().dtype(dtype).device(compute_device());
-    const at::Tensor a = at::full({size, size}, 0.5, options), b = at::full({size, size}, 0.25, options);
+    const at::Tensor a = at::full({size, size}, 0.5, options),
+                     b = at::full({size, size}, 0.25, options);
     double fastest = 0;
     for (int i = 0; i < 4; ++i) {
       accelerator.synchronize();

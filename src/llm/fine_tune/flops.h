@@ -24,8 +24,8 @@ struct TrainingFlops {
   }
 };
 
-/// `trained_adapters`: number of parameters of adapters; 0 if all weights are trained. Sliding windows
-/// count as full attention.
+/// `trained_adapters`: number of parameters of adapters; 0 if all weights are trained. Sliding
+/// windows count as full attention.
 TrainingFlops training_flops(const ModelConfig& config, std::int64_t trained_adapters);
 
 /// Measures the device's speed in large square matrix products, in FLOP/s. Takes about a second.

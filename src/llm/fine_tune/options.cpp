@@ -77,8 +77,7 @@ const char* schedule_name(LearningRateSchedule schedule) noexcept {
 }
 
 void check_options(const FineTuneOptions& o) {
-  if (o.data.empty())
-    conflict("no training data", "pass text or JSON Lines files with --data");
+  if (o.data.empty()) conflict("no training data", "pass text or JSON Lines files with --data");
   check(o.context == 0 || (o.context >= 2 && o.context <= kMaxContext), "context",
         std::to_string(o.context), "2 or more");
   check_count(o.steps.value_or(1), 1, "steps");
@@ -100,8 +99,8 @@ void check_options(const FineTuneOptions& o) {
   check(fraction(o.beta2), "beta2", number(o.beta2), "a number of at least 0 and below 1");
   check(o.weight_decay >= 0, "weight-decay", number(o.weight_decay), "0 or more");
   check(o.clip > 0, "clip", number(o.clip), "above 0");
-  check(o.bucket_cap_mb > 0 && o.bucket_cap_mb <= 1 << 20, "bucket-cap-mb",
-        number(o.bucket_cap_mb), "a number above 0 and at most 1048576");
+  check(o.bucket_cap_mb > 0 && o.bucket_cap_mb <= 1 << 20, "bucket-cap-mb", number(o.bucket_cap_mb),
+        "a number above 0 and at most 1048576");
   check(o.dtype == c10::kFloat || o.dtype == c10::kBFloat16, "dtype", dtype_name(o.dtype),
         "fp32 or bf16");
   check(o.bits == 0 || o.bits == 4 || o.bits == 8, "quantize", std::to_string(o.bits),

@@ -20,10 +20,14 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMaxStep = std::int64_t{1} << 60;
 constexpr std::size_t kMaxTokenizer = std::size_t{512} << 20;
 /// Files that are copied from the model's folder.
-constexpr std::array kCopied{"tokenizer.json",          "tokenizer_config.json",
-                             "special_tokens_map.json", "added_tokens.json",
-                             "vocab.json",              "merges.txt",
-                             "tokenizer.model",         "chat_template.jinja",
+constexpr std::array kCopied{"tokenizer.json",
+                             "tokenizer_config.json",
+                             "special_tokens_map.json",
+                             "added_tokens.json",
+                             "vocab.json",
+                             "merges.txt",
+                             "tokenizer.model",
+                             "chat_template.jinja",
                              "generation_config.json"};
 constexpr std::array kModelFiles{"model.safetensors", "config.json"};
 constexpr std::array kAdapterFiles{"adapter_model.safetensors", "adapter_config.json"};

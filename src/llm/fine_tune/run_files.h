@@ -39,7 +39,8 @@ class RunFiles {
   RunFiles(std::filesystem::path out, std::filesystem::path source)
       : out_(std::move(out)), source_(std::move(source)) {}
 
-  /// Replaces the checkpoint. If writing fails, throws `io` and leaves the existing files unchanged.
+  /// Replaces the checkpoint. If writing fails, throws `io` and leaves the existing files
+  /// unchanged.
   void save(const CausalLM& model, const TrainedParameters& trained, const AdamW& optimizer,
             const FineTuneOptions& options, const FineTuneProgress& progress);
   /// Replaces the files in best/.

@@ -40,8 +40,7 @@ TrainedParameters::TrainedParameters(const CausalLM& model) {
     parameters_.push_back(parameter);
     const bool own = parameter.scalar_type() == c10::kFloat;
     copied_ = copied_ || !own;
-    masters_.push_back(own ? parameter
-                           : parameter.detach().to(c10::kFloat).requires_grad_(true));
+    masters_.push_back(own ? parameter : parameter.detach().to(c10::kFloat).requires_grad_(true));
   }
 }
 

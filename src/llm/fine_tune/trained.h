@@ -30,9 +30,9 @@ class TrainedParameters {
   /// True if there are copies.
   bool copied() const noexcept { return copied_; }
 
-  /// Adds each gradient to that of its master as soon as the backward pass has computed it, and frees
-  /// it. Without this call, collect() does so after the backward pass. Does nothing if there are no
-  /// copies.
+  /// Adds each gradient to that of its master as soon as the backward pass has computed it, and
+  /// frees it. Without this call, collect() does so after the backward pass. Does nothing if there
+  /// are no copies.
   void collect_early();
   /// Moves the parameters' gradients to the masters.
   void collect();

@@ -70,11 +70,12 @@ std::string end_of_turn(const Json& conversation, std::size_t index, const std::
 }
 
 [[noreturn]] void not_found(std::size_t index) {
-  throw Error(ErrorCode::unsupported, "ChatTemplate",
-              {.what = "cannot find the text of message " + std::to_string(index + 1) +
-                       ", which the assistant wrote, in the rendered conversation",
-               .hint = "enclose the assistant's text in the chat template with {% generation %} and "
-                       "{% endgeneration %}"});
+  throw Error(
+      ErrorCode::unsupported, "ChatTemplate",
+      {.what = "cannot find the text of message " + std::to_string(index + 1) +
+               ", which the assistant wrote, in the rendered conversation",
+       .hint = "enclose the assistant's text in the chat template with {% generation %} and "
+               "{% endgeneration %}"});
 }
 
 TextSpan part_of(const Json& conversation, std::size_t index, const std::string& whole,
@@ -90,8 +91,10 @@ TextSpan part_of(const Json& conversation, std::size_t index, const std::string&
   std::string end = after ? end_of_turn(conversation, index, *after, render) : "";
   // The last message may be followed by other whitespace than the others.
   while (!end.empty() && whole.compare(part->end, end.size(), end) != 0) {
-    if (std::string_view(" \t\r\n").find(end.back()) == std::string_view::npos) end.clear();
-    else end.pop_back();
+    if (std::string_view(" \t\r\n").find(end.back()) == std::string_view::npos)
+      end.clear();
+    else
+      end.pop_back();
   }
   part->end += end.size();
   return *part;

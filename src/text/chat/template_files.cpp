@@ -52,7 +52,8 @@ void read_field(const Json& root, const std::filesystem::path& path,
   }
 }
 
-/// Reads the special tokens and, unless `templates` is null, the templates in a folder's JSON files.
+/// Reads the special tokens and, unless `templates` is null, the templates in a folder's JSON
+/// files.
 void read_configs(const std::filesystem::path& folder, std::map<std::string, std::string>& tokens,
                   std::map<std::string, std::string>* templates) {
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {

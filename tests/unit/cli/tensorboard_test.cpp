@@ -17,18 +17,16 @@ std::string hex(const std::string& bytes) {
 
 // Fails if the length, the data or a checksum of a record is wrong. The expected bytes were written
 // by TensorFlow's record writer.
-TEST(Tensorboard, Record) {
-  EXPECT_EQ(hex(tf_record("")), "000000000000000029039807d8ea82a2");
-}
+TEST(Tensorboard, Record) { EXPECT_EQ(hex(tf_record("")), "000000000000000029039807d8ea82a2"); }
 
 // Fails if a field of an event has the wrong number, type or value. The expected bytes follow from
 // the definitions of tensorflow.Event and tensorflow.Summary.
 TEST(Tensorboard, Events) {
-  EXPECT_EQ(hex(version_event(1.0)),
-            "09000000000000f03f10001a0d627261696e2e4576656e743a32");
+  EXPECT_EQ(hex(version_event(1.0)), "09000000000000f03f10001a0d627261696e2e4576656e743a32");
   EXPECT_EQ(hex(scalar_event(1.0, 300, {{"a", 2.0}, {"b/c", -0.5}})),
             "09000000000000f03f10ac022a16"
-            "0a080a0161150000" "00400a0a0a03622f6315000000bf");
+            "0a080a0161150000"
+            "00400a0a0a03622f6315000000bf");
   EXPECT_EQ(hex(start_event(1.0, 5)), "09000000000000f03f10053a020801");
 }
 

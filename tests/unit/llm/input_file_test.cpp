@@ -53,8 +53,8 @@ TEST(InputFile, LongLines) {
   EXPECT_EQ(got[4].number, 5U);
 }
 
-// Fails if blocks lose or repeat bytes, end in the middle of a line that fits, or in the middle of a
-// character.
+// Fails if blocks lose or repeat bytes, end in the middle of a line that fits, or in the middle of
+// a character.
 TEST(InputFile, Blocks) {
   const TemporaryFolder folder;
   const auto blocks = [&](const std::string& text, std::size_t bytes) {

@@ -31,10 +31,11 @@ TEST(Record, Kinds) {
       "x");
   EXPECT_TRUE(chat.chat);
   EXPECT_EQ(chat.content, R"({"messages":[{"role":"user","content":"Hi"}],"a":2,"tools":[1]})");
-  EXPECT_TRUE(parse_record(
-                  R"({"messages":[{"role":"assistant","tool_calls":[]},{"role":"tool","content":[{"type":"text"}]}]})",
-                  "x")
-                  .chat);
+  EXPECT_TRUE(
+      parse_record(
+          R"({"messages":[{"role":"assistant","tool_calls":[]},{"role":"tool","content":[{"type":"text"}]}]})",
+          "x")
+          .chat);
 }
 
 // Fails if a malformed line is accepted, or if the error lacks the place, the value or what was
@@ -65,7 +66,8 @@ TEST(Record, Malformed) {
 TEST(Record, Hostile) {
   const std::string deep(2 * kMaxRecordDepth, '[');
   EXPECT_THAT(rejection("{\"text\": " + deep), HasSubstr("nested too deeply"));
-  const std::string shown = rejection("{\"text\": [\"\\u001b[2J" + std::string(100000, 'x') + "\"]}");
+  const std::string shown =
+      rejection("{\"text\": [\"\\u001b[2J" + std::string(100000, 'x') + "\"]}");
   EXPECT_EQ(shown.find('\x1b'), std::string::npos);
   EXPECT_LT(shown.size(), 800U);
 }

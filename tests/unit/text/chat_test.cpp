@@ -256,8 +256,8 @@ TEST(Chat, PartsWithoutBlocks) {
             "B</s>|D</s>");
 }
 
-// Fails if the parts are wrong for a template that changes earlier messages when others follow, such
-// as one that keeps only the last reasoning, or that has no generation prompt of its own.
+// Fails if the parts are wrong for a template that changes earlier messages when others follow,
+// such as one that keeps only the last reasoning, or that has no generation prompt of its own.
 TEST(Chat, PartsThatChange) {
   const std::string last_thinks =
       "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' and loop.last %}"

@@ -30,10 +30,11 @@ constexpr const char* kLoraGroup = "LoRA (with --model)";
 
 /// Options that describe a new model or its training from text alone.
 constexpr std::string_view kNewModelOnly[] = {
-    "--hidden",     "--layers",     "--heads",           "--kv-heads",
-    "--head-dim",   "--intermediate", "--vocab-size",    "--rope-theta",
-    "--initializer-range", "--tie-embeddings", "--random-start", "--graph",
-    "--held-out-tokens", "--min-steps", "--dropout"};
+    "--hidden",          "--layers",       "--heads",
+    "--kv-heads",        "--head-dim",     "--intermediate",
+    "--vocab-size",      "--rope-theta",   "--initializer-range",
+    "--tie-embeddings",  "--random-start", "--graph",
+    "--held-out-tokens", "--min-steps",    "--dropout"};
 
 }  // namespace
 
@@ -109,7 +110,8 @@ struct FineTuneCommand::Impl {
     own(command.add_flag("--skip-bad-lines", options.skip_bad_lines,
                          "Skip malformed lines of JSON Lines files, and count them"),
         {}, [](const FineTuneOptions& o) { return ordered_json(o.skip_bad_lines); });
-    own(command.add_flag("--no-packing", no_packing,
+    own(
+        command.add_flag("--no-packing", no_packing,
                          "Put each sequence into a row of its own instead of filling rows"),
         [this](FineTuneOptions& o) { o.packing = !no_packing; },
         [](const FineTuneOptions& o) { return ordered_json(o.packing); });
@@ -122,7 +124,8 @@ struct FineTuneCommand::Impl {
     member(
         "--gradient-accumulation-steps", [](auto& o) -> auto& { return o.accumulation; },
         "Forward and backward passes per step, each with --batch-size rows");
-    own(command.add_option("--schedule", schedule, "Learning rate: cosine, linear or constant")
+    own(
+        command.add_option("--schedule", schedule, "Learning rate: cosine, linear or constant")
             ->check(CLI::IsMember({"cosine", "linear", "constant"}))
             ->capture_default_str(),
         [this](FineTuneOptions& o) {
@@ -142,8 +145,9 @@ struct FineTuneCommand::Impl {
         [this](FineTuneOptions& o) { o.eval_every = eval_every; });
     own(command.add_option("--log", log, "Append one JSON object per step to this file")
             ->type_name("FILE"));
-    own(command.add_option("--tensorboard", tensorboard,
-                           "Write event files for TensorBoard to this folder")
+    own(command
+            .add_option("--tensorboard", tensorboard,
+                        "Write event files for TensorBoard to this folder")
             ->type_name("DIR"));
   }
 
@@ -153,7 +157,8 @@ struct FineTuneCommand::Impl {
         return o.adapter ? ordered_json(value(*o.adapter)) : ordered_json();
       };
     };
-    own(command.add_flag("--lora", lora, "Train a LoRA adapter and freeze the weights"), {},
+    own(
+        command.add_flag("--lora", lora, "Train a LoRA adapter and freeze the weights"), {},
         [](const FineTuneOptions& o) { return ordered_json(o.adapter.has_value()); }, kLoraGroup);
     own(command.add_option("--lora-r", adapter.r, "Rank of the adapter")->capture_default_str(), {},
         kept([](const auto& a) { return a.r; }), kLoraGroup);
@@ -170,7 +175,8 @@ struct FineTuneCommand::Impl {
             ->delimiter(',')
             ->type_name("NAMES"),
         {}, kept([](const auto& a) { return a.targets; }), kLoraGroup);
-    own(command
+    own(
+        command
             .add_option("--quantize", quantize,
                         "Quantize the frozen weights: int8 or int4 (with --lora)")
             ->check(CLI::IsMember({"int8", "int4"}))
@@ -188,24 +194,33 @@ struct FineTuneCommand::Impl {
     also("--resume", [&s](auto& o) { o.resume = s.resume; });
     also("--save-every", [&s](auto& o) { o.save_every = s.save_every; });
     also("--bucket-cap-mb", [&s](auto& o) { o.bucket_cap_mb = s.bucket_cap_mb; });
-    also("--dtype", [this](auto& o) { o.dtype = parse_dtype(dtype); },
-         [](const auto& o) { return ordered_json(dtype_name(o.dtype)); });
-    also("--seed", [&s](auto& o) { o.seed = s.seed; },
-         [](const auto& o) { return ordered_json(o.seed); });
-    also("--context", [&s](auto& o) { o.context = s.model.max_positions; },
-         [](const auto& o) { return ordered_json(o.context); });
-    also("--batch-size", [&s](auto& o) { o.batch_size = s.batch_size; },
-         [](const auto& o) { return ordered_json(o.batch_size); });
-    also("--lr", [&s](auto& o) { o.lr = s.lr; },
-         [](const auto& o) { return ordered_json(o.lr.value_or(0)); });
-    also("--warmup", [&s](auto& o) { o.warmup = s.warmup; },
-         [](const auto& o) { return ordered_json(o.warmup); });
-    also("--beta2", [&s](auto& o) { o.beta2 = s.beta2; },
-         [](const auto& o) { return ordered_json(o.beta2); });
-    also("--weight-decay", [&s](auto& o) { o.weight_decay = s.weight_decay; },
-         [](const auto& o) { return ordered_json(o.weight_decay); });
-    also("--clip", [&s](auto& o) { o.clip = s.clip; },
-         [](const auto& o) { return ordered_json(o.clip); });
+    also(
+        "--dtype", [this](auto& o) { o.dtype = parse_dtype(dtype); },
+        [](const auto& o) { return ordered_json(dtype_name(o.dtype)); });
+    also(
+        "--seed", [&s](auto& o) { o.seed = s.seed; },
+        [](const auto& o) { return ordered_json(o.seed); });
+    also(
+        "--context", [&s](auto& o) { o.context = s.model.max_positions; },
+        [](const auto& o) { return ordered_json(o.context); });
+    also(
+        "--batch-size", [&s](auto& o) { o.batch_size = s.batch_size; },
+        [](const auto& o) { return ordered_json(o.batch_size); });
+    also(
+        "--lr", [&s](auto& o) { o.lr = s.lr; },
+        [](const auto& o) { return ordered_json(o.lr.value_or(0)); });
+    also(
+        "--warmup", [&s](auto& o) { o.warmup = s.warmup; },
+        [](const auto& o) { return ordered_json(o.warmup); });
+    also(
+        "--beta2", [&s](auto& o) { o.beta2 = s.beta2; },
+        [](const auto& o) { return ordered_json(o.beta2); });
+    also(
+        "--weight-decay", [&s](auto& o) { o.weight_decay = s.weight_decay; },
+        [](const auto& o) { return ordered_json(o.weight_decay); });
+    also(
+        "--clip", [&s](auto& o) { o.clip = s.clip; },
+        [](const auto& o) { return ordered_json(o.clip); });
   }
 
   void check_adapter() const {

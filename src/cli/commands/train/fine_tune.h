@@ -13,8 +13,8 @@ namespace anyaccel::cli {
 
 struct Context;
 
-/// The options of `anyaccel train` that fine-tuning has in addition to those for a new model, and the
-/// run.
+/// The options of `anyaccel train` that fine-tuning has in addition to those for a new model, and
+/// the run.
 class FineTuneCommand {
  public:
   /// Adds options to `command`, whose options for a new model have been added already. `shared` has

@@ -23,10 +23,11 @@ double millions(std::int64_t count) { return static_cast<double>(count) / 1e6; }
 
 std::string progress_text(const llm::FineTuneStep& s, double loss) {
   char text[200];
-  std::snprintf(text, sizeof text,
-                "step %lld  epoch %.2f  loss %.3f  %.0f tokens/s  MFU %.0f%%  memory %.1f MB  left %s",
-                static_cast<long long>(s.step), s.epoch, loss, s.tokens_per_second, 100 * s.mfu,
-                millions(s.memory_allocated), duration(s.seconds_left).c_str());
+  std::snprintf(
+      text, sizeof text,
+      "step %lld  epoch %.2f  loss %.3f  %.0f tokens/s  MFU %.0f%%  memory %.1f MB  left %s",
+      static_cast<long long>(s.step), s.epoch, loss, s.tokens_per_second, 100 * s.mfu,
+      millions(s.memory_allocated), duration(s.seconds_left).c_str());
   return text;
 }
 
@@ -55,11 +56,12 @@ void print_info(const llm::FineTuneInfo& info) {
   std::fprintf(stderr, "model        %s, %.2f million parameters, training %.2f million: %s, %s\n",
                printable_text(info.model_type, 60).c_str(), millions(info.parameters),
                millions(info.trained_parameters), training_text(o).c_str(), dtype_name(o.dtype));
-  std::fprintf(stderr,
-               "data         %lld files, %lld texts, %lld conversations, %lld tokens, of which %lld "
-               "count\n",
-               number(info.files), number(info.texts), number(info.conversations),
-               number(info.tokens), number(info.learned_tokens));
+  std::fprintf(
+      stderr,
+      "data         %lld files, %lld texts, %lld conversations, %lld tokens, of which %lld "
+      "count\n",
+      number(info.files), number(info.texts), number(info.conversations), number(info.tokens),
+      number(info.learned_tokens));
   if (info.truncated > 0)
     std::fprintf(stderr, "             %lld conversations cut off at %lld tokens\n",
                  number(info.truncated), number(o.context));
@@ -130,9 +132,10 @@ void print_result(const llm::FineTuneResult& r, const llm::FineTuneInfo& info, b
     std::printf("nothing to do: the run was already complete after %lld steps\n",
                 static_cast<long long>(r.steps));
   else
-    std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n",
-                static_cast<long long>(r.steps), duration(r.seconds).c_str(), r.tokens_per_second,
-                r.final_loss);
+    std::printf(
+        "trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n",
+        static_cast<long long>(r.steps), duration(r.seconds).c_str(), r.tokens_per_second,
+        r.final_loss);
   if (r.validation_loss) std::printf("validation loss %.3f nats per token\n", *r.validation_loss);
   if (r.best_validation_loss)
     std::printf("best validation loss %.3f after step %lld, in %s/best\n", *r.best_validation_loss,

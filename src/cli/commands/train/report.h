@@ -21,8 +21,8 @@ nlohmann::ordered_json json_of(const llm::FineTuneStep& step);
 nlohmann::ordered_json json_of(const llm::FineTuneEvaluation& evaluation);
 
 /// Shows progress on standard error, or writes JSON to standard output, and writes the log files.
-/// A log file that cannot be written, for example because the disk is full, is reported once and does
-/// not end the run. Not thread-safe.
+/// A log file that cannot be written, for example because the disk is full, is reported once and
+/// does not end the run. Not thread-safe.
 class FineTuneReport {
  public:
   /// Empty paths: no log. Throws `io` if a log file cannot be created.
