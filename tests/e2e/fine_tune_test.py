@@ -68,8 +68,9 @@ class FineTune(FineTuneCase):
         for step, (ours, theirs) in enumerate(zip(got, want)):
             self.assertLess(abs(ours - theirs) / theirs, limit, f"step {step + 1}: {ours}, not {theirs}")
 
-    # Fails if the losses of full fine-tuning differ from those of transformers: wrong labels, order,
-    # normalization, schedule, clipping or weight decay, or attention across packed sequences.
+    # Fails if the losses of full fine-tuning differ from those of transformers: wrong labels,
+    # order, normalization, schedule, clipping or weight decay, or attention across packed
+    # sequences.
     def test_losses_match_transformers(self):
         model, _ = make_model(self.model_folder)
         data = [self.chats(), self.write("texts.jsonl", [{"text": " ".join(turn["content"] for turn in turns) * 6} for turns in conversations(9)])]
@@ -144,8 +145,9 @@ class FineTune(FineTuneCase):
             process.stdout.read()
         self.assertEqual(process.returncode, -signal.SIGKILL)
 
-    # Fails if a run that was killed and resumed differs from an uninterrupted one in any bit, in full
-    # fine-tuning, with master weights, dropout, adapters, or an evaluation that saves the best weights.
+    # Fails if a run that was killed and resumed differs from an uninterrupted one in any bit, in
+    # full fine-tuning, with master weights, dropout, adapters, or an evaluation that saves the best
+    # weights.
     def test_killed_run_resumes_exactly(self):
         make_model(self.model_folder)
         validation = self.chats(6, "validation.jsonl")
@@ -181,8 +183,8 @@ class FineTune(FineTuneCase):
         resumed = self.result(shell(f"anyaccel train --resume --out {self.folder}/out --json --steps {last['steps'] + 2}"))
         self.assertEqual([line["step"] for line in resumed[:-1]], [last["steps"] + 1, last["steps"] + 2])
 
-    # Fails if a failed save damages the previous checkpoint. A limit on the size of files stands for
-    # a full disk.
+    # Fails if a failed save damages the previous checkpoint. A limit on the size of files stands
+    # for a full disk.
     def test_full_disk_keeps_previous_checkpoint(self):
         make_model(self.model_folder)
         data = self.chats()
@@ -243,8 +245,8 @@ class FineTune(FineTuneCase):
         self.assertEqual(self.losses(self.tune("again", base + "--gradient-checkpointing")), plain)
         self.close(self.losses(self.tune("bf16", base + "--dtype bf16")), plain, 0.05)
 
-    # Fails if a scalar is missing in TensorBoard's files or in the log, or has another value than in
-    # the output.
+    # Fails if a scalar is missing in TensorBoard's files or in the log, or has another value than
+    # in the output.
     def test_logs(self):
         make_model(self.model_folder)
         base = f"--data {self.chats()} --validation-fraction 0.2 --eval-every 2 --log {self.folder}/log.jsonl --tensorboard {self.folder}/events"
@@ -293,7 +295,8 @@ class FineTune(FineTuneCase):
         self.assertIn("--lora requires --model", done.stderr)
         self.assertEqual(done.returncode, 2)
 
-    # Fails if options of a resumed run may change what it computes, or if changed data are accepted.
+    # Fails if options of a resumed run may change what it computes, or if changed data are
+    # accepted.
     def test_resume_rejects_changes(self):
         make_model(self.model_folder)
         data = self.chats()

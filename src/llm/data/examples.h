@@ -45,7 +45,7 @@ class ExampleEncoder {
   std::int64_t vocab_size_, eos_;
 };
 
-/// What read_examples() read.
+/// Counts of texts, conversations and malformed lines.
 struct DataCounts {
   std::int64_t files = 0, texts = 0, conversations = 0;
   std::int64_t bad_lines = 0;            ///< lines that were skipped

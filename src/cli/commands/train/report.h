@@ -1,4 +1,4 @@
-// What a fine-tuning run prints and logs.
+// Output and logs of a fine-tuning run.
 #pragma once
 
 #include <unistd.h>
