@@ -52,9 +52,9 @@ class Rows {
   std::int64_t tokens_ = 0, truncated_ = 0, left_out_ = 0;
 };
 
-/// An endless sequence of rows: all of them in a random order, then all of them in another order for
-/// each further epoch. A position in the sequence determines the row, so a resumed run needs only its
-/// position.
+/// An endless sequence of rows: all of them in a random order, then all of them in another order
+/// for each further epoch. A position in the sequence determines the row, so a resumed run needs
+/// only its position.
 class RowOrder {
  public:
   /// `shuffle` false: the rows' own order in each epoch.
