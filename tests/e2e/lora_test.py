@@ -129,7 +129,7 @@ class Lora(Case):
                     inputs = batch(2, 12)
                     load = f"load {self.model_folder} bits={bits}"
                     inject = "inject r=4 alpha=64 seed=1 targets=all-linear"
-                    self.probe(load, inject, "train 1", self.step("one", inputs), "descend 0.5", self.step("two", inputs),
+                    self.probe(load, inject, "train 1", self.step("one", inputs), "descend 0.002", self.step("two", inputs),
                                self.step("chunks", inputs, "logits=0"), "checkpointing 1", self.step("again", inputs),
                                f"save_adapter {self.folder / 'adapter'}", "merge", self.step("merged", inputs), "unmerge", self.step("unmerged", inputs))
                     two = self.result("two")
@@ -140,11 +140,10 @@ class Lora(Case):
                         self.assertTrue(torch.equal(value, self.result("unmerged")[name]), name)
                         if name.startswith("gradient"):
                             self.close(self.result("chunks")[name], value, name)
-                    self.assertNotEqual(self.result("one")["loss"].item(), two["loss"].item())
                     # Directional derivative: the loss must fall as the gradients say.
                     fell = self.result("one")["loss"] - two["loss"]
                     slope = sum(value.square().sum() for name, value in self.result("one").items() if name.startswith("gradient"))
-                    self.assertAlmostEqual((fell / (0.5 * slope)).item(), 1, delta=0.5)
+                    self.assertAlmostEqual((fell / (0.002 * slope)).item(), 1, delta=0.3)
                     self.close(self.result("merged")["logits"], two["logits"], "merged", 0.05 if bits == 8 else 0.5)
                     self.probe(load, f"load_adapter {self.folder / 'adapter'}", "train 1", self.step("loaded", inputs))
                     self.close(self.result("loaded")["logits"], two["logits"], "loaded", 1e-6)

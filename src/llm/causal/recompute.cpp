@@ -2,6 +2,7 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -81,7 +82,12 @@ class Recompute : public torch::autograd::Function<Recompute> {
                             const c10::intrusive_ptr<LayerCall>& call) {
     context->save_for_backward(inputs.vec());
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    return call->run(inputs.vec());
+    variable_list values;
+    for (const at::Tensor& input : inputs) values.push_back(input.detach());
+    // Without gradients enabled, some products take a faster path with other rounding. The backward
+    // pass must compute the same values again.
+    const c10::AutoGradMode gradient(true);
+    return call->run(values);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
